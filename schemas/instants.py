@@ -25,6 +25,11 @@ def ms_of(at: datetime) -> int:
     return (at - EPOCH) // MILLISECOND
 
 
+def ms_if_known(at: datetime | None) -> int | None:
+    """Returns the whole milliseconds since 1970, None for no instant."""
+    return None if at is None else ms_of(at)
+
+
 def us_of(at: datetime) -> int:
     """Returns the microseconds since 1970."""
     return (at - EPOCH) // MICROSECOND

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from groupledger.jobs.ask.answers import group_row
 from groupledger.jobs.ask.rounds import last_round, of_round
 from groupledger.jobs.process.errors import InputError
-from groupledger.schemas.instants import instant_of_ms, ms_of
+from groupledger.schemas.instants import instant_of_ms, ms_if_known
 from groupledger.transforms.coverage.rules.coverage_at import iso
 from groupledger.transforms.lag.rules import LagRow, rollup
 from groupledger.transforms.lag.rules.row import MILLISECONDS
@@ -95,7 +95,7 @@ def lag_rows(rows: Iterable[Mapping[str, Any]]) -> list[LagRow]:
     answers = [
         LagRow(
             **{name: value for name, value in row.items() if name in PLAIN},
-            **{field: milliseconds(row[name]) for name, field in MILLISECONDS.items()},
+            **_milliseconds(row),
             flags=tuple(row["flags"] or ()),
         )
         for row in rows
@@ -103,8 +103,8 @@ def lag_rows(rows: Iterable[Mapping[str, Any]]) -> list[LagRow]:
     return sorted(answers, key=attrgetter("group_id", "topic", "partition", "sampled_at_ms"))
 
 
-def milliseconds(at: datetime | None) -> Any:
-    return None if at is None else ms_of(at)
+def _milliseconds(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {field: ms_if_known(row[name]) for name, field in MILLISECONDS.items()}
 
 
 def answer(row: LagRow) -> Answer:

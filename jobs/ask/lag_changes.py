@@ -9,11 +9,11 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from groupledger.jobs.ask.answers import group_row
-from groupledger.jobs.ask.lag_answers import changes, milliseconds
+from groupledger.jobs.ask.lag_answers import changes
 from groupledger.jobs.ask.lag_events import GroupEvents
 from groupledger.jobs.ask.rounds import last_round
 from groupledger.jobs.process.errors import InputError
-from groupledger.schemas.instants import EPOCH, MILLISECOND, instant_of_ms
+from groupledger.schemas.instants import EPOCH, MILLISECOND, instant_of_ms, ms_of
 from groupledger.transforms.coverage.rules.coverage_at import iso
 from groupledger.transforms.lag.rules.of_group import RoundsToCompute, group_lag
 
@@ -49,7 +49,7 @@ def rows_again(
     if not rounds or rounds[-1][0] < since_ms:
         raise InputError(f"There is no sampling round from {iso(since)} on: ask for an earlier instant.")
     before = last_round(tables, "watermarks", instant_of_ms(warm_up_ms))
-    last_ms = 0 if before is None else milliseconds(before)
+    last_ms = 0 if before is None else ms_of(before)
     to_compute = RoundsToCompute(rounds, events.end_before(last_ms), events.hidden_ends())
     found = group_lag(name, events.of(to_compute, last_ms, rules), to_compute, rules)
     wanted = (row for row in found if row.sampled_at_ms >= since_ms)

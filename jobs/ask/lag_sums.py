@@ -9,8 +9,8 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from groupledger.jobs.ask.answers import within
-from groupledger.jobs.ask.lag_answers import milliseconds
 from groupledger.jobs.ask.rounds import of_round
+from groupledger.schemas.instants import ms_of
 from groupledger.schemas.words import LagFlag
 from groupledger.transforms.lag.rules import Rollup, burrow, status
 
@@ -115,7 +115,7 @@ def _rollup(row: Answer) -> Rollup:
     is_shrinking = lag is not None and slope is not None and slope < 0
     return Rollup(
         **{name: row[name] for name in Rollup.__dataclass_fields__ if name in row and name != "topic"},
-        sampled_at_ms=milliseconds(row["sampled_at"]),
+        sampled_at_ms=ms_of(row["sampled_at"]),
         topic=row["of_topic"],
         catch_up_seconds=lag / -slope if is_shrinking else None,
     )

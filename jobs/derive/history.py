@@ -391,12 +391,12 @@ def table_rows(folded: DataFrame, table: Table, cluster: str) -> DataFrame:
 def marks_of(ledger: Ledger, extents: Extents) -> Marks:
     """Returns, by partition, the starts of the stretches of coverage in the log that was read."""
     source = read_source(ledger.storage, ledger.cluster)
-    if source is None:
+    if source is None or not source.readings.keys() >= extents.keys():
         raise InputError(
             f"The file that says what the ledger of cluster {ledger.cluster} was fed from is gone, and with it how"
             " completely the log is known: run `groupledger ingest --recover` first."
         )
     return {
-        partition: [mark_of(stretch) for stretch in stretches(source.readings.get(partition, []), last + 1, None)]
+        partition: [mark_of(stretch) for stretch in stretches(source.readings[partition], last + 1, None)]
         for partition, (_, last) in extents.items()
     }

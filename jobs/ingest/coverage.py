@@ -3,15 +3,16 @@ it."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pyarrow.compute as pc
 
 from groupledger.jobs.warehouse.commits import as_new
 from groupledger.jobs.warehouse.upsert import of_rows
-from groupledger.schemas.instants import instant_of_ms, ms_of
+from groupledger.schemas.instants import instant_of_ms, ms_if_known, ms_of
 from groupledger.schemas.tables.coverage import COVERAGE
-from groupledger.transforms.coverage.rules.stretches import stretches
+from groupledger.transforms.coverage.rules.stretches import Stretch, regained, stretches
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -55,6 +56,35 @@ def write_coverage(
         " OR old.completeness <> new.completeness OR (old.proof IS DISTINCT FROM new.proof)"
         " OR (old.is_state_lost IS DISTINCT FROM new.is_state_lost)",
     )
+
+
+def regained_source(
+    ledger: Ledger, source: LedgerSource, positions: Mapping[int, int], ends: Mapping[int, int], now_ms: int
+) -> LedgerSource:
+    """Returns the source with readings of all partitions that were read up to `positions`: where it has lost them, they
+    are made from what `coverage` tells. `ends` are the ends of the partitions' logs."""
+    lost = {partition: position for partition, position in positions.items() if partition not in source.readings}
+    if not lost:
+        return source
+    found: dict[int, list[Stretch]] = {partition: [] for partition in lost}
+    names = [name for name in COVERAGE.schema.names if name != "cluster"]
+    is_lost = pc.field("kafka_partition").isin([*lost])
+    for row in ledger.arrow(COVERAGE, is_lost, names).sort_by("from_offset").to_pylist():
+        stretch = Stretch(
+            from_offset=row["from_offset"],
+            to_offset=row["to_offset"],
+            from_time_ms=ms_if_known(row["from_time"]),
+            to_time_ms=ms_if_known(row["to_time"]),
+            completeness=row["completeness"],
+            proof=row["proof"],
+            is_state_lost=bool(row["is_state_lost"]),
+        )
+        found[row["kafka_partition"]].append(stretch)
+    readings = {
+        partition: regained(found[partition], position, (ends.get(partition, position), now_ms))
+        for partition, position in lost.items()
+    }
+    return replace(source, readings={**source.readings, **readings})
 
 
 def late_partitions(

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from groupledger.jobs.ingest.coverage import write_coverage
+from groupledger.jobs.ingest.coverage import regained_source, write_coverage
 from groupledger.jobs.ingest.decode_again import decode_quarantined_again
 from groupledger.jobs.ingest.evidence import Evidence, cut_sentence, cuts
 from groupledger.jobs.ingest.patience import until_answered
@@ -94,6 +94,7 @@ def plan(ledger: Ledger, ingest: KafkaIngest, started_at_ms: int) -> tuple[Ledge
     resume = resume_point(ledger, has_source=source is not None, recover=ingest.recover)
     source = source or LedgerSource(KAFKA, identity, {})
     settled = kafka_positions(resume.settled_offset, OFFSETS_TOPIC) or known_positions(ledger)
+    source = regained_source(ledger, source, settled, topic.last_stable_offset, started_at_ms)
     positions = {**topic.log_start_offset, **settled}
     source = source.at(positions)
     check_end({**positions, **kafka_positions(resume.planned_offset, OFFSETS_TOPIC)}, topic)

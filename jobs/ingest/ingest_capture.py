@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructField, StructType, TimestampType
 
 from groupledger.jobs.ingest.capture import read_manifest
-from groupledger.jobs.ingest.coverage import late_partitions, write_coverage
+from groupledger.jobs.ingest.coverage import late_partitions, regained_source, write_coverage
 from groupledger.jobs.ingest.decode_again import decode_quarantined_again
 from groupledger.jobs.ingest.stream import TABLES, run_query
 from groupledger.jobs.kafka.offsets_topic import DELETE_RETENTION_MS
@@ -77,7 +77,9 @@ def ingest_capture(ledger: Ledger, directory: str, stop: threading.Event, *, rec
     rows = read_capture(ledger, directory)
     check_rows(ledger, rows, positions)
     extents, known_until_ms = capture_extents(rows, manifest)
+    ends = {partition: extent.to_offset for partition, extent in extents.items()}
     source = source or LedgerSource(CAPTURE, manifest.identity if manifest else None, {})
+    source = regained_source(ledger, source, positions, ends, known_until_ms or 0)
     source = source.with_readings(new_readings(positions, extents, known_until_ms, manifest, recover=recover))
     if manifest is None or manifest.completeness != Completeness.COMPLETE:
         until_ms = known_until_ms or 0

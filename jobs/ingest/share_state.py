@@ -23,7 +23,7 @@ from groupledger.jobs.process.clock import now_ms
 from groupledger.jobs.process.errors import InputError, OutsideError
 from groupledger.jobs.warehouse.commits import as_new
 from groupledger.jobs.warehouse.upsert import of_rows
-from groupledger.schemas.instants import instant_of_ms, ms_of
+from groupledger.schemas.instants import instant_of_ms, ms_if_known
 from groupledger.schemas.kafka.names import SHARE_STATE_TOPIC
 from groupledger.schemas.tables.share_state_coverage import SHARE_STATE_COVERAGE
 from groupledger.schemas.tables.share_state_records import SHARE_STATE_RECORDS
@@ -32,7 +32,6 @@ from groupledger.transforms.shares.rules.state_coverage import StateStretch, new
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-    from datetime import datetime
 
     from groupledger.jobs.kafka.brokers import Brokers
     from groupledger.jobs.kafka.share_state_topic import StateRecord, StateTopic
@@ -122,8 +121,8 @@ def _last_stretches(ledger: Ledger, topic: StateTopic) -> dict[int, StateStretch
             row["kafka_partition"],
             row["from_offset"],
             row["to_offset"],
-            _milliseconds(row["from_time"]),
-            _milliseconds(row["to_time"]),
+            ms_if_known(row["from_time"]),
+            ms_if_known(row["to_time"]),
             row["completeness"],
         )
     return last
@@ -178,7 +177,3 @@ def _rows(ledger: Ledger, records: Iterable[StateRecord], at_ms: int) -> pa.Tabl
         for each in records
     ]
     return pa.Table.from_pylist(rows, to_arrow_schema(SHARE_STATE_RECORDS.schema))
-
-
-def _milliseconds(at: datetime | None) -> int | None:
-    return None if at is None else ms_of(at)

@@ -203,12 +203,17 @@ def repair(trial: Trial, command: str = "pipeline") -> bool:
 
 
 def remove_as_told(warehouse: Path, sentence: str) -> None:
-    """Removes the folder of the warehouse that a sentence says to remove."""
-    told = re.search(r"remove the folder (\S+) and run", sentence)
+    """Removes the folder, or the file, of the warehouse that a sentence says to remove."""
+    folder = re.search(r"remove the folder (\S+) and run", sentence)
+    file = re.search(r"The file (\S+) of the warehouse is damaged: restore it, or remove it and run", sentence)
+    told = folder or file
     if told is not None:
-        folder = (warehouse / told[1]).resolve()
-        assert warehouse.resolve() in folder.parents, folder
-        shutil.rmtree(folder, ignore_errors=True)
+        path = (warehouse / told[1]).resolve()
+        assert warehouse.resolve() in path.parents, path
+        if folder is None:
+            path.unlink(missing_ok=True)
+        else:
+            shutil.rmtree(path, ignore_errors=True)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import shutil
+import threading
 from typing import TYPE_CHECKING
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions  # type: ignore[attr-defined]
 
+from groupledger.jobs.derive.history import update_history
 from groupledger.jobs.process.errors import InputError, OutsideError
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
-from lab.warehouses.ledgers import coverage, positions
+from lab.warehouses.ledgers import coverage, open_test_ledger, positions
 from tests.fault.topic import (
     PARTITIONS,
     commit_in_transaction,
@@ -53,6 +55,20 @@ def test_the_checkpoint_is_deleted(spark: SparkSession, warehouse: Path, broker:
     assert ingest(spark, warehouse, broker.bootstrap_servers).rows == 4
     found = positions(spark, warehouse)
     assert len(found) == len(set(found)) == first.rows + 44
+
+
+def test_the_source_file_is_gone(spark: SparkSession, warehouse: Path, broker: LocalBroker) -> None:
+    """Goal: refused, since nobody tells which topic the rows are from; --recover takes the present one's word, goes on
+    where it was and calls the log as complete as it was, so that the history goes on, too."""
+    ingest(spark, warehouse, broker.bootstrap_servers)
+    known = coverage(spark, warehouse)
+    (warehouse / "_groupledger/test/source.json").unlink()
+    fill(broker.bootstrap_servers, 4 * PARTITIONS)
+    refused(spark, warehouse, broker, "the file that says which topic they came from is gone")
+    assert ingest(spark, warehouse, broker.bootstrap_servers, recover=True).rows == 4 * PARTITIONS
+    assert coverage(spark, warehouse) == [(*place, end + 4, completeness) for *place, end, completeness in known]
+    with open_test_ledger(spark, warehouse) as ledger:
+        assert update_history(ledger, threading.Event()).rows["open_groups"] > 0
 
 
 def test_the_topic_is_recreated(spark: SparkSession, warehouse: Path, broker: LocalBroker) -> None:

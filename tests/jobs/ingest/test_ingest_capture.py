@@ -212,10 +212,22 @@ def test_the_checkpoint_is_an_old_one(spark: SparkSession, capture: Path, wareho
     assert positions(spark, warehouse) == sorted([*FIRST, (0, 20), (0, 30), (0, 40)])
 
 
+def known_from(warehouse: Path) -> dict[int, list[tuple[int, int]]]:
+    """Returns, by partition, where each reading begins and from where on the log is known."""
+    source = read_source(LocalStorage(warehouse), "test")
+    assert source is not None
+    return {key: [(each.from_offset, each.known_from) for each in some] for key, some in source.readings.items()}
+
+
 def test_the_source_file_is_gone(spark: SparkSession, capture: Path, warehouse: Path) -> None:
-    """Goal: nobody can say any more which topic the rows are from: refused; --recover takes the present one's word."""
+    """Goal: nobody can say any more which topic the rows are from: refused; --recover takes the present one's word, and
+    knows from `coverage` how completely the log was read."""
     ingest(spark, warehouse, capture)
-    (warehouse / "_groupledger/test/source.json").unlink()
+    before, told = coverage(spark, warehouse), warehouse / "_groupledger/test/source.json"
+    known = known_from(warehouse)
+    told.unlink()
     refused(spark, warehouse, capture, "which topic they came from is gone")
     assert ingest(spark, warehouse, capture, recover=True).rows == 0
     assert positions(spark, warehouse) == sorted(FIRST)
+    assert known_from(warehouse) == known
+    assert coverage(spark, warehouse) == before

@@ -16,8 +16,15 @@ some that were read.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import zip_longest
+from typing import TYPE_CHECKING
 
 from groupledger.schemas.words import Completeness, Proof
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+STRETCHES_OF_READING = 4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +78,7 @@ def stretches(readings: list[Reading], position: int, known_until_ms: int | None
     reader is not at the end.
     """
     found = []
-    for reading, following in zip(readings, [*readings[1:], None], strict=True):
+    for reading, following in zip_longest(readings, readings[1:]):
         stop = position if following is None else following.begin
         known_ms = known_until_ms if following is None else None
         if reading.resumed_from is not None:
@@ -88,3 +95,65 @@ def stretches(readings: list[Reading], position: int, known_until_ms: int | None
         first, *others = [stretch for stretch in read if stretch.from_offset < stretch.to_offset] or [read[0]]
         found += [replace(first, is_state_lost=reading.is_state_lost), *others]
     return [stretch for stretch in found if stretch.from_offset < stretch.to_offset]
+
+
+def readings_of(found: Sequence[Stretch]) -> list[Reading]:
+    """Returns readings of one partition whose `stretches` are these, which lie in order.
+
+    What stretches do not tell is taken for what claims least: where the log's end was that a reading had not reached
+    yet is not known, nor when one began.
+    """
+    readings: list[Reading] = []
+    left = list(found)
+    while left:
+        counts = range(min(STRETCHES_OF_READING, len(left)), 0, -1)
+        count = next((count for count in counts if _is_of_one_reading(left[:count])), 1)
+        readings.append(_reading_of(left[:count]))
+        del left[:count]
+    return readings
+
+
+def _is_of_one_reading(found: list[Stretch]) -> bool:
+    return stretches([_reading_of(found)], found[-1].to_offset, found[-1].to_time_ms) == found
+
+
+def _reading_of(found: list[Stretch]) -> Reading:
+    hole = found[0] if found[0].completeness == Completeness.UNKNOWN else None
+    begin = found[0].from_offset if hole is None else hole.to_offset
+    read, last = found[1:] if hole else found, found[-1]
+    seen = [each.to_offset for each in read if each.completeness == Completeness.COMPACTED and each.proof is None]
+    settled = [each.to_offset for each in read if each.completeness == Completeness.COMPACTED and each.proof]
+    is_complete = last.completeness == Completeness.COMPLETE
+    known_ms = last.from_time_ms if is_complete else found[0].to_time_ms
+    beyond = int(known_ms is None)  # it had not come to the log's end
+    return Reading(
+        from_offset=begin,
+        complete_from=(seen[0] if seen else begin) + (0 if settled else beyond),
+        complete_from_ms=known_ms or 0,
+        resumed_from=None if hole is None else hole.from_offset,
+        proof=last.proof if is_complete or settled else Proof.REPEATED_KEY,
+        is_state_lost=any(each.is_state_lost for each in read),
+        settled_from=settled[0] + beyond if settled else None,
+    )
+
+
+def regained(found: Sequence[Stretch], position: int, end: tuple[int, int]) -> list[Reading]:
+    """Returns the readings of one partition up to `position`, where only its stretches are left. `end` is the log's end
+    now, as offset and time in milliseconds.
+
+    Where the stretches do not tell how far the log is known to be complete, or rows lie behind them, nothing is claimed
+    of what lies between them and the end, and nothing of groups that are not named there.
+    """
+    readings = readings_of(found)
+    told_to = found[-1].to_offset if found else 0
+    if readings and readings[-1].known_from <= told_to == position:
+        return readings
+    end_offset, end_ms = end
+    new = Reading(
+        from_offset=told_to,
+        complete_from=max(end_offset, position),
+        complete_from_ms=end_ms,
+        is_state_lost=bool(found),
+        began_ms=end_ms,
+    )
+    return [*readings, new]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from groupledger.transforms.coverage.rules.stretches import Reading, Stretch, stretches
+from groupledger.schemas.words import Proof
+from groupledger.transforms.coverage.rules.stretches import Reading, Stretch, readings_of, regained, stretches
 
 FIRST = Reading(from_offset=10, complete_from=50, complete_from_ms=1000)
 
@@ -84,3 +86,61 @@ def test_stretches_are_contiguous(steps: list[tuple[int, int, int]]) -> None:
     found = stretches(readings, position, 1)
     offsets = [offset for stretch in found for offset in range(stretch.from_offset, stretch.to_offset)]
     assert offsets == list(range(position))
+
+
+READING: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
+    {name: st.integers(0, 6) for name in ("hole", "seen", "settled", "read")}
+    | {name: st.booleans() for name in ("is_settled", "is_state_lost")}
+    | {"complete_from_ms": st.integers(0, 3), "proof": st.sampled_from([None, "no_gap", "batch_headers"])}
+)
+
+
+def readings_from(steps: list[dict[str, Any]]) -> tuple[list[Reading], int]:
+    """Returns readings that follow one another, and the next offset to read."""
+    readings: list[Reading] = []
+    position = 0
+    for step in steps:
+        begin = position + step["hole"]
+        reading = Reading(
+            from_offset=begin,
+            complete_from=begin + step["seen"],
+            complete_from_ms=step["complete_from_ms"],
+            resumed_from=position if step["hole"] else None,
+            proof=step["proof"] or (Proof.NO_GAP if step["is_settled"] else None),
+            is_state_lost=step["is_state_lost"],
+            settled_from=begin + step["seen"] + step["settled"] if step["is_settled"] else None,
+        )
+        readings.append(reading)
+        position = begin + step["read"]
+    return readings, position
+
+
+@given(st.lists(READING, min_size=1, max_size=4), st.none() | st.integers(4, 6))
+def test_readings_are_made_again(steps: list[dict[str, Any]], known_until_ms: int | None) -> None:
+    """Goal: stretches that were kept tell of readings that give the same stretches, however they came to be."""
+    readings, position = readings_from(steps)
+    found = stretches(readings, position, known_until_ms)
+    assert stretches(readings_of(found), position, known_until_ms) == found
+
+
+@given(st.lists(READING, min_size=1, max_size=4), st.integers(0, 6), st.integers(0, 12), st.integers(0, 9))
+def test_what_is_regained_claims_no_more(steps: list[dict[str, Any]], unkept: int, end: int, more: int) -> None:
+    """Goal: where rows were read behind the last stretch that was kept, or the log's end of then is not known, no
+    offset is called complete that the readings which were lost would not call so."""
+    readings, position = readings_from(steps)
+    kept = stretches(readings, position, None)
+    read_to = position + unkept
+    end_offset = max(read_to + end, readings[-1].known_from)
+    again = regained(kept, read_to, (end_offset, 9))
+    assert complete(again, read_to + more) <= complete(readings, read_to + more)
+    assert complete([*again], read_to) == complete(readings_of(kept), position)
+
+
+def complete(readings: list[Reading], position: int) -> set[int]:
+    """Returns the offsets that are called complete."""
+    return {
+        offset
+        for each in stretches(readings, position, None)
+        if each.completeness == "complete"
+        for offset in range(each.from_offset, each.to_offset)
+    }
