@@ -121,6 +121,7 @@ def faults_of(seed: int, launcher: Launcher, options: argparse.Namespace) -> Ite
     stages = make_stages(folder, launcher, seed, options)
     if options.upgrade:
         stages += [make_upgrade(folder, launcher, archive) for archive in ARCHIVES]
+    stages = [replace(each, seconds=stages[0].seconds) for each in stages]  # only the first found a cold process
     order = random.Random(seed).sample(options.only, len(options.only))  # noqa: S311 - repeatable
     for row in rows(order, options.faults_per_seed, options.in_a_row):
         if options.fault is None or options.fault in row:

@@ -47,7 +47,8 @@ KEPT = frozenset({"commit_steps", "lag_seeds"})
 
 @dataclass(frozen=True, kw_only=True)
 class Stage:
-    """One step: `counts` and `seconds` tell of its undisturbed pass, by place of the shim."""
+    """One step: `counts` has the calls of its undisturbed pass by place of the shim, `seconds` what a pass takes in a
+    process of its own."""
 
     name: str
     cluster: str
@@ -144,15 +145,13 @@ def lay_out(folder: Path, before: Path | None, inputs: Path, cluster: str) -> No
 
 
 def make_stage(name: str, launcher: Launcher, before: Path | None, inputs: Path, after: Path, cluster: str) -> Stage:
-    """Runs an undisturbed pass over new inputs, and keeps the warehouse behind it in `after`."""
+    """Runs an undisturbed pass over new inputs in the warm process with the shim, and keeps the warehouse behind it in
+    `after`."""
     folder = launcher.folder
     lay_out(folder, before, inputs, cluster)
     began = time.monotonic()
-    process = launcher.start("pipeline", *inputs_of(folder))
-    try:
-        ended = process.finish()
-    finally:
-        launcher.end_all()
+    process = launcher.start_warm("pipeline", *inputs_of(folder))
+    ended = process.finish()
     assert ended.code == 0, ended.said
     seconds = time.monotonic() - began
     shutil.copytree(folder / "warehouse", after)
