@@ -117,6 +117,10 @@ SENTENCES: dict[str, JobError] = {
         "Spark has no client for such a URI: name an S3 bucket by s3a://, or add the JAR of another client."
     ),
 }
+# How a table is made again, by the command that writes it. What a pass computes from other tables it computes from the
+# beginning where nothing is there.
+AGAIN_BY = {"history": "history --rebuild", "validate": "validate"}
+COMPUTED = ("commit_steps", "committed_offsets", "incidents", "lag", "lag_seeds", "offset_events")
 # What an installation may lack, by the module that is not found.
 _WITH_SPARK = ("Spark, which this command needs,", "run `pip install 'groupledger[spark]'`, then `groupledger setup`")
 EXTRAS = {
@@ -200,9 +204,12 @@ def _of_the_system(number: int, path: object = None) -> OutsideError:
 def _of_a_file(text: str, folder: str | None) -> JobError:
     is_what = "is missing" if MISSING.search(text) else "is damaged"
     path = _path_in(text)
+    if path is None and folder is None:
+        return OutsideError(f"A file of a table {is_what}: restore the table from a backup {AGAIN}.")
     if path is None:
-        which = "A file of a table" if folder is None else f"A file of the table at {_shown(folder)}"
-        return OutsideError(f"{which} {is_what}: restore the table from a backup {AGAIN}.")
+        place = _shown(folder)
+        remedy = f"restore the table from a backup, or {_made_again(place.rsplit('/', 1)[-1], place)}"
+        return OutsideError(f"A file of the table at {place} {is_what}: {remedy}.")
     if folder is not None and not path.startswith("/") and local_path(path) is not None:
         path = f"{_shown(folder)}/{path}"  # delta-rs tells it from the folder on
     # All tables have partitions, so that no file of rows lies in a table's own folder; those of a capture do.
@@ -235,9 +242,9 @@ def _made_again(name: str, folder: str) -> str:
     """Returns how a table is made again without a backup."""
     from groupledger.schemas.definitions import table_names, written_by
 
-    command = {"history": "history --rebuild", "validate": "validate", "quality": "quality"}.get(
-        written_by(name) if name in table_names() else ""
-    )
+    command = AGAIN_BY.get(written_by(name)) if name in table_names() else None
+    if name in COMPUTED:
+        command = "pipeline"
     if command is None:
         return "read its source again into another --warehouse"
     return f"remove the folder {folder} and run `groupledger {command}`"

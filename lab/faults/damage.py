@@ -1,9 +1,14 @@
-"""Names the faults that happen to files at rest: one is cut short, emptied, removed, or overwritten in one place."""
+"""Names the faults that happen to files at rest: one is cut short, emptied, removed, or overwritten in one place; or a
+whole table is removed."""
 
 from __future__ import annotations
 
+import shutil
 from functools import partial
 from typing import TYPE_CHECKING
+
+from groupledger.jobs.process.outside import AGAIN_BY, COMPUTED
+from groupledger.schemas.definitions import written_by
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -57,6 +62,16 @@ WAYS: dict[str, Callable[[bytes, Trial], bytes | None]] = {
     "overwritten": overwritten,
 }
 
+
+def removed_table(trial: Trial) -> None:
+    """Removes a table that is made from others."""
+    there = sorted(path.parent.name for path in trial.warehouse.glob("*/_delta_log"))
+    name = trial.random.choice([each for each in there if each in COMPUTED or written_by(each) in AGAIN_BY])
+    trial.note(name)
+    shutil.rmtree(trial.warehouse / name)
+    trial.is_touched = True
+
+
 FAULTS: dict[str, Callable[[Trial], None]] = {
     f"damaged-{name}": partial(damage, pattern=pattern) for name, pattern in FILES.items()
-}
+} | {"removed-table": removed_table}

@@ -187,6 +187,7 @@ def repair(trial: Trial, command: str = "pipeline") -> bool:
         if ended.code == 0:
             return True
         more = ()
+        wait_as_told(ended.sentence)
         remove_as_told(trial.warehouse, ended.sentence)
         if "ingest --recover" in ended.sentence and "recover" not in tried:
             tried.add("recover")
@@ -199,6 +200,13 @@ def repair(trial: Trial, command: str = "pipeline") -> bool:
         else:
             tried.add("again")
     return False
+
+
+def wait_as_told(sentence: str) -> None:
+    """Waits as long as a sentence says: a process that goes on may have had no disk to release its lease."""
+    told = re.search(r"wait until its lease runs out in (\d+) s", sentence)
+    if told is not None:
+        time.sleep(int(told[1]) + 1)
 
 
 def remove_as_told(warehouse: Path, sentence: str) -> None:

@@ -43,7 +43,7 @@ def test_strict_kinds_exist() -> None:
 
 
 def test_a_folder_is_removed_as_told(tmp_path: Path) -> None:
-    """Goal: the remedy of a damaged checkpoint is followed to the letter, and never outside of the warehouse."""
+    """Goal: the remedy of a damaged file is followed to the letter, and never outside of the warehouse."""
     checkpoint = tmp_path / "_checkpoints/test/history"
     checkpoint.mkdir(parents=True)
     remove_as_told(tmp_path, "groupledger: The file is damaged: run it again.")
@@ -51,6 +51,10 @@ def test_a_folder_is_removed_as_told(tmp_path: Path) -> None:
     remedy = "remove the folder {} and run `groupledger history --rebuild`."
     remove_as_told(tmp_path, remedy.format("_checkpoints/test/history"))
     assert not checkpoint.exists()
+    file = tmp_path / "source.json"
+    file.touch()
+    remove_as_told(tmp_path, "The file source.json of the warehouse is damaged: restore it, or remove it and run `it`.")
+    assert not file.exists()
     with pytest.raises(AssertionError):
         remove_as_told(tmp_path, remedy.format("../other"))
 

@@ -17,9 +17,13 @@ from groupledger.jobs.derive.pipeline import derive
 from groupledger.jobs.ingest.import_samples import import_samples
 from groupledger.jobs.ingest.ingest_capture import ingest_capture
 from groupledger.jobs.notify.notify import Notifier
+from groupledger.jobs.process.outside import COMPUTED
 from groupledger.jobs.process.settings import load_settings
+from lab.faults.contents import contents, differences, without
 from lab.faults.growing_log import HOUR_MS, make_pieces
+from lab.faults.trials import KEPT
 from lab.warehouses.ledgers import open_test_ledger
+from lab.warehouses.sessions import forget_tables
 from tests.fault.topic import LedgerProcess
 from tests.jobs.notify.receiving import receiving
 
@@ -55,6 +59,18 @@ def test_a_night(tmp_path: Path, spark: SparkSession) -> None:
     assert sorted(told["resolved"]) == sorted(wanted - still_open)
     assert {kind for body in web.bodies for kind in body["kinds"]} >= PLANTED
     assert told["resolved"]
+    computed_tables_are_made_again(spark, warehouse)
+
+
+def computed_tables_are_made_again(spark: SparkSession, warehouse: Path) -> None:
+    """Removes the tables that a sentence may say to remove, and sees that a pass makes them as they were."""
+    before = contents(warehouse)
+    for name in COMPUTED:
+        shutil.rmtree(warehouse / name)
+    forget_tables(spark)
+    with open_test_ledger(spark, warehouse) as ledger:
+        derive(ledger, threading.Event())
+    assert differences(without(contents(warehouse), KEPT), without(before, KEPT)) == []
 
 
 def look(spark: SparkSession, warehouse: Path, inputs: Path, conf: Path, now_ms: int) -> None:

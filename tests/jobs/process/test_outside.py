@@ -15,7 +15,8 @@ from deltalake.exceptions import CommitFailedError, DeltaError, DeltaProtocolErr
 from py4j.protocol import Py4JError, Py4JNetworkError
 
 from groupledger.jobs.process.errors import InputError, JobError, OutsideError
-from groupledger.jobs.process.outside import explain
+from groupledger.jobs.process.outside import COMPUTED, explain, of_the_table
+from groupledger.schemas.definitions import written_by
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -103,6 +104,26 @@ def test_what_was_raised_on_purpose_stays() -> None:
     """Goal: a sentence of a job is its own."""
     error = InputError("Give another.")
     assert explain(error) is error
+
+
+def test_a_table_of_which_only_the_folder_is_known() -> None:
+    """Goal: a log that delta-rs can't read, and of which it tells no path, has the remedy of its table, whoever reads
+    it."""
+    for name, told in (
+        ("lag", "or remove the folder /w/lag and run `groupledger pipeline`."),
+        ("groups", "or remove the folder /w/groups and run `groupledger history --rebuild`."),
+        ("watermarks", "or read its source again into another --warehouse."),
+    ):
+        with pytest.raises(DeltaError) as raised, of_the_table(f"/w/{name}"):
+            raise DeltaError("Kernel error: Json error: Encountered unexpected 'g'")
+        assert sentence(raised.value) == (
+            f"A file of the table at /w/{name} is damaged: restore the table from a backup, {told}"
+        )
+
+
+def test_computed_tables_exist() -> None:
+    """Goal: what is said to be computed again are tables, and those of a pass."""
+    assert {written_by(name) for name in COMPUTED} == {"pipeline"}
 
 
 def test_a_damaged_capture_is_bad_input() -> None:
