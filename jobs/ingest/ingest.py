@@ -23,7 +23,8 @@ from groupledger.jobs.process.clock import now_ms
 from groupledger.jobs.process.errors import InputError
 from groupledger.jobs.process.session import task_count
 from groupledger.jobs.warehouse.checkpoint import kafka_positions, source_offset
-from groupledger.jobs.warehouse.ledger import known_positions, resume_point, set_checkpoint_aside
+from groupledger.jobs.warehouse.ledger import known_positions, set_checkpoint_aside
+from groupledger.jobs.warehouse.resume import resume_point
 from groupledger.jobs.warehouse.source import KAFKA, LedgerSource, check_same_source, read_source, write_source
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from groupledger.transforms.coverage.rules.stretches import Reading
@@ -91,8 +92,8 @@ def plan(ledger: Ledger, ingest: KafkaIngest, started_at_ms: int) -> tuple[Ledge
     if source is not None:
         check_same_source(source, KAFKA, identity, ledger.cluster)
     ledger.create(*TABLES)
-    resume = resume_point(ledger, has_source=source is not None, recover=ingest.recover)
-    source = source or LedgerSource(KAFKA, identity, {})
+    resume = resume_point(ledger, source, recover=ingest.recover)
+    source = resume.source or LedgerSource(KAFKA, identity, {})
     settled = kafka_positions(resume.settled_offset, OFFSETS_TOPIC) or known_positions(ledger)
     source = regained_source(ledger, source, settled, topic.last_stable_offset, started_at_ms)
     positions = {**topic.log_start_offset, **settled}

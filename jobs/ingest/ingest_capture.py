@@ -21,7 +21,8 @@ from groupledger.jobs.ingest.decode_again import decode_quarantined_again
 from groupledger.jobs.ingest.stream import TABLES, run_query
 from groupledger.jobs.kafka.offsets_topic import DELETE_RETENTION_MS
 from groupledger.jobs.process.errors import InputError
-from groupledger.jobs.warehouse.ledger import known_positions, resume_point
+from groupledger.jobs.warehouse.ledger import known_positions
+from groupledger.jobs.warehouse.resume import resume_point
 from groupledger.jobs.warehouse.source import CAPTURE, LedgerSource, check_same_source, read_source, write_source
 from groupledger.jobs.warehouse.storage import open_storage
 from groupledger.jobs.warehouse.tables import not_a_pattern
@@ -72,7 +73,7 @@ def ingest_capture(ledger: Ledger, directory: str, stop: threading.Event, *, rec
     if source is not None:
         check_same_source(source, CAPTURE, manifest.identity if manifest else None, ledger.cluster)
     ledger.create(*TABLES)
-    resume_point(ledger, has_source=source is not None, recover=recover)
+    source = resume_point(ledger, source, recover=recover).source
     positions = known_positions(ledger)
     rows = read_capture(ledger, directory)
     check_rows(ledger, rows, positions)

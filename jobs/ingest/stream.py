@@ -258,6 +258,11 @@ def wait(query: StreamingQuery, batches: Batches) -> bool:
 
 
 def failure_sentence(text: str) -> str:
+    if "DIFFERENT_DELTA_TABLE_READ_BY_STREAMING_SOURCE" in text:
+        return (
+            f"The table {COORDINATOR_RECORDS.name} is another one than the history has read: it was deleted and made"
+            " anew. Run `groupledger history --rebuild`, which keeps what only the history knows."
+        )
     if "DATA_LOSS" in text or "failOnDataLoss" in text:
         return (
             "Records were deleted from the topic before they were read, or the topic was recreated while it was read."

@@ -1,9 +1,4 @@
-"""Opens one cluster's ledger in a warehouse for writing, and checks that its checkpoint belongs to its tables.
-
-Delta's streaming sink is exactly once only while checkpoint and table belong together: without the checkpoint it writes
-every row again, and with an older one it silently drops new rows. So both are compared before a query starts, and a
-mismatch is an error; `--recover` starts a new checkpoint behind the last row of the table.
-"""
+"""Opens one cluster's ledger in a warehouse for writing."""
 
 from __future__ import annotations
 
@@ -16,11 +11,8 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 
 from groupledger.jobs.process.clock import DAY_MS
-from groupledger.jobs.process.errors import InputError
 from groupledger.jobs.process.session import spark_session
-from groupledger.jobs.warehouse.checkpoint import source_offset, whole_checkpoint
 from groupledger.jobs.warehouse.commits import Commits
-from groupledger.jobs.warehouse.delta_log import last_transaction
 from groupledger.jobs.warehouse.lease import Lease
 from groupledger.jobs.warehouse.retention import read_floors
 from groupledger.jobs.warehouse.storage import open_storage
@@ -37,7 +29,6 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
     from groupledger.jobs.process.settings import Settings
-    from groupledger.jobs.warehouse.checkpoint import Checkpoint
     from groupledger.jobs.warehouse.storage import Storage
     from groupledger.jobs.warehouse.tables import Tables
     from groupledger.schemas.tables.table import Table
@@ -121,64 +112,6 @@ def ledger_in(
         yield Ledger(spark, warehouse, settings.cluster, storage=storage, lease=lease, say=say, settings=settings)
 
 
-@dataclass(frozen=True)
-class Resume:
-    """The place where a query would go on. The table holds everything up to the source offset `settled_offset`;
-    `planned_offset` is the end of a planned batch that will be run again. Both are None with a new checkpoint."""
-
-    settled_offset: str | None = None
-    planned_offset: str | None = None
-
-
-def resume_point(ledger: Ledger, *, has_source: bool, recover: bool) -> Resume:
-    """Returns where the query goes on. Raises InputError if the checkpoint, the table and the source file do not belong
-    together; with `recover` such a checkpoint is set aside instead."""
-    checkpoint = whole_checkpoint(ledger.storage, ledger.checkpoint_folder)
-    table_batch = None if checkpoint is None else last_table_batch(ledger, checkpoint.query_id)
-    is_unplanned = checkpoint is None or checkpoint.planned_batch is None
-    has_rows = is_unplanned and ledger.has_rows(COORDINATOR_RECORDS)
-    problem = mismatch(checkpoint, table_batch, has_rows=has_rows, has_source=has_source)
-    if problem is not None:
-        if not recover:
-            raise InputError(
-                f"The table {COORDINATOR_RECORDS.name} {problem}. Going on would repeat or lose rows: run `groupledger"
-                " ingest --recover` to go on behind the last row of the table."
-            )
-        set_checkpoint_aside(ledger.storage, ledger.checkpoint_folder)
-        return Resume()
-    if checkpoint is None:
-        return Resume()
-    settled = max((batch for batch in (checkpoint.committed_batch, table_batch) if batch is not None), default=None)
-    return Resume(
-        source_offset(ledger.storage, ledger.checkpoint_folder, settled),
-        source_offset(ledger.storage, ledger.checkpoint_folder, checkpoint.planned_batch),
-    )
-
-
-def mismatch(checkpoint: Checkpoint | None, table_batch: int | None, *, has_rows: bool, has_source: bool) -> str | None:
-    """Returns why checkpoint and table do not belong together, as the end of a sentence about the table, or None.
-
-    `table_batch` is the last batch of the checkpoint's query that the table holds; `has_rows` matters only while the
-    checkpoint has planned nothing.
-    """
-    planned = None if checkpoint is None else checkpoint.planned_batch
-    committed = None if checkpoint is None else checkpoint.committed_batch
-    if planned is None:
-        return "has rows, but the checkpoint that goes with them is gone" if has_rows else None
-    if committed is not None and (table_batch is None or table_batch < committed):
-        return "is older than its checkpoint: it was deleted, replaced or restored"
-    if table_batch is not None and table_batch > planned:
-        return "is newer than its checkpoint, which was restored"
-    if not has_source:
-        return "has rows, but the file that says which topic they came from is gone"
-    return None
-
-
-def last_table_batch(ledger: Ledger, query_id: str) -> int | None:
-    """Returns the last batch of a streaming query that the table holds."""
-    return last_transaction(ledger.warehouse, COORDINATOR_RECORDS, query_id)
-
-
 def set_checkpoint_aside(storage: Storage, checkpoint_folder: str) -> None:
     """Renames the checkpoint if it is there: the next query begins a new one."""
     folder, name = checkpoint_folder.rsplit("/", 1)
@@ -226,18 +159,26 @@ def known_ends(tables: ClusterTables) -> dict[int, int]:
 
 
 def known_positions(ledger: Ledger, records: DataFrame | None = None) -> dict[int, int]:
-    """Returns per partition the offset behind the last one that the ledger knows of: from its rows, from `coverage`
-    (which also knows of offsets that hold no row), and from what retention has removed. `records` are the rows of
-    `coordinator_records` that `coverage` may not know of yet, if that is known."""
-    if records is None and ledger.has_rows(COORDINATOR_RECORDS):
-        records = ledger.rows(COORDINATOR_RECORDS)
-    told = [(partition, floor.offset) for partition, floor in read_floors(ledger.storage, ledger.cluster).items()]
-    if records is not None:
-        told += map(tuple, records.groupBy("kafka_partition").agg(F.max("kafka_offset") + 1).collect())
+    """Returns per partition the offset behind the last one that the ledger knows of: from its rows and what retention
+    has removed (`row_positions`), and from `coverage`, which also knows of offsets that hold no row."""
+    positions = row_positions(ledger, records)
     if ledger.exists(COVERAGE):
         covered = ledger.arrow(COVERAGE, columns=["kafka_partition", "to_offset"])
-        told += zip(covered["kafka_partition"].to_pylist(), covered["to_offset"].to_pylist(), strict=True)
-    positions: dict[int, int] = {}
-    for partition, position in told:
-        positions[partition] = max(position, positions.get(partition, 0))
+        for partition, end in zip(
+            covered["kafka_partition"].to_pylist(), covered["to_offset"].to_pylist(), strict=True
+        ):
+            positions[partition] = max(end, positions.get(partition, 0))
+    return positions
+
+
+def row_positions(ledger: Ledger, records: DataFrame | None = None) -> dict[int, int]:
+    """Returns per partition the offset behind the last row, or the last one that retention has removed. `records` are
+    the rows that may lie behind what else is known, if that is known."""
+    if records is None and ledger.has_rows(COORDINATOR_RECORDS):
+        records = ledger.rows(COORDINATOR_RECORDS)
+    floors = read_floors(ledger.storage, ledger.cluster)
+    positions = {partition: floor.offset for partition, floor in floors.items()}
+    if records is not None:
+        for partition, end in records.groupBy("kafka_partition").agg(F.max("kafka_offset") + 1).collect():
+            positions[partition] = max(end, positions.get(partition, 0))
     return positions

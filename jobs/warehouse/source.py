@@ -85,6 +85,14 @@ class LedgerSource:
             readings[partition] = [*before, reading]
         return self._with_others(readings, new)
 
+    def back_to(self, ends: Mapping[int, int]) -> LedgerSource:
+        """Returns the source as if nothing at or behind these offsets had been read, nor any partition without one."""
+        kept = {
+            partition: [each for each in readings if each.begin < ends.get(partition, 0)]
+            for partition, readings in self.readings.items()
+        }
+        return replace(self, readings={key: readings for key, readings in kept.items() if readings}, before=None)
+
     def _with_others(self, readings: Mapping[int, list[Reading]], new: Mapping[int, Reading]) -> LedgerSource:
         epochs = {partition: epoch for partition, epoch in self.leader_epochs.items() if partition not in new}
         return replace(self, readings=readings, before=None, leader_epochs=epochs)

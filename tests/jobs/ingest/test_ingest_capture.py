@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from groupledger.jobs.process.errors import InputError
+from groupledger.jobs.warehouse.rebuilds import is_requested
 from groupledger.jobs.warehouse.source import read_source
 from groupledger.jobs.warehouse.storage import LocalStorage
 from lab.warehouses.ledgers import (
@@ -21,6 +22,7 @@ from lab.warehouses.ledgers import (
     write_capture,
 )
 from lab.warehouses.rows import offset_commit
+from lab.warehouses.sessions import forget_tables
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -185,13 +187,46 @@ def test_the_checkpoint_is_gone(spark: SparkSession, capture: Path, warehouse: P
 
 
 def test_the_table_is_gone(spark: SparkSession, capture: Path, warehouse: Path) -> None:
-    """Goal: with a checkpoint but no table, what was read would be missing for good: refused; --recover reads it."""
+    """Goal: with a checkpoint but no table, what was read would be missing for good: refused; --recover reads all that
+    there is again, and `coverage` tells of that. The same holds if the checkpoint was deleted, too."""
     ingest(spark, warehouse, capture)
+    known = coverage(spark, warehouse)
+    for sentence, others in (("is older than its checkpoint", ()), ("has no rows, and `coverage`", (CHECKPOINT,))):
+        for name in ("coordinator_records", *others):
+            shutil.rmtree(warehouse / name)
+        forget_tables(spark)
+        refused(spark, warehouse, capture, sentence)
+        assert ingest(spark, warehouse, capture, recover=True).rows == len(FIRST)
+        assert positions(spark, warehouse) == sorted(FIRST)
+        assert coverage(spark, warehouse) == known
+        assert is_requested(LocalStorage(warehouse), "test")
+
+
+def test_the_table_is_an_old_one(spark: SparkSession, capture: Path, warehouse: Path) -> None:
+    """Goal: what an older copy of the table lacks is refused; --recover reads it again, and shows as a hole what the
+    capture has no longer."""
+    ingest(spark, warehouse, capture)
+    backup = warehouse.with_name("backup")
+    shutil.copytree(warehouse / "coordinator_records", backup)
+    for offset in (20, 30):
+        write_capture(capture, {(0, offset): ROW}, name=f"part-{offset}")
+        describe_capture(capture, {0: 10, 1: 0}, {0: offset + 1, 1: 6}, explained_from={0: 13})
+        ingest(spark, warehouse, capture)
     shutil.rmtree(warehouse / "coordinator_records")
-    shutil.rmtree(warehouse / "coverage")
+    shutil.copytree(backup, warehouse / "coordinator_records")
+    forget_tables(spark)
     refused(spark, warehouse, capture, "is older than its checkpoint")
-    assert ingest(spark, warehouse, capture, recover=True).rows == len(FIRST)
-    assert positions(spark, warehouse) == sorted(FIRST)
+    later = capture.with_name("later")
+    write_capture(later, {(0, 30): ROW})
+    describe_capture(later, {0: 30, 1: 6}, {0: 31, 1: 6})
+    assert ingest(spark, warehouse, later, recover=True).rows == 1
+    assert positions(spark, warehouse) == sorted([*FIRST, (0, 30)])
+    assert [each for each in coverage(spark, warehouse) if each[0] == 0] == [
+        (0, 10, 12, "compacted"),
+        (0, 12, 13, "compacted"),
+        (0, 13, 30, "unknown"),
+        (0, 30, 31, "compacted"),
+    ]
 
 
 def test_the_checkpoint_is_an_old_one(spark: SparkSession, capture: Path, warehouse: Path) -> None:
