@@ -234,6 +234,8 @@ def _path_in(text: str) -> str | None:
 
 def _absolute(path: str) -> str:
     """Returns the path as others know it: delta-rs leaves the first slash of a local one out."""
+    if path.startswith("/"):
+        return path
     whole = f"/{path}"
     return whole if Path(unquote(whole)).parent.is_dir() else path
 

@@ -40,8 +40,8 @@ CALLS_GUESSED, PASS_S = 200, 40.0
 READ = ("pipeline", "ingest")
 REBUILD = "history --rebuild"
 VICTIMS = ("pipeline", "pipeline", "pipeline", REBUILD, "maintain")
-# What a rebuild drops. It is kept anew up to the last round, where passes that nothing disturbs keep it once an hour;
-# what follows from it is compared.
+# What a rebuild of the history drops. It is kept anew up to the last round, where passes that nothing disturbs keep it
+# once an hour; what follows from it is compared.
 KEPT = frozenset({"commit_steps", "lag_seeds"})
 
 
@@ -274,12 +274,17 @@ def outcome_of(trial: Trial, fault: Happened) -> str:
 
 
 def differences_of(trial: Trial) -> list[str]:
-    was_rebuilt = any(ended.command.startswith(REBUILD) for ended in trial.ends)
-    left_out = KEPT if was_rebuilt else frozenset()
+    left_out = KEPT if keeps_anew(trial) else frozenset()
     try:
         return differences(without(contents(trial.warehouse), left_out), without(trial.stage.expected, left_out))
     except (DeltaError, pa.ArrowException, OSError, ValueError) as error:
         return [f"a table can't be read: {' '.join(str(error).split())[:WIDTH_SHOWN]}"]
+
+
+def keeps_anew(trial: Trial) -> bool:
+    """Returns whether the history was rebuilt, by whatever command, or the fault was about what a rebuild drops."""
+    told = [*trial.notes, *(each.said for each in trial.ends), *(each.command for each in trial.ends)]
+    return any(word in text for word in (*KEPT, REBUILD, "history: rebuilt") for text in told)
 
 
 def mend_damage(trial: Trial, found: list[str]) -> list[str]:

@@ -95,9 +95,10 @@ def test_a_local_path_is_whole(tmp_path: Path) -> None:
     folder = tmp_path / "members" / "cluster=a"
     folder.mkdir(parents=True)
     path = f"{folder}/p.parquet"
-    told = sentence(DeltaError(f"Parquet error: Could not open Parquet file {path.removeprefix('/')}: EOF"))
-    assert f"The file {path} of the table members" in told
-    assert f"remove the folder {tmp_path}/members and" in told
+    for shown in (path, path.removeprefix("/")):
+        told = sentence(DeltaError(f"Parquet error: Could not open Parquet file {shown}: EOF"))
+        assert f"The file {path} of the table members" in told
+        assert f"remove the folder {tmp_path}/members and" in told
 
 
 def test_what_was_raised_on_purpose_stays() -> None:
