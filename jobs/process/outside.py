@@ -117,10 +117,16 @@ SENTENCES: dict[str, JobError] = {
         "Spark has no client for such a URI: name an S3 bucket by s3a://, or add the JAR of another client."
     ),
 }
-# How a table is made again, by the command that writes it. What a pass computes from other tables it computes from the
-# beginning where nothing is there.
-AGAIN_BY = {"history": "history --rebuild", "validate": "validate"}
+# What a pass computes from other tables it computes from the beginning where nothing is there.
 COMPUTED = ("commit_steps", "committed_offsets", "incidents", "lag", "lag_seeds", "offset_events")
+# How a table is made again, by its name or by the command that writes it.
+AGAIN_BY = {
+    "coordinator_records": "ingest --recover",
+    "coverage": "ingest",
+    "history": "history --rebuild",
+    "validate": "validate",
+    **dict.fromkeys(COMPUTED, "pipeline"),
+}
 # What an installation may lack, by the module that is not found.
 _WITH_SPARK = ("Spark, which this command needs,", "run `pip install 'groupledger[spark]'`, then `groupledger setup`")
 EXTRAS = {
@@ -244,9 +250,7 @@ def _made_again(name: str, folder: str) -> str:
     """Returns how a table is made again without a backup."""
     from groupledger.schemas.definitions import table_names, written_by
 
-    command = AGAIN_BY.get(written_by(name)) if name in table_names() else None
-    if name in COMPUTED:
-        command = "pipeline"
+    command = AGAIN_BY.get(name) or (AGAIN_BY.get(written_by(name)) if name in table_names() else None)
     if command is None:
         return "read its source again into another --warehouse"
     return f"remove the folder {folder} and run `groupledger {command}`"

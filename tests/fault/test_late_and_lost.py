@@ -13,6 +13,7 @@ from groupledger.jobs.derive.history import update_history
 from groupledger.jobs.process.errors import InputError, OutsideError
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from lab.warehouses.ledgers import coverage, open_test_ledger, positions
+from lab.warehouses.sessions import forget_tables
 from tests.fault.topic import (
     PARTITIONS,
     commit_in_transaction,
@@ -69,6 +70,20 @@ def test_the_source_file_is_gone(spark: SparkSession, warehouse: Path, broker: L
     assert coverage(spark, warehouse) == [(*place, end + 4, completeness) for *place, end, completeness in known]
     with open_test_ledger(spark, warehouse) as ledger:
         assert update_history(ledger, threading.Event()).rows["open_groups"] > 0
+
+
+def test_the_table_is_deleted(spark: SparkSession, warehouse: Path, broker: LocalBroker) -> None:
+    """Goal: refused; --recover reads all that the topic still has again, each record once, and calls the log as
+    complete as it was."""
+    ingest(spark, warehouse, broker.bootstrap_servers)
+    before, known = positions(spark, warehouse), coverage(spark, warehouse)
+    shutil.rmtree(warehouse / "coordinator_records")
+    forget_tables(spark)
+    with pytest.raises(InputError, match="it was deleted, replaced or restored"):
+        ingest(spark, warehouse, broker.bootstrap_servers)
+    assert ingest(spark, warehouse, broker.bootstrap_servers, recover=True).rows == len(before)
+    assert positions(spark, warehouse) == before
+    assert coverage(spark, warehouse) == known
 
 
 def test_the_topic_is_recreated(spark: SparkSession, warehouse: Path, broker: LocalBroker) -> None:

@@ -68,7 +68,7 @@ def sentence(error: BaseException) -> str:
         (DeltaError("Kernel error: Expected contiguous commit files, but found gap"), "A file of a table is damaged"),
         (
             Py4JError(f"{SPARKS}file:/w/coordinator_records/ingest_date=2026-01-01/p%20.parquet. SQLSTATE: KD001"),
-            "p .parquet of the table coordinator_records is damaged: restore it from a backup, or read its source",
+            "from a backup, or remove the folder /w/coordinator_records and run `groupledger ingest --recover`.",
         ),
         (
             Py4JError(f"{SPARKS}file:///w/members/cluster=a/is_open=1/p.parquet."),
