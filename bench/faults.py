@@ -7,9 +7,9 @@ against an undisturbed reading of the same log.
 A seed simulates an hour of ten groups (`lab.faults.growing_log`), cuts the log into pieces, and passes over one after
 the other undisturbed. Each fault begins behind one of these passes, with the next piece, and must end as the next pass
 did: all tables equal as multisets. Kinds of faults take turns, in an order by the seed. With `--in-a-row`, faults of
-processes that follow each other happen to one warehouse, before it is repaired and compared. Those of a live cluster
-and of logs begin with an empty warehouse, and must end as an undisturbed reading of the same topic, or of the same
-files.
+processes that follow each other happen to one warehouse, each with the next piece, before it is repaired and compared.
+Those of a live cluster and of logs begin with an empty warehouse, and must end as an undisturbed reading of the same
+topic, or of the same files.
 
 The property: a stop is one sentence with an exit code that says so, its remedy helps, nothing is lost, nothing is
 there twice. A traceback is counted, and fails only where `--strict` asks for it.
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from lab.faults.processes import Ended
+    from lab.faults.trials import Happened
 
 FAULTS: dict[str, Callable[[Trial], None]] = kinds.FAULTS | damage.FAULTS | live.FAULTS | log_imports.FAULTS
 CLUSTER = "test"
@@ -183,14 +184,18 @@ def try_faults(row: Mapping[int, str], seed: int, stages: Sequence[Stage], launc
         for number, kind in row.items()
     }
     first, kind = next(iter(row.items()))
-    stage = chance[first].choice(stages[1:] if kind in NEED_TABLES else stages)
+    # Each fault of a row finds new inputs, as far as there are some.
+    begins = stages[1:] if kind in NEED_TABLES else stages[: max(1, len(stages) - len(row) + 1)]
+    stage = chance[first].choice(begins)
     lay_out(launcher.folder, stage.before, stage.inputs, stage.cluster)
     trial = Trial(random=chance[first], stage=stage, launcher=replace(launcher, started=[]))
     began = time.monotonic()
-    happened = []
+    happened: list[Happened] = []
     try:
         for number, each in row.items():
             trial.random = chance[number]
+            if happened:
+                trial.go_on(stages)
             happened.append(let_happen(trial, each, FAULTS[each]))
         problems = judge(trial)
     finally:

@@ -48,11 +48,12 @@ KEPT = frozenset({"commit_steps", "lag_seeds"})
 @dataclass(frozen=True, kw_only=True)
 class Stage:
     """One step: `counts` has the calls of its undisturbed pass by place of the shim, `seconds` what a pass takes in a
-    process of its own."""
+    process of its own. `after` is the warehouse that the next stage begins with, if there is one."""
 
     name: str
     cluster: str
     before: Path
+    after: Path | None = None
     inputs: Path
     expected: dict[str, Counter[str]]
     counts: dict[str, int]
@@ -110,6 +111,14 @@ class Trial:
         of_pass = self.source or inputs_of(self.launcher.folder)
         return of_pass if command in READ else ()
 
+    def go_on(self, stages: Sequence[Stage]) -> None:
+        """Brings the inputs of the next stage, if there is one, so that the next fault finds something to do."""
+        following = next((each for each in stages if each.before == self.stage.after), None)
+        if following is not None:
+            self.stage = following
+            self.note(f"at {following.name}")
+            bring(self.launcher.folder, following.inputs)
+
     def victim(self) -> str:
         """Returns a command that the fault will happen to. Before there is a table, only one has anything to do."""
         return self.random.choice(VICTIMS) if any(self.stage.before.iterdir()) else "pipeline"
@@ -138,10 +147,16 @@ def lay_out(folder: Path, before: Path | None, inputs: Path, cluster: str) -> No
     """Makes the folder of a trial anew, with a copy of a warehouse and of the inputs."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    shutil.copytree(inputs, folder / "inputs")
+    bring(folder, inputs)
     if before is not None:
         shutil.copytree(before, folder / "warehouse", symlinks=True)
     (folder / "settings.yaml").write_text(f"cluster: {cluster}\nlease: {{duration_s: {LEASE_S}}}\n")
+
+
+def bring(folder: Path, inputs: Path) -> None:
+    """Puts inputs into the folder of a trial, in the place of those before, of which they have all."""
+    shutil.rmtree(folder / "inputs", ignore_errors=True)
+    shutil.copytree(inputs, folder / "inputs")
 
 
 def make_stage(name: str, launcher: Launcher, before: Path | None, inputs: Path, after: Path, cluster: str) -> Stage:
@@ -161,6 +176,7 @@ def make_stage(name: str, launcher: Launcher, before: Path | None, inputs: Path,
         name=name,
         cluster=cluster,
         before=kept_before,
+        after=after,
         inputs=inputs,
         expected=contents(after),
         counts=process.shim.counts(),
