@@ -6,7 +6,7 @@ mismatch is an error; `--recover` starts a new checkpoint behind the last row of
 
 Where the table itself was deleted, or restored from an older copy, the readings and `coverage` go back to its last row,
 too. So what lay behind that row is read again, as far as the topic or the capture still has it, and what it has not
-shows as a hole. The history is rebuilt, and keeps what only it still knows.
+shows as a hole. The history is rebuilt, and says less than before where records are gone.
 """
 
 from __future__ import annotations
