@@ -134,6 +134,16 @@ def records_since(tables: Tables, ingested_from_ms: int | None) -> DataFrame:
     return tables.rows_within(COORDINATOR_RECORDS, is_new)
 
 
+def drop_progress(ledger: Ledger, rows: Table, progress: Table, **which: str) -> bool:
+    """Deletes what a table tells of how far the cluster's sources were read, if the table of what was read was deleted:
+    what is still there is read again. Returns whether it did. `which` are columns that its rows must have."""
+    if ledger.exists(rows) or not ledger.exists(progress):
+        return False
+    values = {"cluster": ledger.cluster, **which}
+    ledger.commits.delete(progress, " AND ".join(f"{name} = '{value}'" for name, value in values.items()))
+    return True
+
+
 def day_before(at_ms: int) -> date:
     """Returns the date before that of an instant: clocks may have been set back."""
     return instant_of_ms(at_ms - DAY_MS).date()

@@ -27,7 +27,9 @@ from groupledger.schemas.tables.log_quarantine import LOG_QUARANTINE
 from groupledger.schemas.tables.rebalances import REBALANCES
 from groupledger.schemas.tables.requests import REQUESTS
 from groupledger.transforms.logs.rebalance_triggers import with_triggers
+from lab.faults.contents import contents, differences
 from lab.warehouses.ledgers import open_test_ledger
+from lab.warehouses.sessions import forget_tables
 from tests.jobs.simulated_log import REQUESTS_OF
 
 if TYPE_CHECKING:
@@ -128,6 +130,18 @@ def test_each_line_once(spark: SparkSession, imported: Imported) -> None:
     files = rows(spark, imported, LOG_FILES)
     assert files.agg(F.sum("line_count")).first()[0] == of_requests + of_events + 4
     assert files.where("line_count != row_count + quarantined_count + skipped_count").count() == 0
+
+
+def test_a_table_of_rows_is_deleted(spark: SparkSession, imported: Imported, tmp_path: Path) -> None:
+    """Goal: the lines of its log are imported again, each once, and those of the other log are not."""
+    warehouse = tmp_path / "warehouse"
+    shutil.copytree(imported.warehouse, warehouse)
+    shutil.rmtree(warehouse / COORDINATOR_EVENTS.name)
+    forget_tables(spark)
+    again = run(spark, warehouse, imported.warehouse.with_name("logs"))
+    assert again.rows == {"request_log": 0, "server_log": imported.totals[0].rows["server_log"]}
+    assert again.quarantined == 0
+    assert differences(contents(warehouse), contents(imported.warehouse)) == []
 
 
 def test_commits_by_topic_id(spark: SparkSession, imported: Imported) -> None:

@@ -6,6 +6,7 @@ No broker and no Spark: the log is the one that a broker wrote for `test_share_s
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
@@ -101,6 +102,16 @@ def test_passes_go_on_where_the_last_has_ended(log: Log, tmp_path: Path) -> None
     for log.begin, log.end in ((3, 7), (3, 7), (6, 7), (7, 12)):
         run(tmp_path)
     assert stored(tmp_path) == (list(range(3, 12)), [(3, 12, "complete")])
+
+
+def test_the_table_is_deleted(log: Log, tmp_path: Path) -> None:
+    """Goal: what the topic still has is read again, and no stretch tells of what is gone."""
+    log.end = 7
+    run(tmp_path)
+    shutil.rmtree(tmp_path / SHARE_STATE_RECORDS.name)
+    log.begin, log.end = 3, 9
+    run(tmp_path)
+    assert stored(tmp_path) == (list(range(3, 9)), [(3, 9, "complete")])
 
 
 @pytest.mark.parametrize("piece", range(4))
