@@ -35,7 +35,7 @@ from groupledger.jobs.ingest.log_files import (
     too_large,
 )
 from groupledger.jobs.process.errors import InputError, OutsideError
-from groupledger.jobs.warehouse.ledger import drop_progress
+from groupledger.jobs.warehouse.ledger import begin_again_if_lost
 from groupledger.jobs.warehouse.topic_names import known_names, learn
 from groupledger.jobs.warehouse.upsert import insert, of_rows, upsert_arrow
 from groupledger.schemas.instants import instant_of_us
@@ -152,7 +152,7 @@ class LogImport:
         self._settings = settings
         self._privacy = ledger.settings.privacy.resolve()
         for log, table in ROWS_OF.items():
-            if drop_progress(ledger, table, LOG_FILES, log=log):
+            if begin_again_if_lost(ledger, table, LOG_FILES, log=log):
                 ledger.say(f"the table {table.name} is gone: its logs that are still there are imported again")
         ledger.create(*TABLES)
         self._seen: dict[tuple[str, Path], tuple[int, int, int]] = {}

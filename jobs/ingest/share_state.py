@@ -22,7 +22,7 @@ from groupledger.jobs.kafka.share_state_topic import describe_state_topic, state
 from groupledger.jobs.process.clock import now_ms
 from groupledger.jobs.process.errors import InputError, OutsideError
 from groupledger.jobs.warehouse.commits import as_new
-from groupledger.jobs.warehouse.ledger import drop_progress
+from groupledger.jobs.warehouse.ledger import begin_again_if_lost
 from groupledger.jobs.warehouse.upsert import of_rows
 from groupledger.schemas.instants import instant_of_ms, ms_if_known
 from groupledger.schemas.kafka.names import SHARE_STATE_TOPIC
@@ -69,7 +69,7 @@ def read_share_state(ledger: Ledger, brokers: Brokers, bootstrap_servers: str) -
 
 def _read(ledger: Ledger, topic: StateTopic, bootstrap_servers: str, at_ms: int) -> int:
     """Returns the number of records that were new. The ends of the topic were asked for at `at_ms`."""
-    if drop_progress(ledger, SHARE_STATE_RECORDS, SHARE_STATE_COVERAGE):
+    if begin_again_if_lost(ledger, SHARE_STATE_RECORDS, SHARE_STATE_COVERAGE):
         ledger.say(f"the table {SHARE_STATE_RECORDS.name} is gone: what the topic still has is read again")
     ledger.create(*TABLES)
     last = _last_stretches(ledger, topic)

@@ -134,7 +134,7 @@ def records_since(tables: Tables, ingested_from_ms: int | None) -> DataFrame:
     return tables.rows_within(COORDINATOR_RECORDS, is_new)
 
 
-def drop_progress(ledger: Ledger, rows: Table, progress: Table, **which: str) -> bool:
+def begin_again_if_lost(ledger: Ledger, rows: Table, progress: Table, **which: str) -> bool:
     """Deletes what a table tells of how far the cluster's sources were read, if the table of what was read was deleted:
     what is still there is read again. Returns whether it did. `which` are columns that its rows must have."""
     if ledger.exists(rows) or not ledger.exists(progress):
