@@ -214,7 +214,7 @@ def follow(
         .trigger(availableNow=True)
         .start()
     )
-    while not wait(query, batches):
+    while not wait(query, batches, checkpoint_folder(ledger)):
         if must_stop(ledger, query, stop):
             break
     close_idle_callbacks(ledger.spark)

@@ -7,6 +7,7 @@ run again after a crash adds nothing if its commit was made, and everything if i
 
 from __future__ import annotations
 
+import re
 import time
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -19,7 +20,7 @@ from pyspark.errors import PySparkException, StreamingQueryException
 from groupledger.jobs.ingest.patience import BatchGivenUpError
 from groupledger.jobs.process.clock import DAY_MS, now_ms
 from groupledger.jobs.process.errors import InputError, JobError, OutsideError
-from groupledger.jobs.warehouse.checkpoint import forget_planned_batch, read_checkpoint
+from groupledger.jobs.warehouse.checkpoint import damaged_checkpoint, forget_planned_batch, read_checkpoint
 from groupledger.jobs.warehouse.commits import Batch
 from groupledger.jobs.warehouse.task_files import write_files
 from groupledger.schemas.instants import ms_of
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
 
 TABLES = (COORDINATOR_RECORDS, COVERAGE)
 POLL_S = 1
+# The frames of Spark's that read a checkpoint, which tell a damaged file of it in many ways.
+CHECKPOINT_IS_READ = re.compile(r"HDFSMetadataLog(\.applyFnToBatchByStream|\.get\(|\$\.verifyBatchIds)")
 SILENT_BROKER_S = 20
 
 
@@ -186,7 +189,7 @@ def run_query(
     called_at = time.monotonic()
     watch = BrokerWatch(ledger)
     query, writer = start_query(ledger, kafka_rows, trigger, checks or Checks())
-    while not wait(query, writer):
+    while not wait(query, writer, ledger.checkpoint_folder):
         count_batches(ledger, totals, query, writer)
         watch.look(query)
         if must_stop(ledger, query, stop):
@@ -240,7 +243,7 @@ def stop_query(ledger: Ledger, query: StreamingQuery) -> None:
         ledger.say("stopped while the brokers did not answer")
 
 
-def wait(query: StreamingQuery, batches: Batches) -> bool:
+def wait(query: StreamingQuery, batches: Batches, checkpoint_folder: str) -> bool:
     """Waits for `POLL_S` seconds, and returns whether the query has ended, perhaps since its batch was given up. Raises
     what a batch has raised on purpose, and OutsideError if the query failed in another way."""
     try:
@@ -250,6 +253,8 @@ def wait(query: StreamingQuery, batches: Batches) -> bool:
         if not isinstance(failure, JobError):
             if failure is not None:
                 error.__cause__ = failure  # what it came from, which Spark was not told
+            elif CHECKPOINT_IS_READ.search(getattr(error, "_stackTrace", None) or ""):
+                raise OutsideError(damaged_checkpoint(checkpoint_folder)) from error
             raise OutsideError(failure_sentence(str(failure or error))) from error
     if isinstance(failure, BatchGivenUpError):
         return True

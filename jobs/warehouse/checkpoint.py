@@ -86,6 +86,11 @@ def _remedy(folder: str) -> str:
     return f"remove the folder {folder} and run `groupledger {again}`"
 
 
+def damaged_checkpoint(folder: str) -> str:
+    """Returns the sentence for a checkpoint that Spark can't read, and does not tell the file of."""
+    return f"A file of the checkpoint {folder} of the warehouse is damaged or gone: {_remedy(folder)}."
+
+
 def forget_planned_batch(storage: Storage, folder: str) -> None:
     """Makes the query plan its next batch again, if the batch that it had planned was not committed."""
     checkpoint = read_checkpoint(storage, folder)

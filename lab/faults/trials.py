@@ -204,13 +204,15 @@ def repair(trial: Trial, command: str = "pipeline") -> bool:
             return True
         more = ()
         wait_as_told(ended.sentence)
-        remove_as_told(trial.warehouse, ended.sentence)
+        is_removed = remove_as_told(trial.warehouse, ended.sentence)
         if "ingest --recover" in ended.sentence and "recover" not in tried:
             tried.add("recover")
             more = ("--recover",)
         elif REBUILD in ended.sentence and "rebuild" not in tried:
             tried.add("rebuild")
             trial.run(REBUILD)
+        elif is_removed:
+            tried.add("again")
         elif trial.saved and ("restore it" in ended.sentence or "again" in tried):
             trial.restore()
         else:
@@ -225,10 +227,11 @@ def wait_as_told(sentence: str) -> None:
         time.sleep(int(told[1]) + 1)
 
 
-def remove_as_told(warehouse: Path, sentence: str) -> None:
-    """Removes the folder, or the file, of the warehouse that a sentence says to remove."""
+def remove_as_told(warehouse: Path, sentence: str) -> bool:
+    """Removes the folder, or the file, of the warehouse that a sentence says to remove, and returns whether it says
+    so."""
     folder = re.search(r"remove the folder (\S+) and run", sentence)
-    file = re.search(r"The file (\S+) of the warehouse is damaged: restore it, or remove it and run", sentence)
+    file = re.search(r"The file (\S+) of the warehouse is damaged: (?:restore it, or )?remove it", sentence)
     told = folder or file
     if told is not None:
         path = (warehouse / told[1]).resolve()
@@ -237,6 +240,7 @@ def remove_as_told(warehouse: Path, sentence: str) -> None:
             path.unlink(missing_ok=True)
         else:
             shutil.rmtree(path, ignore_errors=True)
+    return told is not None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -98,6 +98,12 @@ def damage(folder: Path, pattern: str, how: Callable[[Path], None]) -> None:
     [
         ("_checkpoints/*/coordinator_records/metadata", garbage, "ingest", "coordinator_records/metadata of the"),
         ("_checkpoints/*/coordinator_records/offsets/0", cut, "ingest", "coordinator_records/offsets/0 of the"),
+        (
+            "_checkpoints/*/coordinator_records/sources/0/0",
+            cut,
+            "ingest",
+            "of the checkpoint _checkpoints/default/coord",
+        ),
         ("_checkpoints/*/history/commits/0", cut, "history", "_checkpoints/default/history/commits/0 of the"),
         ("_groupledger/*/source.json", cut, "ingest", "_groupledger/default/source.json of the"),
         ("generations/**/*.parquet", cut, REBUILD, "of the table generations is damaged"),
