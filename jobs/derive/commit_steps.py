@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from groupledger.jobs.ingest.samples import batch_of, last_sampled_at_ms
-from groupledger.jobs.process.clock import DAY_MS
-from groupledger.jobs.warehouse.ledger import day_before, is_behind, known_ends, records_since
+from groupledger.jobs.warehouse.ledger import day_before, first_day_ms, is_behind, known_ends, records_since
 from groupledger.jobs.warehouse.progress import KEPT_EVERY_MS, drop_progress, note_progress, read_progress
 from groupledger.jobs.warehouse.tables import every_row, of_spark
 from groupledger.jobs.warehouse.task_files import write_files
@@ -101,7 +100,7 @@ def _keep(ledger: Ledger, kept: Kept, until_ms: int, rules: Rules) -> Kept:
     positions = {**kept.positions, **_positions_at(ledger, records, until_ms)}
     day, is_left = F.unix_date("ingest_date"), is_behind(positions)
     left, last = records.agg(F.min(F.when(is_left, day)), F.max(day)).collect()[0]
-    since = next((each for each in (left, last) if each is not None), None)
+    since_ms = first_day_ms(left, last)
     lines = _lines(ledger, kept, records.where(~is_left))
     steps = with_ends(steps_of(lines, rules.commit_gap_ms, until_ms), _new_samples(ledger, kept), until_ms)
     steps = with_suspicion(steps, rules, until_ms)
@@ -111,7 +110,7 @@ def _keep(ledger: Ledger, kept: Kept, until_ms: int, rules: Rules) -> Kept:
     replaced = {"cluster": ledger.cluster} | ({"is_open": "1"} if kept.until_ms else {})
     old = ledger.commits.paths(COMMIT_STEPS, replaced)
     ledger.commits.replace_files(COMMIT_STEPS, old, files, batch=batch_of(ledger, COMMIT_STEPS, number))
-    ingested_from_ms = kept.ingested_from_ms if since is None else since * DAY_MS
+    ingested_from_ms = kept.ingested_from_ms if since_ms is None else since_ms
     found = Kept(number, *_of_rules(rules), until_ms, positions, ingested_from_ms)
     note_progress(ledger, COMMIT_STEPS.name, found)
     return found

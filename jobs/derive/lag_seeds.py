@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 
 from groupledger.jobs.ingest.samples import batch_of, last_sampled_at_ms
 from groupledger.jobs.process.clock import DAY_MS
-from groupledger.jobs.warehouse.ledger import records_since
+from groupledger.jobs.warehouse.ledger import first_day_ms, records_since
 from groupledger.jobs.warehouse.progress import KEPT_EVERY_MS
 from groupledger.jobs.warehouse.tables import collect, every_row
 from groupledger.jobs.warehouse.upsert import replace_cluster
@@ -118,9 +118,9 @@ def _keep(ledger: Ledger, seeds: Seeds, rules: LagRules) -> bool:
     records = records_since(ledger, seeds.ingested_from_ms)
     day = F.unix_date("ingest_date")
     uncounted, last = records.agg(F.min(F.when(~is_below(seeds.ends), day)), F.max(day)).collect()[0]
-    since = next((each for each in (uncounted, last) if each is not None), 0)
+    since_ms = first_day_ms(uncounted, last) or 0
     ingested = ledger.spark.createDataFrame(
-        [(LagSeedKind.INGESTED, since * DAY_MS, rules.burrow.intervals)], "kind string, at_ms long, commits_kept int"
+        [(LagSeedKind.INGESTED, since_ms, rules.burrow.intervals)], "kind string, at_ms long, commits_kept int"
     )
     rows = seeds.rows.unionByName(ingested, allowMissingColumns=True)
     about = ("kind", "group_id", "topic", "partition", "topic_id", "kafka_partition", "kafka_offset", "at_ms")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
-from groupledger.jobs.process.clock import DAY_MS
+from groupledger.jobs.process.clock import DAY_MS, now_ms
 from groupledger.jobs.process.session import spark_session
 from groupledger.jobs.warehouse.commits import Commits
 from groupledger.jobs.warehouse.lease import Lease
@@ -122,8 +122,9 @@ def set_checkpoint_aside(storage: Storage, checkpoint_folder: str) -> None:
 
 
 def records_since(tables: Tables, ingested_from_ms: int | None) -> DataFrame:
-    """Returns the rows of `coordinator_records` that were ingested on a day or later, all of them without a day."""
-    if ingested_from_ms is None:
+    """Returns the rows of `coordinator_records` that were ingested on a day or later. Without a day, or with one that
+    is yet to come, it returns all of them: the clock was ahead then, and later rows have earlier days."""
+    if ingested_from_ms is None or ingested_from_ms > now_ms():
         return tables.rows_if_any(COORDINATOR_RECORDS)
     since = day_before(ingested_from_ms)
 
@@ -142,6 +143,12 @@ def begin_again_if_lost(ledger: Ledger, rows: Table, progress: Table, **which: s
     values = {"cluster": ledger.cluster, **which}
     ledger.commits.delete(progress, " AND ".join(f"{name} = '{value}'" for name, value in values.items()))
     return True
+
+
+def first_day_ms(*days: int | None) -> int | None:
+    """Returns the first of some days since the epoch that is known, in milliseconds, today instead of a later one."""
+    day = next((each for each in days if each is not None), None)
+    return None if day is None else min(day, now_ms() // DAY_MS) * DAY_MS
 
 
 def day_before(at_ms: int) -> date:

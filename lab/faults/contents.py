@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 from deltalake import DeltaTable
 
 from groupledger.schemas.definitions import table_names
+from groupledger.schemas.tables.lag_seeds import LAG_SEEDS
 from groupledger.schemas.tables.open_groups import OPEN_GROUPS
+from groupledger.schemas.words import LagSeedKind
 from groupledger.transforms.history.rules.state import load
 
 if TYPE_CHECKING:
@@ -33,6 +35,8 @@ def rows_of(table: DeltaTable, name: str, left_out: frozenset[str] = OF_THE_RUN)
 def row_text(row: dict[str, Any], name: str) -> str:
     if name == OPEN_GROUPS.name:
         row = row | {"state": load(row["state"])}
+    if name == LAG_SEEDS.name and row["kind"] == LagSeedKind.INGESTED:
+        row = row | {"at_ms": None, "seed_id": None}  # the day on which rows were ingested
     return repr(sorted(row.items()))
 
 

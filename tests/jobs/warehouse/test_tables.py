@@ -11,12 +11,14 @@ import pytest
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from groupledger.jobs.process.clock import DAY_MS, now_ms
 from groupledger.jobs.process.errors import InputError
 from groupledger.jobs.warehouse import delta_log
 from groupledger.jobs.warehouse.delta_log import few_rows, last_transaction
-from groupledger.jobs.warehouse.ledger import known_positions
+from groupledger.jobs.warehouse.ledger import first_day_ms, known_positions, records_since
 from groupledger.jobs.warehouse.tables import ClusterTables, Tables, every_row, frame_of, is_null
 from groupledger.schemas.tables.all_tables import all_tables
+from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.tables.coverage import COVERAGE
 from groupledger.schemas.tables.groups import GROUPS
 from groupledger.schemas.tables.lag import LAG
@@ -48,6 +50,24 @@ def test_reading_makes_no_table(spark: SparkSession, tmp_path: Path) -> None:
         assert ledger.existing() == [COVERAGE]
         with pytest.raises(InputError, match="has no table groups yet: run `groupledger history` first"):
             ledger.rows(GROUPS)
+
+
+def test_a_clock_that_was_ahead(spark: SparkSession, tmp_path: Path) -> None:
+    """Goal: rows that were ingested behind those of a day to come are found, and no such day is kept."""
+    today = now_ms() // DAY_MS
+    with open_test_ledger(spark, tmp_path) as ledger:
+        ledger.create(COORDINATOR_RECORDS)
+        schema = to_arrow_schema(COORDINATOR_RECORDS.schema)
+        for day in (today - 9, today + 365, today):
+            row = {"cluster": "test", "ingest_date": day, "kafka_partition": 0, "kafka_offset": day}
+            ledger.commits.append(COORDINATOR_RECORDS, pa.Table.from_pylist([row], schema))
+        found = {
+            since: sorted(row["kafka_offset"] - today for row in records_since(ledger, since).collect())
+            for since in (None, (today - 1) * DAY_MS, (today + 365) * DAY_MS)
+        }
+    assert list(found.values()) == [[-9, 0, 365], [0, 365], [-9, 0, 365]]
+    assert first_day_ms(None, None) is None
+    assert [first_day_ms(None, day) for day in (today - 9, today + 365)] == [(today - 9) * DAY_MS, today * DAY_MS]
 
 
 def test_rows_of_one_cluster_and_of_all(spark: SparkSession, tmp_path: Path) -> None:
