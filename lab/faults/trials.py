@@ -78,6 +78,7 @@ class Trial:
     is_touched: bool = False
     is_killed: bool = False
     was_restored: bool = False
+    has_gone_on: bool = False
     saved: dict[Path, bytes] = field(default_factory=dict)
     source: Sequence[str] = ()
     judged: list[str] | None = None
@@ -115,6 +116,7 @@ class Trial:
         """Brings the inputs of the next stage, if there is one, so that the next fault finds something to do."""
         following = next((each for each in stages if each.before == self.stage.after), None)
         if following is not None:
+            self.has_gone_on = True
             self.stage = following
             self.note(f"at {following.name}")
             bring(self.launcher.folder, following.inputs)
@@ -302,9 +304,10 @@ def differences_of(trial: Trial) -> list[str]:
 
 
 def keeps_anew(trial: Trial) -> bool:
-    """Returns whether the history was rebuilt, by whatever command, or the fault was about what a rebuild drops."""
+    """Returns whether the history was rebuilt, by whatever command, the fault was about what a rebuild drops, or other
+    passes than the undisturbed ones have kept something."""
     told = [*trial.notes, *(each.said for each in trial.ends), *(each.command for each in trial.ends)]
-    return any(word in text for word in (*KEPT, REBUILD, "history: rebuilt") for text in told)
+    return trial.has_gone_on or any(word in text for word in (*KEPT, REBUILD, "history: rebuilt") for text in told)
 
 
 def mend_damage(trial: Trial, found: list[str]) -> list[str]:
