@@ -15,6 +15,11 @@ def instant_of_ms(at_ms: int) -> datetime:
     return EPOCH + at_ms * MILLISECOND
 
 
+def instant_if_known(at_ms: int | None) -> datetime | None:
+    """Returns the instant so many milliseconds after 1970, None for no number."""
+    return None if at_ms is None else instant_of_ms(at_ms)
+
+
 def instant_of_us(at_us: int) -> datetime:
     """Returns the instant so many microseconds after 1970."""
     return EPOCH + at_us * MICROSECOND

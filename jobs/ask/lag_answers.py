@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from groupledger.jobs.ask.answers import group_row
 from groupledger.jobs.ask.rounds import last_round, of_round
 from groupledger.jobs.process.errors import InputError
-from groupledger.schemas.instants import instant_of_ms, ms_if_known
+from groupledger.schemas.instants import instant_if_known, ms_if_known
 from groupledger.transforms.coverage.rules.coverage_at import iso
 from groupledger.transforms.lag.rules import LagRow, rollup
 from groupledger.transforms.lag.rules.row import MILLISECONDS
@@ -112,7 +112,7 @@ def answer(row: LagRow) -> Answer:
     found = asdict(row)
     for name, alias in MILLISECONDS.items():
         at = found.pop(alias)
-        found[name] = None if at is None else instant_of_ms(at)
+        found[name] = instant_if_known(at)
     return {"sampled_at": found.pop("sampled_at"), **found}
 
 

@@ -12,7 +12,7 @@ from groupledger.jobs.ask.answers import NO_HISTORY, coverage_rows, is_without_h
 from groupledger.jobs.ask.commits import commit_log
 from groupledger.jobs.process.terminal import printable
 from groupledger.jobs.warehouse.retention import above_history_floor, read_history_floor_ms
-from groupledger.schemas.instants import instant_of_ms
+from groupledger.schemas.instants import instant_if_known
 from groupledger.schemas.words import GroupType, Ownership
 from groupledger.transforms.coverage.rules.coverage_at import iso, why_unknown
 from groupledger.transforms.history.rules.events import CONNECT, CONSUMER
@@ -130,7 +130,7 @@ def _told(unseen: Unseen) -> Answer:
 
 
 def _why_removed(floor_ms: int | None, at: datetime) -> str | None:
-    floor = None if floor_ms is None else instant_of_ms(floor_ms)
+    floor = instant_if_known(floor_ms)
     if floor is None or at >= floor:
         return None
     return f"retention has removed what ended before {iso(floor)} from the history: ask for a later time"

@@ -10,13 +10,12 @@ import pyarrow.compute as pc
 
 from groupledger.jobs.warehouse.commits import as_new
 from groupledger.jobs.warehouse.upsert import of_rows
-from groupledger.schemas.instants import instant_of_ms, ms_if_known, ms_of
+from groupledger.schemas.instants import instant_if_known, ms_if_known, ms_of
 from groupledger.schemas.tables.coverage import COVERAGE
 from groupledger.transforms.coverage.rules.stretches import Stretch, regained, stretches
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from datetime import datetime
 
     from groupledger.jobs.warehouse.ledger import Ledger
     from groupledger.jobs.warehouse.source import LedgerSource
@@ -34,8 +33,8 @@ def write_coverage(
             partition,
             stretch.from_offset,
             stretch.to_offset,
-            instant(stretch.from_time_ms),
-            instant(stretch.to_time_ms),
+            instant_if_known(stretch.from_time_ms),
+            instant_if_known(stretch.to_time_ms),
             stretch.completeness,
             stretch.proof,
             stretch.is_state_lost,
@@ -102,7 +101,3 @@ def late_partitions(
         if partition in since:
             since[partition] = max(since[partition], ms_of(row["to_time"]))
     return {partition for partition, since_ms in since.items() if now_ms - since_ms >= retention_ms}
-
-
-def instant(milliseconds: int | None) -> datetime | None:
-    return None if milliseconds is None else instant_of_ms(milliseconds)

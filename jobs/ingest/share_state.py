@@ -17,14 +17,13 @@ import pyarrow.compute as pc
 from kafka.errors import KafkaError, OffsetOutOfRangeError, TopicAuthorizationFailedError
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from groupledger.jobs.ingest.coverage import instant
 from groupledger.jobs.kafka.share_state_topic import describe_state_topic, state_records
 from groupledger.jobs.process.clock import now_ms
 from groupledger.jobs.process.errors import InputError, OutsideError
 from groupledger.jobs.warehouse.commits import as_new
 from groupledger.jobs.warehouse.ledger import begin_again_if_lost
 from groupledger.jobs.warehouse.upsert import of_rows
-from groupledger.schemas.instants import instant_of_ms, ms_if_known
+from groupledger.schemas.instants import instant_if_known, instant_of_ms, ms_if_known
 from groupledger.schemas.kafka.names import SHARE_STATE_TOPIC
 from groupledger.schemas.tables.share_state_coverage import SHARE_STATE_COVERAGE
 from groupledger.schemas.tables.share_state_records import SHARE_STATE_RECORDS
@@ -149,8 +148,8 @@ def _write_coverage(ledger: Ledger, topic: StateTopic, stretches: Iterable[State
             each.kafka_partition,
             each.from_offset,
             each.to_offset,
-            instant(each.from_time_ms),
-            instant(each.to_time_ms),
+            instant_if_known(each.from_time_ms),
+            instant_if_known(each.to_time_ms),
             each.completeness,
             topic.topic_id,
         )
@@ -174,7 +173,9 @@ def _rows(ledger: Ledger, records: Iterable[StateRecord], at_ms: int) -> pa.Tabl
         | {
             "kafka_partition": each.partition,
             "kafka_offset": each.offset,
-            "kafka_timestamp": instant(each.timestamp_ms) if 0 <= (each.timestamp_ms or 0) <= LATEST_MS else None,
+            "kafka_timestamp": instant_if_known(each.timestamp_ms)
+            if 0 <= (each.timestamp_ms or 0) <= LATEST_MS
+            else None,
         }
         | share_state_row(each.key, each.value, privacy)
         for each in records

@@ -181,10 +181,9 @@ def known_positions(ledger: Ledger, records: DataFrame | None = None) -> dict[in
     positions = row_positions(ledger, records)
     if ledger.exists(COVERAGE):
         covered = ledger.arrow(COVERAGE, columns=["kafka_partition", "to_offset"])
-        for partition, end in zip(
-            covered["kafka_partition"].to_pylist(), covered["to_offset"].to_pylist(), strict=True
-        ):
-            positions[partition] = max(end, positions.get(partition, 0))
+        for row in covered.to_pylist():
+            partition = row["kafka_partition"]
+            positions[partition] = max(row["to_offset"], positions.get(partition, 0))
     return positions
 
 

@@ -57,9 +57,8 @@ def resume_point(ledger: Ledger, source: LedgerSource | None, *, recover: bool) 
     table_batch = None if checkpoint is None else last_table_batch(ledger, checkpoint.query_id)
     is_unplanned = checkpoint is None or checkpoint.planned_batch is None
     has_rows = is_unplanned and ledger.has_rows(COORDINATOR_RECORDS)
-    problem = mismatch(checkpoint, table_batch, has_rows=has_rows, has_source=source is not None)
-    if is_unplanned and not has_rows and known_positions(ledger) != row_positions(ledger):
-        problem = EMPTY
+    had_rows = has_rows or (is_unplanned and known_positions(ledger) != row_positions(ledger))
+    problem = mismatch(checkpoint, table_batch, has_rows=has_rows, had_rows=had_rows, has_source=source is not None)
     if problem is not None:
         if not recover:
             raise InputError(
@@ -80,16 +79,20 @@ def resume_point(ledger: Ledger, source: LedgerSource | None, *, recover: bool) 
     )
 
 
-def mismatch(checkpoint: Checkpoint | None, table_batch: int | None, *, has_rows: bool, has_source: bool) -> str | None:
+def mismatch(
+    checkpoint: Checkpoint | None, table_batch: int | None, *, has_rows: bool, had_rows: bool, has_source: bool
+) -> str | None:
     """Returns why checkpoint and table do not belong together, as the end of a sentence about the table, or None.
 
-    `table_batch` is the last batch of the checkpoint's query that the table holds; `has_rows` matters only while the
-    checkpoint has planned nothing.
+    `table_batch` is the last batch of the checkpoint's query that the table holds; `has_rows` and `had_rows` matter
+    only while the checkpoint has planned nothing.
     """
     planned = None if checkpoint is None else checkpoint.planned_batch
     committed = None if checkpoint is None else checkpoint.committed_batch
+    if planned is None and has_rows:
+        return "has rows, but the checkpoint that goes with them is gone"
     if planned is None:
-        return "has rows, but the checkpoint that goes with them is gone" if has_rows else None
+        return EMPTY if had_rows else None
     if committed is not None and (table_batch is None or table_batch < committed):
         return OLDER
     if table_batch is not None and table_batch > planned:
