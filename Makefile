@@ -48,7 +48,7 @@ format: setup ## let ruff format and mend what it can
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: setup ## measure us beside Kafka's own tools, in one run (some minutes)
+bench: setup ## measure us beside Kafka's own tools, in one run (twenty minutes)
 	$(BIN)/python -m bench.coordinator
 	$(BIN)/python -m bench.simulator
 	$(BIN)/python -m bench.coordinator_socket
@@ -57,7 +57,7 @@ bench: setup ## measure us beside Kafka's own tools, in one run (some minutes)
 	$(BIN)/python -m bench.history_matrix
 	$(BIN)/python -m bench.incident_matrix
 	$(BIN)/python -m bench.incident_accuracy --seeds 10
-	$(BIN)/python -m bench.what_if_accuracy --seeds 5
+	$(BIN)/python -m bench.what_if_accuracy --seeds 1-5
 	$(BIN)/python -m bench.history_cost
 	$(BIN)/python -m bench.run
 

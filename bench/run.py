@@ -5,8 +5,8 @@ A real broker is filled with commits of value version 4, and then read
 - by `groupledger ingest` into a new warehouse: a whole process (cold), and again inside one session (warm), where the
   next thousand records follow, again and again;
 - by the decode alone, beside the same Arrow round trip with an identity function: interleaved runs over one capture.
-It prints medians with minimum and maximum, and checks every count of records. Machines differ and are noisy: only the
-figures of one run may be compared.
+It prints medians with minimum and maximum, how many times as fast as the console consumer each reader of the whole log
+is, and checks every count of records. Machines differ and are noisy: only the figures of one run may be compared.
 """
 
 from __future__ import annotations
@@ -60,11 +60,11 @@ def main() -> None:
     ):
         total = fill(broker.bootstrap_servers, count)
         print(f"{total:,} records in {PARTITIONS} partitions; medians (least to most)\n", flush=True)
-        kafka_tools(broker, total)
+        reference_s = kafka_tools(broker, total)
         total = count_records(broker.bootstrap_servers)
-        cold(Path(name), broker.bootstrap_servers, total)
+        cold(Path(name), broker.bootstrap_servers, total, reference_s)
         spark = spark_session("groupledger bench")
-        warm(Path(name), broker.bootstrap_servers, total)
+        warm(Path(name), broker.bootstrap_servers, total, reference_s)
         decode_beside_identity(spark, Path(name), broker.bootstrap_servers, total)
         little(Path(name), broker.bootstrap_servers)
         followed(Path(name), broker.bootstrap_servers)
@@ -125,22 +125,25 @@ def count_records(bootstrap_servers: str) -> int:
     return sum(topic.high_watermark.values())
 
 
-def kafka_tools(broker: LocalBroker, total: int) -> None:
+def kafka_tools(broker: LocalBroker, total: int) -> float:
+    """Measures Kafka's own readers, and returns the seconds of the console consumer."""
     arguments = ["--bootstrap-server", broker.bootstrap_servers, "--topic", OFFSETS_TOPIC, "--from-beginning"]
     arguments += ["--max-messages", str(total), "--formatter", FORMATTER]
     consumer = "org.apache.kafka.tools.consumer.ConsoleConsumer"
-    measure("console consumer, offsets formatter, whole process", total, tool(consumer, arguments), runs=3)
+    formatter = tool(consumer, arguments)
+    reference_s = measure("console consumer, offsets formatter, whole process", total, formatter, runs=3)
     segments = sorted(str(path) for path in broker.data_directory.glob(f"{OFFSETS_TOPIC}-*/*.log"))
     arguments = ["--offsets-decoder", "--files", ",".join(segments)]
     dump = tool("kafka.tools.DumpLogSegments", arguments)
-    measure("DumpLogSegments --offsets-decoder, whole process", total, dump, runs=3)
+    measure("DumpLogSegments --offsets-decoder, whole process", total, dump, reference_s, runs=3)
+    return reference_s
 
 
 def tool(main_class: str, arguments: list[str]) -> Callable[[], object]:
     return lambda: run_tool(main_class, *arguments, jvm_options=(), timeout_seconds=600, discard_output=True)
 
 
-def cold(directory: Path, bootstrap_servers: str, total: int) -> None:
+def cold(directory: Path, bootstrap_servers: str, total: int, reference_s: float) -> None:
     numbers = iter(range(100))
 
     def ingest() -> None:
@@ -159,10 +162,10 @@ def cold(directory: Path, bootstrap_servers: str, total: int) -> None:
         if f"{total:,} records read" not in answer.stderr:
             raise AssertionError(answer.stderr)
 
-    measure("groupledger ingest, whole process (cold)", total, ingest, runs=3)
+    measure("groupledger ingest, whole process (cold)", total, ingest, reference_s, runs=3)
 
 
-def warm(directory: Path, bootstrap_servers: str, total: int) -> None:
+def warm(directory: Path, bootstrap_servers: str, total: int, reference_s: float) -> None:
     """Measures the job in a Spark session that has run it before, and the time of its micro-batch alone."""
     settings = load_settings()
     seconds: list[float] = []
@@ -180,8 +183,8 @@ def warm(directory: Path, bootstrap_servers: str, total: int) -> None:
     for _ in range(WARM_UPS):
         ingest()
     seconds.clear()
-    measure("groupledger ingest, the job in a warm session", total, ingest)
-    report("  of which the micro-batch: read, decode, Delta", total, seconds)
+    measure("groupledger ingest, the job in a warm session", total, ingest, reference_s)
+    report("  of which the micro-batch: read, decode, Delta", total, seconds, reference_s)
 
 
 def little(directory: Path, bootstrap_servers: str) -> None:
@@ -257,8 +260,10 @@ def write_nowhere(plan: DataFrame) -> None:
     plan.write.format("noop").mode("overwrite").save()
 
 
-def measure(name: str, total: int, action: Callable[[], Any], runs: int = RUNS) -> None:
-    report(name, total, [timed(action) for _ in range(runs)])
+def measure(
+    name: str, total: int, action: Callable[[], Any], reference_s: float | None = None, *, runs: int = RUNS
+) -> float:
+    return report(name, total, [timed(action) for _ in range(runs)], reference_s)
 
 
 def timed(action: Callable[[], Any]) -> float:
@@ -267,10 +272,13 @@ def timed(action: Callable[[], Any]) -> float:
     return time.perf_counter() - start
 
 
-def report(name: str, total: int, seconds: list[float]) -> None:
+def report(name: str, total: int, seconds: list[float], reference_s: float | None = None) -> float:
+    """Prints a line, with how many times as fast as the reference the median is, and returns the median."""
     median = statistics.median(seconds)
     spread = f"({min(seconds):.2f} to {max(seconds):.2f})"
-    print(f"{name:<52} {median:7.2f} s {spread:<18} {total / median:>11,.0f} records/s", flush=True)
+    times = "" if reference_s is None else f" {reference_s / median:6.2f} times"
+    print(f"{name:<52} {median:7.2f} s {spread:<18} {total / median:>11,.0f} records/s{times}", flush=True)
+    return median
 
 
 if __name__ == "__main__":
