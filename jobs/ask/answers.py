@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from groupledger.jobs.process.errors import InputError, UnknownNameError
 from groupledger.jobs.process.terminal import printable
+from groupledger.jobs.warehouse.retention import read_history_floor_ms
 from groupledger.schemas.words import MemberState
 from groupledger.transforms.history.rules.never_seen import unseen_group
 from groupledger.transforms.history.rules.reserved_ownership import reserved_ownership
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 # The tables that may know a group before the history does.
 BESIDE_HISTORY = ("coordinator_records", "group_states", "lag")
+TELL_OWNERS = ("generations", "members", "assignments", "member_epochs")
 NO_HISTORY = "its history is not made yet: run `groupledger history`"
 
 
@@ -67,6 +69,11 @@ def of_groups(tables: ClusterRows, *names: str) -> list[Filter]:
     if {row["group_id"] for row in known} == {*names}:
         filters.append(("kafka_partition", "in", sorted({row["kafka_partition"] for row in known})))
     return filters
+
+
+def history_floor_ms(tables: ClusterRows) -> int | None:
+    """Returns the instant below which retention has removed rows that tell owners, or None if it has removed none."""
+    return read_history_floor_ms(map(tables.properties, TELL_OWNERS), tables.small_files, tables.cluster)
 
 
 def ownership_rows(tables: ClusterRows, *filters: Filter) -> list[Answer]:

@@ -73,6 +73,10 @@ class ClusterRows:
         """Returns the version of a table that is read; None if it is not there."""
         return self._snapshots.open(table).version() if self.exists(table) else None
 
+    def properties(self, table: str) -> dict[str, str]:
+        """Returns the properties of a table, none if it is not there."""
+        return dict(self._snapshots.open(table).metadata().configuration) if self.exists(table) else {}
+
     def rows(self, table: str, *filters: Filter, columns: Sequence[str] | None = None) -> list[Answer]:
         """Returns rows as dicts, in no order. Raises InputError if the table is not there."""
         return rows_of(self.scan(table, *filters, columns=columns).read_all())

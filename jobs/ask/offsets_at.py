@@ -107,7 +107,8 @@ def offsets_at(tables: ClusterRows, names: Sequence[str], at: datetime) -> list[
     columns = ("group_id", "kafka_partition", "kafka_offset", "kafka_timestamp", "decode_error")
     records = tables.scan("coordinator_records", *of_commits, columns=columns)
     read = coverage_rows(tables, *partitions.values())
-    coverage = above_floors(read, read_floors(tables.small_files, tables.cluster))
+    floors = read_floors(tables.properties("coordinator_records"), tables.small_files, tables.cluster)
+    coverage = above_floors(read, floors)
     for name in names:
         reason = why_unknown((row for row in coverage if row["kafka_partition"] == partitions[name]), at)
         if reason is not None:

@@ -15,8 +15,8 @@ from groupledger.jobs.derive.history import all_events, folded_of, next_version,
 from groupledger.jobs.process.output import print_answers
 from groupledger.jobs.process.terminal import printable
 from groupledger.jobs.warehouse.delta_log import check_commits
+from groupledger.jobs.warehouse.ledger import floors_of
 from groupledger.jobs.warehouse.rebuilds import is_unfinished, rebuild_request
-from groupledger.jobs.warehouse.retention import read_floors
 from groupledger.jobs.warehouse.tables import every_row
 from groupledger.jobs.warehouse.upsert import replace_cluster
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
@@ -56,7 +56,7 @@ def damaged_groups(ledger: Ledger) -> list[Row]:
     unread = next_version(ledger)
     if unread is None or is_unfinished(ledger.storage, ledger.cluster) or rebuild_request(ledger) is not None:
         return []
-    floors = list(read_floors(ledger.storage, ledger.cluster))
+    floors = list(floors_of(ledger))
     records = ledger.rows(COORDINATOR_RECORDS, unread - 1).where(~F.col("kafka_partition").isin(floors))
     folded = folded_of(ledger, all_events(ledger, records_of(ledger, records))).persist()
     compared = records.select("group_id").distinct()

@@ -228,18 +228,23 @@ class Commits:
             nowhere: list[PartitionFilter] = [(table.partition_columns[0], "in", [])]
             _add(delta, properties, [], mode="overwrite", partition_filters=nowhere, schema=table.schema.json())
 
-        def with_properties(delta: DeltaTable, properties: CommitProperties) -> None:
-            delta.alter.set_table_properties(needed.properties, raise_if_not_exists=False, commit_properties=properties)
-
         def with_comment(delta: DeltaTable, properties: CommitProperties) -> None:
             delta.alter.set_table_description(table.comment, commit_properties=properties)
 
         if needed.is_new_schema:
             self._commit(table, with_schema, is_next=True)
         if needed.properties:
-            self._commit(table, with_properties, is_next=True)
+            self.set_properties(table, needed.properties)
         if needed.is_new_comment:
             self._commit(table, with_comment, is_next=True)
+
+    def set_properties(self, table: Table, new: Mapping[str, str]) -> None:
+        """Sets properties of a table. Those that it has besides stay."""
+
+        def act(delta: DeltaTable, properties: CommitProperties) -> None:
+            delta.alter.set_table_properties(dict(new), raise_if_not_exists=False, commit_properties=properties)
+
+        self._commit(table, act, is_next=True)
 
     def delete(self, table: Table, condition: str) -> None:
         """Deletes the rows for which a condition holds."""

@@ -161,6 +161,13 @@ def last_transaction(warehouse: str, table: Table, application_id: str) -> int |
     return open_table(warehouse, table).transaction_version(application_id)
 
 
+def properties_of(warehouse: str, table: Table) -> dict[str, str]:
+    """Returns the properties of a table, none if it is not there."""
+    if not DeltaTable.is_deltatable(table_uri(warehouse, table)):
+        return {}
+    return dict(open_table(warehouse, table).metadata().configuration)
+
+
 def check_commits(storage: Storage, table: Table, since_version: int = 0) -> None:
     """Reads the commits that the log still holds, from a version on. Raises OutsideError for one whose file is
     empty."""

@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 from groupledger.jobs.process.clock import DAY_MS, now_ms
 from groupledger.jobs.process.session import spark_session
 from groupledger.jobs.warehouse.commits import Commits
+from groupledger.jobs.warehouse.delta_log import properties_of
 from groupledger.jobs.warehouse.lease import Lease
 from groupledger.jobs.warehouse.retention import read_floors
 from groupledger.jobs.warehouse.storage import open_storage
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
     from groupledger.jobs.process.settings import Settings
+    from groupledger.jobs.warehouse.retention import Floor
     from groupledger.jobs.warehouse.storage import Storage
     from groupledger.jobs.warehouse.tables import Tables
     from groupledger.schemas.tables.table import Table
@@ -187,12 +189,17 @@ def known_positions(ledger: Ledger, records: DataFrame | None = None) -> dict[in
     return positions
 
 
+def floors_of(ledger: Ledger) -> dict[int, Floor]:
+    """Returns by partition below what retention has removed rows of `coordinator_records`."""
+    return read_floors(properties_of(ledger.warehouse, COORDINATOR_RECORDS), ledger.storage, ledger.cluster)
+
+
 def row_positions(ledger: Ledger, records: DataFrame | None = None) -> dict[int, int]:
     """Returns per partition the offset behind the last row, or the last one that retention has removed. `records` are
     the rows that may lie behind what else is known, if that is known."""
     if records is None and ledger.has_rows(COORDINATOR_RECORDS):
         records = ledger.rows(COORDINATOR_RECORDS)
-    floors = read_floors(ledger.storage, ledger.cluster)
+    floors = floors_of(ledger)
     positions = {partition: floor.offset for partition, floor in floors.items()}
     if records is not None:
         for partition, end in records.groupBy("kafka_partition").agg(F.max("kafka_offset") + 1).collect():

@@ -23,9 +23,10 @@ from pyspark.sql import functions as F
 
 from groupledger.jobs.process.errors import InputError
 from groupledger.jobs.warehouse.commits import Commits
+from groupledger.jobs.warehouse.delta_log import properties_of
 from groupledger.jobs.warehouse.lease import all_leases
 from groupledger.jobs.warehouse.readers import readers, unread_since
-from groupledger.jobs.warehouse.retention import Floor, raise_floors, raise_history_floor
+from groupledger.jobs.warehouse.retention import Floor, with_floors, with_history_floor
 from groupledger.jobs.warehouse.sorted_dates import sort_date, unsorted_dates
 from groupledger.jobs.warehouse.storage import STATE_FOLDER, open_storage
 from groupledger.jobs.warehouse.tables import Tables
@@ -120,8 +121,8 @@ class Maintenance:
         if self.is_dry_run:
             return Step(table.name, "retention", f"would remove {what}")
         if table.end_column is not None:
-            for row in by_cluster:
-                raise_history_floor(self.storage, row["cluster"], first_kept_us // 1_000)
+            before, clusters = self._properties(table), [row["cluster"] for row in by_cluster]
+            self.commits.set_properties(table, with_history_floor(before, clusters, first_kept_us // 1_000))
         # Delta's engine compares instants only with instants that have a zone.
         instant = f"arrow_cast({first_kept_us:d}, 'Timestamp(Microsecond, Some(\"UTC\"))')"
         self.commits.delete(table, f"{table.retention_column} < {instant}")
@@ -139,8 +140,11 @@ class Maintenance:
         floors: dict[str, dict[int, Floor]] = {}
         for row in by_partition.collect():
             floors.setdefault(row.cluster, {})[row.kafka_partition] = Floor(row.last_offset + 1, row.time_ms)
-        for cluster, found in floors.items():
-            raise_floors(self.storage, cluster, found)
+        before = self._properties(COORDINATOR_RECORDS)
+        self.commits.set_properties(COORDINATOR_RECORDS, with_floors(before, self.storage, floors))
+
+    def _properties(self, table: Table) -> dict[str, str]:
+        return properties_of(self.tables.warehouse, table)
 
     def _optimize(self, table: Table) -> Step:
         what, condition = self._closed(table)

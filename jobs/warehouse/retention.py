@@ -1,12 +1,15 @@
-"""Keeps the floors: per partition, the offset below which retention has removed the rows of `coordinator_records`.
+"""Keeps the floors: below them retention has removed rows, and what was there is unknown.
 
-They are in `_groupledger/<cluster>/floor.json`. Retention removes whole dates and raises the floors before it does.
-Nothing is written below a floor, so that a log that is read again can't bring removed rows back; and what was committed
-at an instant below it is unknown. The history that was folded from the removed rows stays.
+A floor is a property of the table whose rows were removed (`FLOORS`, by cluster). So it is lost with the table and with
+nothing else, and a copy of the table has the floor of its own rows. Retention raises the floors before it removes.
 
-The history has a floor of its own, an instant, in `_groupledger/<cluster>/history_floor.json`. Below it rows of the
-history that had ended are gone, so that who was in a group then, and who owned what, is unknown. A rebuild may bring
-rows back below it; they are not all.
+- Of `coordinator_records`: per partition an offset, and the latest time that was removed. Retention removes whole
+  dates. The history that was folded from the removed rows stays.
+- Of a table of the history: an instant, below which rows that had ended are gone. A rebuild may bring rows back below
+  it; they are not all.
+
+Releases before kept floors in files, `_groupledger/<cluster>/floor.json` and `history_floor.json`. What such a file
+says holds until the table itself has a floor of the cluster.
 """
 
 from __future__ import annotations
@@ -22,8 +25,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from datetime import datetime
 
-    from groupledger.jobs.warehouse.storage import Readable, Storage
+    from groupledger.jobs.warehouse.storage import Readable
 
+    Properties = Mapping[str, str]
+
+FLOORS = "groupledger.floors"
 NOTHING_ELSE = "restore it, since nothing else tells what was removed"
 
 
@@ -35,33 +41,43 @@ class Floor:
     time_ms: int
 
 
-def read_floors(storage: Readable, cluster: str) -> dict[int, Floor]:
-    """Returns the floors by partition of `__consumer_offsets`, for the partitions where something was removed."""
-    return read_parsed(storage, _name(cluster), _parsed, NOTHING_ELSE) or {}
+def read_floors(properties: Properties, small_files: Readable, cluster: str) -> dict[int, Floor]:
+    """Returns the floors by partition of `__consumer_offsets`, for the partitions where something was removed.
+    `properties` are those of `coordinator_records`."""
+    told = _told(properties).get(cluster)
+    if told is None:
+        return read_parsed(small_files, f"{STATE_FOLDER}/{cluster}/floor.json", _floors_of_file, NOTHING_ELSE) or {}
+    return _floors(told)
 
 
-def _parsed(text: str) -> dict[int, Floor]:
-    return {int(partition): Floor(**floor) for partition, floor in json.loads(text).items()}
+def with_floors(
+    properties: Properties, small_files: Readable, new: Mapping[str, Mapping[int, Floor]]
+) -> dict[str, str]:
+    """Returns the properties that raise floors, by cluster and partition. A floor that is higher already stays."""
+    told = _told(properties)
+    for cluster, of_cluster in new.items():
+        floors = read_floors(properties, small_files, cluster)
+        for partition, floor in of_cluster.items():
+            before = floors.get(partition, floor)
+            floors[partition] = Floor(max(before.offset, floor.offset), max(before.time_ms, floor.time_ms))
+        told[cluster] = {partition: asdict(floor) for partition, floor in sorted(floors.items())}
+    return {FLOORS: json.dumps(told)}
 
 
-def raise_floors(storage: Storage, cluster: str, new: Mapping[int, Floor]) -> None:
-    """Raises floors. A floor that is higher already stays."""
-    floors = read_floors(storage, cluster)
-    for partition, floor in new.items():
-        before = floors.get(partition, floor)
-        floors[partition] = Floor(max(before.offset, floor.offset), max(before.time_ms, floor.time_ms))
-    storage.write(_name(cluster), json.dumps({key: asdict(floor) for key, floor in sorted(floors.items())}))
+def read_history_floor_ms(tables: Iterable[Properties], small_files: Readable, cluster: str) -> int | None:
+    """Returns the instant below which rows of some tables of the history are gone, or None if nothing was removed.
+    `tables` are the properties of each."""
+    told = [floor_ms for properties in tables if (floor_ms := _told(properties).get(cluster)) is not None]
+    name = f"{STATE_FOLDER}/{cluster}/history_floor.json"
+    of_file = read_parsed(small_files, name, lambda text: int(json.loads(text)["time_ms"]), NOTHING_ELSE)
+    return max([*told, *([] if of_file is None else [of_file])], default=None)
 
 
-def read_history_floor_ms(storage: Readable, cluster: str) -> int | None:
-    """Returns the instant below which rows of the history are gone, or None if nothing was removed."""
-    return read_parsed(storage, _history_name(cluster), lambda text: int(json.loads(text)["time_ms"]), NOTHING_ELSE)
-
-
-def raise_history_floor(storage: Storage, cluster: str, time_ms: int) -> None:
-    """Raises the history's floor. One that is higher already stays."""
-    floor_ms = max(time_ms, read_history_floor_ms(storage, cluster) or time_ms)
-    storage.write(_history_name(cluster), json.dumps({"time_ms": floor_ms}))
+def with_history_floor(properties: Properties, clusters: Iterable[str], time_ms: int) -> dict[str, str]:
+    """Returns the properties that raise the floor of a table of the history. One that is higher already stays."""
+    told = _told(properties)
+    told |= {cluster: max(time_ms, told.get(cluster, time_ms)) for cluster in clusters}
+    return {FLOORS: json.dumps(told)}
 
 
 def above_history_floor(coverage: Iterable[Mapping[str, Any]], floor_ms: int | None) -> list[dict[str, Any]]:
@@ -85,9 +101,14 @@ def _not_before(known_from: datetime | None, floor_ms: int) -> datetime | None:
     return None if known_from is None else max(known_from, floor)
 
 
-def _name(cluster: str) -> str:
-    return f"{STATE_FOLDER}/{cluster}/floor.json"
+def _told(properties: Properties) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(properties.get(FLOORS, "{}"))
+    return found
 
 
-def _history_name(cluster: str) -> str:
-    return f"{STATE_FOLDER}/{cluster}/history_floor.json"
+def _floors(told: Mapping[str, Mapping[str, int]]) -> dict[int, Floor]:
+    return {int(partition): Floor(**floor) for partition, floor in told.items()}
+
+
+def _floors_of_file(text: str) -> dict[int, Floor]:
+    return _floors(json.loads(text))

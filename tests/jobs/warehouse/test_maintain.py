@@ -8,6 +8,7 @@ from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from deltalake import DeltaTable
 from pyspark.sql import functions as F
 
 from groupledger.jobs.ask.cluster_rows import ClusterRows
@@ -16,17 +17,17 @@ from groupledger.jobs.ask.owner import owner
 from groupledger.jobs.derive.history import update_history
 from groupledger.jobs.process.errors import InputError, OutsideError
 from groupledger.jobs.process.settings import load_settings
-from groupledger.jobs.warehouse.ledger import known_positions
+from groupledger.jobs.warehouse.ledger import floors_of, known_positions
 from groupledger.jobs.warehouse.maintain import maintain
 from groupledger.jobs.warehouse.readers import reader_at
 from groupledger.jobs.warehouse.retention import (
     Floor,
     above_floors,
     above_history_floor,
-    raise_floors,
-    raise_history_floor,
     read_floors,
     read_history_floor_ms,
+    with_floors,
+    with_history_floor,
 )
 from groupledger.jobs.warehouse.storage import LocalStorage
 from groupledger.jobs.warehouse.tables import ClusterTables, Tables
@@ -54,24 +55,33 @@ NOW = datetime(2026, 1, 20, tzinfo=timezone.utc)
 
 
 def test_floors(tmp_path: Path) -> None:
-    """Goal: a floor rises and never sinks, partition by partition; where none is, none is read."""
+    """Goal: a floor rises and never sinks, cluster by cluster and partition by partition; where none is, none is read;
+    one that an earlier release has left in a file holds until there is another one."""
     storage = LocalStorage(tmp_path)
-    assert read_floors(storage, "c") == {}
-    raise_floors(storage, "c", {1: Floor(10, 100), 2: Floor(20, 200)})
-    raise_floors(storage, "c", {1: Floor(5, 150), 2: Floor(30, 300), 3: Floor(1, 1)})
-    assert read_floors(storage, "c") == {1: Floor(10, 150), 2: Floor(30, 300), 3: Floor(1, 1)}
+    assert read_floors({}, storage, "c") == {}
+    first = with_floors({}, storage, {"c": {1: Floor(10, 100), 2: Floor(20, 200)}, "d": {1: Floor(1, 1)}})
+    then = with_floors(first, storage, {"c": {1: Floor(5, 150), 2: Floor(30, 300), 3: Floor(1, 1)}})
+    assert read_floors(then, storage, "c") == {1: Floor(10, 150), 2: Floor(30, 300), 3: Floor(1, 1)}
+    assert read_floors(then, storage, "d") == {1: Floor(1, 1)}
+    storage.write("_groupledger/e/floor.json", '{"1": {"offset": 7, "time_ms": 70}}')
+    assert read_floors(then, storage, "e") == {1: Floor(7, 70)}
+    later = with_floors(then, storage, {"e": {1: Floor(9, 60), 2: Floor(1, 1)}})
+    assert read_floors(later, storage, "e") == {1: Floor(9, 70), 2: Floor(1, 1)}
 
 
 def test_the_floor_of_the_history(tmp_path: Path) -> None:
     """Goal: it rises and never sinks; coverage begins at it, and what was unknown stays so."""
     storage = LocalStorage(tmp_path)
-    assert read_history_floor_ms(storage, "c") is None
+    assert read_history_floor_ms([{}], storage, "c") is None
     rows: list[dict[str, Any]] = [{"from_time": START}, {"from_time": None}]
     assert above_history_floor(rows, None) == rows
+    properties: dict[str, str] = {}
     for time_ms in (2_000_000_000_000, 1_000):
-        raise_history_floor(storage, "c", time_ms)
-    floor_ms = read_history_floor_ms(storage, "c")
+        properties = with_history_floor(properties, ["c", "d"], time_ms)
+    floor_ms = read_history_floor_ms([{}, properties, with_history_floor({}, ["c"], 1_000)], storage, "c")
     assert floor_ms == 2_000_000_000_000
+    storage.write("_groupledger/c/history_floor.json", '{"time_ms": 2000000000001}')  # of an earlier release
+    assert read_history_floor_ms([properties], storage, "c") == 2_000_000_000_001
     assert above_history_floor(rows, floor_ms)[0]["from_time"] == datetime.fromtimestamp(2e9, timezone.utc)
     assert above_history_floor(rows, 1_000) == rows
 
@@ -147,8 +157,8 @@ def test_upkeep(spark: SparkSession, warehouse: Path) -> None:
     assert left.where(F.col("cluster") == BY_HAND).isEmpty()
     assert left.count() == simulated
     assert sorted(map(repr, Tables(spark, str(warehouse)).rows(ASSIGNMENTS).collect())) == history
-    assert read_floors(LocalStorage(warehouse), BY_HAND)[5] == Floor(7, 1_760_000_002_000)
     with open_test_ledger(spark, warehouse, BY_HAND) as ledger:
+        assert floors_of(ledger)[5] == Floor(7, 1_760_000_002_000)
         assert known_positions(ledger)[5] == 100  # coverage knows further than the floor
     again = run(spark, warehouse, keep)
     assert again["assignments", "optimize"].outcome == "rows that have ended: nothing to compact"
@@ -158,7 +168,8 @@ def test_upkeep(spark: SparkSession, warehouse: Path) -> None:
 def test_what_is_removed_is_unknown(filled_warehouse: Path, tmp_path: Path) -> None:
     """Goal: below the floor the committed offsets are unknown, not absent."""
     shutil.copytree(filled_warehouse, tmp_path / "w")
-    raise_floors(LocalStorage(tmp_path / "w"), BY_HAND, {5: Floor(5, 1_760_000_001_600)})
+    floors = with_floors({}, LocalStorage(tmp_path / "w"), {BY_HAND: {5: Floor(5, 1_760_000_001_600)}})
+    DeltaTable(tmp_path / "w/coordinator_records").alter.set_table_properties(floors, raise_if_not_exists=False)
     answers = ClusterRows(str(tmp_path / "w"), BY_HAND)
     at = datetime.fromtimestamp(1_760_000_001, timezone.utc)
     with pytest.raises(InputError, match=r"the log is known from 2025-10-09T08:53:21\.600Z on"):
@@ -190,6 +201,7 @@ def test_retention_of_the_history(spark: SparkSession, filled_warehouse: Path, t
     left = tables.arrow(ASSIGNMENTS).to_pylist()
     assert sorted(map(repr, left)) == sorted(repr(row) for row in rows if row not in ended)
     assert Tables(spark, str(tmp_path / "w")).rows(ASSIGNMENTS).where(F.col("cluster") == SIMULATED).count() == others
+    shutil.rmtree(tmp_path / "w/_groupledger")  # a floor is lost with its table, and with nothing else
     assert {status(row, row["valid_from"]) for row in owned} == {Ownership.UNKNOWN}
     assert "nothing is older" in run(spark, tmp_path / "w", keep)["assignments", "retention"].outcome
 

@@ -87,8 +87,8 @@ def test_what_killed_writers_have_left_goes(tmp_path: Path) -> None:
     [
         (source_name("c"), "{garbage", lambda storage: read_source(storage, "c"), "ingest --recover"),
         (source_name("c"), '{"kind": "kafka"}', lambda storage: read_source(storage, "c"), "ingest --recover"),
-        ("_groupledger/c/floor.json", "[1]", lambda storage: read_floors(storage, "c"), "restore it"),
-        ("_groupledger/c/history_floor.json", "{}", lambda storage: read_history_floor_ms(storage, "c"), "restore it"),
+        ("_groupledger/c/floor.json", "[1]", lambda storage: read_floors({}, storage, "c"), "restore it"),
+        ("_groupledger/c/history_floor.json", "{}", lambda files: read_history_floor_ms([], files, "c"), "restore it"),
         ("_groupledger/c/codec.json", "{", lambda storage: read_state(storage, "c"), "history --rebuild"),
         ("_groupledger/c/rebuild.json", "[]", lambda storage: versions_before(storage, "c"), "history --rebuild"),
         ("x/metadata", "", lambda storage: whole_checkpoint(storage, "x"), "remove the folder x and run"),
