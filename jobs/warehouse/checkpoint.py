@@ -12,6 +12,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from groupledger.jobs.process.errors import OutsideError
 from groupledger.jobs.warehouse.storage import read_parsed
 
 if TYPE_CHECKING:
@@ -41,13 +42,16 @@ def read_checkpoint(storage: Storage, folder: str) -> Checkpoint | None:
 
 
 def whole_checkpoint(storage: Storage, folder: str) -> Checkpoint | None:
-    """Returns what `read_checkpoint` does. Raises OutsideError if a file is damaged from which Spark would go on."""
+    """Returns what `read_checkpoint` does. Raises OutsideError if a file is damaged from which Spark would go on, or if
+    a batch was committed that was not planned: its plan is gone, and Spark would plan it again for ever."""
     checkpoint = read_checkpoint(storage, folder)
     if checkpoint is not None:
         source_offset(storage, folder, checkpoint.planned_batch)
         if checkpoint.committed_batch is not None:
             committed = f"{folder}/commits/{checkpoint.committed_batch}"
             read_parsed(storage, committed, _json_lines, _remedy(folder))
+            if checkpoint.planned_batch is None or checkpoint.planned_batch < checkpoint.committed_batch:
+                raise OutsideError(damaged_checkpoint(folder))
     return checkpoint
 
 

@@ -1,5 +1,5 @@
 """Names the faults that happen to files at rest: one is cut short, emptied, removed, or overwritten in one place; or a
-whole table is removed."""
+whole table, or a folder beside them, is removed."""
 
 from __future__ import annotations
 
@@ -70,6 +70,14 @@ def removed_table(trial: Trial) -> None:
     trial.is_touched = True
 
 
+def removed_folder(trial: Trial) -> None:
+    """Removes a folder beside the tables, as a copy of the tables alone lacks it."""
+    folder = trial.random.choice(sorted(path for path in trial.warehouse.glob("_*/**") if path.is_dir()))
+    trial.note(str(folder.relative_to(trial.warehouse)))
+    shutil.rmtree(folder)
+    trial.is_touched = True
+
+
 FAULTS: dict[str, Callable[[Trial], None]] = {
     f"damaged-{name}": partial(damage, pattern=pattern) for name, pattern in FILES.items()
-} | {"removed-table": removed_table}
+} | {"removed-table": removed_table, "removed-folder": removed_folder}

@@ -112,6 +112,21 @@ def test_a_damaged_file_is_named(
     assert remedy in str(found.value)
 
 
+@pytest.mark.parametrize("planned", [None, 6])
+def test_a_plan_that_is_gone(tmp_path: Path, planned: int | None) -> None:
+    """Goal: a checkpoint that has committed a batch, and has not its plan, is refused with the remedy: Spark would plan
+    the batch again, find it committed, and fail for ever."""
+    storage = LocalStorage(tmp_path)
+    storage.write("x/history/metadata", '{"id": "0b6e3f5e"}')
+    storage.write("x/history/commits/7", 'v1\n{"nextBatchWatermarkMs":0}')
+    if planned is not None:
+        storage.write(f"x/history/offsets/{planned}", "v1\n{}\n{}")
+    with pytest.raises(
+        OutsideError, match=r"damaged or gone: remove the folder x/history and run .groupledger history --rebuild."
+    ):
+        whole_checkpoint(storage, "x/history")
+
+
 def test_hadoop(spark: SparkSession, tmp_path: Path) -> None:
     """Goal: any file system of Hadoop's, here its local one."""
     keeps_its_promises(HadoopStorage(spark, f"file://{tmp_path}"))
