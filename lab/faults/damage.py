@@ -73,7 +73,7 @@ def removed_table(trial: Trial) -> None:
 def removed_folder(trial: Trial) -> None:
     """Removes a folder beside the tables, as a copy of the tables alone lacks it."""
     folder = trial.random.choice(sorted(path for path in trial.warehouse.glob("_*/**") if path.is_dir()))
-    trial.note(str(folder.relative_to(trial.warehouse)))
+    trial.note(f"{folder.relative_to(trial.warehouse)} with {[path.name for path in folder.rglob('*.json')]}")
     shutil.rmtree(folder)
     trial.is_touched = True
 
