@@ -20,7 +20,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from groupledger.jobs.process.errors import InputError, OutsideError
 from groupledger.jobs.warehouse.commits import Batch, Commits, application_id, as_new
-from groupledger.jobs.warehouse.delta_log import dataset, rows_where
+from groupledger.jobs.warehouse.delta_log import dataset, properties_of, rows_where
 from groupledger.jobs.warehouse.lease import Lease
 from groupledger.jobs.warehouse.local_files import local_files
 from groupledger.jobs.warehouse.migrate import Plan
@@ -378,6 +378,18 @@ def test_a_batch_is_taken_once(tmp_path: Path) -> None:
         assert not commits.append(TOPIC_NAMES, names("c"), Batch("query", 0))
         assert commits.append(TOPIC_NAMES, names("d"), Batch("other", 0))
     assert topics(tmp_path) == ["a", "b", "d"]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_property_stays(tmp_path: Path, way: str) -> None:
+    """Goal: a property that was set, as retention sets its floors, is there behind any other commit."""
+    with lease(tmp_path) as held:
+        commits = writer(tmp_path, held)
+        commits.append(TOPIC_NAMES, names("first"))
+        commits.set_properties(TOPIC_NAMES, {"floors": '{"it\'s": "\u00fc"}'})
+        WAYS[way](commits)
+        assert properties_of(str(tmp_path), TOPIC_NAMES)["floors"] == '{"it\'s": "\u00fc"}'
+    assert properties_of(str(tmp_path), COVERAGE) == {}
 
 
 def test_a_lease_folder_that_was_deleted(tmp_path: Path) -> None:
