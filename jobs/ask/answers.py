@@ -6,7 +6,12 @@ from typing import TYPE_CHECKING
 
 from groupledger.jobs.process.errors import InputError, UnknownNameError
 from groupledger.jobs.process.terminal import printable
-from groupledger.jobs.warehouse.retention import read_history_floor_ms
+from groupledger.jobs.warehouse.retention import (
+    above_floors,
+    above_history_floor,
+    read_beginnings,
+    read_history_floor_ms,
+)
 from groupledger.schemas.words import MemberState
 from groupledger.transforms.history.rules.never_seen import unseen_group
 from groupledger.transforms.history.rules.reserved_ownership import reserved_ownership
@@ -74,6 +79,15 @@ def of_groups(tables: ClusterRows, *names: str) -> list[Filter]:
 def history_floor_ms(tables: ClusterRows) -> int | None:
     """Returns the instant below which retention has removed rows that tell owners, or None if it has removed none."""
     return read_history_floor_ms(map(tables.properties, TELL_OWNERS), tables.small_files, tables.cluster)
+
+
+def history_coverage(tables: ClusterRows, *kafka_partitions: int) -> list[Answer]:
+    """Returns the rows of `coverage` with `from_time` not before what the history tells: retention may have removed
+    rows of it, or records before it began."""
+    beginnings = read_beginnings(tables.properties("generations"), tables.cluster)
+    return above_history_floor(
+        above_floors(coverage_rows(tables, *kafka_partitions), beginnings), history_floor_ms(tables)
+    )
 
 
 def ownership_rows(tables: ClusterRows, *filters: Filter) -> list[Answer]:

@@ -8,10 +8,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from groupledger.jobs.ask.answers import NO_HISTORY, coverage_rows, history_floor_ms, is_without_history, ownership_rows
+from groupledger.jobs.ask.answers import (
+    NO_HISTORY,
+    history_coverage,
+    history_floor_ms,
+    is_without_history,
+    ownership_rows,
+)
 from groupledger.jobs.ask.commits import commit_log
 from groupledger.jobs.process.terminal import printable
-from groupledger.jobs.warehouse.retention import above_history_floor
 from groupledger.schemas.instants import instant_if_known
 from groupledger.schemas.words import GroupType, Ownership
 from groupledger.transforms.coverage.rules.coverage_at import iso, why_unknown
@@ -60,7 +65,7 @@ def owner(tables: ClusterRows, name: str, topic: str, partition: int, at: dateti
         return [found | _told(unseen_group(name, (row["group_id"] for row in every)))]
     (group,) = groups
     floor_ms = history_floor_ms(tables)
-    coverage = above_history_floor(coverage_rows(tables, group["kafka_partition"]), floor_ms)
+    coverage = history_coverage(tables, group["kafka_partition"])
     generations = tables.rows("generations", of_group, columns=GENERATION_COLUMNS)
     intervals = ownership_rows(tables, of_group, ("topic", "=", topic), ("partition", "=", partition))
     answer = owner_at(group, generations, intervals, coverage, topic, partition, at)

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from groupledger.jobs.ask.answers import coverage_rows, group_row, history_floor_ms, ownership_rows
-from groupledger.jobs.warehouse.retention import above_history_floor
+from groupledger.jobs.ask.answers import group_row, history_coverage, ownership_rows
 from groupledger.transforms.history.rules.ownership_answer import generation_at, owners_at
 
 if TYPE_CHECKING:
@@ -78,12 +77,11 @@ def read_history(tables: ClusterRows, name: str) -> GroupHistory:
 def read_histories(tables: ClusterRows, groups: Sequence[Answer]) -> Iterator[GroupHistory]:
     """Yields the history of each group, of which the row in `groups` is given, by one read of each table."""
     of_groups = ("group_id", "in", [group["group_id"] for group in groups])
-    floor_ms = history_floor_ms(tables)
     generations = by_group(tables.rows("generations", of_groups, columns=("group_id", *GENERATION_COLUMNS)))
     members = by_group(tables.rows("members", of_groups, columns=("group_id", *MEMBER_COLUMNS)))
     assignments = by_group(ownership_rows(tables, of_groups))
     coverage: defaultdict[int, list[Answer]] = defaultdict(list)
-    for row in coverage_rows(tables, *{group["kafka_partition"] for group in groups}):
+    for row in history_coverage(tables, *{group["kafka_partition"] for group in groups}):
         coverage[row["kafka_partition"]].append(row)
     for group in groups:
         name = group["group_id"]
@@ -92,7 +90,7 @@ def read_histories(tables: ClusterRows, groups: Sequence[Answer]) -> Iterator[Gr
             generations=generations[name],
             members=members[name],
             assignments=assignments[name],
-            coverage=above_history_floor(coverage[group["kafka_partition"]], floor_ms),
+            coverage=coverage[group["kafka_partition"]],
         )
 
 

@@ -29,16 +29,18 @@ from groupledger.jobs.ingest.stream import Batches, must_stop, wait
 from groupledger.jobs.process.errors import InputError
 from groupledger.jobs.process.session import close_idle_callbacks
 from groupledger.jobs.warehouse.checkpoint import whole_checkpoint
-from groupledger.jobs.warehouse.delta_log import check_commits, dataset
-from groupledger.jobs.warehouse.ledger import set_checkpoint_aside
+from groupledger.jobs.warehouse.delta_log import check_commits, dataset, properties_of
+from groupledger.jobs.warehouse.ledger import floors_of, set_checkpoint_aside
 from groupledger.jobs.warehouse.readers import reader_of
 from groupledger.jobs.warehouse.rebuilds import is_unfinished, rebuild_request, remove_request, remove_versions
+from groupledger.jobs.warehouse.retention import read_beginnings, with_beginnings
 from groupledger.jobs.warehouse.source import read_source
 from groupledger.jobs.warehouse.tables import frame_of
 from groupledger.jobs.warehouse.topic_names import known_names
 from groupledger.jobs.warehouse.upsert import of_table, replace_cluster, replace_cluster_arrow, upsert, upsert_arrow
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.tables.generations import GENERATIONS
+from groupledger.schemas.tables.groups import GROUPS
 from groupledger.schemas.tables.member_epochs import MEMBER_EPOCHS
 from groupledger.schemas.tables.open_groups import OPEN_GROUPS
 from groupledger.schemas.tables.rebalance_stats import REBALANCE_STATS
@@ -55,9 +57,9 @@ from groupledger.schemas.wire.share_group import (
     SHARE_GROUP_CURRENT_MEMBER_ASSIGNMENT,
     SHARE_GROUP_TARGET_ASSIGNMENT_MEMBER,
 )
-from groupledger.transforms.coverage.rules.stretches import stretches
+from groupledger.transforms.coverage.rules.stretches import known_from, stretches
 from groupledger.transforms.history.group_history import DERIVED_TABLES, fold_groups, group_events
-from groupledger.transforms.history.rules.events import mark_of
+from groupledger.transforms.history.rules.events import Coverage, mark_of
 from groupledger.transforms.history.rules.state import UnknownStateError
 
 if TYPE_CHECKING:
@@ -164,12 +166,17 @@ def is_of_older_release(ledger: Ledger) -> bool:
 
 
 def prepare_tables(ledger: Ledger) -> None:
-    """Creates the tables that the history writes, and migrates older tables to this release's definition.
+    """Creates the tables that the history writes, and migrates older tables to this release's definition. A history
+    that has nothing from before remembers what retention has removed already.
 
     Raises InputError if there is nothing to read.
     """
     ledger.rows(COORDINATOR_RECORDS)
+    begins = not ledger.exists(GENERATIONS) or not ledger.exists(GROUPS) or not ledger.has_rows(GROUPS)
     ledger.create(COORDINATOR_RECORDS, TOPIC_NAMES, *TABLES)
+    floors, properties = floors_of(ledger), properties_of(ledger.warehouse, GENERATIONS)
+    if begins and floors != read_beginnings(properties, ledger.cluster):
+        ledger.commits.set_properties(GENERATIONS, with_beginnings(properties, ledger.cluster, floors))
 
 
 def next_version(ledger: Ledger) -> int | None:
@@ -396,7 +403,9 @@ def marks_of(ledger: Ledger, extents: Extents) -> Marks:
             f"The file that says what the ledger of cluster {ledger.cluster} was fed from is gone, and with it how"
             " completely the log is known: run `groupledger ingest --recover` first."
         )
-    return {
-        partition: [mark_of(stretch) for stretch in stretches(source.readings[partition], last + 1, None)]
-        for partition, (_, last) in extents.items()
-    }
+    beginnings = read_beginnings(properties_of(ledger.warehouse, GENERATIONS), ledger.cluster)
+    found: dict[int, list[Coverage]] = {}
+    for partition, (_, last) in extents.items():
+        read, begins = stretches(source.readings[partition], last + 1, None), beginnings.get(partition)
+        found[partition] = [mark_of(each) for each in (read if begins is None else known_from(read, begins.offset))]
+    return found

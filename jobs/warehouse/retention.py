@@ -8,6 +8,10 @@ nothing else, and a copy of the table has the floor of its own rows. Retention r
 - Of a table of the history: an instant, below which rows that had ended are gone. A rebuild may bring rows back below
   it; they are not all.
 
+A history that is begun when records were removed already, or anew because its tables were lost, knows nothing of them,
+and never will: it remembers the floors that it began with (`BEGINNINGS`, a property of `generations`), and takes what
+lies below them for a hole.
+
 Releases before kept floors in files, `_groupledger/<cluster>/floor.json` and `history_floor.json`. What such a file
 says holds until the table itself has a floor of the cluster.
 """
@@ -30,6 +34,7 @@ if TYPE_CHECKING:
     Properties = Mapping[str, str]
 
 FLOORS = "groupledger.floors"
+BEGINNINGS = "groupledger.beginnings"
 NOTHING_ELSE = "restore it, since nothing else tells what was removed"
 
 
@@ -44,7 +49,7 @@ class Floor:
 def read_floors(properties: Properties, small_files: Readable, cluster: str) -> dict[int, Floor]:
     """Returns the floors by partition of `__consumer_offsets`, for the partitions where something was removed.
     `properties` are those of `coordinator_records`."""
-    told = _told(properties).get(cluster)
+    told = _told(properties, FLOORS).get(cluster)
     if told is None:
         return read_parsed(small_files, f"{STATE_FOLDER}/{cluster}/floor.json", _floors_of_file, NOTHING_ELSE) or {}
     return _floors(told)
@@ -54,20 +59,31 @@ def with_floors(
     properties: Properties, small_files: Readable, new: Mapping[str, Mapping[int, Floor]]
 ) -> dict[str, str]:
     """Returns the properties that raise floors, by cluster and partition. A floor that is higher already stays."""
-    told = _told(properties)
+    told = _told(properties, FLOORS)
     for cluster, of_cluster in new.items():
         floors = read_floors(properties, small_files, cluster)
         for partition, floor in of_cluster.items():
             before = floors.get(partition, floor)
             floors[partition] = Floor(max(before.offset, floor.offset), max(before.time_ms, floor.time_ms))
-        told[cluster] = {partition: asdict(floor) for partition, floor in sorted(floors.items())}
+        told[cluster] = _as_json(floors)
     return {FLOORS: json.dumps(told)}
+
+
+def read_beginnings(properties: Properties, cluster: str) -> dict[int, Floor]:
+    """Returns the floors that the history of a cluster began with, by partition. `properties` are those of
+    `generations`."""
+    return _floors(_told(properties, BEGINNINGS).get(cluster, {}))
+
+
+def with_beginnings(properties: Properties, cluster: str, floors: Mapping[int, Floor]) -> dict[str, str]:
+    """Returns the properties that say with which floors the history of a cluster begins."""
+    return {BEGINNINGS: json.dumps(_told(properties, BEGINNINGS) | {cluster: _as_json(floors)})}
 
 
 def read_history_floor_ms(tables: Iterable[Properties], small_files: Readable, cluster: str) -> int | None:
     """Returns the instant below which rows of some tables of the history are gone, or None if nothing was removed.
     `tables` are the properties of each."""
-    told = [floor_ms for properties in tables if (floor_ms := _told(properties).get(cluster)) is not None]
+    told = [floor_ms for properties in tables if (floor_ms := _told(properties, FLOORS).get(cluster)) is not None]
     name = f"{STATE_FOLDER}/{cluster}/history_floor.json"
     of_file = read_parsed(small_files, name, lambda text: int(json.loads(text)["time_ms"]), NOTHING_ELSE)
     return max([*told, *([] if of_file is None else [of_file])], default=None)
@@ -75,7 +91,7 @@ def read_history_floor_ms(tables: Iterable[Properties], small_files: Readable, c
 
 def with_history_floor(properties: Properties, clusters: Iterable[str], time_ms: int) -> dict[str, str]:
     """Returns the properties that raise the floor of a table of the history. One that is higher already stays."""
-    told = _told(properties)
+    told = _told(properties, FLOORS)
     told |= {cluster: max(time_ms, told.get(cluster, time_ms)) for cluster in clusters}
     return {FLOORS: json.dumps(told)}
 
@@ -101,9 +117,13 @@ def _not_before(known_from: datetime | None, floor_ms: int) -> datetime | None:
     return None if known_from is None else max(known_from, floor)
 
 
-def _told(properties: Properties) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(properties.get(FLOORS, "{}"))
+def _told(properties: Properties, name: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(properties.get(name, "{}"))
     return found
+
+
+def _as_json(floors: Mapping[int, Floor]) -> dict[str, dict[str, int]]:
+    return {str(partition): asdict(floor) for partition, floor in sorted(floors.items())}
 
 
 def _floors(told: Mapping[str, Mapping[str, int]]) -> dict[int, Floor]:

@@ -97,6 +97,14 @@ def stretches(readings: list[Reading], position: int, known_until_ms: int | None
     return [stretch for stretch in found if stretch.from_offset < stretch.to_offset]
 
 
+def known_from(found: Sequence[Stretch], floor: int) -> list[Stretch]:
+    """Returns the stretches of one partition where nothing that lay below an offset is known any more, as in a hole."""
+    if not found or floor <= found[0].from_offset:
+        return list(found)
+    behind = [replace(each, from_offset=max(each.from_offset, floor)) for each in found if each.to_offset > floor]
+    return [Stretch(found[0].from_offset, floor, None, None, Completeness.UNKNOWN), *behind]
+
+
 def readings_of(found: Sequence[Stretch]) -> list[Reading]:
     """Returns readings of one partition whose `stretches` are these, which lie in order.
 

@@ -9,7 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from groupledger.schemas.words import Proof
-from groupledger.transforms.coverage.rules.stretches import Reading, Stretch, readings_of, regained, stretches
+from groupledger.transforms.coverage.rules.stretches import (
+    Reading,
+    Stretch,
+    known_from,
+    readings_of,
+    regained,
+    stretches,
+)
 
 FIRST = Reading(from_offset=10, complete_from=50, complete_from_ms=1000)
 
@@ -134,6 +141,24 @@ def test_what_is_regained_claims_no_more(steps: list[dict[str, Any]], unkept: in
     again = regained(kept, read_to, (end_offset, 9))
     assert complete(again, read_to + more) <= complete(readings, read_to + more)
     assert complete([*again], read_to) == complete(readings_of(kept), position)
+
+
+@given(st.lists(READING, min_size=1, max_size=4), st.integers(0, 40))
+def test_nothing_is_known_below_a_floor(steps: list[dict[str, Any]], floor: int) -> None:
+    """Goal: below a floor there is a hole, and above it what there was; nothing is left out."""
+    readings, position = readings_from(steps)
+    before = stretches(readings, position, None)
+    found = known_from(before, floor)
+    kinds = [
+        {offset: each for each in of for offset in range(each.from_offset, each.to_offset)} for of in (before, found)
+    ]
+    if before and before[0].from_offset < floor < position:
+        assert (found[0].from_offset, found[0].to_offset) == (before[0].from_offset, floor)
+        assert kinds[0].keys() == kinds[1].keys()
+    for offset, stretch in kinds[1].items():
+        expected = kinds[0].get(offset)
+        is_hole = offset < floor and found != before
+        assert stretch.completeness == ("unknown" if is_hole or expected is None else expected.completeness)
 
 
 def complete(readings: list[Reading], position: int) -> set[int]:
