@@ -70,6 +70,7 @@ if TYPE_CHECKING:
 
     from groupledger.jobs.derive.rebuild import HistoryBefore
     from groupledger.jobs.warehouse.ledger import Ledger
+    from groupledger.jobs.warehouse.retention import Floor
     from groupledger.schemas.tables.table import Table
     from groupledger.transforms.history.group_history import Marks
     from groupledger.transforms.history.rules.consumer_records import TopicNames
@@ -172,11 +173,16 @@ def prepare_tables(ledger: Ledger) -> None:
     Raises InputError if there is nothing to read.
     """
     ledger.rows(COORDINATOR_RECORDS)
-    begins = not ledger.exists(GENERATIONS) or not ledger.exists(GROUPS) or not ledger.has_rows(GROUPS)
+    is_there = ledger.exists(GENERATIONS) and ledger.exists(GROUPS)
     ledger.create(COORDINATOR_RECORDS, TOPIC_NAMES, *TABLES)
-    floors, properties = floors_of(ledger), properties_of(ledger.warehouse, GENERATIONS)
-    if begins and floors != read_beginnings(properties, ledger.cluster):
-        ledger.commits.set_properties(GENERATIONS, with_beginnings(properties, ledger.cluster, floors))
+    floors = floors_of(ledger)
+    if floors != beginnings_of(ledger) and not (is_there and ledger.has_rows(GROUPS)):
+        ledger.commits.set_properties(GENERATIONS, lambda before: with_beginnings(before, ledger.cluster, floors))
+
+
+def beginnings_of(ledger: Ledger) -> dict[int, Floor]:
+    """Returns by partition below what retention had removed records before the history began."""
+    return read_beginnings(properties_of(ledger.warehouse, GENERATIONS), ledger.cluster)
 
 
 def next_version(ledger: Ledger) -> int | None:
@@ -403,7 +409,7 @@ def marks_of(ledger: Ledger, extents: Extents) -> Marks:
             f"The file that says what the ledger of cluster {ledger.cluster} was fed from is gone, and with it how"
             " completely the log is known: run `groupledger ingest --recover` first."
         )
-    beginnings = read_beginnings(properties_of(ledger.warehouse, GENERATIONS), ledger.cluster)
+    beginnings = beginnings_of(ledger)
     found: dict[int, list[Coverage]] = {}
     for partition, (_, last) in extents.items():
         read, begins = stretches(source.readings[partition], last + 1, None), beginnings.get(partition)

@@ -234,15 +234,16 @@ class Commits:
         if needed.is_new_schema:
             self._commit(table, with_schema, is_next=True)
         if needed.properties:
-            self.set_properties(table, needed.properties)
+            self.set_properties(table, lambda _: needed.properties)
         if needed.is_new_comment:
             self._commit(table, with_comment, is_next=True)
 
-    def set_properties(self, table: Table, new: Mapping[str, str]) -> None:
-        """Sets properties of a table. Those that it has besides stay."""
+    def set_properties(self, table: Table, new: Callable[[Mapping[str, str]], Mapping[str, str]]) -> None:
+        """Sets the properties of a table that follow from those it has. The others stay."""
 
         def act(delta: DeltaTable, properties: CommitProperties) -> None:
-            delta.alter.set_table_properties(dict(new), raise_if_not_exists=False, commit_properties=properties)
+            found = dict(new(delta.metadata().configuration))
+            delta.alter.set_table_properties(found, raise_if_not_exists=False, commit_properties=properties)
 
         self._commit(table, act, is_next=True)
 

@@ -23,7 +23,6 @@ from pyspark.sql import functions as F
 
 from groupledger.jobs.process.errors import InputError
 from groupledger.jobs.warehouse.commits import Commits
-from groupledger.jobs.warehouse.delta_log import properties_of
 from groupledger.jobs.warehouse.lease import all_leases
 from groupledger.jobs.warehouse.readers import readers, unread_since
 from groupledger.jobs.warehouse.retention import Floor, with_floors, with_history_floor
@@ -121,8 +120,8 @@ class Maintenance:
         if self.is_dry_run:
             return Step(table.name, "retention", f"would remove {what}")
         if table.end_column is not None:
-            before, clusters = self._properties(table), [row["cluster"] for row in by_cluster]
-            self.commits.set_properties(table, with_history_floor(before, clusters, first_kept_us // 1_000))
+            clusters, floor_ms = [row["cluster"] for row in by_cluster], first_kept_us // 1_000
+            self.commits.set_properties(table, lambda before: with_history_floor(before, clusters, floor_ms))
         # Delta's engine compares instants only with instants that have a zone.
         instant = f"arrow_cast({first_kept_us:d}, 'Timestamp(Microsecond, Some(\"UTC\"))')"
         self.commits.delete(table, f"{table.retention_column} < {instant}")
@@ -140,11 +139,7 @@ class Maintenance:
         floors: dict[str, dict[int, Floor]] = {}
         for row in by_partition.collect():
             floors.setdefault(row.cluster, {})[row.kafka_partition] = Floor(row.last_offset + 1, row.time_ms)
-        before = self._properties(COORDINATOR_RECORDS)
-        self.commits.set_properties(COORDINATOR_RECORDS, with_floors(before, self.storage, floors))
-
-    def _properties(self, table: Table) -> dict[str, str]:
-        return properties_of(self.tables.warehouse, table)
+        self.commits.set_properties(COORDINATOR_RECORDS, lambda before: with_floors(before, self.storage, floors))
 
     def _optimize(self, table: Table) -> Step:
         what, condition = self._closed(table)

@@ -386,7 +386,7 @@ def test_a_property_stays(tmp_path: Path, way: str) -> None:
     with lease(tmp_path) as held:
         commits = writer(tmp_path, held)
         commits.append(TOPIC_NAMES, names("first"))
-        commits.set_properties(TOPIC_NAMES, {"floors": '{"it\'s": "\u00fc"}'})
+        commits.set_properties(TOPIC_NAMES, lambda _: {"floors": '{"it\'s": "\u00fc"}'})
         WAYS[way](commits)
         assert properties_of(str(tmp_path), TOPIC_NAMES)["floors"] == '{"it\'s": "\u00fc"}'
     assert properties_of(str(tmp_path), COVERAGE) == {}
