@@ -41,8 +41,11 @@ if TYPE_CHECKING:
 
 TABLES = (COORDINATOR_RECORDS, COVERAGE)
 POLL_S = 1
-# The frames of Spark's that read a checkpoint, which tell a damaged file of it in many ways.
-CHECKPOINT_IS_READ = re.compile(r"HDFSMetadataLog(\.applyFnToBatchByStream|\.get\(|\$\.verifyBatchIds)")
+# The frames of Spark's that read a checkpoint, which tell a damaged file of it in many ways, and what its log of files
+# says of one that is gone.
+CHECKPOINT_IS_READ = re.compile(
+    r"HDFSMetadataLog(\.applyFnToBatchByStream|\.get\(|\$\.verifyBatchIds)| doesn't exist \(latestId: "
+)
 SILENT_BROKER_S = 20
 
 

@@ -84,6 +84,10 @@ def gone(path: Path) -> None:
     path.unlink()
 
 
+def one_later(path: Path) -> None:
+    path.rename(path.with_name(str(int(path.name) + 1)))
+
+
 def damage(folder: Path, pattern: str, how: Callable[[Path], None]) -> None:
     """Damages files, as a disk does it: without a word to Hadoop, whose checksums of them go."""
     found = sorted(folder.glob(pattern))
@@ -101,6 +105,12 @@ def damage(folder: Path, pattern: str, how: Callable[[Path], None]) -> None:
         (
             "_checkpoints/*/coordinator_records/sources/0/0",
             cut,
+            "ingest",
+            "of the checkpoint _checkpoints/default/coord",
+        ),
+        (
+            "_checkpoints/*/coordinator_records/sources/0/0",
+            one_later,
             "ingest",
             "of the checkpoint _checkpoints/default/coord",
         ),
