@@ -64,7 +64,6 @@ def owner(tables: ClusterRows, name: str, topic: str, partition: int, at: dateti
         every = tables.rows("groups", columns=("group_id",))
         return [found | _told(unseen_group(name, (row["group_id"] for row in every)))]
     (group,) = groups
-    floor_ms = history_floor_ms(tables)
     coverage = history_coverage(tables, group["kafka_partition"])
     generations = tables.rows("generations", of_group, columns=GENERATION_COLUMNS)
     intervals = ownership_rows(tables, of_group, ("topic", "=", topic), ("partition", "=", partition))
@@ -82,7 +81,7 @@ def owner(tables: ClusterRows, name: str, topic: str, partition: int, at: dateti
     }
     if answer.interval is None:
         if answer.status == Ownership.UNKNOWN:
-            reason = _why_removed(floor_ms, at) or why_unknown(coverage, at)
+            reason = _why_removed(history_floor_ms(tables), at) or why_unknown(coverage, at)
             found["reason"] = reason or _why_unreadable(group, answer.generation)
         return [found]
     began = answer.interval["from_offset"]

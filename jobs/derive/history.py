@@ -57,9 +57,9 @@ from groupledger.schemas.wire.share_group import (
     SHARE_GROUP_CURRENT_MEMBER_ASSIGNMENT,
     SHARE_GROUP_TARGET_ASSIGNMENT_MEMBER,
 )
-from groupledger.transforms.coverage.rules.stretches import known_from, stretches
+from groupledger.transforms.coverage.rules.stretches import above_floor, stretches
 from groupledger.transforms.history.group_history import DERIVED_TABLES, fold_groups, group_events
-from groupledger.transforms.history.rules.events import Coverage, mark_of
+from groupledger.transforms.history.rules.events import mark_of
 from groupledger.transforms.history.rules.state import UnknownStateError
 
 if TYPE_CHECKING:
@@ -139,15 +139,18 @@ def update_history(ledger: Ledger, stop: threading.Event) -> HistoryTotals:
             " history --rebuild` to make all of them again."
         )
     check_commits(ledger.storage, COORDINATOR_RECORDS, next_version(ledger) or 0)
+    if is_first:
+        prepare_beginning(ledger)
+        return fold_all(ledger, stop)
     prepare_tables(ledger)
-    return fold_all(ledger, stop) if is_first else follow(ledger, HistoryTotals({}), stop)
+    return follow(ledger, HistoryTotals({}), stop)
 
 
 def rebuild_history(ledger: Ledger, stop: threading.Event) -> HistoryTotals:
     """Folds all rows of `coordinator_records` again."""
     request = rebuild_request(ledger)
     check_commits(ledger.storage, COORDINATOR_RECORDS)
-    prepare_tables(ledger)
+    prepare_beginning(ledger)
     rebuild.begin(ledger)
     drop_seeds(ledger)
     drop_commit_steps(ledger)
@@ -167,16 +170,26 @@ def is_of_older_release(ledger: Ledger) -> bool:
 
 
 def prepare_tables(ledger: Ledger) -> None:
-    """Creates the tables that the history writes, and migrates older tables to this release's definition. A history
-    that has nothing from before remembers what retention has removed already.
+    """Creates the tables that the history writes, and migrates older tables to this release's definition.
 
     Raises InputError if there is nothing to read.
     """
     ledger.rows(COORDINATOR_RECORDS)
-    is_there = ledger.exists(GENERATIONS) and ledger.exists(GROUPS)
     ledger.create(COORDINATOR_RECORDS, TOPIC_NAMES, *TABLES)
+
+
+def prepare_beginning(ledger: Ledger) -> None:
+    """Prepares the tables for a fold of all records. A history that has nothing from before remembers what retention
+    has removed already.
+
+    Raises InputError if there is nothing to read.
+    """
+    is_there = ledger.exists(GENERATIONS)
+    prepare_tables(ledger)
+    if is_there and ledger.has_rows(GROUPS):
+        return
     floors = floors_of(ledger)
-    if floors != beginnings_of(ledger) and not (is_there and ledger.has_rows(GROUPS)):
+    if floors != beginnings_of(ledger):
         ledger.commits.set_properties(GENERATIONS, lambda before: with_beginnings(before, ledger.cluster, floors))
 
 
@@ -409,9 +422,11 @@ def marks_of(ledger: Ledger, extents: Extents) -> Marks:
             f"The file that says what the ledger of cluster {ledger.cluster} was fed from is gone, and with it how"
             " completely the log is known: run `groupledger ingest --recover` first."
         )
-    beginnings = beginnings_of(ledger)
-    found: dict[int, list[Coverage]] = {}
-    for partition, (_, last) in extents.items():
-        read, begins = stretches(source.readings[partition], last + 1, None), beginnings.get(partition)
-        found[partition] = [mark_of(each) for each in (read if begins is None else known_from(read, begins.offset))]
-    return found
+    floors = {partition: floor.offset for partition, floor in beginnings_of(ledger).items()}
+    read = {
+        partition: stretches(source.readings[partition], last + 1, None) for partition, (_, last) in extents.items()
+    }
+    return {
+        partition: [mark_of(each) for each in above_floor(found, floors.get(partition, 0))]
+        for partition, found in read.items()
+    }

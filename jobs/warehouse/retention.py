@@ -51,7 +51,8 @@ def read_floors(properties: Properties, small_files: Readable, cluster: str) -> 
     `properties` are those of `coordinator_records`."""
     told = _told(properties, FLOORS).get(cluster)
     if told is None:
-        return read_parsed(small_files, f"{STATE_FOLDER}/{cluster}/floor.json", _floors_of_file, NOTHING_ELSE) or {}
+        name = f"{STATE_FOLDER}/{cluster}/floor.json"
+        return read_parsed(small_files, name, lambda text: _floors(json.loads(text)), NOTHING_ELSE) or {}
     return _floors(told)
 
 
@@ -83,10 +84,10 @@ def with_beginnings(properties: Properties, cluster: str, floors: Mapping[int, F
 def read_history_floor_ms(tables: Iterable[Properties], small_files: Readable, cluster: str) -> int | None:
     """Returns the instant below which rows of some tables of the history are gone, or None if nothing was removed.
     `tables` are the properties of each."""
-    told = [floor_ms for properties in tables if (floor_ms := _told(properties, FLOORS).get(cluster)) is not None]
+    told = [_told(properties, FLOORS).get(cluster) for properties in tables]
     name = f"{STATE_FOLDER}/{cluster}/history_floor.json"
     of_file = read_parsed(small_files, name, lambda text: int(json.loads(text)["time_ms"]), NOTHING_ELSE)
-    return max([*told, *([] if of_file is None else [of_file])], default=None)
+    return max((floor_ms for floor_ms in (*told, of_file) if floor_ms is not None), default=None)
 
 
 def with_history_floor(properties: Properties, clusters: Iterable[str], time_ms: int) -> dict[str, str]:
@@ -128,7 +129,3 @@ def _as_json(floors: Mapping[int, Floor]) -> dict[str, dict[str, int]]:
 
 def _floors(told: Mapping[str, Mapping[str, int]]) -> dict[int, Floor]:
     return {int(partition): Floor(**floor) for partition, floor in told.items()}
-
-
-def _floors_of_file(text: str) -> dict[int, Floor]:
-    return _floors(json.loads(text))

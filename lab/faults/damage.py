@@ -8,7 +8,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
+    from pathlib import Path
 
     from lab.faults.trials import Trial
 
@@ -64,16 +65,19 @@ WAYS: dict[str, Callable[[bytes, Trial], bytes | None]] = {
 
 def removed_table(trial: Trial) -> None:
     """Removes a table: all are made again from others, or from what is there to be read."""
-    table = trial.random.choice(sorted(path.parent for path in trial.warehouse.glob("*/_delta_log")))
-    trial.note(table.name)
-    shutil.rmtree(table)
-    trial.is_touched = True
+    remove_one(trial, (path.parent for path in trial.warehouse.glob("*/_delta_log")))
 
 
 def removed_folder(trial: Trial) -> None:
     """Removes a folder beside the tables, as a copy of the tables alone lacks it."""
-    folder = trial.random.choice(sorted(path for path in trial.warehouse.glob("_*/**") if path.is_dir()))
-    trial.note(f"{folder.relative_to(trial.warehouse)} with {[path.name for path in folder.rglob('*.json')]}")
+    remove_one(trial, (path for path in trial.warehouse.glob("_*/**") if path.is_dir()))
+
+
+def remove_one(trial: Trial, folders: Iterable[Path]) -> None:
+    """Removes one of some folders, and notes which small files were in it."""
+    folder = trial.random.choice(sorted(folders))
+    small_files = [path.name for path in folder.rglob("[a-z]*.json")]
+    trial.note(f"{folder.relative_to(trial.warehouse)}{f' with {small_files}' if small_files else ''}")
     shutil.rmtree(folder)
     trial.is_touched = True
 

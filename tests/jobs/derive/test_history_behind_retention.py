@@ -15,7 +15,6 @@ from groupledger.jobs.ask.cluster_rows import ClusterRows
 from groupledger.jobs.ask.owners import read_history
 from groupledger.jobs.derive.history import rebuild_history
 from groupledger.jobs.ingest.coverage import write_coverage
-from groupledger.jobs.process.settings import load_settings
 from groupledger.jobs.warehouse.ledger import floors_of, known_positions
 from groupledger.jobs.warehouse.maintain import maintain
 from groupledger.jobs.warehouse.source import read_source
@@ -25,7 +24,10 @@ from groupledger.schemas.tables.groups import GROUPS
 from groupledger.schemas.tables.rebalances import REBALANCES
 from groupledger.schemas.words import Ownership
 from lab.warehouses.ledgers import open_test_ledger
+from tests.jobs.derive.test_history import LAST_MINUTE, NEW, OLD
+from tests.jobs.derive.test_history import RETAINED_FROM_MINUTE as FIRST_MINUTE
 from tests.jobs.simulated_log import HOUR_MS, append, assert_equal_tables, run, table
+from tests.jobs.warehouse.test_maintain import settings
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,8 +36,7 @@ if TYPE_CHECKING:
 
     from tests.jobs.simulated_log import Simulated
 
-OLD, NEW = "2026-01-04", "2026-01-05"
-FIRST_MINUTE, CUT_MINUTE, LAST_MINUTE = 25, 45, 61
+CUT_MINUTE = 45
 NOW = datetime(2026, 1, 31, tzinfo=timezone.utc)
 DAYS_KEPT = 26
 
@@ -46,10 +47,8 @@ def begun(spark: SparkSession, simulated: Simulated, tmp_path_factory: pytest.Te
     warehouse = tmp_path_factory.mktemp("begun")
     append(spark, warehouse, simulated.between(0, FIRST_MINUTE), OLD)
     append(spark, warehouse, simulated.between(FIRST_MINUTE, CUT_MINUTE), NEW)
-    shipped = load_settings()
-    kept = shipped.maintain.model_copy(update={"retention_days": {"coordinator_records": DAYS_KEPT}})
-    settings = shipped.model_copy(update={"maintain": kept})
-    maintain(spark, str(warehouse), settings, NOW, is_dry_run=False, say=lambda _text: None)
+    keep = settings(retention_days={"coordinator_records": DAYS_KEPT})
+    maintain(spark, str(warehouse), keep, NOW, is_dry_run=False, say=lambda _text: None)
     run(spark, warehouse)
     append(spark, warehouse, simulated.between(CUT_MINUTE, LAST_MINUTE), NEW)
     run(spark, warehouse)

@@ -97,7 +97,7 @@ def stretches(readings: list[Reading], position: int, known_until_ms: int | None
     return [stretch for stretch in found if stretch.from_offset < stretch.to_offset]
 
 
-def known_from(found: Sequence[Stretch], floor: int) -> list[Stretch]:
+def above_floor(found: Sequence[Stretch], floor: int) -> list[Stretch]:
     """Returns the stretches of one partition where nothing that lay below an offset is known any more, as in a hole."""
     if not found or floor <= found[0].from_offset:
         return list(found)

@@ -12,7 +12,7 @@ from groupledger.schemas.words import Proof
 from groupledger.transforms.coverage.rules.stretches import (
     Reading,
     Stretch,
-    known_from,
+    above_floor,
     readings_of,
     regained,
     stretches,
@@ -148,7 +148,7 @@ def test_nothing_is_known_below_a_floor(steps: list[dict[str, Any]], floor: int)
     """Goal: below a floor there is a hole, and above it what there was; nothing is left out."""
     readings, position = readings_from(steps)
     before = stretches(readings, position, None)
-    found = known_from(before, floor)
+    found = above_floor(before, floor)
     kinds = [
         {offset: each for each in of for offset in range(each.from_offset, each.to_offset)} for of in (before, found)
     ]
