@@ -264,6 +264,7 @@ class LagFlag:
     """Says why a number of `lag` is odd or absent (`lag.flags`)."""
 
     NO_COMMIT = "no_commit"  # owned, but never committed, or the commit was removed: no lag
+    COMMIT_UNKNOWN = "commit_unknown"  # owned, and what was committed lies before a hole of coverage: no lag
     NO_WATERMARK = "no_watermark"  # the topic is gone, or its broker has been silent for too long: no lag
     STALE_SAMPLE = "stale_sample"  # the newest watermark is of an earlier round, or of a commit newer than it
     HIDDEN_COMMITS = "hidden_commits"  # an open transaction in the group's __consumer_offsets partition hides some

@@ -214,7 +214,7 @@ def _of_a_file(text: str, folder: str | None) -> JobError:
         return OutsideError(f"A file of a table {is_what}: restore the table from a backup {AGAIN}.")
     if path is None:
         place = _shown(folder)
-        remedy = f"restore the table from a backup, or {_made_again(place.rsplit('/', 1)[-1], place)}"
+        remedy = f"restore the table from a backup, or {made_again(place.rsplit('/', 1)[-1], place)}"
         return OutsideError(f"A file of the table at {place} {is_what}: {remedy}.")
     if folder is not None and not path.startswith("/") and local_path(path) is not None:
         path = f"{_shown(folder)}/{path}"  # delta-rs tells it from the folder on
@@ -225,7 +225,7 @@ def _of_a_file(text: str, folder: str | None) -> JobError:
         return InputError(f"The file {path} {is_what}: copy it anew {AGAIN}.")
     table, folder = parts[inner - 1], "/".join(parts[:inner])
     return OutsideError(
-        f"The file {path} of the table {table} {is_what}: restore it from a backup, or {_made_again(table, folder)}."
+        f"The file {path} of the table {table} {is_what}: restore it from a backup, or {made_again(table, folder)}."
     )
 
 
@@ -246,7 +246,7 @@ def _absolute(path: str) -> str:
     return whole if Path(unquote(whole)).parent.is_dir() else path
 
 
-def _made_again(name: str, folder: str) -> str:
+def made_again(name: str, folder: str) -> str:
     """Returns how a table is made again without a backup."""
     from groupledger.schemas.definitions import table_names, written_by
 

@@ -39,7 +39,7 @@ from deltalake.transaction import AddAction, RemoveAction
 
 from groupledger.jobs.process.clock import now_ms
 from groupledger.jobs.process.errors import OutsideError
-from groupledger.jobs.warehouse.delta_log import dataset, open_table, table_uri
+from groupledger.jobs.warehouse.delta_log import dataset, open_table, refuse_emptied, table_uri
 from groupledger.jobs.warehouse.lease import TAKEN_OVER
 from groupledger.jobs.warehouse.local_files import local_files
 
@@ -107,7 +107,9 @@ class Commits:
         )
 
     def fence(self, table: Table) -> None:
-        """Keeps all earlier writers out of the table. Raises OutsideError if a later writer has it."""
+        """Keeps all earlier writers out of the table. Raises OutsideError if a later writer has it, or if the file of
+        a commit is empty: Delta's readers would take it for a commit that did nothing."""
+        refuse_emptied(self.warehouse, table)
         for lease, token in self._later_tokens(open_table(self.warehouse, table)):
             lease.go_beyond(token)
         self.add_files(table, [])

@@ -24,16 +24,18 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable
 from deltalake.fs import DeltaStorageHandler
 from pyarrow.dataset import FileSystemDataset, ParquetFileFormat, ParquetFragmentScanOptions
-from pyarrow.fs import PyFileSystem
+from pyarrow.fs import FileSelector, PyFileSystem
 
 from groupledger.jobs.process.errors import OutsideError
-from groupledger.jobs.process.outside import of_the_table
+from groupledger.jobs.process.outside import made_again, of_the_table
 from groupledger.jobs.process.places import warehouse_uri
 from groupledger.jobs.warehouse.local_files import local_files
 from groupledger.schemas.instants import instant_of_ms
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from pyarrow.fs import FileSystem
 
     from groupledger.jobs.warehouse.storage import Storage
     from groupledger.schemas.tables.table import Table
@@ -69,8 +71,7 @@ def dataset(warehouse: str, table: Table, delta: DeltaTable | None = None) -> Fi
 
 
 def _dataset(warehouse: str, table: Table, delta: DeltaTable, added: pa.Table) -> FileSystemDataset:
-    uri = table_uri(warehouse, table)
-    files = local_files(uri) or PyFileSystem(DeltaStorageHandler(uri))
+    files = _files_of(warehouse, table)
     schema = pa.schema(delta.schema().to_arrow())
     of_partition = _partitions(added, schema, delta.metadata().partition_columns)
     of_bounds = _bounds(added, schema, table.statistics_columns)
@@ -80,6 +81,11 @@ def _dataset(warehouse: str, table: Table, delta: DeltaTable, added: pa.Table) -
         for path, known, told in zip(added.column("path").to_pylist(), of_partition, of_bounds, strict=True)
     ]
     return FileSystemDataset(fragments, schema, format_, files)
+
+
+def _files_of(warehouse: str, table: Table) -> FileSystem:
+    uri = table_uri(warehouse, table)
+    return local_files(uri) or PyFileSystem(DeltaStorageHandler(uri))
 
 
 def rows_where(files: FileSystemDataset, condition: pc.Expression) -> pa.Table:
@@ -168,6 +174,13 @@ def properties_of(warehouse: str, table: Table) -> dict[str, str]:
     return dict(open_table(warehouse, table).metadata().configuration)
 
 
+def refuse_emptied(warehouse: str, table: Table) -> None:
+    """Raises OutsideError if the file of a commit of the table has no byte, as a machine that fails may leave it."""
+    for info in _files_of(warehouse, table).get_file_info(FileSelector("_delta_log")):
+        if info.is_file and info.size == 0 and COMMIT_FILE.fullmatch(info.base_name):
+            raise _emptied(table, int(info.base_name.removesuffix(".json")))
+
+
 def check_commits(storage: Storage, table: Table, since_version: int = 0) -> None:
     """Reads the commits that the log still holds, from a version on. Raises OutsideError for one whose file is
     empty."""
@@ -197,11 +210,7 @@ def added_by(storage: Storage, table: Table, version: int) -> Added | None:
     if text is None:
         return None
     if not text.strip():
-        raise OutsideError(
-            f"The file of commit {version} of the table {table.name} is empty, and the rows of that commit are missing:"
-            f" restore _delta_log/{version:020}.json from a copy, and don't run `groupledger maintain` before, which"
-            " would delete what the commit had added."
-        )
+        raise _emptied(table, version)
     files: dict[str, int] = {}
     at_ms, has_replaced = 0, False
     for action in map(json.loads, text.splitlines()):
@@ -211,3 +220,11 @@ def added_by(storage: Storage, table: Table, version: int) -> Added | None:
         has_replaced |= "remove" in action
         at_ms = action.get("commitInfo", {}).get("timestamp", at_ms)
     return Added(instant_of_ms(at_ms), files, has_replaced)
+
+
+def _emptied(table: Table, version: int) -> OutsideError:
+    return OutsideError(
+        f"The file of commit {version} of the table {table.name} is empty, and what that commit did is missing: restore"
+        f" {table.name}/_delta_log/{version:020}.json from a copy, or"
+        f" {made_again(table.name, f'{table.name} of the warehouse')}."
+    )

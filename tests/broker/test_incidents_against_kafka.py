@@ -217,7 +217,10 @@ def test_one_episode(broker: LocalBroker, played: dict[str, GroupFacts], group: 
     """Goal: one episode above severity info, with the right root and one incident for each kind; every line of the log
     with a refusal is in an incident."""
     rows = incidents(played[group], Rules())
-    told = [f"{row['severity']} {row['episode_id'][:4]} {row['probable_root']}: {row['explanation']}" for row in rows]
+    told = "\n".join(
+        f"{row['severity']} {row['episode_id'][:4]} {row['kind']}, {row['probable_root']}: {row['explanation']}"
+        for row in rows
+    )
     grave = [row for row in rows if row["severity"] != "info"]
     assert {row["probable_root"] for row in grave} == {ROOTS[group.partition("-")[0]]}, told
     assert len({row["episode_id"] for row in grave}) == 1, told

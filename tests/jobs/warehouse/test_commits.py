@@ -33,6 +33,8 @@ from lab.faults.shim import Shim, Twist, build_shim
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from groupledger.schemas.tables.table import Table
+
 COMMITS = "groupledger.jobs.warehouse.commits"
 SLEEPER = """
 import sys
@@ -406,6 +408,27 @@ def test_a_lease_folder_that_was_deleted(tmp_path: Path) -> None:
         assert DeltaTable(str(tmp_path / TOPIC_NAMES.name)).transaction_version(application_id(after)) == 10
         after.check()
     assert topics(tmp_path) == ["after", "before"]
+
+
+@pytest.mark.parametrize(
+    ("table", "command"), [(TOPIC_NAMES, "history --rebuild"), (COORDINATOR_RECORDS, "ingest --recover")]
+)
+def test_a_commit_that_a_machine_left_empty(tmp_path: Path, table: Table, command: str) -> None:
+    """Goal: no writer goes on behind a commit whose rows Delta's readers would miss without a word: it tells how the
+    table is made again."""
+    with lease(tmp_path) as held:
+        commits = Commits(str(tmp_path), (held,))
+        commits.create(table)
+        commits.fence(table)
+        commits.fence(table)
+        file = tmp_path / table.name / "_delta_log" / f"{2:020}.json"
+        whole = file.read_bytes()
+        file.write_bytes(b"")
+        told = f"commit 2 of the table {table.name} is empty.*remove the folder {table.name} of the warehouse and run"
+        with pytest.raises(OutsideError, match=f"{told} `groupledger {command}`"):
+            commits.fence(table)
+        file.write_bytes(whole)
+        commits.fence(table)
 
 
 def test_a_key_that_is_null(tmp_path: Path) -> None:

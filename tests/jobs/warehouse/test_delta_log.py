@@ -30,7 +30,8 @@ def test_a_commit_whose_file_was_emptied(tmp_path: Path, left: str) -> None:
     file.write_text(left, encoding="utf-8")
     assert sorted(DeltaTable(str(place)).to_pyarrow_table()["number"].to_pylist()) == [0, 2]
     is_told = pytest.raises(
-        OutsideError, match=r"commit 1 of the table coordinator_records is empty.* restore _delta_log"
+        OutsideError,
+        match=r"commit 1 of the table coordinator_records is empty.* restore coordinator_records/_delta_log",
     )
     with is_told:
         added_by(storage, COORDINATOR_RECORDS, 1)

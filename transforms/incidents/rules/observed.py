@@ -170,7 +170,8 @@ def _poll_timeouts(request: Request, joins: Mapping[str, Sequence[int]]) -> Iter
 
 
 def _unsynced_generations(events: Iterable[CoordinatorEvent]) -> Iterator[Sighting]:
-    """Yields each completed join phase that another rebalance followed before the leader's assignment came."""
+    """Yields each completed join phase that another rebalance followed before the leader's assignment came. It is
+    about the member whose loss ended the wait, if there was one."""
     formed: CoordinatorEvent | None = None
     for event in events:
         if event.kind == CoordinatorEventKind.STABILIZED:
@@ -190,6 +191,7 @@ def _unsynced_generations(events: Iterable[CoordinatorEvent]) -> Iterator[Sighti
                 happening=str(generation),
                 proofs=(formed.proof, event.proof),
                 claimed_generation=generation - 1,
+                member_id=event.member_id if was_lost else None,
                 current_generation=generation + 1,
             )
             formed = None

@@ -45,8 +45,9 @@ class GroupPartition(NamedTuple):
 class Circumstances(NamedTuple):
     """Holds what a round says about a row beside its commit and watermark.
 
-    Two of them are about the group's `__consumer_offsets` partition: `has_stale_end`, its end is of an earlier round;
-    `has_hidden_commits`, an open transaction hides what lies behind it.
+    Three of them are about the group's `__consumer_offsets` partition: `has_stale_end`, its end is of an earlier round;
+    `has_hidden_commits`, an open transaction hides what lies behind it; `has_lost_commit`, the last commit lies before
+    a place at which the log hides what became of it.
     """
 
     sampled_at_ms: int
@@ -54,6 +55,7 @@ class Circumstances(NamedTuple):
     group_state: str | None = None
     has_stale_end: bool = False
     has_hidden_commits: bool = False
+    has_lost_commit: bool = False
 
 
 @dataclass(kw_only=True, slots=True)  # to freeze it would double what it costs to make one
@@ -116,6 +118,8 @@ def lag_row(
     watermark = _usable(topic, now, rules)
     commit = window.latest if window is not None else None
     flags: list[str] = []
+    if commit is None or commit.committed_offset is None:
+        flags.append(LagFlag.COMMIT_UNKNOWN if now.has_lost_commit else LagFlag.NO_COMMIT)
     found = _lag(commit, watermark, topic, flags)
     _add_flags(flags, commit, watermark, now)
     if window is not None:
@@ -183,7 +187,6 @@ def _usable(topic: TopicWindow | None, now: Circumstances, rules: LagRules) -> W
 
 def _lag(commit: Commit | None, watermark: Watermark | None, topic: TopicWindow | None, flags: list[str]) -> _Lag:
     if commit is None or commit.committed_offset is None:
-        flags.append(LagFlag.NO_COMMIT)
         return _NO_LAG
     if watermark is None or topic is None:
         flags.append(LagFlag.NO_WATERMARK)
@@ -275,9 +278,9 @@ def _status(
     now: Circumstances,
     rules: LagRules,
 ) -> str:
-    if window is None or window.latest is None:
+    if LagFlag.NO_COMMIT in flags:
         return LagStatus.NO_COMMIT
-    if lag is None:
+    if window is None or window.latest is None or lag is None:
         return LagStatus.UNKNOWN
     if lag == 0 or LagFlag.TRANSACTION_MARKERS_ONLY in flags:
         return LagStatus.OK

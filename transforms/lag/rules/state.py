@@ -93,6 +93,7 @@ class LagState:
         self._waiting: list[tuple[str, TopicPartition, Commit]] = []
         self._hidden_ends: Mapping[int, Sequence[int]] = {}
         self._hidden_to: dict[int, int] = {}  # of each partition of the log, the last of them that a round has passed
+        self._lost: set[tuple[str, TopicPartition]] = set()  # whose last commit lies before such an offset
 
     def commit(self, group_id: str, topic: str, partition: int, commit: Commit) -> None:
         """A commit or a removal; it counts from the first round that it lies below."""
@@ -100,7 +101,8 @@ class LagState:
 
     def hide_ends(self, offsets: Mapping[int, Sequence[int]]) -> None:
         """Takes the offsets of the log, by partition, at which the removal of earlier commits may have gone without a
-        trace. Commits below one count no more in a round that reads beyond it, until the group commits again."""
+        trace. Commits below one count no more in a round that reads beyond it, until the group commits again: nobody
+        knows what is committed then."""
         self._hidden_ends = offsets
 
     def round(self, read: Round, facts: Mapping[str, GroupFacts]) -> Iterator[LagRow]:
@@ -157,6 +159,7 @@ class LagState:
                 group_state=facts.state,
                 has_stale_end=end_read_at_ms < sampled_at_ms,
                 has_hidden_commits=end is not None and end.is_behind,
+                has_lost_commit=(group_id, place) in self._lost,
             )
             yield lag_row(named, self.topics.get(place), windows.get(place), now, self.rules)
 
@@ -171,6 +174,7 @@ class LagState:
             if found is None or commit.kafka_offset >= found[1].offset:
                 self._waiting.append(entry)
                 continue
+            self._lost.discard((group_id, place))
             window = self.window(group_id, place)
             window.absorb(commit, self._end_before(place, before.get(commit.kafka_partition)), self.rules)
             if window.latest is None:
@@ -194,6 +198,7 @@ class LagState:
             ]
             for group_id, place in hidden:
                 self._drop(group_id, place)
+            self._lost.update(hidden)
 
     def _end_before(self, place: TopicPartition, sampled_at_ms: int | None) -> int | None:
         """Returns the partition's end in the last round that a commit did not lie below."""

@@ -1,7 +1,7 @@
 """Judges a partition by time, not by commits, so that a status means the same however often a group commits.
 
     status        when, the first that holds
-    unknown       there is no watermark, or the commit is of a topic that was deleted
+    unknown       there is no watermark, or the commit is of a topic that was deleted, or lies before a hole of coverage
     no_commit     nothing is committed
     ok            nothing is left to read, or the marker of a transaction alone
     unsubscribed  no member subscribes to the topic any more: nobody will work off its lag

@@ -193,6 +193,20 @@ def test_roots(given: dict[str, Any], kinds: set[str], root: str | None) -> None
     assert {row["probable_root"] for row in rows.values()} == ({root} if root else set())
 
 
+def test_a_leader_that_is_paused_before_it_assigns() -> None:
+    """Goal: the server's log alone tells, in one episode, that its session ran out and what the others waited for."""
+    events = [
+        event("stabilized", T + 40_000, generation=4),
+        EXPIRED,
+        event("preparing_rebalance", T + 48_000, "m-1", trigger="session_expired"),
+    ]
+    rows = found(GroupFacts("g", T + 100_000, events=events))
+    assert {kind: (row["severity"], row["probable_root"], row["member_id"]) for kind, row in rows.items()} == {
+        "leader_never_synced": ("warning", "session_expired", "m-1"),
+        "session_expired": ("warning", "session_expired", "m-1"),
+    }
+
+
 def heartbeat(error_code: int, epoch: int, api: str = "CONSUMER_GROUP_HEARTBEAT", **fields: Any) -> Request:
     leaving = (LeavingMember("m-1", None, None, error_code),) if epoch < 0 else ()
     return replace(request(api, error_code, T + 60_000, generation=epoch, **fields), leaving=leaving)

@@ -70,6 +70,28 @@ def test_commits_that_may_have_been_removed_without_a_trace() -> None:
     assert rows(state, read(4, 4)) == []
 
 
+def test_an_owned_partition_whose_commit_lies_before_a_hole() -> None:
+    """Goal: it is unknown what was committed there, until a commit or a removal tells; where the group never committed
+    anything is known as before."""
+    state = LagState()
+    owners = {TopicPartition("t", partition): Owner(owned=True, member_id="m") for partition in (0, 1)}
+    facts = GroupFacts("Stable", owners, True, frozenset({"t"}))
+
+    def told(round_: Round) -> list[tuple[str, tuple[str, ...]]]:
+        return [(row.status, row.flags) for row in state.round(round_, {"g": facts})]
+
+    never = ("no_commit", ("no_commit",))
+    state.commit("g", *PLACE, commit(0, 100))
+    assert told(read(0, 1)) == [("ok", ()), never]
+    state.hide_ends({0: [1]})
+    assert told(read(1, 2)) == [("unknown", ("commit_unknown",)), never]
+    assert told(read(2, 2)) == [("unknown", ("commit_unknown",)), never]
+    state.commit("g", *PLACE, commit(2, 100))
+    assert told(read(3, 3)) == [("ok", ()), never]
+    state.commit("g", *PLACE, commit(3, None))
+    assert told(read(4, 4)) == [never, never]
+
+
 def test_group_deleted() -> None:
     """Goal: with its commits removed a group has no rows, and none of its past is left when it comes back."""
     state = LagState()
