@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
-from groupledger.jobs.derive.lag_seeds import no_seeds, seeds_at
+from groupledger.jobs.derive.lag_seeds import first_seeds, seeds_at
 from groupledger.jobs.ingest.samples import append_rows, batch_of, last_sampled_at_ms
 from groupledger.jobs.process.settings import rules_from
 from groupledger.jobs.warehouse.ledger import known_positions, records_since
@@ -118,7 +118,7 @@ def update_lag(ledger: Ledger, stop: threading.Event) -> int:
 
 
 def _seeds(ledger: Ledger, last_ms: int, rules: LagRules) -> Seeds:
-    return seeds_at(ledger, last_ms, rules) if last_ms else no_seeds(ledger.spark)
+    return seeds_at(ledger, last_ms, rules) if last_ms else first_seeds(ledger)
 
 
 def lag_of(

@@ -4,7 +4,8 @@ The seeds are written when they are an hour of rounds behind, as one Delta commi
 round; what came since is read anew each time. Seeds that are gone, or later than the rows of `lag`, which were restored
 then, are of no use: all rounds are read again, which gives the same rows and takes longer. So it is behind a rebuild of
 the history, which is made where records that were read already have changed (`drop_seeds`). Retention leaves the seeds:
-they know what a group had committed longer than the records do.
+they know what a group had committed longer than the records do. So those of commits whose records are gone are never
+of no use (`first_seeds`).
 
 Rounds come in order, so that those behind a round are found by their dates. Commits may have been ingested long before
 a round counts them: the seeds hold from which date on there are such. A day is added, for clocks that were set back.
@@ -19,10 +20,11 @@ from pyspark.sql import functions as F
 
 from groupledger.jobs.ingest.samples import batch_of, last_sampled_at_ms
 from groupledger.jobs.process.clock import DAY_MS
-from groupledger.jobs.warehouse.ledger import first_day_ms, records_since
+from groupledger.jobs.warehouse.ledger import first_day_ms, floors_of, records_since
 from groupledger.jobs.warehouse.progress import KEPT_EVERY_MS
 from groupledger.jobs.warehouse.tables import collect, every_row
 from groupledger.jobs.warehouse.upsert import replace_cluster
+from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.tables.lag_seeds import LAG_SEEDS
 from groupledger.schemas.tables.watermarks import WATERMARKS
 from groupledger.schemas.words import LagSeedKind
@@ -61,6 +63,16 @@ def no_seeds(spark: SparkSession) -> Seeds:
     return Seeds(spark.createDataFrame([], SEED_ROWS))
 
 
+def first_seeds(ledger: Ledger) -> Seeds:
+    """Returns what a computation of all rounds begins with: the commits that retention has removed."""
+    floors = {partition: (0, End(floor.offset)) for partition, floor in floors_of(ledger).items()}
+    if not floors or not ledger.exists(LAG_SEEDS):
+        return no_seeds(ledger.spark)
+    commits = of_kind(ledger.rows_within(LAG_SEEDS, every_row), LagSeedKind.COMMIT).where(is_below(floors))
+    records = ledger.rows(COORDINATOR_RECORDS).where(is_below(floors)).select("kafka_partition", "kafka_offset")
+    return Seeds(commits.select(*SEED_ROWS.names).join(records, records.columns, "left_anti").select(*SEED_ROWS.names))
+
+
 def seeds_at(ledger: Ledger, last_ms: int, rules: LagRules) -> Seeds:
     """Returns the seeds behind the round of an instant, and keeps them if it is time."""
     ledger.create(LAG_SEEDS)
@@ -76,21 +88,22 @@ def seeds_at(ledger: Ledger, last_ms: int, rules: LagRules) -> Seeds:
 
 
 def drop_seeds(ledger: Ledger) -> None:
-    """Drops the seeds, because records that they rest on are others now."""
+    """Drops the seeds, because records that they rest on are others now. The commits stay: the records of some are
+    gone."""
     if ledger.exists(LAG_SEEDS):
         ledger.create(LAG_SEEDS)
-        ledger.commits.delete(LAG_SEEDS, f"cluster = '{ledger.cluster}'")
+        ledger.commits.delete(LAG_SEEDS, f"cluster = '{ledger.cluster}' AND kind <> '{LagSeedKind.COMMIT}'")
 
 
 def _kept_seeds(ledger: Ledger, last_ms: int, rules: LagRules) -> Seeds:
     kept_ms = last_sampled_at_ms(ledger, LAG_SEEDS)
     if not 0 < kept_ms <= last_ms:
-        return no_seeds(ledger.spark)
+        return first_seeds(ledger)
     rows = ledger.rows_within(LAG_SEEDS, every_row).select(*SEED_ROWS.names)
     of_job = collect(of_kind(rows, LagSeedKind.INGESTED, LagSeedKind.END))
     ingested = next((row for row in of_job if row["kind"] == LagSeedKind.INGESTED), None)
     if ingested is None or ingested["commits_kept"] < rules.burrow.intervals:
-        return no_seeds(ledger.spark)  # they were dropped, or are too few for the settings of today
+        return first_seeds(ledger)  # they were dropped, or are too few for the settings of today
     ends = _ends_of(row for row in of_job if row["kind"] == LagSeedKind.END)
     return Seeds(rows, kept_ms, ends, ingested["at_ms"])
 

@@ -17,13 +17,16 @@ from groupledger.jobs.ask.lag_answers import answer, changes, lag_rows
 from groupledger.jobs.ask.lag_changes import rows_again
 from groupledger.jobs.cli.main import main
 from groupledger.jobs.derive.lag import group_histories, recover_state, rounds_after, update_lag
+from groupledger.jobs.derive.lag_seeds import drop_seeds, seeds_at
 from groupledger.jobs.ingest.samples import batch_of, last_sampled_at_ms
 from groupledger.jobs.process.settings import rules_from
 from groupledger.jobs.warehouse import delta_log
+from groupledger.jobs.warehouse.retention import Floor, with_floors
 from groupledger.jobs.warehouse.tables import collect
 from groupledger.schemas.instants import instant_of_ms
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from groupledger.schemas.kafka.topic_partition import TopicPartition
+from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.tables.group_states import GROUP_STATES
 from groupledger.schemas.tables.lag import LAG
 from groupledger.schemas.tables.lag_seeds import LAG_SEEDS
@@ -167,6 +170,28 @@ def test_cut_runs_and_memory(
         assert set(group_histories(ledger)) == {"g1"}
     later = [row for row in expected if row.sampled_at_ms >= FIRST_MS + CUT * ROUND_MS]
     assert {numbers(row) for row in in_memory} == {numbers(row) for row in later if row.committed_offset is not None}
+
+
+def test_behind_retention_and_a_rebuild(spark: SparkSession, warehouse: Path, tmp_path: Path) -> None:
+    """Goal: commits that retention has removed count on, though a rebuild of the history drops what was kept of rounds;
+    one that is still there counts once."""
+    with open_test_ledger(spark, warehouse) as ledger:
+        expected = table_rows(ledger)
+    path = new_warehouse(spark, tmp_path)
+    with open_test_ledger(spark, path) as ledger:
+        add_rounds(ledger, range(CUT))
+        update_lag(ledger, threading.Event())
+        seeds_at(ledger, FIRST_MS + (CUT - 1) * ROUND_MS, rules_from(LagRules, ledger.settings.lag))  # keeps them
+        ledger.create(COORDINATOR_RECORDS)
+        floors = {ledger.cluster: {5: Floor(4, START_MS)}}
+        ledger.commits.set_properties(COORDINATOR_RECORDS, lambda before: with_floors(before, ledger.storage, floors))
+        ledger.commits.delete(COORDINATOR_RECORDS, "kafka_partition = 5 AND kafka_offset < 3")
+        drop_seeds(ledger)
+        add_rounds(ledger, range(CUT, len(ROUNDS)))
+        update_lag(ledger, threading.Event())
+        assert table_rows(ledger) == expected
+    removed = [row for row in expected if row.kafka_partition == 5 and (row.kafka_offset or 4) < 3]
+    assert any(row.sampled_at_ms >= FIRST_MS + CUT * ROUND_MS for row in removed)
 
 
 def watermarks_at(ledger: Ledger, at_ms: int) -> dict[TopicPartition, Watermark]:
