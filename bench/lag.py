@@ -148,9 +148,10 @@ def in_memory(load: Load, rounds: int) -> None:
 def through_spark(load: Load) -> None:
     """Runs the rounds in Spark over tables in memory, so that only the computing is measured."""
     from groupledger.jobs.derive.lag import lag_of
-    from groupledger.jobs.derive.lag_seeds import no_seeds
+    from groupledger.jobs.derive.lag_seeds import Seeds
     from groupledger.jobs.process.session import spark_session
     from groupledger.jobs.warehouse.tables import Tables
+    from groupledger.transforms.lag.lag_seeds import SEED_ROWS
 
     spark = spark_session("groupledger bench")
     tables = table_rows(load)
@@ -164,7 +165,7 @@ def through_spark(load: Load) -> None:
             return spark.createDataFrame(arrow, table.schema).repartition(2)
 
     part = [(START_MS + number * ROUND_MS, load.ends(number)) for number in range(TABLE_ROUNDS)]
-    found = lag_of(InMemory(spark, ""), part, no_seeds(spark), LagRules(), {})
+    found = lag_of(InMemory(spark, ""), part, Seeds(spark.createDataFrame([], SEED_ROWS)), LagRules(), {})
     began = time.perf_counter()
     assert found.count() == TABLE_ROUNDS * load.groups * load.partitions
     took = time.perf_counter() - began

@@ -5,7 +5,8 @@ in place of the one before, in one Delta commit. What came since is read anew ea
 that is (`_groupledger/<cluster>/commit_steps.json`): by offset, by the date of ingest from which on records can be new,
 and by time. A file that is older than the table, because a pass was killed, costs a second look at some records. One
 that is newer than the table, which was restored then, or that other settings have written, is of no use: all is read
-again, as it is behind a rebuild of the history (`drop_commit_steps`).
+again, as it is behind a rebuild of the history (`drop_commit_steps`). Only the last records are then taken from the
+table whose own retention has removed.
 
 What is kept ends at an instant until which everything is known: all records, and the ends of all partitions.
 """
@@ -13,12 +14,19 @@ What is kept ends at an instant until which everything is known: all records, an
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
 from groupledger.jobs.ingest.samples import batch_of, last_sampled_at_ms
-from groupledger.jobs.warehouse.ledger import day_before, first_day_ms, is_behind, known_ends, records_since
+from groupledger.jobs.warehouse.ledger import (
+    day_before,
+    first_day_ms,
+    is_behind,
+    known_ends,
+    of_removed_records,
+    records_since,
+)
 from groupledger.jobs.warehouse.progress import KEPT_EVERY_MS, drop_progress, note_progress, read_progress
 from groupledger.jobs.warehouse.tables import every_row, of_spark
 from groupledger.jobs.warehouse.task_files import write_files
@@ -150,8 +158,14 @@ def _new_samples(ledger: Ledger, kept: Kept) -> DataFrame | None:
 
 def _lines(ledger: Ledger, kept: Kept, records: DataFrame) -> DataFrame:
     """Returns the new records behind those that were the last ones."""
-    last = _rows(ledger, kept, lambda column: column("is_open") == 1)
+    last = _rows(ledger, kept, _is_open)
+    if not kept.until_ms:
+        last = as_steps(of_removed_records(ledger, ledger.rows_within(COMMIT_STEPS, _is_open)))
     return lines_of(last, commits_of(records), ledger.rows_within(COVERAGE, every_row))
+
+
+def _is_open(column: Callable[[str], Any]) -> Any:
+    return column("is_open") == 1
 
 
 def _rows(ledger: Ledger, kept: Kept, condition: Condition) -> DataFrame:

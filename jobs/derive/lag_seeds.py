@@ -20,11 +20,10 @@ from pyspark.sql import functions as F
 
 from groupledger.jobs.ingest.samples import batch_of, last_sampled_at_ms
 from groupledger.jobs.process.clock import DAY_MS
-from groupledger.jobs.warehouse.ledger import first_day_ms, floors_of, records_since
+from groupledger.jobs.warehouse.ledger import first_day_ms, of_removed_records, records_since
 from groupledger.jobs.warehouse.progress import KEPT_EVERY_MS
 from groupledger.jobs.warehouse.tables import collect, every_row
 from groupledger.jobs.warehouse.upsert import replace_cluster
-from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.tables.lag_seeds import LAG_SEEDS
 from groupledger.schemas.tables.watermarks import WATERMARKS
 from groupledger.schemas.words import LagSeedKind
@@ -36,7 +35,7 @@ from groupledger.transforms.offsets.offset_commits import commit_log
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
     from groupledger.jobs.warehouse.ledger import Ledger
     from groupledger.transforms.lag.rules import LagRules
@@ -59,18 +58,10 @@ class Seeds:
         return min(seen) - DAY_MS if seen else None
 
 
-def no_seeds(spark: SparkSession) -> Seeds:
-    return Seeds(spark.createDataFrame([], SEED_ROWS))
-
-
 def first_seeds(ledger: Ledger) -> Seeds:
     """Returns what a computation of all rounds begins with: the commits that retention has removed."""
-    floors = {partition: (0, End(floor.offset)) for partition, floor in floors_of(ledger).items()}
-    if not floors or not ledger.exists(LAG_SEEDS):
-        return no_seeds(ledger.spark)
-    commits = of_kind(ledger.rows_within(LAG_SEEDS, every_row), LagSeedKind.COMMIT).where(is_below(floors))
-    records = ledger.rows(COORDINATOR_RECORDS).where(is_below(floors)).select("kafka_partition", "kafka_offset")
-    return Seeds(commits.select(*SEED_ROWS.names).join(records, records.columns, "left_anti").select(*SEED_ROWS.names))
+    commits = of_kind(ledger.rows_within(LAG_SEEDS, every_row), LagSeedKind.COMMIT)
+    return Seeds(of_removed_records(ledger, commits.select(*SEED_ROWS.names)))
 
 
 def seeds_at(ledger: Ledger, last_ms: int, rules: LagRules) -> Seeds:

@@ -165,6 +165,14 @@ def is_behind(positions: Mapping[int, int]) -> Column:
     return reduce(or_, is_new, ~partition.isin(*positions)) if positions else F.lit(True)
 
 
+def of_removed_records(ledger: Ledger, rows: DataFrame) -> DataFrame:
+    """Returns those of the rows, each made of a record at its place, whose record retention has removed."""
+    key = ["kafka_partition", "kafka_offset"]
+    is_below = ~is_behind({partition: floor.offset for partition, floor in floors_of(ledger).items()})
+    records = ledger.rows_if_any(COORDINATOR_RECORDS).where(is_below)
+    return rows.where(is_below).join(records.select(key), key, "left_anti").select(rows.columns)
+
+
 def known_ends(tables: ClusterTables) -> dict[int, int]:
     """Returns by partition until when all records are known that were written by then, in milliseconds; -1 where nobody
     knows."""

@@ -21,6 +21,7 @@ from groupledger.jobs.derive.incidents import update_incidents
 from groupledger.jobs.ingest.import_logs import LogSources, import_logs
 from groupledger.jobs.process.settings import load_settings
 from groupledger.jobs.warehouse import delta_log
+from groupledger.jobs.warehouse.retention import Floor, with_floors
 from groupledger.jobs.warehouse.tables import every_row
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.tables.incidents import INCIDENTS
@@ -34,7 +35,7 @@ from tests.jobs.warehouses import SIMULATED
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from tests.jobs.simulated_log import Simulated
 
@@ -137,6 +138,39 @@ def test_steps_however_much_is_kept(spark: SparkSession, warehouse: Path, found:
     kept = [json.loads(each or "") for each in files[1:]]
     assert [each["number"] - kept[0]["number"] for each in kept] == [0, 1, 2, 3]
     assert [each["until_ms"] - first for each in kept] == [(last - first) * part // 4 for part in (2, 3, 3, 4)]
+
+
+def test_last_commits_behind_retention(spark: SparkSession, warehouse: Path, found: object, tmp_path: Path) -> None:
+    """Goal: that nothing followed a commit is known though retention has removed its record, and what was kept is
+    dropped; where the record is still there, the commit counts once."""
+    copied = tmp_path / "warehouse"
+    shutil.copytree(warehouse, copied)
+    with open_test_ledger(spark, copied, SIMULATED) as ledger:
+        last_ms = ledger.rows(COORDINATOR_RECORDS).agg(F.unix_millis(F.max("kafka_timestamp"))).collect()[0][0]
+
+        def open_steps() -> DataFrame:
+            steps = commit_steps_until(ledger, last_ms, Rules(commit_gap_ms=10_000)).of(every_row)
+            return steps.where("is_open = 1").select(*STEP_COLUMNS)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(commit_steps, "settled_ms", lambda _: last_ms)
+            patch.setattr(commit_steps, "KEPT_EVERY_MS", 60_000)
+            drop_commit_steps(ledger)
+            expected = open_steps().collect()
+            offsets = sorted(row["kafka_offset"] for row in expected)
+            first, second = offsets[len(offsets) // 2], offsets[len(offsets) // 4]
+            ends = ledger.rows(COORDINATOR_RECORDS).select("kafka_partition").distinct().collect()
+            floors = {SIMULATED: {row[0]: Floor(first, last_ms) for row in ends}}
+            ledger.create(COORDINATOR_RECORDS)
+            ledger.commits.set_properties(COORDINATOR_RECORDS, lambda told: with_floors(told, ledger.storage, floors))
+            ledger.commits.delete(COORDINATOR_RECORDS, f"kafka_offset < {second}")
+            drop_commit_steps(ledger)
+            told = [open_steps().collect() for _ in range(2)]
+    removed = [row for row in expected if row["kafka_offset"] < second]
+    assert removed
+    for rows in told:
+        assert sorted(str(row) for row in rows if row["kafka_offset"] < second) == sorted(map(str, removed))
+        assert sorted(row["kafka_offset"] for row in rows) == offsets
 
 
 def test_the_command(spark: SparkSession, warehouse: Path, found: dict[str, list[Row]]) -> None:
