@@ -5,8 +5,8 @@ in place of the one before, in one Delta commit. What came since is read anew ea
 that is (`_groupledger/<cluster>/commit_steps.json`): by offset, by the date of ingest from which on records can be new,
 and by time. A file that is older than the table, because a pass was killed, costs a second look at some records. One
 that is newer than the table, which was restored then, or that other settings have written, is of no use: all is read
-again, as it is behind a rebuild of the history (`drop_commit_steps`). Only the last records are then taken from the
-table whose own retention has removed.
+again, as it is behind a rebuild of the history (`drop_commit_steps`). Of the table only those last records then count
+on whose own rows retention has removed.
 
 What is kept ends at an instant until which everything is known: all records, and the ends of all partitions.
 """

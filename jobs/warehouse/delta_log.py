@@ -176,7 +176,9 @@ def properties_of(warehouse: str, table: Table) -> dict[str, str]:
 
 def refuse_emptied(warehouse: str, table: Table) -> None:
     """Raises OutsideError if the file of a commit of the table has no byte, as a machine that fails may leave it."""
-    for info in _files_of(warehouse, table).get_file_info(FileSelector("_delta_log")):
+    with of_the_table(table_uri(warehouse, table)):
+        found = _files_of(warehouse, table).get_file_info(FileSelector("_delta_log"))
+    for info in found:
         if info.is_file and info.size == 0 and COMMIT_FILE.fullmatch(info.base_name):
             raise _emptied(table, int(info.base_name.removesuffix(".json")))
 
