@@ -26,7 +26,7 @@ demo-kafka: setup ## the same steps on a real broker with real consumers
 	@$(BIN)/python -m lab.kafka.demo
 
 test: check ## everything that CI runs: lint, types, unit, property, Spark, broker and fault tests
-	$(BIN)/python -m pytest -n 2 --durations=30 -m "not cluster"
+	$(BIN)/python -m pytest -n 3 --durations=30 -m "not cluster"
 
 # Without Java, tables and servers.
 FAST_TESTS = tests/coordinator tests/schemas tests/transforms tests/conf tests/tools tests/test_*.py tests/jobs/cli tests/jobs/process

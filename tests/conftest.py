@@ -1,8 +1,8 @@
 """Makes the Spark session that all tests share, and marks the tests that use it.
 
-With two processes (`make test`) tests that share expensive fixtures run in one: those with the broker, and the folders
-of the jobs. Whatever process is free takes the next part, or a file. The order is that of their length, so that neither
-process waits for the other at the end; the broker's come first, since they wait more than they compute.
+With several processes (`make test`) tests that share expensive fixtures run in one: those with the broker, and the
+folders of the jobs. Whatever process is free takes the next part, or a file. The order is that of their length, so that
+none waits for another at the end; the broker's come first, since they wait more than they compute.
 """
 
 from __future__ import annotations

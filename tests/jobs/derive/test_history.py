@@ -281,11 +281,11 @@ def test_a_commit_of_records_that_was_emptied(spark: SparkSession, simulated: Si
     file = tmp_path / COORDINATOR_RECORDS.name / "_delta_log" / f"{version:020}.json"
     whole = file.read_bytes()
     file.write_bytes(b"")
-    with pytest.raises(OutsideError, match="is empty, and the rows of that commit are missing"):
+    with pytest.raises(OutsideError, match="is empty, and what that commit did is missing"):
         run(spark, tmp_path)
     with (
         open_test_ledger(spark, tmp_path) as ledger,
-        pytest.raises(OutsideError, match="is empty, and the rows of that commit are missing"),
+        pytest.raises(OutsideError, match="is empty, and what that commit did is missing"),
     ):
         validate(ledger)
     file.write_bytes(whole)
