@@ -14,7 +14,7 @@ What is kept ends at an instant until which everything is known: all records, an
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
@@ -28,7 +28,7 @@ from groupledger.jobs.warehouse.ledger import (
     records_since,
 )
 from groupledger.jobs.warehouse.progress import KEPT_EVERY_MS, drop_progress, note_progress, read_progress
-from groupledger.jobs.warehouse.tables import every_row, of_spark
+from groupledger.jobs.warehouse.tables import every_row, is_open, of_spark
 from groupledger.jobs.warehouse.task_files import write_files
 from groupledger.schemas.tables.commit_steps import COMMIT_STEPS
 from groupledger.schemas.tables.coverage import COVERAGE
@@ -158,14 +158,11 @@ def _new_samples(ledger: Ledger, kept: Kept) -> DataFrame | None:
 
 def _lines(ledger: Ledger, kept: Kept, records: DataFrame) -> DataFrame:
     """Returns the new records behind those that were the last ones."""
-    last = _rows(ledger, kept, _is_open)
-    if not kept.until_ms:
-        last = as_steps(of_removed_records(ledger, ledger.rows_within(COMMIT_STEPS, _is_open)))
+    if kept.until_ms:
+        last = _rows(ledger, kept, is_open)
+    else:
+        last = as_steps(of_removed_records(ledger, ledger.rows_within(COMMIT_STEPS, is_open)))
     return lines_of(last, commits_of(records), ledger.rows_within(COVERAGE, every_row))
-
-
-def _is_open(column: Callable[[str], Any]) -> Any:
-    return column("is_open") == 1
 
 
 def _rows(ledger: Ledger, kept: Kept, condition: Condition) -> DataFrame:

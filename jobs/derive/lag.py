@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from itertools import groupby
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
@@ -24,7 +24,7 @@ from groupledger.jobs.derive.lag_seeds import first_seeds, seeds_at
 from groupledger.jobs.ingest.samples import append_rows, batch_of, last_sampled_at_ms
 from groupledger.jobs.process.settings import rules_from
 from groupledger.jobs.warehouse.ledger import known_positions, records_since
-from groupledger.jobs.warehouse.tables import collect, every_row
+from groupledger.jobs.warehouse.tables import collect, every_row, is_open
 from groupledger.jobs.warehouse.upsert import append
 from groupledger.schemas.instants import instant_of_ms
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
@@ -34,7 +34,6 @@ from groupledger.schemas.tables.generations import GENERATIONS
 from groupledger.schemas.tables.group_states import GROUP_STATES
 from groupledger.schemas.tables.lag import LAG
 from groupledger.schemas.tables.members import MEMBERS
-from groupledger.schemas.tables.table import IS_OPEN
 from groupledger.schemas.tables.watermarks import WATERMARKS
 from groupledger.schemas.words import LagSeedKind
 from groupledger.transforms.coverage.rules.coverage_at import hidden_ends
@@ -66,7 +65,7 @@ from groupledger.transforms.offsets.offset_commits import commit_log
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from pyspark.sql import DataFrame
 
@@ -165,11 +164,7 @@ def _history(tables: Tables, since_ms: int | None) -> Iterator[DataFrame]:
 
 def _ended_since(table: Table, since_ms: int) -> Condition:
     since = instant_of_ms(since_ms)
-    return lambda column: _is_open(column) | (column(str(table.end_column)) >= since)
-
-
-def _is_open(column: Callable[[str], Any]) -> Any:
-    return column(IS_OPEN.name) == 1
+    return lambda column: is_open(column) | (column(str(table.end_column)) >= since)
 
 
 def rounds_after(tables: Tables, last_ms: int) -> list[tuple[int, dict[int, End]]]:
@@ -212,7 +207,7 @@ def recover_state(ledger: Ledger, rules: LagRules) -> LagState:
 
 def group_histories(tables: Tables) -> dict[str, GroupHistory]:
     """Returns who owns and subscribes to what now, by group: `facts_at` with a position behind the newest record."""
-    generations, members, assignments = (tables.rows_within(table, _is_open) for table in HISTORY)
+    generations, members, assignments = (tables.rows_within(table, is_open) for table in HISTORY)
     found = history_events(generations, members, assignments, OPEN_ONLY)
     ordered = sorted(collect(found), key=itemgetter("group_id", "kind"))
     return {group_id: group_history(by_kind(of)) for group_id, of in groupby(ordered, key=itemgetter("group_id"))}

@@ -22,6 +22,7 @@ from groupledger.jobs.process.outside import of_the_table
 from groupledger.jobs.warehouse.delta_log import dataset, few_rows, has_row, open_table, rows_where, table_uri
 from groupledger.jobs.warehouse.migrate import with_all_columns
 from groupledger.schemas.tables.all_tables import all_tables
+from groupledger.schemas.tables.table import IS_OPEN
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,6 +39,11 @@ compares columns with values of Python."""
 def every_row(_: Callable[[str], Any]) -> bool:
     """Is the condition that holds for all rows."""
     return True
+
+
+def is_open(column: Callable[[str], Any]) -> Any:
+    """Is the condition that holds for rows which have not ended."""
+    return column(IS_OPEN.name) == 1
 
 
 @dataclass(frozen=True)
