@@ -14,6 +14,7 @@ from groupledger.jobs.process.instants import in_zone
 from groupledger.jobs.process.terminal import printable
 from groupledger.schemas.kinds.changes import DYNAMIC_RESTART
 from groupledger.schemas.words import HoleCause, Ownership, PauseScope, ProtocolKind, TimelineEvent
+from groupledger.transforms.history.rules.departures import EVENT_COLUMNS, with_logged_causes
 from groupledger.transforms.history.rules.group_timeline import timeline
 from groupledger.transforms.history.rules.ownership_answer import status_of
 
@@ -58,11 +59,17 @@ def group_timeline(
     entries = timeline(
         sorted(shown, key=itemgetter("kafka_offset"), reverse=True),
         [row for row in rebalances_told(tables, [name]) if first <= row["kafka_offset"] <= last],
-        _ending_later(tables.rows("members", *filters), since_before),
+        _with_logged_causes(tables, name, _ending_later(tables.rows("members", *filters), since_before)),
         _ending_later(tables.rows("assignments", *filters), since_before),
         _ending_later(tables.rows_if_any("member_epochs", *filters), since_before),
     )
     return group, entries, earlier
+
+
+def _with_logged_causes(tables: ClusterRows, name: str, members: list[Answer]) -> list[Answer]:
+    of_group: tuple[Filter, ...] = (("group_id", "=", name), ("member_id", "in", [row["member_id"] for row in members]))
+    lines = tables.rows_if_any("coordinator_events", *of_group, columns=EVENT_COLUMNS) if members else []
+    return with_logged_causes(members, lines)
 
 
 def _ending_later(rows: Iterable[Answer], offset: int) -> list[Answer]:
@@ -133,7 +140,7 @@ def _unknowns(entry: Answer) -> Iterator[str]:
         if entry["hole_cause"] == HoleCause.CONVERTED:
             yield "    a rebalance was under way as the group became one of KIP-848: what changed is unknown"
         elif entry["hole_cause"] == HoleCause.NOT_SYNCED:
-            yield f"    {gap} generations in between have no record, their leader never synced: what changed is unknown"
+            yield f"    {gap} generations in between left no record: what changed is unknown"
         else:
             yield "    what happened in between is not covered: what changed is unknown"
     if entry.get("finding"):

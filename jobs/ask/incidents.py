@@ -7,7 +7,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from groupledger.jobs.ask.rounds import newest
-from groupledger.jobs.process.instants import in_zone
+from groupledger.jobs.process.instants import in_zone, lasted
 from groupledger.jobs.process.terminal import printable
 from groupledger.jobs.warehouse.judged_logs import judged_rows
 from groupledger.schemas.words import Evidence, Severity, words_of
@@ -67,10 +67,37 @@ def lines(incident: Answer) -> Iterator[str]:
         yield f"    change: {incident['setting_to_change']}"
 
 
+def episode_lines(verdict: Answer, since: datetime) -> Iterator[str]:
+    """Yields the lines of a verdict (`transforms.incidents.rules.verdicts`) in a window that begins at `since`."""
+    end = "and goes on" if verdict["until"] is None else f"to {in_zone(verdict['until'])}"
+    length = lasted(verdict["last_seen_at"] - verdict["since"])
+    before = f", began {lasted(since - verdict['since'])} before this time" if verdict["since"] < since else ""
+    yield f"{verdict['severity'].upper()}  {verdict['kind']}: {in_zone(verdict['since'])} {end} ({length}{before})"
+    yield from (f"    {line}" for line in _wrapped(verdict["explanation"]))
+    harm = "; ".join(harms(verdict))
+    if harm:
+        yield f"    harm: {harm}"
+    if verdict["setting_to_change"] is not None:
+        yield f"    change: {verdict['setting_to_change']}"
+    also = f"; with it: {', '.join(verdict['other_kinds'])}" if verdict["other_kinds"] else ""
+    yield f"    known: {_evidence(verdict)}{also}"
+
+
+def harms(verdict: Answer) -> Iterator[str]:
+    """Yields what an episode cost, as far as anybody can tell."""
+    if verdict["never_read_max"]:
+        yield f"at most {verdict['never_read_max']:,} records never read"
+    if verdict["duplicates_max"]:
+        low = (
+            f"{verdict['duplicates_min'] or 0:,} to " if verdict["duplicates_min"] != verdict["duplicates_max"] else ""
+        )
+        yield f"{low}{verdict['duplicates_max']:,} records read twice"
+
+
 def _evidence(incident: Answer) -> str:
     times = f", {incident['occurrences']:,} times" if incident["occurrences"] > 1 else ""
     sure = "" if incident["evidence"] == Evidence.OBSERVED else f" (confidence {incident['confidence']:.2f})"
-    doubt = ", in an order that the log does not tell" if incident["is_ambiguous"] else ""
+    doubt = ", in an order that the log does not tell" if incident.get("is_ambiguous") else ""
     return f"{incident['evidence']}{sure}{times}{doubt}; probable root: {incident['probable_root']}"
 
 

@@ -6,6 +6,7 @@ told: it was not unowned.
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from groupledger.jobs.ask.answers import (
@@ -25,7 +26,7 @@ from groupledger.transforms.history.rules.never_seen import unseen_group, unseen
 from groupledger.transforms.history.rules.ownership_answer import owner_at
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from datetime import datetime
 
     from groupledger.jobs.ask.cluster_rows import ClusterRows
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 MEMBER_COLUMNS = ("member_id", "client_id", "client_host", "group_instance_id")
 GENERATION_COLUMNS = (
     *("incarnation", "generation", "kafka_offset", "to_offset", "started_at", "ended_at", "ended_by"),
-    *("is_start_known", "is_ownership_known", "group_type", "protocol_type"),
+    *("is_start_known", "is_ownership_known", "group_type", "protocol_type", "generation_gap"),
 )
 WHY_RESERVED = "its static member is away: nobody reads it until the member is back or its session has ended"
 # The highest partition of each topic that was seen, null where only its name was.
@@ -77,7 +78,7 @@ def owner(tables: ClusterRows, name: str, topic: str, partition: int, at: dateti
         "generation": answer.generation and answer.generation["generation"],
         "since": answer.interval and answer.interval["valid_from"],
         "until": answer.interval and answer.interval["valid_to"],
-        "reason": WHY_RESERVED if answer.status == Ownership.RESERVED else None,
+        "reason": WHY_RESERVED if answer.status == Ownership.RESERVED else _doubt(generations, answer.generation),
     }
     if answer.interval is None:
         if answer.status == Ownership.UNKNOWN:
@@ -131,6 +132,21 @@ def _told(unseen: Unseen) -> Answer:
         "never_seen": unseen.what,
         "nearest_names": unseen.nearest_names,
     }
+
+
+def _doubt(generations: Iterable[Answer], generation: Mapping[str, Any] | None) -> str | None:
+    """Returns why the owner of a generation is doubtful: others without a record came after it, at unknown times."""
+    if generation is None:
+        return None
+    later = [row for row in generations if row["kafka_offset"] > generation["kafka_offset"]]
+    following = min(later, key=itemgetter("kafka_offset"), default=None)
+    if following is None or following["incarnation"] != generation["incarnation"] or not following["generation_gap"]:
+        return None
+    gap = following["generation_gap"]
+    return (
+        f"{gap:,} {'generations' if gap > 1 else 'generation'} without a record came before"
+        f" {iso(following['started_at'])}: from the first of them on, the owner is not known"
+    )
 
 
 def _why_removed(floor_ms: int | None, at: datetime) -> str | None:

@@ -1,8 +1,9 @@
-"""`groupledger why`: everything that the ledger knows of a group's trouble, in one order, and what to change.
+"""`groupledger why`: what is wrong with a group, and everything that the ledger knows of it in one order.
 
-Incidents, rebalances, who took over what, what happened to committed offsets and each change of the group's lag status
-stand in the order of time. At the end stands what it probably began with and the setting that would have prevented it:
-of incidents the ledger's own, else of the rebalances that a member's silence or slowness began.
+The verdict comes first: each episode of incidents, the most harmful first (`transforms.incidents.rules.verdicts`). Then
+incidents, rebalances, who took over what, what happened to committed offsets and each change of the group's lag status
+stand in the order of time. Without an incident, the verdict names what most of the rebalances began with, if a member's
+silence or slowness began them.
 """
 
 from __future__ import annotations
@@ -17,10 +18,12 @@ from groupledger.jobs.ask.incidents import incidents_of
 from groupledger.jobs.ask.lag_sums import lag_rounds
 from groupledger.jobs.ask.owner_changes import owner_changes
 from groupledger.schemas.kinds.changes import DYNAMIC_RESTART
-from groupledger.schemas.kinds.roots import POLL_TIMEOUT_EXCEEDED, RESTART, ROOTS, SESSION_EXPIRED, UNKNOWN, Root
+from groupledger.schemas.kinds.clauses import said, settings_of
+from groupledger.schemas.kinds.roots import POLL_TIMEOUT_EXCEEDED, RESTART, SESSION_EXPIRED, Root
 from groupledger.schemas.kinds.triggers import LEFT_POLL_TIMEOUT, REBALANCE_TIMEOUT
 from groupledger.schemas.kinds.triggers import SESSION_EXPIRED as EXPIRED
-from groupledger.schemas.words import Severity, words_of
+from groupledger.schemas.words import Severity
+from groupledger.transforms.incidents.rules.verdicts import verdicts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -56,25 +59,24 @@ def why(tables: ClusterRows, name: str, since: datetime, until: datetime | None)
 
 
 def verdict(incidents: Iterable[Answer], rebalances: Iterable[Answer]) -> Answer:
-    """Returns the root that most of the gravest incidents share, or else most of the rebalances that have one; null if
-    nothing names one."""
-    severities = words_of(Severity)
-    roots: Counter[tuple[int, str]] = Counter()
-    settings: dict[str, str | None] = {}
-    for row in incidents:
-        roots[severities.index(row["severity"]), row["probable_root"]] += row["occurrences"]
-        settings.setdefault(row["probable_root"], row["setting_to_change"])
-    for row in rebalances:
-        root = _root_of(row)
-        if root is not None:
-            roots[-1, root.name] += 1
-            settings.setdefault(root.name, ", ".join(root.settings) or STATIC_MEMBERSHIP)
-    known = [(severity, count, name) for (severity, name), count in roots.items() if name != UNKNOWN.name]
-    if not known:
-        return {"root": None, "advice": None, "setting_to_change": None}
-    _, _, name = max(known)
-    (advice,) = (root.advice for root in ROOTS if root.name == name)
-    return {"root": name, "advice": advice.format(duplicates=""), "setting_to_change": settings[name]}
+    """Returns the episodes of incidents, the most harmful first, and the root, advice and settings of the first one;
+    without episodes those that most of the rebalances share, and null if no cause was found."""
+    episodes = verdicts(incidents)
+    if episodes:
+        worst = episodes[0]
+        named = (worst["probable_root"], worst["explanation"], worst["setting_to_change"])
+    else:
+        named = _of_most(rebalances)
+    return {"episodes": episodes, **dict(zip(("root", "advice", "setting_to_change"), named, strict=True))}
+
+
+def _of_most(rebalances: Iterable[Answer]) -> tuple[str | None, str | None, str | None]:
+    roots = Counter(root for row in rebalances if (root := _root_of(row)) is not None)
+    if not roots:
+        return None, None, None
+    root = max(roots, key=lambda each: (roots[each], each.name))
+    settings = ", ".join(settings_of(root.settings, ())) or STATIC_MEMBERSHIP
+    return root.name, said(root.advice, ()), settings
 
 
 def _root_of(rebalance: Answer) -> Root | None:

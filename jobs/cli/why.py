@@ -14,9 +14,13 @@ from groupledger.jobs.process.output import print_json, say
 from groupledger.jobs.process.terminal import escaped, printable
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from datetime import datetime
 
     from groupledger.jobs.cli.options import Job
+    from groupledger.jobs.process.output import Answer
+
+EPISODES_MAX = 5
 
 
 @click.command()
@@ -28,8 +32,8 @@ if TYPE_CHECKING:
 @UNTIL
 @click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="Only the last so many.")
 def why(job: Job, *, name: str, since: datetime, until: datetime | None, limit: int, as_json: bool) -> None:
-    """Show why a group is in trouble: incidents, rebalances, owners, offsets and lag in one order, and what to
-    change."""
+    """Show what is wrong with a group, since when, whose fault it is and what to change; then incidents, rebalances,
+    owners, offsets and lag in one order."""
     from groupledger.jobs.ask.why import why as reasons
 
     tables = job.rows()
@@ -40,14 +44,27 @@ def why(job: Job, *, name: str, since: datetime, until: datetime | None, limit: 
     if as_json:
         print_json([*entries[-limit:], verdict])
         return
+    for line in verdict_lines(verdict, since):
+        click.echo(line)
     for entry in entries[-limit:]:
         how = "" if entry["how"] is None else f" {printable(entry['how'])}"
         click.echo(f"{in_zone(entry['at'])}  {entry['what']:9}{how}: {escaped(entry['text'])}")
     if not entries:
         say(f"nothing happened to {printable(name)} since {in_zone(since)}: no rebalance, no incident, no round of lag")
-    elif verdict["root"] is None:
-        click.echo("Nothing names a root.")
-    else:
-        click.echo(f"Probable root: {verdict['root']}. {verdict['advice']}")
-        if verdict["setting_to_change"] is not None:
-            click.echo(f"Change: {verdict['setting_to_change']}")
+
+
+def verdict_lines(verdict: Answer, since: datetime) -> Iterator[str]:
+    """Yields the lines of a verdict for a terminal: each episode, or what most rebalances began with."""
+    from groupledger.jobs.ask.incidents import episode_lines
+
+    for episode in verdict["episodes"][:EPISODES_MAX]:
+        yield from episode_lines(episode, since)
+    left_out = len(verdict["episodes"]) - EPISODES_MAX
+    if left_out > 0:
+        yield f"and {left_out:,} more: `groupledger incidents` lists them"
+    if not verdict["episodes"] and verdict["root"] is None:
+        yield "No cause found."
+    elif not verdict["episodes"]:
+        yield f"Most rebalances of this time that have a known cause: {verdict['root']}. {verdict['advice']}"
+        yield f"    change: {verdict['setting_to_change']}"
+    yield ""

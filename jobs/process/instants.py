@@ -54,6 +54,17 @@ def in_zone(instant: datetime) -> str:
     return iso(instant.astimezone(zone_of(click.get_current_context(silent=True))))
 
 
+def lasted(duration: timedelta) -> str:
+    """Returns a duration for people, in its two largest units: 24 s, 2 min 7 s, 3 h 5 min, 4 d 2 h."""
+    minutes, seconds = divmod(max(int(duration.total_seconds()), 0), 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    parts = [(days, "d"), (hours, "h"), (minutes, "min"), (seconds, "s")]
+    first = next((number for number, (count, _) in enumerate(parts) if count), len(parts) - 1)
+    shown = [f"{count} {unit}" for count, unit in parts[first : first + 2] if count]
+    return " ".join(shown) or "0 s"
+
+
 def zone_of(context: click.Context | None) -> tzinfo:
     zone = None if context is None else context.find_root().meta.get(ZONE)
     return zone if isinstance(zone, tzinfo) else timezone.utc

@@ -14,6 +14,7 @@ from starlette.responses import HTMLResponse
 from groupledger.jobs.ask.answers import known_until, last_known
 from groupledger.jobs.ask.group_activity import nearest_topics, readers
 from groupledger.jobs.ask.group_diff import group_diff
+from groupledger.jobs.ask.incidents import harms
 from groupledger.jobs.ask.lag_sums import sums_of_round
 from groupledger.jobs.ask.rounds import last_round
 from groupledger.jobs.ask.why import why
@@ -52,6 +53,7 @@ def routes(warehouse: Warehouse, environment: Environment) -> APIRouter:
             entries=entries[-ENTRIES_MAX:],
             left_out=max(len(entries) - ENTRIES_MAX, 0),
             verdict=verdict,
+            harms=harms,
             known_until=last_known(tables, name),
         )
 

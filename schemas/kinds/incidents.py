@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from groupledger.schemas.kafka.api_keys import EPOCH_HEARTBEATS, ApiKey
 from groupledger.schemas.kafka.errors import Error
 from groupledger.schemas.kinds import roots, rows_of, triggers
+from groupledger.schemas.kinds.clauses import Clause, Fact, Text
 from groupledger.schemas.words import Severity
 
 
@@ -18,8 +19,8 @@ from groupledger.schemas.words import Severity
 class IncidentKind:
     """A kind of incident, and what follows from it.
 
-    happened, advice   the two sentences of an explanation; `transforms.incidents.rules.explain` fills in the names.
-                       Without an advice that of the episode's root counts
+    happened, advice   the two sentences of an explanation, in clauses; `transforms.incidents.rules.explain` fills in
+                       the names. Without an advice that of the episode's root counts
     static_advice      the advice about a static member, where the episode has this kind's own root
     settings           what to change; None: the settings of the episode's root
     root               the root of an episode with this kind, where no rule knows better
@@ -38,10 +39,10 @@ class IncidentKind:
 
     name: str
     meaning: str
-    happened: str
-    advice: str | None = None
+    happened: Text
+    advice: Text | None = None
     static_advice: str | None = None
-    settings: tuple[str, ...] | None = None
+    settings: tuple[str | Clause, ...] | None = None
     root: roots.Root | None = None
     severity: str = Severity.WARNING
     error_code: int | None = None
@@ -60,6 +61,9 @@ _EPOCH_HEARTBEATS = tuple(api.name for api in EPOCH_HEARTBEATS)
 _OF_MEMBERS = (*_JOINS, ApiKey.HEARTBEAT.name, ApiKey.LEAVE_GROUP.name, *_EPOCH_HEARTBEATS, *COMMITS)
 _OF_CONSUMERS = (ApiKey.CONSUMER_GROUP_HEARTBEAT.name,)
 _OF_STREAMS = (ApiKey.STREAMS_GROUP_HEARTBEAT.name,)
+_PROBABLY = (Clause("probably ", needs=(Fact.INFERRED,)),)
+# A share or streams group has no static members.
+_STATIC_MEMBERSHIP = Clause("group.instance.id", excludes=(Fact.SHARE_GROUP, Fact.STREAMS_GROUP))
 
 ILLEGAL_GENERATION = IncidentKind(
     name="illegal_generation",
@@ -72,10 +76,25 @@ ILLEGAL_GENERATION = IncidentKind(
 UNKNOWN_MEMBER = IncidentKind(
     name="unknown_member",
     meaning="A request comes from a member that the group does not have, or has no more.",
-    happened="{who} was refused {times} with UNKNOWN_MEMBER_ID: the group had removed it before.",
+    happened=(
+        "{who} was refused {times} with UNKNOWN_MEMBER_ID",
+        Clause(": the group had removed it before", needs=(Fact.WAS_REMOVED,)),
+        ".",
+    ),
     severity=Severity.ERROR,
     error_code=Error.UNKNOWN_MEMBER_ID.value,
     takes_partitions=True,
+)
+COMMIT_FROM_OUTSIDE = IncidentKind(
+    name="commit_from_outside",
+    meaning="Somebody who is no member of a group commits for it while it has members.",
+    happened="{who} committed for {count} partitions without being a member of the group, and was refused {times} with"
+    " UNKNOWN_MEMBER_ID, since the group has members.",
+    advice="Whoever assigns itself its partitions (assign()) needs a group.id of its own; a tool that moves offsets has"
+    " to wait until the group has no members. The group's members are not concerned.",
+    settings=("group.id",),
+    root=roots.COMMITS_BESIDE_MEMBERS,
+    severity=Severity.ERROR,
 )
 FENCED_INSTANCE = IncidentKind(
     name="fenced_instance",
@@ -209,8 +228,11 @@ LATE_ACKNOWLEDGEMENT = IncidentKind(
 REBALANCE_TIMEOUT_FENCED = IncidentKind(
     name="rebalance_timeout_fenced",
     meaning="A member was fenced because it did not give up partitions within its rebalance timeout (KIP-848).",
-    happened="{who} did not give up partitions that others waited for, for longer than max.poll.interval.ms, and was"
-    " fenced.",
+    happened=(
+        "{who} ",
+        *_PROBABLY,
+        "did not give up partitions that others waited for, for longer than max.poll.interval.ms, and was fenced.",
+    ),
     root=roots.POLL_TIMEOUT_EXCEEDED,
     trigger=triggers.REBALANCE_TIMEOUT,
     confidence=0.9,
@@ -218,15 +240,15 @@ REBALANCE_TIMEOUT_FENCED = IncidentKind(
 POLL_TIMEOUT = IncidentKind(
     name="poll_timeout",
     meaning="A member left because it did not poll within max.poll.interval.ms.",
-    happened="{who} did not poll for longer than max.poll.interval.ms and left the group.",
+    happened=("{who} ", *_PROBABLY, "did not poll for longer than max.poll.interval.ms, and left the group."),
     root=roots.POLL_TIMEOUT_EXCEEDED,
     trigger=triggers.LEFT_POLL_TIMEOUT,
     confidence=0.7,
 )
 SESSION_EXPIRED = IncidentKind(
     name="session_expired",
-    meaning="A member sent no heartbeat within session.timeout.ms and was removed.",
-    happened="{who} sent no heartbeat for longer than session.timeout.ms and was removed.",
+    meaning="A member sent no heartbeat within its session timeout and was removed.",
+    happened=("{who} ", *_PROBABLY, "sent no heartbeat for longer than its session timeout, and was removed."),
     static_advice="It is a static member, which does not leave when it is stopped: if that was meant, remove it with an"
     " admin client (removeMembersFromConsumerGroup) the next time, else it was paused, cut off, or away for too long.",
     root=roots.SESSION_EXPIRED,
@@ -248,8 +270,9 @@ ZOMBIE_COMMIT_SUSPECTED = IncidentKind(
     meaning="A silent member was removed, and the same process joined again soon after.",
     happened="{who} fell silent and dropped out of the group, and the same client joined again soon after: it was alive"
     " all the time.",
-    advice="What it had in hand was processed again by the new owners{duplicates}; refused commits are not in the"
-    " topic, so import the request log to be certain.",
+    advice="What it had in hand may have been processed twice{duplicates}; refused commits are not in the topic, so"
+    " import the request log to be certain.",
+    severity=Severity.INFO,
     confidence=0.65,
 )
 OFFSET_REWIND = IncidentKind(
@@ -311,9 +334,23 @@ REBALANCE_STORM = IncidentKind(
     name="rebalance_storm",
     meaning="A group rebalanced more often than restarting every member explains.",
     happened="The group rebalanced {detail} times within {seconds} s.",
-    advice="Nothing is processed while members join again: look at who comes and goes, use static membership"
-    " (group.instance.id) and cooperative-sticky.",
-    settings=("group.instance.id", "partition.assignment.strategy=cooperative-sticky"),
+    advice=(
+        Clause(
+            "Nothing is processed while members join again, unless their assignor is a cooperative one: look at who"
+            " comes and goes, use static membership (group.instance.id) and cooperative-sticky.",
+            needs=(Fact.CLASSIC_GROUP,),
+        ),
+        Clause(
+            "Members that keep their partitions go on processing: look at who comes and goes, and use static membership"
+            " (group.instance.id).",
+            needs=(Fact.CONSUMER_GROUP,),
+        ),
+        Clause("Look at who comes and goes.", excludes=(Fact.CLASSIC_GROUP, Fact.CONSUMER_GROUP)),
+    ),
+    settings=(
+        _STATIC_MEMBERSHIP,
+        Clause("partition.assignment.strategy=cooperative-sticky", needs=(Fact.CLASSIC_GROUP,)),
+    ),
     root=roots.REBALANCE,
     is_pattern=True,
     confidence=0.95,
@@ -322,21 +359,51 @@ MEMBER_FLAPPING = IncidentKind(
     name="member_flapping",
     meaning="One process came and went again and again.",
     happened="{who} came and went {detail} times within {seconds} s.",
-    advice="Each time the group rebalances: mend the process, or give it a group.instance.id so that a restart costs no"
-    " rebalance.",
-    settings=("group.instance.id",),
+    advice=(
+        "Each time the group rebalances: mend the process",
+        Clause(
+            ", or give it a group.instance.id so that a restart costs no rebalance",
+            excludes=(Fact.SHARE_GROUP, Fact.STREAMS_GROUP),
+        ),
+        ".",
+    ),
+    settings=(_STATIC_MEMBERSHIP,),
     root=roots.RESTART,
     is_pattern=True,
     confidence=0.95,
 )
 LEADER_NEVER_SYNCED = IncidentKind(
     name="leader_never_synced",
-    meaning="A generation was formed, and its leader never sent an assignment.",
-    happened="A generation before {current} was formed, but its leader never sent an assignment.",
-    advice="The others waited for it until the next rebalance: look at the leader of that time.",
+    meaning="Generations were formed, and left no record: no assignment was sent, or none could be stored.",
+    happened=(
+        Clause(
+            "{detail} generations before {current} left no record: their leader sent no assignment, or the coordinator"
+            " could not store it.",
+            needs=(Fact.INFERRED,),
+        ),
+        Clause(
+            "A generation before {current} was formed, but its leader never sent an assignment.",
+            excludes=(Fact.INFERRED,),
+        ),
+    ),
+    advice=(
+        "Nobody had partitions in them",
+        Clause("; import the server log of that time, which tells the two apart", excludes=(Fact.LOG_IMPORTED,)),
+        Clause(": look at the leader of that time", excludes=(Fact.INFERRED,)),
+        ".",
+    ),
     root=roots.REBALANCE,
     severity=Severity.INFO,
     confidence=0.95,
+)
+ASSIGNMENT_NOT_STORED = IncidentKind(
+    name="assignment_not_stored",
+    meaning="The coordinator could not store what the leader assigned, and the group rebalanced again.",
+    happened="The coordinator failed {times} to store the group's assignment ({detail}), and made the group rebalance"
+    " each time: nobody had partitions meanwhile.",
+    root=roots.ASSIGNMENT_TOO_LARGE,
+    severity=Severity.ERROR,
+    is_pattern=True,
 )
 REBALANCE_STUCK = IncidentKind(
     name="rebalance_stuck",

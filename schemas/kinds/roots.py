@@ -9,15 +9,26 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from groupledger.schemas.kinds import rows_of
+from groupledger.schemas.kinds.clauses import MODERN_GROUP, Clause, Fact, Text
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Root:
     name: str
-    advice: str = "Import the server log of that time to learn why."
-    settings: tuple[str, ...] = ()
+    advice: Text = (
+        Clause("Import the server log of that time to learn why.", excludes=(Fact.LOG_IMPORTED,)),
+        Clause("Neither the topic nor the imported server log says why.", needs=(Fact.LOG_IMPORTED,)),
+    )
+    settings: tuple[str | Clause, ...] = ()
 
 
+# The client has no say in it in a group whose broker decides (KIP-848 and what follows from it).
+SESSION_TIMEOUT = (
+    Clause("session.timeout.ms", excludes=MODERN_GROUP),
+    Clause("consumer.session.timeout.ms of the group", needs=(Fact.CONSUMER_GROUP,)),
+    Clause("share.session.timeout.ms of the group", needs=(Fact.SHARE_GROUP,)),
+    Clause("streams.session.timeout.ms of the group", needs=(Fact.STREAMS_GROUP,)),
+)
 POLL_TIMEOUT_EXCEEDED = Root(
     name="poll_timeout_exceeded",
     advice="Its processing takes too long between two polls: raise max.poll.interval.ms, or lower max.poll.records.",
@@ -25,15 +36,21 @@ POLL_TIMEOUT_EXCEEDED = Root(
 )
 SESSION_EXPIRED = Root(
     name="session_expired",
-    advice="Its process was paused, starved or cut off: look at its garbage collection and its CPU limit, or raise"
-    " session.timeout.ms.",
-    settings=("session.timeout.ms",),
+    advice=(
+        "Its process was paused, starved or cut off: look at its garbage collection and its CPU limit, or raise ",
+        *SESSION_TIMEOUT,
+        ".",
+    ),
+    settings=SESSION_TIMEOUT,
 )
 NETWORK = Root(
     name="network",
-    advice="Other members at other addresses expired at the same moment: look at the network between them and the"
-    " coordinator, or raise session.timeout.ms.",
-    settings=("session.timeout.ms",),
+    advice=(
+        "Other members at other addresses expired at the same moment: look at their network, or raise ",
+        *SESSION_TIMEOUT,
+        ".",
+    ),
+    settings=SESSION_TIMEOUT,
 )
 INSTANCE_STARTED_TWICE = Root(
     name="instance_started_twice",
@@ -84,6 +101,23 @@ TOPIC_RECREATED = Root(
 TOPIC_GONE = Root(name="topic_gone", advice="The broker does not have its topic, or not any more.")
 CONFIGURATION = Root(
     name="configuration", advice="The client's settings don't go together with the broker's, or with the group's."
+)
+COMMITS_BESIDE_MEMBERS = Root(
+    name="commits_beside_members",
+    advice="Somebody commits for the group who is no member of it.",
+    settings=("group.id",),
+)
+ASSIGNMENT_TOO_LARGE = Root(
+    name="assignment_too_large",
+    advice="Kafka answers so where the group's record is larger than __consumer_offsets takes: raise max.message.bytes"
+    " of that topic or compress it (offsets.topic.compression.codec), or give the group fewer topics, partitions or"
+    " members.",
+    settings=("max.message.bytes of __consumer_offsets", "offsets.topic.compression.codec"),
+)
+OFFSETS_TOPIC_UNAVAILABLE = Root(
+    name="offsets_topic_unavailable",
+    advice="The brokers could not write to __consumer_offsets: look at its replicas and at the brokers' disks; there is"
+    " nothing to change in the client.",
 )
 NOT_AUTHORIZED = Root(name="not_authorized", advice="The client's principal lacks a right.")
 LOCK_EXPIRED = Root(name="lock_expired", advice="A share group's lock on records ended before they were acknowledged.")

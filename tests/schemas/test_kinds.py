@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from groupledger.schemas import words
 from groupledger.schemas.kinds.changes import CHANGE_KINDS
+from groupledger.schemas.kinds.clauses import MODERN_GROUP, Fact
 from groupledger.schemas.kinds.incidents import INCIDENT_KINDS, IncidentKind
 from groupledger.schemas.kinds.roots import ROOTS
 from groupledger.schemas.kinds.triggers import TRIGGERS
@@ -17,6 +19,11 @@ from groupledger.transforms.incidents.rules.explain import explanation, setting_
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+GROUPS = [
+    frozenset({group_type, *known})
+    for group_type in (Fact.CLASSIC_GROUP, *MODERN_GROUP)
+    for known in ((), (Fact.INFERRED,), (Fact.LOG_IMPORTED, Fact.NEW_OWNER))
+]
 CLASSES = [each for each in vars(words).values() if isinstance(each, type)]
 ROW: dict[str, Any] = {
     **dict.fromkeys(("client_id", "member_id", "client_host"), "name"),
@@ -56,8 +63,8 @@ def test_lists_of_words() -> None:
 @pytest.mark.parametrize("kind", INCIDENT_KINDS, ids=lambda kind: kind.name)
 def test_every_kind_is_told_with_every_root(kind: IncidentKind) -> None:
     """Goal: the sentences name nothing that an incident lacks, and a setting is a name or nothing."""
-    for root in ROOTS:
-        told = explanation(kind, root, ROW, "3")
+    for root, facts in itertools.product(ROOTS, GROUPS):
+        told = explanation(kind, root, ROW, "3", facts)
         assert told.endswith(".")
         assert "{" not in told
-        assert setting_to_change(kind, root) != ""
+        assert setting_to_change(kind, root, facts) != ""

@@ -303,11 +303,11 @@ def test_offsets_at(ask: Ask, name: str, seconds: float, offsets: dict[int, int 
 
 
 def test_why(ask: Ask) -> None:
-    """Goal: what happened stands in the order of time, and the end says what it probably began with."""
+    """Goal: what happened stands in the order of time, and the end is the verdict."""
     *entries, verdict = answers(ask("why", "g1", "--since", at(0), "--json"))
     assert entries == sorted(entries, key=lambda entry: entry["at"])
     assert {entry["what"] for entry in entries} == {"rebalance", "owner"}
-    assert set(verdict) == {"root", "advice", "setting_to_change"}
+    assert set(verdict) == {"episodes", "root", "advice", "setting_to_change"}
 
 
 def test_diff(ask: Ask) -> None:

@@ -11,6 +11,7 @@ from deltalake import write_deltalake
 
 from groupledger.jobs.ask.cluster_rows import ClusterRows
 from groupledger.jobs.ask.why import verdict, why
+from groupledger.jobs.cli.why import verdict_lines
 from groupledger.schemas.definitions import schema_of
 from groupledger.schemas.kinds.changes import DYNAMIC_RESTART
 
@@ -21,8 +22,15 @@ AT = datetime(2026, 1, 1, 12, 0, tzinfo=timezone.utc)
 MINUTE = timedelta(minutes=1)
 
 
-def incident(severity: str, root: str, times: int = 1, setting: str | None = None) -> dict[str, Any]:
-    return {"severity": severity, "probable_root": root, "occurrences": times, "setting_to_change": setting}
+def incident(severity: str, root: str, times: int = 1, setting: str | None = None, /, **fields: Any) -> dict[str, Any]:
+    row: dict[str, Any] = dict.fromkeys(
+        ("member_id", "client_id", "client_host", "group_instance_id", "group_id", "explanation"), "x"
+    )
+    row |= dict.fromkeys(("duplicates_min", "duplicates_max", "never_read_max"))
+    row |= {"episode_id": root, "kind": f"kind_{root}", "evidence": "observed", "confidence": 1.0, "is_open": False}
+    row |= {"first_seen_at": AT, "last_seen_at": AT + MINUTE}
+    row |= {"severity": severity, "probable_root": root, "occurrences": times, "setting_to_change": setting}
+    return row | fields
 
 
 def rebalance(trigger: str | None = None, inferred: str | None = None, *kinds: str) -> dict[str, Any]:
@@ -33,9 +41,9 @@ def rebalance(trigger: str | None = None, inferred: str | None = None, *kinds: s
     ("incidents", "rebalances", "root", "setting"),
     [
         ([], [], None, None),
-        ([incident("error", "unknown", 9)], [rebalance(None, "joined")], None, None),
+        ([incident("error", "unknown", 9)], [rebalance(None, "joined")], "unknown", None),
         ([incident("warning", "restart", 9), incident("error", "network", 1, "s")], [], "network", "s"),
-        ([incident("error", "restart", 2, "g"), incident("error", "network", 1)], [], "restart", "g"),
+        ([incident("error", "restart", 2, "g"), incident("error", "network", never_read_max=1)], [], "network", None),
         ([incident("error", "coordinator_failover")], [rebalance("session_expired")] * 9, "coordinator_failover", None),
         ([], [rebalance("left_poll_timeout")], "poll_timeout_exceeded", "max.poll.interval.ms, max.poll.records"),
         ([], [rebalance(None, "session_expired")], "session_expired", "session.timeout.ms"),
@@ -46,10 +54,26 @@ def rebalance(trigger: str | None = None, inferred: str | None = None, *kinds: s
 def test_verdict(
     incidents: list[dict[str, Any]], rebalances: list[dict[str, Any]], root: str | None, setting: str | None
 ) -> None:
-    """Goal: the gravest incidents decide, then the most frequent root; without incidents the rebalances do."""
+    """Goal: the most harmful episode decides; without incidents the rebalances do."""
     found = verdict(incidents, rebalances)
     assert (found["root"], found["setting_to_change"]) == (root, setting)
     assert (found["advice"] is None) == (root is None)
+
+
+def test_episodes() -> None:
+    """Goal: each episode has one verdict, that of its gravest incident, with what the others add; the most harmful is
+    the first; one that goes on has no end."""
+    mild = incident("info", "restart", 3, first_seen_at=AT - MINUTE, duplicates_max=7, is_open=True)
+    grave = incident("warning", "restart", 1, "g", explanation="what happened", kind="other")
+    first, second = verdict([incident("warning", "network"), mild, grave], [])["episodes"]
+    assert (first["kind"], first["explanation"], first["other_kinds"]) == ("other", "what happened", ["kind_restart"])
+    assert (first["since"], first["until"], first["duplicates_max"]) == (AT - MINUTE, None, 7)
+    assert (second["kind"], second["until"]) == ("kind_network", AT + MINUTE)
+    lines = list(verdict_lines(verdict([mild, grave], []), AT))
+    assert lines[0].startswith("WARNING  other: ")
+    assert "began 1 min before this time" in lines[0]
+    assert "    harm: 0 to 7 records read twice" in lines
+    assert "    change: g" in lines
 
 
 def write(warehouse: Path, table: str, *rows: dict[str, Any]) -> None:

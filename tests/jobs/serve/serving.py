@@ -133,7 +133,14 @@ def fill(warehouse: Path, name: str, topic: str, member: str) -> None:
         warehouse,
         "incidents",
         {"group_id": name, "kind": "session_expired", "severity": "warning", "is_open": True, "occurrences": 1}
-        | {"incident_id": name, "episode_id": name, "first_seen_at": AT + 5 * MINUTE, "last_seen_at": AT + 5 * MINUTE}
+        | {
+            "incident_id": name,
+            "evidence": "observed",
+            "confidence": 1.0,
+            "episode_id": name,
+            "first_seen_at": AT + 5 * MINUTE,
+            "last_seen_at": AT + 5 * MINUTE,
+        }
         | {"explanation": f"{member} fell silent.", "probable_root": "session_expired", "setting_to_change": "s"},
     )
     spared = dict.fromkeys(("observed_low", "observed_high", "spared_high"), 3.0) | {"spared_low": 1.6}

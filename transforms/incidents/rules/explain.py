@@ -1,31 +1,38 @@
 """Writes each incident down in two sentences for a developer on call, and names the setting that prevents it.
 
 The first sentence says what happened, with the names, the second what it means and what to do; both are the kind's or
-the root's (`schemas.kinds`). Names come from clients and stand here as they are: whoever prints the text makes them
-harmless (`jobs.process.terminal.printable`).
+the root's (`schemas.kinds`), and each of their clauses is said only where its facts are known. Names come from clients
+and stand here as they are: whoever prints the text makes them harmless (`jobs.process.terminal.printable`).
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from groupledger.schemas.kinds.clauses import Clause, Fact, said, settings_of
 from groupledger.schemas.words import Severity
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from collections.abc import Set as AbstractSet
     from typing import Any
 
+    from groupledger.schemas.kinds.clauses import Text
     from groupledger.schemas.kinds.incidents import IncidentKind
     from groupledger.schemas.kinds.roots import Root
 
     Row = Mapping[str, Any]
 
-_REFUSED_COMMIT = "What it had processed is processed again by the new owner{duplicates}"
+REFUSED_COMMIT: Text = (
+    Clause("What it had processed is processed again by the new owner{duplicates}", needs=(Fact.NEW_OWNER,)),
+    Clause("Its progress was not stored, so that it may be processed again{duplicates}", excludes=(Fact.NEW_OWNER,)),
+)
 _NOT_A_COMMIT = "No commit was lost with that; the client joins again by itself"
 
 
-def explanation(kind: IncidentKind, root: Root, row: Row, detail: str | None) -> str:
-    """Returns the two sentences about an incident; `row` is its row but for these, `detail` the sighting's."""
+def explanation(kind: IncidentKind, root: Root, row: Row, detail: str | None, facts: AbstractSet[str]) -> str:
+    """Returns the two sentences about an incident; `row` is its row but for these, `detail` the sighting's, `facts`
+    what is known beside (`known_facts`)."""
     names = {
         "who": _who(row),
         "times": "once" if row["occurrences"] == 1 else f"{row['occurrences']:,} times",
@@ -38,23 +45,25 @@ def explanation(kind: IncidentKind, root: Root, row: Row, detail: str | None) ->
         "detail": detail,
         "duplicates": _duplicates(row),
     }
-    return f"{kind.happened.format(**names)} {_advice(kind, root, row).format(**names)}"
+    return f"{said(kind.happened, facts).format(**names)} {_advice(kind, root, row, facts).format(**names)}"
 
 
-def setting_to_change(kind: IncidentKind, root: Root) -> str | None:
-    """Returns the settings that prevent an incident, the kind's own or else the root's; None if none does."""
-    return ", ".join(root.settings if kind.settings is None else kind.settings) or None
+def setting_to_change(kind: IncidentKind, root: Root, facts: AbstractSet[str]) -> str | None:
+    """Returns the settings that prevent an incident in such a group, the kind's own or else the root's; None if none
+    does."""
+    return ", ".join(settings_of(root.settings if kind.settings is None else kind.settings, facts)) or None
 
 
-def _advice(kind: IncidentKind, root: Root, row: Row) -> str:
+def _advice(kind: IncidentKind, root: Root, row: Row, facts: AbstractSet[str]) -> str:
     if kind.advice is not None:
-        return kind.advice
-    if kind.static_advice is not None and root == kind.root and row["group_instance_id"] is not None:
+        return said(kind.advice, facts)
+    if kind.static_advice is not None and root == kind.root and Fact.STATIC_MEMBER in facts:
         return kind.static_advice
+    advice = said(root.advice, facts)
     if kind.error_code is None:
-        return root.advice
-    consequence = _REFUSED_COMMIT if row["severity"] == Severity.ERROR else _NOT_A_COMMIT
-    return f"{consequence}; {root.advice[0].lower()}{root.advice[1:]}"
+        return advice
+    consequence = said(REFUSED_COMMIT, facts) if row["severity"] == Severity.ERROR else _NOT_A_COMMIT
+    return f"{consequence}; {advice[0].lower()}{advice[1:]}" if advice else f"{consequence}."
 
 
 def _who(row: Row) -> str:

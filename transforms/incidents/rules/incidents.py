@@ -21,6 +21,7 @@ from groupledger.transforms.incidents.rules.context import Context
 from groupledger.transforms.incidents.rules.episodes import Episode, episode_id, episodes, incident_id
 from groupledger.transforms.incidents.rules.explain import explanation, setting_to_change
 from groupledger.transforms.incidents.rules.inferred import closed_static_members, inferred
+from groupledger.transforms.incidents.rules.known_facts import known_facts
 from groupledger.transforms.incidents.rules.observed import lasting_refusals, observed
 from groupledger.transforms.incidents.rules.offset_losses import offset_losses
 from groupledger.transforms.incidents.rules.patterns import patterns
@@ -142,8 +143,9 @@ def _incident(
         "is_open": context.facts.as_of_ms - last_ms < rules.open_ms,
         "proofs": [{"table_name": proof.table_name, "row_key": proof.row_key} for proof in list(proofs)[:PROOFS_MAX]],
     }
-    row["explanation"] = explanation(kind, root, row, first.detail)
-    row["setting_to_change"] = setting_to_change(kind, root)
+    known = known_facts(context.facts, episode, row, rules)
+    row["explanation"] = explanation(kind, root, row, first.detail, known)
+    row["setting_to_change"] = setting_to_change(kind, root, known)
     return row
 
 

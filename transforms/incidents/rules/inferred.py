@@ -32,7 +32,7 @@ from groupledger.schemas.kinds.incidents import (
     STATIC_SUBSCRIPTION_IGNORED,
     ZOMBIE_COMMIT_SUSPECTED,
 )
-from groupledger.schemas.words import Evidence, HoleCause, Severity
+from groupledger.schemas.words import CoordinatorEventKind, EndedBy, Evidence, HoleCause, Severity
 from groupledger.transforms.incidents.rules.facts import Proof, host
 from groupledger.transforms.incidents.rules.sighting import Sighting
 
@@ -52,7 +52,7 @@ def inferred(facts: GroupFacts, rules: Rules) -> Iterator[Sighting]:
     yield from _removals(facts, rules)
     yield from _rewinds(facts)
     yield from _commit_gaps(facts, rules)
-    yield from _unsynced_generations(facts)
+    yield from _unsynced_generations(facts, rules)
     yield from _ignored_subscriptions(facts)
 
 
@@ -215,7 +215,7 @@ def _rewind(facts: GroupFacts, steps: Sequence[CommitStep]) -> Sighting:
     first = min((_after(step) for step in steps), key=lambda commit: commit.kafka_offset)
     last_ms = max(_after(step).at_ms for step in steps)
     generation = generation_at_offset(facts.generations, first.kafka_offset)
-    is_reset = generation is None or not generation["member_count"]
+    is_reset = had_no_members(facts.generations, first.kafka_offset)
     amount = sum(_amount(step) for step in steps)
     root = roots.ADMIN_RESET if is_reset else roots.CLIENT_SEEK_OR_RESET
     severity = OFFSET_REWIND.severity
@@ -246,6 +246,18 @@ def generation_at_offset(generations: Sequence[Row], kafka_offset: int) -> Row |
         if is_begun and (row["to_offset"] is None or kafka_offset < row["to_offset"]):
             found = row
     return found
+
+
+def had_no_members(generations: Sequence[Row], kafka_offset: int) -> bool:
+    """Returns whether the records show that the group had no members then: its generation was empty, or a tombstone had
+    ended its last one. Of a group without any generation nobody knows."""
+    begun = [row for row in generations if row["kafka_offset"] <= kafka_offset]
+    last = max(begun, key=lambda row: row["kafka_offset"], default=None)
+    if last is None:
+        return False
+    if last["to_offset"] is None or kafka_offset < last["to_offset"]:
+        return not last["member_count"]
+    return bool(last["ended_by"] == EndedBy.TOMBSTONE)
 
 
 def _commit_gaps(facts: GroupFacts, rules: Rules) -> Iterator[Sighting]:
@@ -329,19 +341,23 @@ def _commit_gap(
 # Records
 
 
-def _unsynced_generations(facts: GroupFacts) -> Iterator[Sighting]:
-    """Yields generations without a record.
+def _unsynced_generations(facts: GroupFacts, rules: Rules) -> Iterator[Sighting]:
+    """Yields generations without a record, of which no log shows that their assignments came.
 
-    They are normal where the next join came before the leader's assignment; the records don't tell which it was.
+    They are normal where the next join came before the leader's assignment; the records don't show which it was. As
+    many as a storm has are no normal operation.
     """
+    assigned = {event.generation for event in facts.events if event.kind == CoordinatorEventKind.ASSIGNMENT_RECEIVED}
     for row in facts.rebalances:
-        if row["hole_cause"] != HoleCause.NOT_SYNCED:
+        is_assigned = any(row["from_generation"] < (each or 0) < row["to_generation"] for each in assigned)
+        if row["hole_cause"] != HoleCause.NOT_SYNCED or is_assigned:
             continue
+        gap = row["generation_gap"] or 1
         at_ms = milliseconds(row["happened_at"])
         yield Sighting(
             kind=LEADER_NEVER_SYNCED,
             evidence=Evidence.INFERRED,
-            severity=LEADER_NEVER_SYNCED.severity,
+            severity=Severity.WARNING if gap >= rules.storm_rebalances else LEADER_NEVER_SYNCED.severity,
             confidence=LEADER_NEVER_SYNCED.confidence,
             first_ms=at_ms,
             last_ms=at_ms,
@@ -350,6 +366,7 @@ def _unsynced_generations(facts: GroupFacts) -> Iterator[Sighting]:
             claimed_generation=row["from_generation"],
             current_generation=row["to_generation"],
             incarnation=row["incarnation"],
+            detail=f"{gap:,}",
         )
 
 

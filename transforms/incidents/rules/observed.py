@@ -21,12 +21,15 @@ from groupledger.schemas.kafka.api_keys import ApiKey
 from groupledger.schemas.kafka.errors import Error
 from groupledger.schemas.kafka.rebalance_reasons import POLL_TIMEOUT_REASON
 from groupledger.schemas.kafka.topic_partition import TopicPartition
-from groupledger.schemas.kinds import triggers
+from groupledger.schemas.kinds import roots, triggers
 from groupledger.schemas.kinds.incidents import (
+    ASSIGNMENT_NOT_STORED,
+    COMMIT_FROM_OUTSIDE,
     COMMITS,
     KIND_OF_LASTING_ERROR,
     LEADER_NEVER_SYNCED,
     POLL_TIMEOUT,
+    UNKNOWN_MEMBER,
     kind_of_refusal,
 )
 from groupledger.schemas.words import CoordinatorEventKind, Evidence, Severity
@@ -62,13 +65,16 @@ def observed(facts: GroupFacts) -> Iterator[Sighting]:
     for event in facts.events:
         yield from _removal(event)
     yield from _unsynced_generations(facts.events)
+    yield from _assignments_not_stored(facts.events)
 
 
 def refusals(request: Request, error_code: int, evidence: str, *, is_ambiguous: bool = False) -> Iterator[Sighting]:
     """Yields a sighting for each member that a request was refused for; none if the error is no incident."""
     kind = kind_of_refusal(request.api, error_code)
+    if kind == UNKNOWN_MEMBER and request.api in COMMITS and not request.member_id:
+        kind = COMMIT_FROM_OUTSIDE
     if kind is not None:
-        yield from _refused(kind, request, evidence, is_ambiguous=is_ambiguous)
+        yield from _refused(kind, request, error_code, evidence, is_ambiguous=is_ambiguous)
 
 
 def lasting_refusals(requests: Iterable[Request], rules: Rules) -> Iterator[Sighting]:
@@ -82,7 +88,7 @@ def lasting_refusals(requests: Iterable[Request], rules: Rules) -> Iterator[Sigh
         for run in _runs(line, kind.repeats_within_ms or 0):
             if run[-1].happened_at_ms - run[0].happened_at_ms >= rules.stalled_transaction_ms:
                 for request in run:
-                    yield from _refused(kind, request, Evidence.OBSERVED)
+                    yield from _refused(kind, request, request.error_code, Evidence.OBSERVED)
 
 
 def _runs(requests: Iterable[Request], apart_ms: int) -> list[list[Request]]:
@@ -95,8 +101,9 @@ def _runs(requests: Iterable[Request], apart_ms: int) -> list[list[Request]]:
     return runs
 
 
-def _refused(kind: IncidentKind, request: Request, evidence: str, *, is_ambiguous: bool = False) -> Iterator[Sighting]:
-    error_code = kind.error_code
+def _refused(
+    kind: IncidentKind, request: Request, error_code: int | None, evidence: str, *, is_ambiguous: bool = False
+) -> Iterator[Sighting]:
     who = [(request.member_id, request.group_instance_id)]
     if request.leaving:
         refused = [each for each in request.leaving if each.error_code == error_code] or request.leaving[:1]
@@ -195,6 +202,29 @@ def _unsynced_generations(events: Iterable[CoordinatorEvent]) -> Iterator[Sighti
                 current_generation=generation + 1,
             )
             formed = None
+
+
+def _assignments_not_stored(events: Iterable[CoordinatorEvent]) -> Iterator[Sighting]:
+    """Yields each rebalance that began because an assignment could not be written. Kafka hides behind
+    UNKNOWN_SERVER_ERROR that a record is too large; its other errors are those of a topic that can't be written
+    (GroupMetadataManager.appendGroupMetadataErrorToResponseError)."""
+    for event in events:
+        if event.trigger != triggers.ASSIGNMENT_NOT_STORED.name:
+            continue
+        error = next((each.name for each in Error if each.name in (event.reason or "").split()), "of an unknown error")
+        is_too_large = error == Error.UNKNOWN_SERVER_ERROR.name
+        yield Sighting(
+            kind=ASSIGNMENT_NOT_STORED,
+            evidence=Evidence.OBSERVED,
+            severity=ASSIGNMENT_NOT_STORED.severity,
+            confidence=1.0,
+            first_ms=event.logged_at_ms,
+            last_ms=event.logged_at_ms,
+            happening=f"{event.source_file}/{event.line_number}",
+            proofs=(event.proof,),
+            root=roots.ASSIGNMENT_TOO_LARGE if is_too_large else roots.OFFSETS_TOPIC_UNAVAILABLE,
+            detail=error,
+        )
 
 
 def _removal(event: CoordinatorEvent) -> Iterator[Sighting]:

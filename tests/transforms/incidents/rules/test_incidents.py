@@ -11,7 +11,7 @@ from groupledger.schemas.kinds.incidents import KIND_OF_ERROR
 from groupledger.schemas.tables.incidents import INCIDENTS
 from groupledger.transforms.incidents.rules import GroupFacts, incidents
 from groupledger.transforms.incidents.rules.facts import LeavingMember
-from lab.truth.made import RULES, T, commit, event, facts, interval, request, tenure
+from lab.truth.made import RULES, T, commit, event, facts, generation, interval, request, tenure
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -404,3 +404,49 @@ def test_a_client_that_never_gives_up() -> None:
     assert row["occurrences"] == 1_000
     assert len(row["proofs"]) == 100
     assert row["last_seen_at"] - row["first_seen_at"] == 999 * 500_000
+
+
+def test_a_commit_from_outside() -> None:
+    """Goal: who never was a member is not said to have been removed, and no owner is said to process anything again."""
+    refused = request("OFFSET_COMMIT", 25, T + 60_000, "", generation=-1, offsets=OFFSETS, client_id="the-script")
+    row = found(facts(requests=[refused], commits=[commit(100, T + 40_000, 40)]))["commit_from_outside"]
+    assert (row["probable_root"], row["setting_to_change"]) == ("commits_beside_members", "group.id")
+    assert "without being a member" in row["explanation"]
+    assert not any(words in row["explanation"] for words in ("removed", "new owner", "server log"))
+
+
+@pytest.mark.parametrize(
+    ("error", "root"),
+    [
+        ("UNKNOWN_SERVER_ERROR", "assignment_too_large"),
+        ("COORDINATOR_NOT_AVAILABLE", "offsets_topic_unavailable"),
+        ("A_NEW_ERROR", "offsets_topic_unavailable"),
+    ],
+)
+def test_an_assignment_that_cannot_be_stored(error: str, root: str) -> None:
+    """Goal: rebalances that go on because an assignment can't be stored are one incident, by the error's cause."""
+    reason = f"Error {error} when storing group assignmentduring SyncGroup (member: m-1)."
+    lines = [
+        event("preparing_rebalance", T + n * 1_000, "m-1", trigger="assignment_not_stored", reason=reason)
+        for n in range(3)
+    ]
+    row = found(facts(events=lines))["assignment_not_stored"]
+    assert (row["severity"], row["occurrences"], row["probable_root"]) == ("error", 3, root)
+    assert (row["setting_to_change"] or "").startswith("max.message.bytes") == (root == "assignment_too_large")
+
+
+@pytest.mark.parametrize(
+    ("group_type", "setting"),
+    [
+        ("classic", "session.timeout.ms"),
+        ("consumer", "consumer.session.timeout.ms of the group"),
+        ("share", "share.session.timeout.ms of the group"),
+        ("streams", "streams.session.timeout.ms of the group"),
+    ],
+)
+def test_advice_fits_the_protocol(group_type: str, setting: str) -> None:
+    """Goal: where the broker has the session timeout, the client's setting, which it would refuse, is not named."""
+    of_type = generation(3, 10, None, group_type=group_type)
+    row = found(facts(events=[EXPIRED], generations=[of_type]))["session_expired"]
+    assert row["setting_to_change"] == setting
+    assert f"raise {setting}." in row["explanation"]

@@ -325,3 +325,30 @@ def test_a_stalled_transaction() -> None:
     }
     assert "partition 7 of __consumer_offsets has not ended for 300 s" in row["explanation"]
     assert stalled(800, 810, 820, 830, 840, 850) == []
+
+
+def test_a_rewind_of_a_group_that_nobody_knows() -> None:
+    """Goal: a group is said to have had no members only where a record shows it: its generation was empty, or a
+    tombstone had ended it."""
+    back = steps(commit(100, T + 1_000, 20), commit(40, T + 2_000, 30))
+
+    def root(*generations: dict[str, Any]) -> Any:
+        return kinds(facts(steps=back, generations=list(generations)))["offset_rewind"]["probable_root"]
+
+    assert root() == "client_seek_or_reset"
+    assert root(generation(3, 10, None)) == "client_seek_or_reset"
+    assert root(generation(3, 10, 25, ended_by="hole")) == "client_seek_or_reset"
+    assert root(generation(3, 10, None, member_count=0)) == "admin_reset"
+    assert root(generation(3, 10, 25, ended_by="tombstone")) == "admin_reset"
+
+
+def test_many_generations_without_a_record() -> None:
+    """Goal: as many as a storm has are a warning, and nobody says that their leader sent nothing; with a log that has
+    the assignments nothing of the kind is said."""
+    hole = rebalance(2222, 50, from_generation=1, hole_cause="not_synced", generation_gap=2220)
+    row = kinds(facts(rebalances=[hole]))["leader_never_synced"]
+    assert row["severity"] == "warning"
+    assert "2,220 generations before 2222 left no record" in row["explanation"]
+    assert "import the server log" in row["explanation"]
+    received = event("assignment_received", T + 20_000, generation=891)
+    assert kinds(facts(rebalances=[hole], events=[received])) == {}

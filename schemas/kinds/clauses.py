@@ -1,0 +1,62 @@
+"""What the ledger says of an incident is made of clauses, and a clause that claims something names the facts it needs.
+
+A clause is said if all facts that it needs are known and none that it excludes. A plain text is a clause without
+conditions: it may claim only what makes the row of its kind. `transforms.incidents.rules.known_facts` finds the facts;
+`tests/schemas/test_clauses.py` takes each fact away, and the clause has to go with it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+
+class Fact:
+    """Names what may be known of an incident beside its row."""
+
+    CLASSIC_GROUP = "classic_group"
+    CONSUMER_GROUP = "consumer_group"  # KIP-848
+    SHARE_GROUP = "share_group"
+    STREAMS_GROUP = "streams_group"
+    STATIC_MEMBER = "static_member"
+    INFERRED = "inferred"  # no line of a log shows it
+    WAS_REMOVED = "was_removed"  # a record or a line shows that the group removed the member before
+    NEW_OWNER = "new_owner"  # another member owns a partition of the refused commit
+    LOG_IMPORTED = "log_imported"  # a server log has lines about the group around that time
+
+
+MODERN_GROUP = (Fact.CONSUMER_GROUP, Fact.SHARE_GROUP, Fact.STREAMS_GROUP)
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """`needs` are facts that all have to be known, `excludes` those of which none may be."""
+
+    text: str
+    needs: tuple[str, ...] = ()
+    excludes: tuple[str, ...] = ()
+
+    def holds(self, facts: Collection[str]) -> bool:
+        return all(fact in facts for fact in self.needs) and not any(fact in facts for fact in self.excludes)
+
+
+Text = str | tuple[str | Clause, ...]
+
+
+def clauses_of(text: Text) -> tuple[Clause, ...]:
+    """Returns a text's clauses, in their order."""
+    parts = (text,) if isinstance(text, str) else text
+    return tuple(Clause(part) if isinstance(part, str) else part for part in parts)
+
+
+def said(text: Text, facts: Collection[str]) -> str:
+    """Returns what may be said of a text, in one string."""
+    return "".join(clause.text for clause in clauses_of(text) if clause.holds(facts))
+
+
+def settings_of(settings: Iterable[str | Clause], facts: Collection[str]) -> tuple[str, ...]:
+    """Returns the settings that exist where the facts hold."""
+    return tuple(clause.text for clause in clauses_of(tuple(settings)) if clause.holds(facts))

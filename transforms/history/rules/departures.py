@@ -1,0 +1,43 @@
+"""Finds in the lines of a server log why members left, where the history could only infer it.
+
+The records of a group show that a member was gone, never why. A line that names the member and its departure, near the
+end of its tenure, is what the coordinator saw, and wins over the history's guess. Ids of modern clients come back, so a
+line counts for the tenure that it lies nearest to the end of.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from groupledger.schemas.kinds.triggers import trigger_of_departure
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    Row = Mapping[str, Any]
+
+EVENT_COLUMNS = ("logged_at", "kind", "member_id", "reason", "client_reason")
+# The line comes before the record: by a rebalance, at most. Clocks of two brokers differ a little.
+BEFORE_RECORD_MAX = timedelta(minutes=10)
+CLOCK_SKEW_MAX = timedelta(seconds=10)
+
+
+def with_logged_causes(members: Iterable[Row], events: Iterable[Row]) -> list[dict[str, Any]]:
+    """Returns rows of `members` of a group; `leave_cause` is what a line of `coordinator_events` says, if one does."""
+    departures = defaultdict(list)
+    for event in events:
+        trigger = trigger_of_departure(event["kind"], event["reason"], event["client_reason"])
+        if trigger is not None and event["member_id"] is not None:
+            departures[event["member_id"]].append((event["logged_at"], trigger.name))
+    found = []
+    for row in members:
+        lines = [
+            (abs(row["left_at"] - at), cause)
+            for at, cause in departures[row["member_id"]]
+            if row["left_at"] is not None and -BEFORE_RECORD_MAX <= at - row["left_at"] <= CLOCK_SKEW_MAX
+        ]
+        logged = {"leave_cause": min(lines)[1], "leave_cause_confidence": 1.0} if lines else {}
+        found.append({**row, **logged})
+    return found
