@@ -68,7 +68,7 @@ def lines(incident: Answer) -> Iterator[str]:
 
 
 def episode_lines(verdict: Answer, since: datetime) -> Iterator[str]:
-    """Yields the lines of a verdict (`transforms.incidents.rules.verdicts`) in a window that begins at `since`."""
+    """Yields the lines of a verdict (`transforms.incidents.verdicts`) in a window that begins at `since`."""
     end = "and goes on" if verdict["until"] is None else f"to {in_zone(verdict['until'])}"
     length = lasted(verdict["last_seen_at"] - verdict["since"])
     before = f", began {lasted(since - verdict['since'])} before this time" if verdict["since"] < since else ""

@@ -1,6 +1,6 @@
 """`groupledger why`: what is wrong with a group, and everything that the ledger knows of it in one order.
 
-The verdict comes first: each episode of incidents, the most harmful first (`transforms.incidents.rules.verdicts`). Then
+The verdict comes first: each episode of incidents, the most harmful first (`transforms.incidents.verdicts`). Then
 incidents, rebalances, who took over what, what happened to committed offsets and each change of the group's lag status
 stand in the order of time. Without an incident, the verdict names what most of the rebalances began with, if a member's
 silence or slowness began them.
@@ -23,7 +23,7 @@ from groupledger.schemas.kinds.roots import POLL_TIMEOUT_EXCEEDED, RESTART, SESS
 from groupledger.schemas.kinds.triggers import LEFT_POLL_TIMEOUT, REBALANCE_TIMEOUT
 from groupledger.schemas.kinds.triggers import SESSION_EXPIRED as EXPIRED
 from groupledger.schemas.words import Severity
-from groupledger.transforms.incidents.rules.verdicts import verdicts
+from groupledger.transforms.incidents.verdicts import verdicts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -3,6 +3,8 @@
 A verdict is that of the episode's gravest incident; the others of the episode are what went with it. Verdicts stand in
 the order of harm, as somebody on call needs them: by severity, then what was never read, then what may have been read
 twice, then what still goes on and what ended last.
+
+It lies beside `rules`, and not in it, since questions import it, and `rules` brings the reference coordinator.
 """
 
 from __future__ import annotations
