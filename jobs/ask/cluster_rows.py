@@ -126,7 +126,9 @@ class ClusterRows:
             except duckdb.InterruptException as error:
                 raise failed[0] if failed else self._too_long() from error
             except duckdb.Error as error:
-                raise failed[0] if failed else error from error
+                if not failed:
+                    raise
+                raise failed[0] from error
 
     def refuse_nothing(self) -> None:
         """Raises InputError if there are no tables."""

@@ -268,10 +268,13 @@ def apply_batch(ledger: Ledger, records: DataFrame, *, is_rebuild: bool = False)
         events = group_events(records, open_groups, marks), marks, names
         counts = _apply_few(ledger, events, before) if is_few else _apply_many(ledger, events, before)
         if is_rebuild:
+            ledger.lease.check()  # the note of a successor's rebuild stays
             remove_versions(ledger.storage, ledger.cluster)
     except PythonException as error:
         unknown = re.search(rf"{UnknownStateError.__name__}: (.*)", str(error))
-        raise (error if unknown is None else InputError(unknown[1])) from error
+        if unknown is None:
+            raise
+        raise InputError(unknown[1]) from error
     finally:
         records.unpersist()
     if any(counts.values()):

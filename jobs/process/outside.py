@@ -257,9 +257,11 @@ def made_again(name: str, folder: str) -> str:
 
 
 def _texts(error: BaseException) -> Iterator[str]:
-    """Yields the texts of an error and of those that it came from."""
+    """Yields the texts of an error and of those that it came from. A chain of causes may lead back to itself."""
     cause: BaseException | None = error
-    while cause is not None:
+    seen: set[int] = set()
+    while cause is not None and id(cause) not in seen:
+        seen.add(id(cause))
         yield f"{cause}\n{getattr(cause, '_stackTrace', '')}"  # pyspark tells the causes there only
         cause = cause.__cause__
 

@@ -39,6 +39,7 @@ from deltalake.transaction import AddAction, RemoveAction
 
 from groupledger.jobs.process.clock import now_ms
 from groupledger.jobs.process.errors import OutsideError
+from groupledger.jobs.warehouse.deletions import UNNAMED_HOURS_MIN, deletable_files, delete_files, unnamed_files
 from groupledger.jobs.warehouse.delta_log import dataset, open_table, refuse_emptied, table_uri
 from groupledger.jobs.warehouse.lease import TAKEN_OVER
 from groupledger.jobs.warehouse.local_files import local_files
@@ -271,21 +272,35 @@ class Commits:
     def vacuum(self, table: Table) -> None:
         """Deletes the files that no version refers to and that the table's properties let go, and what writers that
         were killed have left half-written."""
-        self.open(table).vacuum(dry_run=False, full=True)
+        self._delete_files(table, None, and_removed=False)
         local = local_files(table_uri(self.warehouse, table))
         if local is not None:
             # delta-rs writes a file under its name, `#` and a number, and itself never looks at such a name again.
             for path in Path(local.base_path).rglob("*#[0-9]*"):
-                if time.time() - path.stat().st_mtime > HALF_WRITTEN_S_MAX:
-                    path.unlink()
+                if time.time() - path.lstat().st_mtime > HALF_WRITTEN_S_MAX:
+                    path.unlink(missing_ok=True)
 
     def forget_past(self, table: Table) -> int:
         """Deletes the files of all versions but the newest, and makes a checkpoint of it; returns its number. Only the
-        log's older files have to go then. No other writer and no reader may be at work."""
-        self.open(table).vacuum(0, dry_run=False, enforce_retention_duration=False, full=True)
+        log's older files have to go then. No other writer and no reader may be at work. A file that no version named is
+        deleted if it is older than an hour."""
+        self._delete_files(table, UNNAMED_HOURS_MIN, and_removed=True)
         delta = self.open(table)
+        self.check_leases()
         delta.create_checkpoint()
         return delta.version()
+
+    def _delete_files(self, table: Table, hours: int | None, *, and_removed: bool) -> None:
+        """Deletes what `jobs.warehouse.deletions` says may be deleted; the order of the steps is what makes it safe."""
+        listed = unnamed_files(self.open(table), hours)
+        self.add_files(table, [])
+        paths = deletable_files(listed, self.open(table), and_removed=and_removed)
+        delete_files(table_uri(self.warehouse, table), paths, self.check_leases)
+
+    def check_leases(self) -> None:
+        """Raises OutsideError if a lease is lost."""
+        for lease in self.leases:
+            lease.check()
 
     def _commit(
         self,
@@ -326,8 +341,7 @@ class Commits:
     def _opened(self, table: Table) -> Iterator[DeltaTable]:
         """Yields the table as it is now, for each attempt."""
         for _ in range(ATTEMPTS):
-            for lease in self.leases:
-                lease.check()
+            self.check_leases()
             yield self.open(table)
 
 

@@ -71,7 +71,7 @@ def dataset(warehouse: str, table: Table, delta: DeltaTable | None = None) -> Fi
 
 
 def _dataset(warehouse: str, table: Table, delta: DeltaTable, added: pa.Table) -> FileSystemDataset:
-    files = _files_of(warehouse, table)
+    files = files_of(table_uri(warehouse, table))
     schema = pa.schema(delta.schema().to_arrow())
     of_partition = _partitions(added, schema, delta.metadata().partition_columns)
     of_bounds = _bounds(added, schema, table.statistics_columns)
@@ -83,8 +83,8 @@ def _dataset(warehouse: str, table: Table, delta: DeltaTable, added: pa.Table) -
     return FileSystemDataset(fragments, schema, format_, files)
 
 
-def _files_of(warehouse: str, table: Table) -> FileSystem:
-    uri = table_uri(warehouse, table)
+def files_of(uri: str) -> FileSystem:
+    """Returns the files of a table, by paths within its folder."""
     return local_files(uri) or PyFileSystem(DeltaStorageHandler(uri))
 
 
@@ -177,7 +177,7 @@ def properties_of(warehouse: str, table: Table) -> dict[str, str]:
 def refuse_emptied(warehouse: str, table: Table) -> None:
     """Raises OutsideError if the file of a commit of the table has no byte, as a machine that fails may leave it."""
     with of_the_table(table_uri(warehouse, table)):
-        found = _files_of(warehouse, table).get_file_info(FileSelector("_delta_log"))
+        found = files_of(table_uri(warehouse, table)).get_file_info(FileSelector("_delta_log"))
     for info in found:
         if info.is_file and info.size == 0 and COMMIT_FILE.fullmatch(info.base_name):
             raise _emptied(table, int(info.base_name.removesuffix(".json")))

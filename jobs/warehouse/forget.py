@@ -5,9 +5,10 @@ While no writer of any cluster can run, it goes through the files of each table:
 2. If raw records changed, the history of each cluster that follows them is asked to be rebuilt: a rebuild starts a new
    reader, and an old one would look for the log that is deleted next.
 3. Old versions hold the name too: their files, and the least and greatest values that Delta's log notes of each file.
-   So the files of all versions but the newest are deleted (VACUUM without retention), a checkpoint is made, and the
-   log's files before it are deleted, which is what Delta's own cleaning does after 45 days. No table can be read as of
-   an earlier time after that, and a query that is reading meanwhile fails.
+   So the files of all versions but the newest are deleted (`deletions`), a checkpoint is made, and the log's files
+   before it are deleted, which is what Delta's own cleaning does after 45 days. No table can be read as of an earlier
+   time after that, and a query that is reading meanwhile fails. A file that a killed writer left without a commit is
+   deleted here if it is older than an hour, and by `maintain` if it is younger.
 
 A file `_groupledger/<cluster>/forget.json` stands while that is under way: if the command was killed, the next one for
 the cluster does the rest, whatever name it is given. Nothing that it writes holds the name.
@@ -117,9 +118,11 @@ class Forgetting:
         """Leaves nothing of the table's earlier versions."""
         version = self.commits.forget_past(table)
         folder = f"{table.name}/_delta_log"
+        # What a checkpoint makes needless stays so, whoever has written meanwhile.
         for name in self.storage.names(folder):
             numbered = LOG_FILE.match(name)
             if numbered and int(numbered[1]) < version:
+                self.commits.check_leases()
                 self.storage.delete(f"{folder}/{name}")
 
     def nearest_names(self, tables: list[Table]) -> list[str]:
@@ -191,6 +194,7 @@ def forget(
                 for table in found:
                     say(f"{table.name}: earlier versions ...")
                     run.forget_past(table)
+            run.commits.check_leases()
             storage.delete(_name(settings.cluster))
         return Outcome([change for change in changes if change.is_any], [] if is_found else run.nearest_names(found))
 

@@ -40,6 +40,7 @@ def rebuild_request(ledger: Ledger) -> str | None:
 def remove_request(ledger: Ledger, request: str | None) -> None:
     """Removes the request that a finished rebuild has answered, and no later one."""
     if request is not None and rebuild_request(ledger) == request:
+        ledger.lease.check()
         ledger.storage.delete(_name(ledger.cluster))
 
 

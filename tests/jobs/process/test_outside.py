@@ -171,6 +171,15 @@ def table(tmp_path: Path) -> Path:
     return tmp_path / "lag"
 
 
+@pytest.mark.parametrize("length", [1, 2])
+def test_causes_that_lead_back(length: int) -> None:
+    """Goal: a chain of causes without an end is walked once, and ends as a fault of ours."""
+    chain = [Py4JError(f"cause {number}") for number in range(length)]
+    for number, error in enumerate(chain):
+        error.__cause__ = chain[(number + 1) % length]
+    assert explain(chain[0]) is None
+
+
 def test_real_errors_of_a_file_that_is_too_large(tmp_path: Path) -> None:
     """Goal: what Python and Arrow really raise while a disk takes no more is known; a limit of the process stands in
     for a disk that is full."""

@@ -1,0 +1,173 @@
+"""Goal: whoever deletes files may sleep anywhere: what a successor has written meanwhile stays."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from deltalake import DeltaTable
+from deltalake.transaction import AddAction
+
+from groupledger.jobs.process.errors import OutsideError
+from groupledger.jobs.warehouse import commits as commits_module
+from groupledger.jobs.warehouse.storage import LocalStorage
+from groupledger.schemas.tables.topic_names import TOPIC_NAMES
+from tests.jobs.warehouse.test_commits import lease, names, topics, writer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from groupledger.jobs.warehouse.commits import Commits
+
+LONG_AGO_S = 60 * 86_400
+# Every call after which a deleter may sleep, in the order in which they come; a call may come more than once.
+POINTS = ("open", "unnamed_files", "add_files", "deletable_files", "delete_files", "_delete", "create_checkpoint")
+
+
+class Successor:
+    """Takes the lease over, and leaves what a writer has at any time: rows that it has committed, a file that it has
+    replaced, and one that it has written and not committed yet."""
+
+    def __init__(self, warehouse: Path) -> None:
+        self._warehouse = warehouse
+        self._folder = warehouse / TOPIC_NAMES.name
+        self.has_come = False
+
+    def come(self) -> None:
+        self.has_come = True
+        _end_lease(self._warehouse)
+        held = lease(self._warehouse)
+        held.__enter__()
+        self._commits = writer(self._warehouse, held)
+        self._commits.append(TOPIC_NAMES, names("new"))
+        path = next(iter(self._commits.open(TOPIC_NAMES).get_add_actions()["path"].to_pylist()))
+        size = (self._folder / path).stat().st_size
+        # A copy of a file's bytes under a new name is a file that a task has written.
+        self._pending = AddAction(f"{path}.pending.parquet", size, {"cluster": "c"}, 0, True, "{}")
+        shutil.copyfile(self._folder / path, self._folder / self._pending.path)
+
+    def commit(self) -> None:
+        delta = self._commits.open(TOPIC_NAMES)
+        delta.create_write_transaction([self._pending], "append", delta.schema(), ["cluster"])
+
+
+def _end_lease(warehouse: Path) -> None:
+    """Lets the holder's lease run out, as it does while a machine sleeps."""
+    storage = LocalStorage(warehouse)
+    (last,) = storage.names("_groupledger/c/lease")
+    storage.delete(f"_groupledger/c/lease/{last}")
+    ended = '{"holder": {"host": "x", "process": 1, "command": "x"}, "expires_at_ms": 0, "is_released": true}'
+    storage.create(f"_groupledger/c/lease/{last}", ended)
+
+
+def _age(folder: Path) -> None:
+    then = time.time() - LONG_AGO_S
+    for path in folder.rglob("*"):
+        if path.is_file():
+            os.utime(path, (then, then))
+
+
+def _prepare(warehouse: Path, commits: Commits) -> None:
+    """Makes old files of each sort: named, removed long ago and just now, and never named."""
+    folder = warehouse / TOPIC_NAMES.name
+    for name in ("a", "b", "c"):
+        commits.append(TOPIC_NAMES, names(name))
+    commits.delete(TOPIC_NAMES, "topic = 'a'")
+    (folder / "cluster=c").mkdir(exist_ok=True)
+    pq.write_table(pa.table({"x": [1]}), folder / "cluster=c" / "never-named.parquet")
+    _age(folder)
+    commits.delete(TOPIC_NAMES, "topic = 'b'")
+
+
+DELETERS: dict[str, Callable[[Commits], Any]] = {
+    "forget": lambda commits: commits.forget_past(TOPIC_NAMES),
+    "vacuum": lambda commits: commits.vacuum(TOPIC_NAMES),
+}
+
+
+@pytest.mark.parametrize("deleter", DELETERS)
+@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize("is_before", [True, False], ids=["before", "behind"])
+def test_a_deleter_that_sleeps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, deleter: str, point: str, *, is_before: bool
+) -> None:
+    """Goal: at no point does a deleter that sleeps while a successor takes over remove a file that the successor has
+    committed or will commit."""
+    with suppress(OutsideError), lease(tmp_path) as held:
+        commits = writer(tmp_path, held)
+        _prepare(tmp_path, commits)
+        successor = Successor(tmp_path)
+
+        def sleep_around(act: Callable[..., Any]) -> Callable[..., Any]:
+            def called(*arguments: Any, **options: Any) -> Any:
+                is_own = not (point in ("open", "add_files") and arguments[0] is not commits)
+                if is_own and is_before and not successor.has_come:
+                    successor.come()
+                found = act(*arguments, **options)
+                if is_own and not is_before and not successor.has_come:
+                    successor.come()
+                return found
+
+            return called
+
+        where, name = _where(point)
+        monkeypatch.setattr(where, name, sleep_around(getattr(where, name)))
+        DELETERS[deleter](commits)
+    if successor.has_come:  # VACUUM makes no checkpoint
+        monkeypatch.undo()
+        successor.commit()
+        assert {"c", "new"} <= set(topics(tmp_path))
+    assert successor.has_come or (deleter, point) == ("vacuum", "create_checkpoint")
+
+
+def _where(point: str) -> tuple[Any, str]:
+    from groupledger.jobs.warehouse import deletions
+    from groupledger.jobs.warehouse.commits import Commits
+
+    if point in ("open", "add_files"):
+        return Commits, point
+    if point == "_delete":
+        return deletions, point
+    return (DeltaTable, point) if point == "create_checkpoint" else (commits_module, point)
+
+
+def _files(folder: Path) -> set[str]:
+    return {path.name for path in folder.rglob("*.parquet") if path.parent.name != "_delta_log"}
+
+
+def test_what_is_deleted(tmp_path: Path) -> None:
+    """Goal: a forgetter leaves only what the newest version names; VACUUM leaves what was removed lately, too."""
+    folder = tmp_path / TOPIC_NAMES.name
+    with lease(tmp_path) as held:
+        commits = writer(tmp_path, held)
+        _prepare(tmp_path, commits)
+        assert len(_files(folder)) == 4
+        commits.vacuum(TOPIC_NAMES)
+        assert "never-named.parquet" not in _files(folder)
+        commits.forget_past(TOPIC_NAMES)
+        assert _files(folder) == {Path(uri).name for uri in DeltaTable(str(folder)).file_uris()}
+    assert topics(tmp_path) == ["c"]
+
+
+def test_links_out_of_the_warehouse(tmp_path: Path) -> None:
+    """Goal: what a link in a table's folder leads to is not the ledger's, and stays."""
+    warehouse, outside = tmp_path / "warehouse", tmp_path / "outside"
+    outside.mkdir()
+    pq.write_table(pa.table({"x": [1]}), outside / "precious.parquet")
+    (outside / "half.parquet#1").touch()
+    _age(outside)
+    with lease(warehouse) as held:
+        commits = writer(warehouse, held)
+        _prepare(warehouse, commits)
+        (warehouse / TOPIC_NAMES.name / "cluster=c" / "link").symlink_to(outside, target_is_directory=True)
+        commits.vacuum(TOPIC_NAMES)
+        commits.forget_past(TOPIC_NAMES)
+    assert sorted(path.name for path in outside.iterdir()) == ["half.parquet#1", "precious.parquet"]
+    assert topics(warehouse) == ["c"]
