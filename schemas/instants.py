@@ -1,4 +1,9 @@
-"""Instants as tables give them, datetimes in UTC, and as rules count them, from 1970 on; both without rounding."""
+"""Instants as tables give them, datetimes in UTC, and as rules count them, from 1970 on; both without rounding.
+
+Records, logs and captures may name any number as a time: -1 for none, or what a broken clock told. `known_ms` keeps
+those that may be a record's time. What lies outside is unknown, and bounds nothing. `transforms.numbers` does the same
+in Spark.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +13,35 @@ from typing import Final
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)
 MILLISECOND: Final = timedelta(milliseconds=1)
 MICROSECOND: Final = timedelta(microseconds=1)
+
+INT32_MAX: Final = 2**31 - 1
+INT32_MIN: Final = -(2**31)
+INT64_MAX: Final = 2**63 - 1
+INT64_MIN: Final = -(2**63)
+EARLIEST_MS: Final = 0  # Kafka takes no time below it; -1 is none
+LATEST_MS: Final = 2**47  # in the year 6429, so that what is added to it is still before 9999, Python's last
+WRITTEN_FROM_MS: Final = 1_293_840_000_000  # 2011, Kafka's first release
+WRITTEN_UNTIL_MS: Final = 4_102_444_800_000  # 2100
+
+
+def known_ms(at_ms: int | None) -> int | None:
+    """Returns milliseconds that may be a time of a record, else None."""
+    return at_ms if at_ms is not None and EARLIEST_MS <= at_ms <= LATEST_MS else None
+
+
+def bounded_ms(at_ms: int) -> int:
+    """Returns milliseconds that may be a time of a record: those that are not become the nearest that are."""
+    return min(max(at_ms, EARLIEST_MS), LATEST_MS)
+
+
+def saturated_int32(number: int) -> int:
+    """Returns the number, or the nearest that 32 bits hold."""
+    return min(max(number, INT32_MIN), INT32_MAX)
+
+
+def saturated_int64(number: int) -> int:
+    """Returns the number, or the nearest that 64 bits hold."""
+    return min(max(number, INT64_MIN), INT64_MAX)
 
 
 def instant_of_ms(at_ms: int) -> datetime:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from groupledger.jobs.ask.answers import known_until
 from groupledger.jobs.ask.commits import commits_now
+from groupledger.schemas.instants import LATEST_MS
 from groupledger.transforms.history.rules.expiring_offsets import KEY_OF_RECORD, expiring_offsets
 
 if TYPE_CHECKING:
@@ -18,7 +19,6 @@ COLUMNS = (
     *("group_id", "group_type", "is_simple", "cause", "topic", "committed_partition_count"),
     *("last_commit_at", "idle_since", "offsets_expire_at"),
 )
-LATEST_MS = 2**47  # in the year 6429: a client may name any number, and an instant can't hold all
 # The newest commit of each partition that has not been removed.
 COMMITTED = """
 WITH newest AS (

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from groupledger.jobs.ask.commits import commit_log
-from groupledger.schemas.instants import instant_of_ms
+from groupledger.schemas.instants import EARLIEST_MS, LATEST_MS, instant_of_ms
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from groupledger.transforms.coverage.rules.coverage_at import hidden_ends
 from groupledger.transforms.lag.rules import End
@@ -59,7 +59,10 @@ WITH commits AS (
     SELECT
         topic, partition, kafka_partition, kafka_offset, topic_id, leader_epoch,
         CASE WHEN NOT is_tombstone THEN committed_offset END AS committed_offset,
-        coalesce(commit_timestamp_ms, epoch_ms(kafka_timestamp)) AS at_ms,
+        coalesce(
+            CASE WHEN commit_timestamp_ms BETWEEN $earliest_ms AND $latest_ms THEN commit_timestamp_ms END,
+            greatest(least(epoch_ms(kafka_timestamp), $latest_ms), $earliest_ms)
+        ) AS at_ms,
         kafka_offset < $counted AS is_counted
     FROM commit_log
     QUALIFY NOT is_counted OR $kept >=
@@ -200,7 +203,12 @@ class GroupEvents:
         places: tuple[Filter, ...] = (("kafka_partition", "=", kafka_partition), ("kafka_offset", "<", end))
         return self._tables.query(
             COMMITS,
-            {"counted": counted, "kept": rules.burrow.intervals},
+            {
+                "counted": counted,
+                "kept": rules.burrow.intervals,
+                "earliest_ms": EARLIEST_MS,
+                "latest_ms": LATEST_MS,
+            },
             commit_log=commit_log(self._tables, self._of_group, *places),
             watermarks=self._ends(last_ms),
         )

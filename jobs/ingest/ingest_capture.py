@@ -26,6 +26,7 @@ from groupledger.jobs.warehouse.resume import resume_point
 from groupledger.jobs.warehouse.source import CAPTURE, LedgerSource, check_same_source, read_source, write_source
 from groupledger.jobs.warehouse.storage import open_storage
 from groupledger.jobs.warehouse.tables import not_a_pattern
+from groupledger.schemas.instants import WRITTEN_FROM_MS, WRITTEN_UNTIL_MS
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.words import Completeness, Proof
@@ -158,9 +159,12 @@ def capture_extents(rows: DataFrame, manifest: Manifest | None) -> tuple[dict[in
     if manifest is not None:
         covered = {key: Extent(start, manifest.to_offsets[key]) for key, start in manifest.from_offsets.items()}
         return covered, manifest.captured_at_ms
-    found = rows.groupBy("partition").agg(F.min("offset"), F.max("offset"), F.unix_millis(F.max("timestamp"))).collect()
+    # A record with the time of a broken clock, or with none, tells nothing about how far the others reach.
+    written_ms = F.unix_millis("timestamp")
+    known_ms = F.when(written_ms.between(WRITTEN_FROM_MS, WRITTEN_UNTIL_MS), written_ms)
+    found = rows.groupBy("partition").agg(F.min("offset"), F.max("offset"), F.max(known_ms)).collect()
     extents = {partition: Extent(first, last + 1) for partition, first, last, _ in found}
-    return extents, max((row[3] for row in found), default=None)
+    return extents, max((row[3] for row in found if row[3] is not None), default=None)
 
 
 def new_readings(

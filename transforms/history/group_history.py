@@ -39,6 +39,7 @@ from groupledger.transforms.by_group import by_group
 from groupledger.transforms.history.rules.content import content_of
 from groupledger.transforms.history.rules.events import Commits, Coverage, GroupTombstone, OtherGroupType, group_record
 from groupledger.transforms.history.rules.fold import fold
+from groupledger.transforms.numbers import record_ms
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -84,7 +85,7 @@ def group_events(records: DataFrame, open_groups: DataFrame, marks: Marks) -> Da
         records.where(F.col("decode_error").isNull())
         .join(guard, "group_id", "left")
         .where(F.col("kafka_offset") > F.coalesce("folded_to", F.lit(-1)))
-        .withColumn("timestamp_ms", F.unix_millis("kafka_timestamp"))
+        .withColumn("timestamp_ms", record_ms())
     )
     record_type = F.col("record_type")
     is_of_group = [record_type == GROUP_METADATA, *(record_type.startswith(start) for start in OTHER_GROUP_TYPES)]

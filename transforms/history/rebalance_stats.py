@@ -30,6 +30,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from groupledger.schemas.instants import saturated_int32
 from groupledger.schemas.kinds.changes import CHANGE_KINDS, GROUP_STARTED, MEMBER_JOINED, MEMBER_LEFT
 from groupledger.schemas.kinds.triggers import LEFT
 from groupledger.schemas.tables.rebalance_stats import REBALANCE_STATS
@@ -227,7 +228,7 @@ def _counts(rows: Sequence[Row]) -> Row:
     return {
         "rebalances": number,
         "births": len(rows) - number,
-        "increments_without_record": total("generation_gap"),
+        "increments_without_record": saturated_int32(total("generation_gap")),
         "cooperative_follow_ups": sum(row["caused_by_generation"] is not None for row in rows),
         "mean_interval_ms": (max(times_ms) - min(times_ms)) // (number - 1) if number > 1 else None,
         "members_joined": kinds[MEMBER_JOINED.name],

@@ -22,6 +22,7 @@ from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from groupledger.schemas.tables.commit_steps import COMMIT_STEPS
 from groupledger.schemas.words import Completeness
 from groupledger.transforms.incidents.rules.facts import INTERVAL_SAMPLE, MARKER_OFFSETS
+from groupledger.transforms.numbers import plus, record_ms
 from groupledger.transforms.offsets.offset_commits import commit_log
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ RECORD = ("kafka_partition", "kafka_offset")
 NEXT_COLUMNS = ("kafka_offset", "at_ms", "offset")  # of the commit after one, under `next_`
 ENDS = ("high_watermark", "idle_until_ms", "waiting_from_ms")
 HOUR_MS = 3_600_000
+SPAN_MS_MAX = 366 * 24 * HOUR_MS  # a commit with the time of a broken clock would be joined with half a million hours
 _NAMES = {
     "committed_at": "at_ms",
     "committed_offset": "offset",
@@ -69,7 +71,7 @@ def commits_of(coordinator_records: DataFrame) -> DataFrame:
     """Returns the commits and removals among the records; `offset` is null for a removal, and for offset -1."""
     return commit_log(coordinator_records).select(
         *("group_id", "kafka_partition", "kafka_offset", "topic", "partition", "topic_id"),
-        F.unix_millis("kafka_timestamp").alias("at_ms"),
+        record_ms().alias("at_ms"),
         F.col("committed_offset").alias("offset"),
     )
 
@@ -126,8 +128,8 @@ def with_ends(steps: DataFrame, watermarks: DataFrame | None, until_ms: int) -> 
     instant, the ones that were not looked at before. A last record that is no step yet does without."""
     if watermarks is None:
         return steps
-    begin_ms = F.greatest("at_ms", F.col("sampled_until_ms") + 1)
     end_ms = F.least(F.col("next_at_ms") - 1, F.lit(until_ms))
+    begin_ms = F.greatest("at_ms", F.col("sampled_until_ms") + 1, end_ms - SPAN_MS_MAX)
     spans = steps.where("is_step").select(
         *(*RECORD, "topic", "partition", "offset"), begin_ms.alias("begin_ms"), end_ms.alias("end_ms")
     )
@@ -139,7 +141,7 @@ def with_ends(steps: DataFrame, watermarks: DataFrame | None, until_ms: int) -> 
         F.col("high_watermark").alias("end"),
     )
     sampled_at_ms = F.col("sampled_at_ms")
-    is_idle = F.col("end") <= F.col("offset") + MARKER_OFFSETS
+    is_idle = F.col("end") <= plus(F.col("offset"), F.lit(MARKER_OFFSETS))
     told = (
         spans.join(ends.withColumn("hour", _hour("sampled_at_ms")), ["topic", "partition", "hour"])
         .where(sampled_at_ms.between(F.col("begin_ms"), F.col("end_ms")))

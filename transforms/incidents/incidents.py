@@ -57,6 +57,7 @@ from groupledger.transforms.incidents.rules import incidents as incidents_of
 from groupledger.transforms.incidents.rules.facts import COORDINATOR_AWAY, EPOCH_HEARTBEAT_NAMES
 from groupledger.transforms.incidents.rules.inferred import KIND_OF_LEAVE
 from groupledger.transforms.incidents.rules.patterns import FLAPPING_WINDOW_MS
+from groupledger.transforms.numbers import record_ms
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -299,7 +300,7 @@ def _records_to_replay(coordinator_records: DataFrame, requests: DataFrame) -> D
     replayed = requests.where("is_replayed").select("group_id").distinct()
     records = coordinator_records.where((F.col("record_type") == GROUP_METADATA) & F.col("decode_error").isNull())
     return records.join(F.broadcast(replayed), "group_id", "left_semi").select(
-        "group_id", "kafka_offset", F.unix_millis("kafka_timestamp").alias("at_ms"), "record_json"
+        "group_id", "kafka_offset", record_ms().alias("at_ms"), "record_json"
     )
 
 

@@ -19,6 +19,7 @@ from pyspark.sql import functions as F
 from groupledger.schemas.words import Completeness, GroupType, OffsetEventEvidence, OffsetEventKind
 from groupledger.transforms.history.rules.expiring_offsets import KEY_OF_RECORD
 from groupledger.transforms.incidents.rules.facts import MARKER_OFFSETS
+from groupledger.transforms.numbers import plus, record_ms
 from groupledger.transforms.offsets.offset_commits import commit_log
 
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ def _with_end_of_stretch(expired: DataFrame, coverage: DataFrame) -> DataFrame:
 def _with_commits(expired: DataFrame, coordinator_records: DataFrame) -> DataFrame:
     """Adds the first commit behind each expiry, and what the commits before it tell."""
     line = Window.partitionBy(*PLACE).orderBy("kafka_offset")
-    at_ms = F.unix_millis("kafka_timestamp")
+    at_ms = record_ms()
     commits = (
         commit_log(coordinator_records)
         .join(F.broadcast(expired.select(*PLACE).distinct()), list(PLACE), "left_semi")
@@ -195,8 +196,9 @@ def old_offsets(
 def expiring(old: DataFrame, watermarks: DataFrame | None) -> DataFrame:
     """Returns the offsets behind or before which the topic's log has records."""
     told = with_sample(old, watermarks, "as_of_ms").drop("as_of_ms", "topic_id")
-    is_harm = F.col("high_watermark") > F.col("committed_offset") + MARKER_OFFSETS
-    is_harm |= F.col("committed_offset") > F.coalesce("log_start_offset", F.lit(0)) + MARKER_OFFSETS
+    margin = F.lit(MARKER_OFFSETS)
+    is_harm = F.col("high_watermark") > plus(F.col("committed_offset"), margin)
+    is_harm |= F.col("committed_offset") > plus(F.coalesce("log_start_offset", F.lit(0)), margin)
     return told.where(is_harm & F.col("high_watermark").isNotNull())
 
 

@@ -34,6 +34,7 @@ from groupledger.transforms.lag.rules.of_group import (
     group_lag,
 )
 from groupledger.transforms.lag.rules.row import MILLISECONDS
+from groupledger.transforms.numbers import known_instant_ms, record_ms
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -87,7 +88,7 @@ def commit_events(commits: DataFrame) -> DataFrame:
         F.lit(COMMIT).alias("kind"),
         *("group_id", "topic", "partition", "kafka_partition", "kafka_offset", "topic_id", "leader_epoch"),
         F.when(~F.col("is_tombstone"), F.col("committed_offset")).alias("committed_offset"),
-        F.coalesce("commit_timestamp_ms", at_ms("kafka_timestamp")).alias("at_ms"),
+        F.coalesce(known_instant_ms(F.col("commit_timestamp_ms")), record_ms()).alias("at_ms"),
     )
 
 

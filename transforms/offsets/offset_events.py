@@ -18,7 +18,7 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from groupledger.schemas.instants import ms_of
+from groupledger.schemas.instants import EARLIEST_MS, LATEST_MS, ms_of
 from groupledger.schemas.kafka.names import ZERO_UUID
 from groupledger.schemas.tables.offset_events import OFFSET_EVENTS
 from groupledger.schemas.tables.table import IS_CARRIED_OVER
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
 PLACE = ("group_id", "topic", "partition")
 GROUP_TOMBSTONES = ("group_metadata", "consumer_group_metadata", "streams_group_metadata")
 COMMIT = ("kafka_offset", "offset", "committed_at_ms", "leader_epoch", "topic_id", "expire_at_ms")
-LATEST_MS = 2**47  # in the year 6429: a record may name any number, and an instant can't hold all
 
 _OF_RECORD = (*PLACE, "happened_at", "kafka_partition", "kafka_offset")
 _FOUND = T.StructType(
@@ -123,7 +122,7 @@ def _unless_negative(column: str) -> Column:
 
 
 def _bounded(instant_ms: Column) -> Column:
-    return F.when(instant_ms.isNotNull(), F.least(F.greatest(instant_ms, F.lit(0)), F.lit(LATEST_MS)))
+    return F.when(instant_ms.isNotNull(), F.least(F.greatest(instant_ms, F.lit(EARLIEST_MS)), F.lit(LATEST_MS)))
 
 
 # The events

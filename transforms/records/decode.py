@@ -6,16 +6,19 @@ columns (`DECODED`). A batch that would yield another number of rows than it hol
 
 from __future__ import annotations
 
+from datetime import datetime, timezone
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from groupledger.schemas.codec.engine import UNKNOWN_TAGGED_FIELDS
 from groupledger.schemas.codec.errors import DecodeError
 from groupledger.schemas.codec.records import decode_record
+from groupledger.schemas.instants import us_of
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.wire.record_types import OFFSET_COMMIT_TYPES
 from groupledger.transforms.privacy import Privacy
@@ -36,6 +39,10 @@ DECODED = to_arrow_schema(DECODED_STRUCT)
 
 # Rows that the general codec takes are sent on in batches of this many bytes, so that 1 MiB values don't pile up.
 BATCH_BYTES_MAX = 8 << 20
+
+# A capture may hold any time. What lies outside these is no time of a record, and no reader in Python could show it.
+FIRST_US = us_of(datetime.min.replace(tzinfo=timezone.utc))
+LAST_US = us_of(datetime.max.replace(tzinfo=timezone.utc))
 
 KEEP_ALL = Privacy()
 BYTES_NOT_KEPT = "; the bytes may hold a host, and the settings keep none"
@@ -84,7 +91,7 @@ def fast_batch(batch: pa.RecordBatch, commits: OffsetCommits) -> pa.RecordBatch:
     columns = {
         "kafka_partition": batch.column("partition"),
         "kafka_offset": batch.column("offset"),
-        "kafka_timestamp": batch.column("timestamp"),
+        "kafka_timestamp": held(batch.column("timestamp")),
         "record_type": commits.record_type,
         "value_version": commits.value_version,
         "is_tombstone": commits.is_tombstone,
@@ -100,6 +107,17 @@ def fast_batch(batch: pa.RecordBatch, commits: OffsetCommits) -> pa.RecordBatch:
 @lru_cache(maxsize=64)  # batches are nearly all of one size, and six columns of each are null
 def nulls(count: int, data_type: pa.DataType) -> pa.Array:
     return pa.nulls(count, data_type)
+
+
+def held(timestamps: pa.Array) -> pa.Array:
+    """Returns the timestamps; those that years 1 to 9999 do not hold are the nearest that they do."""
+    ticks = timestamps.cast(pa.int64())
+    least, most = pc.min_max(ticks).values()
+    if not (least.is_valid and (least.as_py() < FIRST_US or most.as_py() > LAST_US)):
+        return timestamps
+    return pc.min_element_wise(pc.max_element_wise(ticks, FIRST_US, skip_nulls=False), LAST_US, skip_nulls=False).cast(
+        timestamps.type
+    )
 
 
 def general_batches(batch: pa.RecordBatch, privacy: Privacy = KEEP_ALL) -> Iterator[pa.RecordBatch]:
@@ -120,7 +138,7 @@ def general_batch(batch: pa.RecordBatch, rows: list[dict[str, Any]]) -> pa.Recor
     positions = {
         "kafka_partition": batch.column("partition"),
         "kafka_offset": batch.column("offset"),
-        "kafka_timestamp": batch.column("timestamp"),
+        "kafka_timestamp": held(batch.column("timestamp")),
     }
     return pa.RecordBatch.from_arrays(
         [

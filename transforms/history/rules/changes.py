@@ -16,6 +16,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from groupledger.schemas.instants import saturated_int32
 from groupledger.schemas.kinds import changes as kinds
 from groupledger.transforms.history.rules.events import CONSUMER
 
@@ -172,7 +173,7 @@ def grow_universe(universe: Mapping[str, int], record: GroupRecord) -> dict[str,
     grown = dict(universe)
     for topic, partition in _seen_units(record):
         if record.is_ownership_known or topic in universe:
-            grown[topic] = max(grown.get(topic, 0), partition + 1)
+            grown[topic] = max(grown.get(topic, 0), saturated_int32(partition + 1))
     subscriptions = [member.facts.topics for member in record.members]
     vanished = _vanished_topics(universe, record)
     if None not in subscriptions:

@@ -18,6 +18,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from groupledger.schemas.instants import saturated_int32
 from groupledger.schemas.kinds import changes as kinds
 from groupledger.schemas.kinds import triggers
 from groupledger.schemas.words import EndedBy, GroupType, HoleCause, LeaveCause, ProtocolKind
@@ -283,6 +284,7 @@ def _fold_epoch(group: OpenGroup, state: Reconciliation, record: said.EpochRecor
     if is_same and before is not None and before.ended_by is None:
         return
     gap = _gap(before, record.epoch, here, _FIRST_EPOCHS.get(state.group_type, 1))
+    gap = None if gap is None else saturated_int32(gap)  # a forged epoch may be any number of 32 bits
     is_freed = state.shareable_before is not None  # the one reason that is left for an epoch of a share group
     operation.changes += by_type.changes_of_epoch(state, record)
     is_other_hash = record.metadata_hash != hash_before

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from groupledger.schemas.codec.connect_protocol import decode_connect_assignment
 from groupledger.schemas.codec.errors import DecodeError
+from groupledger.schemas.instants import known_ms
 from groupledger.schemas.kafka.topic_partition import TopicPartition
 from groupledger.schemas.words import Completeness
 
@@ -195,7 +196,7 @@ def group_record(kafka_offset: int, kafka_timestamp_ms: int, record_json: str) -
         fields["protocol_type"],
         fields["protocol"],
         fields["leader"],
-        None if state_timestamp_ms < 0 else state_timestamp_ms,
+        known_ms(state_timestamp_ms),
         tuple(_member(member, fields["protocol_type"]) for member in fields["members"]),
         _scheduled_delay_ms(fields["members"]) if fields["protocol_type"] == CONNECT else None,
     )

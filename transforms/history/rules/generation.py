@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from groupledger.schemas.instants import saturated_int32
 from groupledger.schemas.kinds.changes import COOPERATIVE_FOLLOW_UP, GROUP_STARTED, LEADER_CHANGED
 from groupledger.schemas.words import EndedBy, HoleCause, LeaveCause, ProtocolKind
 from groupledger.transforms.history.rules import cost
@@ -102,7 +103,7 @@ def _repeats(group: OpenGroup, record: GroupRecord) -> bool:
 def _gap(group: OpenGroup, record: GroupRecord, *, is_known: bool) -> int | None:
     """Returns the number of increments that have no record; None where it can't be known."""
     if group.generation is not None:
-        return record.generation - group.generation.generation - 1
+        return saturated_int32(record.generation - group.generation.generation - 1)
     return max(record.generation - 1, 0) if is_known and group.number is None else None
 
 

@@ -1,0 +1,46 @@
+"""Arithmetic of Spark on numbers and times that clients and captures give: it ends in a bound or in null, never a job.
+
+    plus(one, other), minus(one, other)     whole numbers of 64 bits; a result that they can't hold is the nearest bound
+    known_instant_ms(at_ms)                 milliseconds that may be an instant of a record; null where they are absurd
+    record_ms(), record_ms("happened_at")   the same of a timestamp; an absurd one is the nearest bound
+
+Kafka keeps any number of 64 bits as a committed offset, and any as a time. In Spark's ANSI mode one sum of them that
+overflows ends the query, and so the pass of a whole cluster. `schemas.instants` has the bounds, and the same for rules.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from groupledger.schemas.instants import EARLIEST_MS, INT64_MAX, INT64_MIN, LATEST_MS
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+
+def plus(one: Column, other: Column) -> Column:
+    """Returns the sum, the nearest bound if 64 bits can't hold it, null if either is null."""
+    return _within(one, other, F.try_add(one, other), F.lit(INT64_MAX), F.lit(INT64_MIN))
+
+
+def minus(one: Column, other: Column) -> Column:
+    """Returns the difference, the nearest bound if 64 bits can't hold it, null if either is null."""
+    return _within(one, other, F.try_subtract(one, other), F.lit(INT64_MIN), F.lit(INT64_MAX))
+
+
+def known_instant_ms(at_ms: Column) -> Column:
+    """Returns the milliseconds, null where they are no instant that a record can have (`schemas.instants`)."""
+    return F.when(at_ms.between(EARLIEST_MS, LATEST_MS), at_ms)
+
+
+def record_ms(timestamp: str = "kafka_timestamp") -> Column:
+    """Returns the milliseconds of a record's timestamp; below or above what may be one, the bound."""
+    at_ms = F.unix_millis(timestamp)
+    return F.when(at_ms.isNotNull(), F.least(F.greatest(at_ms, F.lit(EARLIEST_MS)), F.lit(LATEST_MS)))
+
+
+def _within(one: Column, other: Column, result: Column, if_positive: Column, if_negative: Column) -> Column:
+    is_known = one.isNotNull() & other.isNotNull()
+    return F.when(is_known, F.coalesce(result, F.when(other > 0, if_positive).otherwise(if_negative)))
