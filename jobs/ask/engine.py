@@ -95,8 +95,7 @@ def asked(
 @contextmanager
 def locked_database(memory_max_bytes: int = MEMORY_MAX_BYTES) -> Iterator[duckdb.DuckDBPyConnection]:
     """Yields a new, empty database that can reach nothing, and whose settings no query can change."""
-    config = {**CONFIGURATION, "memory_limit": f"{memory_max_bytes}B"}
-    with duckdb.connect(":memory:", config=config) as connection:
+    with duckdb.connect(":memory:", config={**CONFIGURATION, "memory_limit": f"{memory_max_bytes}B"}) as connection:
         connection.execute("SET TimeZone = 'UTC'")
         for macro in MACROS:
             connection.execute(macro)
