@@ -183,6 +183,11 @@ def test_requests_that_never_end(monkeypatch: pytest.MonkeyPatch) -> None:
         assert is_closed(idle)
 
 
+def send_many(connection: socket.socket, requests: bytes) -> None:
+    for _ in range(2_000):
+        connection.sendall(requests)
+
+
 def test_answers_that_nobody_reads() -> None:
     """Who reads no answer is not listened to any more, so that none gather."""
     with coordinator({"orders": 1_000}, nodes=1) as kafka, closing(connect(kafka)) as greedy:
