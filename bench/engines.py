@@ -63,7 +63,7 @@ def questions(warehouse: Path) -> Iterator[tuple[str, str, dict[str, str]]]:
 
 
 def by_duckdb(warehouse: Path, text: str, parameters: dict[str, str]) -> pa.Table:
-    return engine.ask(Snapshots(str(warehouse)), text, parameters, timeout_s=TIMEOUT_S)
+    return engine.ask(Snapshots(str(warehouse)), text, parameters)
 
 
 def rows(answer: pa.Table) -> Counter[str]:

@@ -20,10 +20,11 @@ import pyarrow as pa
 from deltalake.fs import DeltaStorageHandler
 from pyarrow.fs import FileType, PyFileSystem
 
+from groupledger.jobs.ask.apart import MEMORY_MAX_BYTES
 from groupledger.jobs.ask.snapshots import Snapshots
 from groupledger.jobs.ask.table_rows import rows_of_files, with_columns
 from groupledger.jobs.ask.time_limit import interrupted_after
-from groupledger.jobs.process.arrow_values import rows_of, table_from, table_of
+from groupledger.jobs.process.arrow_values import plain, rows_of, table_from, table_of
 from groupledger.jobs.process.errors import InputError
 from groupledger.jobs.process.outside import of_the_table
 from groupledger.jobs.warehouse.local_files import local_files
@@ -113,7 +114,7 @@ class ClusterRows:
         """Returns the same in Arrow's columns."""
         import duckdb  # which takes a while, and some questions do without
 
-        from groupledger.jobs.ask.engine import MEMORY_MAX_BYTES, locked_database, plain
+        from groupledger.jobs.ask.engine import locked_database
 
         failed: list[Exception] = []
         with locked_database() as connection, self._limit(connection):

@@ -2,42 +2,38 @@
 
 Each query gets a database of its own in memory, which can read what it was given and nothing else. Before it sees the
 query, its configuration is locked: no files, no network, no extensions, no variables of Python, no spilling to disk,
-and a bound on memory and threads. `statement` refuses what is no query even before. A timer interrupts what takes too
-long.
+and a bound on memory and threads. `statement` refuses what is no query even before.
 
-What is bounded less well: DuckDB does not count all memory that its functions take, so `limited_memory` lets the system
-refuse the rest; and one call of a function that works on gigabytes ends before the interrupt is seen.
+What is not bounded here: DuckDB does not count all memory that its functions take, and can't be interrupted everywhere.
+So queries that others have written run in a process that the system bounds and ends (`query_process`).
 """
 
 from __future__ import annotations
 
 import os
 import re
-import resource
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import resources
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import duckdb
 import pyarrow as pa
 
+from groupledger.jobs.ask.apart import MEMORY_MAX_BYTES
 from groupledger.jobs.ask.snapshots import KNOWN, Snapshots
 from groupledger.jobs.ask.statement import read_statement
 from groupledger.jobs.ask.table_rows import with_columns
-from groupledger.jobs.ask.time_limit import interrupted_after, too_late
+from groupledger.jobs.process.arrow_values import plain
 from groupledger.jobs.process.errors import InputError, JobError, OutsideError
 from groupledger.jobs.process.terminal import printable
 from groupledger.schemas.definitions import schema_of
 
 if TYPE_CHECKING:
-    import threading
     from collections.abc import Iterator, Mapping
 
     from groupledger.jobs.ask.statement import Statement
 
-MEMORY_MAX_BYTES = 2 << 30
 ANSWER_MAX_BYTES = 1 << 30
 THREADS_MAX = 8
 # Tables that have no rows for a view that reads them, as long as a warehouse of an earlier release lacks them.
@@ -54,70 +50,57 @@ CONFIGURATION = {
     "python_scan_all_frames": "false",
     "temp_directory": "",
     "default_null_order": "nulls_first_on_asc_last_on_desc",  # as Spark has it
-    "memory_limit": f"{MEMORY_MAX_BYTES}B",
     "threads": str(min(THREADS_MAX, os.cpu_count() or 1)),
 }
 # How DuckDB words that a table's rows did not come.
 SCAN_FAILED = re.compile(r"reading the stream registered as|arrow_scan: get_next failed")
+# How it words what a query did wrong. Where rows were given out before, Arrow raises it as an OSError.
+OF_THE_QUERY = re.compile(r"(?!IO )[A-Z][A-Za-z ]* Error: ")
 # Spark's name for it, so that both engines run the queries that we ship.
 MACROS = ("CREATE MACRO explode(items) AS unnest(items)",)
 
 
-def ask(
+def ask(snapshots: Snapshots, text: str, parameters: Mapping[str, str], *, rows_max: int | None = None) -> pa.Table:
+    """Returns the answer to one statement, or its first rows, in this process. Raises as `asked` does."""
+    with asked(snapshots, text, parameters, rows_max=rows_max) as batches:
+        return plain(batches.read_all())
+
+
+@contextmanager
+def asked(
     snapshots: Snapshots,
     text: str,
     parameters: Mapping[str, str],
     *,
     rows_max: int | None = None,
-    timeout_s: float,
-) -> pa.Table:
-    """Returns the answer to one statement, or its first rows.
+    memory_max_bytes: int = MEMORY_MAX_BYTES,
+) -> Iterator[pa.RecordBatchReader]:
+    """Yields the answer to one statement, or its first rows, to be read once, in DuckDB's types.
 
-    Raises InputError for a statement that does more than read, is wrong, lacks a parameter, or takes too much memory or
-    time.
+    Raises InputError for a statement that does more than read, is wrong, lacks a parameter, or takes too much memory.
     """
-    with locked_database() as connection, interrupted_after(timeout_s, connection.interrupt) as is_late:
+    with locked_database(memory_max_bytes) as connection:
         try:
             statement = read_statement(connection, text)
             refuse_parameters(statement, parameters)
             show_relations(connection, snapshots, statement)
-            answer = connection.sql(statement.text, params=dict(parameters) or None)
-            return plain(collected(answer.to_arrow_reader(BATCH_ROWS), rows_max, is_late))
+            answer = connection.sql(statement.text, params=dict(parameters) or None).to_arrow_reader(BATCH_ROWS)
+            yield pa.RecordBatchReader.from_batches(answer.schema, first_rows(answer, rows_max))
         except UnicodeError as error:
             raise InputError("The query and its parameters have to be UTF-8.") from error
         except (duckdb.Error, pa.ArrowException, MemoryError, OSError) as error:
-            raise too_late(timeout_s) if is_late.is_set() else failure(error) from error
+            raise failure(error, memory_max_bytes) from error
 
 
 @contextmanager
-def locked_database() -> Iterator[duckdb.DuckDBPyConnection]:
+def locked_database(memory_max_bytes: int = MEMORY_MAX_BYTES) -> Iterator[duckdb.DuckDBPyConnection]:
     """Yields a new, empty database that can reach nothing, and whose settings no query can change."""
-    with duckdb.connect(":memory:", config=dict(CONFIGURATION)) as connection:
+    with duckdb.connect(":memory:", config={**CONFIGURATION, "memory_limit": f"{memory_max_bytes}B"}) as connection:
         connection.execute("SET TimeZone = 'UTC'")
         for macro in MACROS:
             connection.execute(macro)
         connection.execute("SET lock_configuration = true")
         yield connection
-
-
-@contextmanager
-def limited_memory() -> Iterator[None]:
-    """Lets the system refuse this process more than twice the memory of a query beyond what it has, where the system
-    can tell what it has (Linux). Children and other threads are under the same limit, so it is for a process that only
-    asks."""
-    status = Path("/proc/self/status")
-    before = resource.getrlimit(resource.RLIMIT_DATA)
-    match = re.search(r"VmData:\s+(\d+) kB", status.read_text()) if status.exists() else None
-    if match is None:
-        yield
-        return
-    limit = int(match[1]) * 1024 + 2 * MEMORY_MAX_BYTES
-    is_lower = before[0] == resource.RLIM_INFINITY or limit < before[0]
-    resource.setrlimit(resource.RLIMIT_DATA, (limit if is_lower else before[0], before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_DATA, before)
 
 
 def views() -> dict[str, str]:
@@ -187,50 +170,32 @@ def refuse_parameters(statement: Statement, given: Mapping[str, str]) -> None:
         raise InputError(f"The query has no parameter :{strange[0]}.")
 
 
-def collected(answer: pa.RecordBatchReader, rows_max: int | None, is_late: threading.Event) -> pa.Table:
-    """Returns the rows of an answer, or the first of them. Raises InputError if they are too large."""
-    batches: list[pa.RecordBatch] = []
-    rows = size = 0
+def first_rows(answer: pa.RecordBatchReader, rows_max: int | None) -> Iterator[pa.RecordBatch]:
+    """Yields the rows of an answer, or the first of them. Raises InputError if they are too large."""
+    size = 0
     for batch in answer:
-        batches.append(batch)
-        rows, size = rows + batch.num_rows, size + batch.get_total_buffer_size()
-        if is_late.is_set():
-            raise TimeoutError
+        size += batch.get_total_buffer_size()
         if size > ANSWER_MAX_BYTES:
             raise InputError(
                 f"The answer is larger than {ANSWER_MAX_BYTES >> 30} GiB: ask for fewer columns, or give --limit."
             )
-        if rows_max is not None and rows >= rows_max:
-            break
-    return pa.Table.from_batches(batches, answer.schema).slice(0, rows_max)
+        yield batch.slice(0, rows_max)
+        if rows_max is not None:
+            rows_max -= batch.num_rows
+            if rows_max <= 0:
+                return
 
 
-def plain(answer: pa.Table) -> pa.Table:
-    """Returns the answer in Spark's types: sums of BIGINT, which DuckDB makes wider, are BIGINT again if they fit, and
-    an instant without a zone is in UTC, the zone of the connection."""
-    for index, field in enumerate(answer.schema):
-        if pa.types.is_decimal(field.type) and field.type.scale == 0:
-            wanted = pa.int64()
-        elif pa.types.is_timestamp(field.type) and field.type.tz is None:
-            wanted = pa.timestamp("us", "UTC")
-        else:
-            continue
-        try:
-            answer = answer.set_column(index, field.name, answer.column(index).cast(wanted))
-        except pa.ArrowInvalid:
-            continue  # larger than BIGINT: it stays a decimal
-    return answer
-
-
-def failure(error: Exception) -> JobError:
+def failure(error: Exception, memory_max_bytes: int) -> JobError:
     """Returns DuckDB's own words in one line, without the query, which they repeat."""
     text = str(error)
     if isinstance(error, MemoryError) or "Out of Memory Error" in text or "bad allocation" in text:
         return InputError(
-            f"The query needs more than {MEMORY_MAX_BYTES >> 30} GiB of memory: ask for fewer rows or columns, or take"
-            " --engine spark."
+            f"The query needs more than {memory_max_bytes / (1 << 30):g} GiB of memory: ask for fewer rows or columns,"
+            " or take --engine spark."
         )
     said = printable(" ".join(re.split(r"\n\n|\nLINE |\nDid you mean|\nCandidate", text)[0].split())).rstrip(".")
-    if isinstance(error, duckdb.IOException | OSError) or SCAN_FAILED.search(text):
+    is_outside = isinstance(error, duckdb.IOException | OSError) and not OF_THE_QUERY.match(text)
+    if is_outside or SCAN_FAILED.search(text):
         return OutsideError(f"The tables can't be read ({said}): ask again, and repair the file if it stays so.")
     return InputError(f"The query failed: {said}.")

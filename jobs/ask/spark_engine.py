@@ -13,7 +13,7 @@ import logging
 import re
 from typing import TYPE_CHECKING, Any
 
-from py4j.protocol import Py4JJavaError
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 
 from groupledger.jobs.ask.engine import LATER
@@ -101,10 +101,12 @@ def ask(
             refuse_to_do(spark, views, text)
             rows = spark.sql(text, args=dict(parameters))
             answer: pa.Table = (rows if rows_max is None else rows.limit(rows_max)).toArrow()
-        except (PySparkException, Py4JJavaError) as error:
-            raise (
-                too_late(timeout_s) if is_late.is_set() else InputError(f"The query failed: {sentence(error)}")
-            ) from error
+        except (PySparkException, Py4JError, OSError, EOFError) as error:
+            if is_late.is_set():
+                raise too_late(timeout_s) from error  # of a JVM that was ended, any of them tells
+            if isinstance(error, (PySparkException, Py4JJavaError)):
+                raise InputError(f"The query failed: {sentence(error)}") from error
+            raise
     return answer
 
 

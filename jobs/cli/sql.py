@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import wraps
+from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 TABLE_ROWS = 1_000
 TIMEOUT_S = 300
+TIMEOUT_MAX_S = 7 * 86_400
+CANCEL_WITHIN_S = 5  # then Spark has not seen it, and ends as a whole
 
 
 def parameter(text: str) -> tuple[str, str]:
@@ -106,7 +109,7 @@ def with_query(command: Callable[..., object]) -> Callable[..., object]:
 @click.option(
     "--timeout",
     "timeout_s",
-    type=click.FloatRange(min=0, min_open=True),
+    type=click.FloatRange(min=0, max=TIMEOUT_MAX_S, min_open=True),
     default=TIMEOUT_S,
     show_default=True,
     metavar="SECONDS",
@@ -126,13 +129,15 @@ def sql(
     view offset_commits. Nothing can be written."""
     if warehouse is None:
         raise click.UsageError("Missing option '--warehouse'.")
-    from groupledger.jobs.ask.sql import print_rows
-
+    if isnan(timeout_s):
+        raise click.UsageError("--timeout needs a number of seconds.")
     rows_max = limit or (TABLE_ROWS if form == "table" else None)
     answer = ask_engine(engine, warehouse, text, arguments, None if rows_max is None else rows_max + 1, timeout_s)
     if rows_max is not None and answer.num_rows > rows_max:
         say(f"only the first {rows_max:,} rows are shown: see --limit and --format")
         answer = answer.slice(0, rows_max)
+    from groupledger.jobs.ask.sql import print_rows  # imports Arrow, for which the query need not wait
+
     print_rows(answer, form)
 
 
@@ -140,19 +145,19 @@ def ask_engine(
     engine: str, warehouse: str, text: str, arguments: dict[str, str], rows_max: int | None, timeout_s: float
 ) -> pa.Table:
     if engine == "duckdb":
-        from groupledger.jobs.ask.engine import ask, limited_memory
-        from groupledger.jobs.ask.snapshots import Snapshots
+        from groupledger.jobs.ask.apart import ask
 
-        with limited_memory():
-            return ask(Snapshots(warehouse), text, arguments, rows_max=rows_max, timeout_s=timeout_s)
+        return ask(warehouse, text, arguments, rows_max=rows_max, timeout_s=timeout_s)
     from groupledger.jobs.ask.spark_engine import ask as ask_spark
     from groupledger.jobs.ask.spark_engine import register_views
-    from groupledger.jobs.process.session import spark_session
+    from groupledger.jobs.ask.time_limit import interrupted_after
+    from groupledger.jobs.process.session import end_java, spark_session
     from groupledger.jobs.warehouse.tables import Tables
 
     spark = spark_session("groupledger sql")
     views = register_views(Tables(spark, warehouse))
-    return ask_spark(spark, views, text, arguments, rows_max=rows_max, timeout_s=timeout_s)
+    with interrupted_after(timeout_s + CANCEL_WITHIN_S, lambda: end_java(spark)):
+        return ask_spark(spark, views, text, arguments, rows_max=rows_max, timeout_s=timeout_s)
 
 
 def read_query(file: Path) -> str:

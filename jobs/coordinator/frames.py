@@ -1,15 +1,16 @@
 """Takes requests out of frames, and puts answers into them: a size of four bytes, a header, and the message.
 
 A frame comes from anybody, so what it holds is looked at before it is used: the API and its version are served, the
-bytes are a message of that version, and nothing that may not be null is null. What fails this is told with a reason,
-and ends the connection, as with Kafka. The exception is a version of ApiVersions that is not served: the client is told
-the versions that are, in the answer's first version, and asks again.
+bytes are a message of that version with a bounded number of values, and nothing that may not be null is null. What
+fails this is reported with a reason, and ends the connection, as with Kafka. The exception is a version of ApiVersions
+that is not served: the client gets the versions that are, in the answer's first version, and asks again.
 """
 
 from __future__ import annotations
 
 import struct
 from functools import cache
+from io import BytesIO
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from groupledger.jobs.coordinator.apis import SERVED
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
 SIZE_BYTES = 4
 _START = struct.Struct(">hhi")  # API key, API version, correlation id
 _LENGTH_OF_CLIENT_ID = 2
+# A value takes at least a byte, so that a smaller frame is decoded, checked and answered in some tenths of a second.
+COUNTED_FROM_BYTES = 1 << 16
+# A commit of ten thousand partitions has sixty thousand.
+VALUES_MAX = 100_000
 # What kafka-python raises at bytes that are no message.
 _NO_MESSAGE = (struct.error, IndexError, ValueError, TypeError, OverflowError)
 
@@ -55,6 +60,8 @@ def decode(frame: bytes) -> Incoming:
             return Incoming(ApiKey.API_VERSIONS, 0, correlation_id, "", None)
         raise MalformedError(f"version {version} of {api_name(key)} is not served")
     try:
+        if len(frame) > COUNTED_FROM_BYTES:
+            _count_values(served.request, frame, version)
         body = served.request.decode(frame, version=version, header=True)
     except _NO_MESSAGE as error:
         raise MalformedError(f"the bytes are no {api_name(key)} request of version {version}") from error
@@ -62,6 +69,27 @@ def decode(frame: bytes) -> Incoming:
     if null is not None:
         raise MalformedError(f"{null} of {api_name(key)} must not be null")
     return Incoming(ApiKey(key), version, correlation_id, body.header.client_id or "", body)
+
+
+class _Counted(BytesIO):
+    """Gives the values of a frame, each with a call, as long as there are not too many."""
+
+    left = VALUES_MAX
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        self.left -= 1
+        if self.left < 0:
+            raise MalformedError(f"a request of more than {VALUES_MAX:,} values")
+        return super().read(size)
+
+
+def _count_values(request: Any, frame: bytes, version: int) -> None:
+    """Raises MalformedError if a frame holds too many values: kafka-python's quick decoder makes them all, whatever
+    their number, and its other one, which reads them one by one, can be stopped."""
+    data = _Counted(frame)
+    request.parse_header(data, version=version)
+    flexible = request.flexible_version_q(version)
+    request._struct.decode(data, version=version, compact=flexible, tagged=flexible)  # noqa: SLF001 - no public way
 
 
 def encode(correlation_id: int, message: Any) -> bytes:

@@ -1,7 +1,10 @@
 """Puts the coordinator on sockets: a listener for each node, the clock, and one thread that does all.
 
 It listens where it is told, which is this machine alone unless the operator says otherwise: there is neither a password
-nor encryption. What a connection may take is bounded: the size of a request, and the number of connections.
+nor encryption. What connections may take is bounded: their number, the size of a request, what all of them have sent
+that is not yet handled, and for how long a request may be under way or a connection idle. Where there are too many
+connections, the one goes that has asked for nothing, or for nothing the longest. A client that does not read its
+answers is not listened to.
 """
 
 from __future__ import annotations
@@ -25,6 +28,11 @@ if TYPE_CHECKING:
 
 REQUEST_BYTES_MAX = 8 << 20
 CONNECTIONS_MAX = 1_000
+BUFFERED_BYTES_MAX = 64 << 20
+REQUEST_WITHIN_S = 30.0  # from its first byte to its last
+IDLE_S_MAX = 600.0  # as `connections.max.idle.ms` of Kafka's brokers
+_LOOK_EVERY_S = 1.0
+_SAY_EVERY_S = 10.0
 PORT_MAX = 65_535
 _START_SECONDS = 30.0
 
@@ -57,6 +65,10 @@ class Server:
         self._listeners: list[asyncio.Server] = []
         self._wake: asyncio.TimerHandle | None = None
         self._connection_ids = iter(range(1, 1 << 62))
+        self._protocols: dict[Connection, _Protocol] = {}
+        self._look: asyncio.TimerHandle | None = None
+        self._said_full_s = -_SAY_EVERY_S
+        self.buffered_bytes = 0
         service.set_clock_rate = clock.set_rate
 
     async def open(self, host: str, port: int, advertised: str) -> None:
@@ -71,10 +83,12 @@ class Server:
             self._listeners.append(listener)
             self.service.world.addresses[node] = Address(advertised, listener.sockets[0].getsockname()[1])
         self.wake_in_time()
+        self._look_after_connections()
 
     async def close(self) -> None:
-        if self._wake is not None:
-            self._wake.cancel()
+        for timer in (self._wake, self._look):
+            if timer is not None:
+                timer.cancel()
         for listener in self._listeners:
             listener.close()
         for connection in list(self.service.connections):
@@ -108,13 +122,51 @@ class Server:
 
     def opened(self, protocol: _Protocol, node: int) -> Connection | None:
         """Returns the connection, or None if there are too many."""
-        if len(self.service.connections) >= CONNECTIONS_MAX:
-            self._say(f"a connection is refused: there are {CONNECTIONS_MAX:,} already")
+        if len(self.service.connections) >= CONNECTIONS_MAX and not self._make_room():
             return None
         host = protocol.transport.get_extra_info("peername")[0]
         connection = Connection(next(self._connection_ids), node, protocol.answer, protocol.end, f"/{host}")
         self.service.opened(connection)
+        self._protocols[connection] = protocol
         return connection
+
+    def _make_room(self) -> bool:
+        """Ends a connection that waits for nothing; returns whether there is one."""
+        now_s = time.monotonic()
+        if now_s - self._said_full_s >= _SAY_EVERY_S:
+            self._said_full_s = now_s
+            self._say(f"there are {CONNECTIONS_MAX:,} connections: for each new one the longest idle one is closed")
+        idle = [each for each in self._protocols.values() if each.connection.asked is None]
+        if not idle:
+            return False
+        first = min(idle, key=lambda each: (each.has_asked, each.last_s))
+        self.forget(first)
+        first.transport.abort()
+        return True
+
+    def buffered(self, size: int) -> None:
+        """Counts what has come (or, below 0, gone), and ends the connection that holds most if it is too much."""
+        self.buffered_bytes += size
+        if self.buffered_bytes > BUFFERED_BYTES_MAX:
+            largest = max(self._protocols.values(), key=lambda each: each.held_bytes)
+            self.service.end(largest.connection, f"more than {BUFFERED_BYTES_MAX:,} bytes wait of all connections")
+
+    def forget(self, protocol: _Protocol) -> None:
+        self.service.closed(protocol.connection)
+        self._protocols.pop(protocol.connection, None)
+
+    def _look_after_connections(self) -> None:
+        """Ends the connections that are idle for too long, or whose request does not come to its end."""
+        now_s = time.monotonic()
+        for protocol in list(self._protocols.values()):
+            quiet_s = now_s - protocol.last_s
+            if protocol.connection.asked is None and protocol.held_bytes and quiet_s > REQUEST_WITHIN_S:
+                self.service.end(
+                    protocol.connection, f"a request, or its answer, was under way for {REQUEST_WITHIN_S:g} s"
+                )
+            elif protocol.connection.asked is None and quiet_s > IDLE_S_MAX:
+                self.service.end(protocol.connection, f"idle for {IDLE_S_MAX:g} s")
+        self._look = asyncio.get_running_loop().call_later(_LOOK_EVERY_S, self._look_after_connections)
 
     def ended(self, reason: str, connection: Connection) -> None:
         self._say(f"connection {connection.connection_id} of {escaped(connection.client_id)} is closed: {reason}")
@@ -131,6 +183,14 @@ class _Protocol(asyncio.Protocol):
         self._node = node
         self._bytes = bytearray()
         self._is_draining = False
+        self._is_unread = False
+        self.has_asked = False
+        self.last_s = time.monotonic()
+        """When the connection was opened, the last request or its answer was whole, or the present one began."""
+
+    @property
+    def held_bytes(self) -> int:
+        return len(self._bytes)
 
     def connection_made(self, transport: Any) -> None:
         self.transport = transport
@@ -141,7 +201,12 @@ class _Protocol(asyncio.Protocol):
             self.connection = connection
 
     def data_received(self, data: bytes) -> None:
+        if not self.connection.is_open:
+            return
+        if not self._bytes:
+            self.last_s = time.monotonic()
         self._bytes += data
+        self._server.buffered(len(data))
         self._drain()
 
     def _drain(self) -> None:
@@ -150,7 +215,7 @@ class _Protocol(asyncio.Protocol):
             return
         self._is_draining = True
         connection = self.connection
-        while connection.asked is None and connection.is_open and len(self._bytes) >= SIZE_BYTES:
+        while self._is_ready() and len(self._bytes) >= SIZE_BYTES:
             size = int.from_bytes(self._bytes[:SIZE_BYTES], "big", signed=True)
             if not 0 <= size <= REQUEST_BYTES_MAX:
                 self._server.service.end(connection, f"a request of {size:,} bytes: at most {REQUEST_BYTES_MAX:,}")
@@ -160,26 +225,49 @@ class _Protocol(asyncio.Protocol):
                 break
             frame = bytes(self._bytes[SIZE_BYTES:end])
             del self._bytes[:end]
+            self._server.buffered(-end)
+            self.has_asked, self.last_s = True, time.monotonic()
             self._server.take(self, frame)
         self._is_draining = False
-        # Who sends on while an answer is due is not listened to until it is there.
-        if connection.asked is not None and self._bytes:
-            self.transport.pause_reading()
-        elif connection.is_open:
-            self.transport.resume_reading()
+        if connection.is_open:
+            # Who sends on while an answer is due is not listened to until it is there.
+            if self._is_unread or (connection.asked is not None and self._bytes):
+                self.transport.pause_reading()
+            else:
+                self.transport.resume_reading()
+
+    def _is_ready(self) -> bool:
+        return self.connection.asked is None and self.connection.is_open and not self._is_unread
 
     def answer(self, frame: bytes) -> None:
+        self.last_s = time.monotonic()
         self.transport.write(frame)
         if self._bytes:
             asyncio.get_running_loop().call_soon(self._drain)
 
+    def pause_writing(self) -> None:
+        """Takes no request more of a client that does not read its answers."""
+        self._is_unread = True
+
+    def resume_writing(self) -> None:
+        self._is_unread = False
+        self._drain()
+
     def end(self, reason: str) -> None:
         self._server.ended(reason, self.connection)
+        if self._is_unread:
+            self.transport.abort()  # else it would stay until its answers are read
         self.transport.close()
+        self._let_go()
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  # asyncio names it
         if hasattr(self, "connection"):
-            self._server.service.closed(self.connection)
+            self._let_go()
+
+    def _let_go(self) -> None:
+        self._server.buffered(-len(self._bytes))
+        self._bytes.clear()
+        self._server.forget(self)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 PARTITIONS_MAX = 10_000  # of one topic
 TOPICS_MAX = 10_000
+PARTITIONS_OF_ALL_MAX = 100_000
 _DEFAULT = -1
 _NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _ONE_REPLICA = 1
@@ -52,7 +53,13 @@ def _refusal(name: str, partitions: int, world: World) -> Error:
         return Error.TOPIC_ALREADY_EXISTS
     if len(world.topics.by_name) >= TOPICS_MAX:
         return Error.POLICY_VIOLATION
-    return Error.NONE if 1 <= partitions <= PARTITIONS_MAX else Error.INVALID_PARTITIONS
+    return _refusal_of_partitions(partitions, partitions, world)
+
+
+def _refusal_of_partitions(count: int, added: int, world: World) -> Error:
+    if not 1 <= count <= PARTITIONS_MAX:
+        return Error.INVALID_PARTITIONS
+    return Error.NONE if world.partitions_of_all + added <= PARTITIONS_OF_ALL_MAX else Error.POLICY_VIOLATION
 
 
 def create_partitions(incoming: Incoming, world: World, now_ms: int) -> Any:
@@ -62,9 +69,11 @@ def create_partitions(incoming: Incoming, world: World, now_ms: int) -> Any:
         error = Error.NONE
         if asked.name == OFFSETS_TOPIC or world.id_of(asked.name) is None:
             error = Error.UNKNOWN_TOPIC_OR_PARTITION
-        elif not world.partition_count(asked.name) < asked.count <= PARTITIONS_MAX:
+        elif asked.count <= (there := world.partition_count(asked.name)):
             error = Error.INVALID_PARTITIONS
-        elif not incoming.body.validate_only:
+        else:
+            error = _refusal_of_partitions(asked.count, asked.count - there, world)
+        if not error and not incoming.body.validate_only:
             world.add_partitions(asked.name, asked.count, now_ms)
         message = error.name if error else None
         results.append(kind.CreatePartitionsTopicResult(name=asked.name, error_code=error, error_message=message))

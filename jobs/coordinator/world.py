@@ -67,6 +67,7 @@ class World:
         self.brokers.topics[OFFSETS_TOPIC] = told
         self.topics = Topics(self.brokers.topics)
         self._by_id: dict[UUID, Topic] = {}
+        self.partitions_of_all = 0
         for name, partitions in self.topic_partitions.items():
             self.add_topic(name, partitions, self.began_at_ms)
         self._room = Room()
@@ -81,11 +82,14 @@ class World:
         )
         self.topics.add_partitions(name, partitions, records_per_minute=rate, now_ms=now_ms)
         self._by_id[uuid_of(topic.topic_id)] = topic
+        self.partitions_of_all += partitions
 
     def add_partitions(self, name: str, partitions: int, now_ms: int) -> None:
         """Raises the number of a topic's partitions, which begin empty; a topic that is not there stays away."""
         if name in self.topics.by_name:
-            rate = self.topics.by_name[name].partitions[0].records_per_minute[-1]
+            there = self.topics.by_name[name].partitions
+            rate = there[0].records_per_minute[-1]
+            self.partitions_of_all += max(partitions - len(there), 0)
             self.topics.add_partitions(name, partitions, records_per_minute=rate, now_ms=now_ms)
 
     @cached_property

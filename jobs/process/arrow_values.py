@@ -68,6 +68,23 @@ def values_of(column: pa.ChunkedArray | pa.Array) -> list[Any]:
     return [_in_utc(value) for value in column.cast(kind).to_pylist()]
 
 
+def plain(answer: pa.Table) -> pa.Table:
+    """Returns an answer of DuckDB's in Spark's types: sums of BIGINT, which DuckDB makes wider, are BIGINT again if
+    they fit, and an instant without a zone is in UTC, the zone of the connection."""
+    for index, field in enumerate(answer.schema):
+        if pa.types.is_decimal(field.type) and field.type.scale == 0:
+            wanted = pa.int64()
+        elif pa.types.is_timestamp(field.type) and field.type.tz is None:
+            wanted = pa.timestamp("us", "UTC")
+        else:
+            continue
+        try:
+            answer = answer.set_column(index, field.name, answer.column(index).cast(wanted))
+        except pa.ArrowInvalid:
+            continue  # larger than BIGINT: it stays a decimal
+    return answer
+
+
 def _number(value: int | datetime | date) -> int:
     """Returns what Arrow keeps of a value: microseconds of an instant, days of a date."""
     if isinstance(value, datetime):

@@ -11,6 +11,7 @@ JARs, passes the archive over. It knows only classes of the class path, so the J
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import signal
@@ -199,6 +200,15 @@ def close_idle_callbacks(spark: SparkSession) -> None:
     connection of each, with a thread here, as long as the process lives: a monitor made one a minute."""
     gateway: Any = spark.sparkContext._gateway  # noqa: SLF001 - pyspark has no public way to it
     gateway.java_gateway_server.getCallbackClient().periodicCleanup()
+
+
+def end_java(spark: SparkSession) -> None:
+    """Ends the JVM where it stands, if it is ours: what it plans or folds, nothing cancels. Whoever waits for it gets
+    an error of py4j's, which then says no more of it."""
+    process = getattr(spark.sparkContext._gateway, "proc", None)  # noqa: SLF001 - pyspark has no public way to it
+    if process is not None:
+        logging.disable(logging.CRITICAL)
+        process.kill()
 
 
 def task_count(spark: SparkSession, wanted: int | None) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -195,6 +197,19 @@ def test_no_end(spark: SparkSession, views: list[str]) -> None:
     with pytest.raises(InputError, match="took longer than 1 s"):
         ask(spark, views, "SELECT count(*) FROM range(1000000000000000) WHERE hash(id) = 1", {}, timeout_s=1)
     assert ask(spark, views, "SELECT 1 AS a", {}, timeout_s=60).to_pylist() == [{"a": 1}]
+
+
+def test_what_spark_can_not_cancel(filled_warehouse: Path) -> None:
+    """Goal: a query that Spark folds while it plans ends the command, too, in the same sentence and without a trace."""
+    program = "from groupledger.jobs.cli.script import run; run()"
+    text = "SELECT levenshtein(repeat('a', 3000000), repeat('b', 3000000))"
+    arguments = ["sql", text, "--engine", "spark", "--timeout", "0.5", "--warehouse", str(filled_warehouse)]
+    run = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=False)
+    assert run.returncode == 2, run.stderr
+    assert (
+        run.stderr.splitlines()[-1] == "groupledger: The query took longer than 0.5 s: ask for less, or give --timeout."
+    )
+    assert "Traceback" not in run.stderr
 
 
 def test_no_warehouse(spark: SparkSession, tmp_path: Path) -> None:

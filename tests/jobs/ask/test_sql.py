@@ -82,6 +82,8 @@ def test_every_query_has_a_head() -> None:
         ([], "Give a query, or --file, or --named"),
         (["SELECT 1", "--named", "x"], "Give a query, or --file, or --named"),
         (["SELECT 1"], "Missing option '--warehouse'"),
+        (["SELECT 1", "--warehouse", "w", "--timeout", "nan"], "needs a number of seconds"),
+        (["SELECT 1", "--warehouse", "w", "--timeout", "1e9"], "not in the range"),
         (["--named", "nothing", "--warehouse", "w"], "There is no query 'nothing'"),
         (["--file", "none.sql", "--warehouse", "w"], "none.sql can't be read"),
         (["SELECT 1", "--warehouse", "w", "--param", "a b=1"], "write NAME=VALUE"),
@@ -127,7 +129,7 @@ def views(spark: SparkSession, warehouse: Path) -> list[str]:
 
 
 def rows(warehouse: Path, text: str, **parameters: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = engine.ask(Snapshots(str(warehouse)), text, parameters, timeout_s=60).to_pylist()
+    found: list[dict[str, Any]] = engine.ask(Snapshots(str(warehouse)), text, parameters).to_pylist()
     return found
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kafka.protocol.consumer.group import HeartbeatRequest, JoinGroupRequest
+from kafka.protocol.admin.topics import CreatePartitionsRequest, CreateTopicsRequest
+from kafka.protocol.consumer.group import HeartbeatRequest, JoinGroupRequest, OffsetCommitRequest
 from kafka.protocol.metadata.api_versions import ApiVersionsRequest, ApiVersionsResponse
 
 from groupledger.coordinator.model.config import Config
-from groupledger.jobs.coordinator import frames
+from groupledger.jobs.coordinator import frames, topic_answers
 from groupledger.jobs.coordinator.apis import SERVED
 from groupledger.jobs.coordinator.cluster_answers import api_versions
 from groupledger.jobs.coordinator.world import World
@@ -82,6 +83,42 @@ def test_software_with_a_wrong_name() -> None:
     assert (answer.error_code, answer.api_keys) == (Error.INVALID_REQUEST, [])
 
 
+def a_commit(partitions: int) -> bytes:
+    topic = OffsetCommitRequest.OffsetCommitRequestTopic
+    partition = topic.OffsetCommitRequestPartition
+    places = [partition(partition_index=index, committed_offset=index) for index in range(partitions)]
+    return frame(
+        OffsetCommitRequest(version=9, group_id="g", member_id="m", topics=[topic(name="orders", partitions=places)])
+    )
+
+
+def test_requests_of_many_values() -> None:
+    """A commit of ten thousand partitions is a request, and one of far more is told with the bound."""
+    (topic,) = frames.decode(a_commit(10_000)).body.topics
+    assert [place.committed_offset for place in topic.partitions] == [*range(10_000)]
+    with pytest.raises(frames.MalformedError, match=r"^a request of more than 100,000 values$"):
+        frames.decode(a_commit(30_000))
+
+
+@pytest.mark.parametrize("api", sorted(SERVED))
+def test_every_request_can_be_counted(api: ApiKey, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A request of any API and version is taken for the same, whether its values are counted first or not."""
+    served = SERVED[api]
+    for version in range(served.min_version, served.max_version + 1):
+        data = frame(served.request(version=version))
+        told = outcome(data)
+        with monkeypatch.context() as counted:
+            counted.setattr(frames, "COUNTED_FROM_BYTES", 0)
+            assert outcome(data) == told
+
+
+def outcome(data: bytes) -> str:
+    try:
+        return str(frames.decode(data))
+    except frames.MalformedError as error:
+        return str(error)
+
+
 @given(st.sampled_from(sorted(SERVED)), st.integers(0, 20), st.binary(max_size=200))
 def test_any_bytes(api: ApiKey, version: int, data: bytes) -> None:
     """Any bytes are a request, or are told as none; nothing else is raised."""
@@ -90,3 +127,26 @@ def test_any_bytes(api: ApiKey, version: int, data: bytes) -> None:
         frames.decode(header + data)
     except frames.MalformedError as error:
         assert str(error)  # noqa: PT017  # either outcome is right
+
+
+def test_more_partitions_than_there_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Topics are refused beyond a number of partitions, of one and of all, and partitions are."""
+    monkeypatch.setattr(topic_answers, "PARTITIONS_OF_ALL_MAX", 10)
+    world = World(Config(), 1, 1, 0, {"orders": 4}, 0)
+    topic = CreateTopicsRequest.CreatableTopic
+    asked = [("a", 5), ("b", 2**31 - 1), ("c", 2), ("d", -5), ("e", 1)]
+    create = CreateTopicsRequest(
+        version=4, topics=[topic(name=name, num_partitions=count, replication_factor=1) for name, count in asked]
+    )
+    made = topic_answers.create_topics(frames.decode(frame(create)), world, 0)
+    assert {each.name: Error(each.error_code) for each in made.topics} == {
+        "a": Error.NONE,
+        "b": Error.INVALID_PARTITIONS,
+        "c": Error.POLICY_VIOLATION,
+        "d": Error.INVALID_PARTITIONS,
+        "e": Error.NONE,
+    }
+    more = CreatePartitionsRequest.CreatePartitionsTopic
+    grow = CreatePartitionsRequest(version=1, topics=[more(name="orders", count=5), more(name="a", count=2**31 - 1)])
+    grown = topic_answers.create_partitions(frames.decode(frame(grow)), world, 0)
+    assert [each.error_code for each in grown.results] == [Error.POLICY_VIOLATION, Error.INVALID_PARTITIONS]

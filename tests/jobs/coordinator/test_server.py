@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kafka.protocol.consumer.group import HeartbeatRequest, HeartbeatResponse, JoinGroupRequest
+from kafka.protocol.metadata.metadata import MetadataRequest
 
 from bench import fuzz_coordinator
 from groupledger.coordinator.model.config import Config
@@ -21,6 +22,7 @@ from groupledger.jobs.coordinator.service import Service
 from groupledger.jobs.coordinator.testing import TestCoordinator, coordinator
 from groupledger.jobs.coordinator.world import World
 from groupledger.jobs.process.errors import InputError, OutsideError
+from groupledger.schemas.kafka.api_keys import ApiKey
 from groupledger.schemas.kafka.errors import Error
 
 if TYPE_CHECKING:
@@ -40,6 +42,18 @@ def framed(request: Any, correlation_id: int = 1) -> bytes:
 
 def heartbeat(correlation_id: int) -> bytes:
     return framed(HeartbeatRequest(version=4, group_id="g", generation_id=1, member_id="m"), correlation_id)
+
+
+def join() -> JoinGroupRequest:
+    return JoinGroupRequest(
+        version=3,
+        group_id="g",
+        session_timeout_ms=10_000,
+        rebalance_timeout_ms=10_000,
+        member_id="",
+        protocol_type="consumer",
+        protocols=[JoinGroupRequest.JoinGroupRequestProtocol(name="range", metadata=bytes(10))],
+    )
 
 
 def receive(answers: BufferedReader) -> Any:
@@ -96,19 +110,9 @@ def test_a_frame_in_pieces() -> None:
 
 def test_a_client_that_goes_while_its_request_waits() -> None:
     """A join that waits goes on without its client, as in Kafka: the member is there until its session ends."""
-    protocol = JoinGroupRequest.JoinGroupRequestProtocol
     with coordinator({"orders": 1}, nodes=1, config=Config(group_initial_rebalance_delay_ms=60_000)) as kafka:
         with closing(connect(kafka)) as connection:
-            join = JoinGroupRequest(
-                version=3,
-                group_id="g",
-                session_timeout_ms=10_000,
-                rebalance_timeout_ms=10_000,
-                member_id="",
-                protocol_type="consumer",
-                protocols=[protocol(name="range", metadata=b"\0\0\0\0\0\0\0\0\0\0")],
-            )
-            connection.sendall(framed(join))
+            connection.sendall(framed(join()))
             kafka.until(lambda: kafka.group("g") is not None, "the member to wait")
         kafka.until(lambda: kafka.connection_count() == 0, "the connection to be gone")
         seen = kafka.group("g")
@@ -129,16 +133,84 @@ def test_any_bytes_leave_the_server_alive(requests: list[tuple[int, int, bytes]]
 
 
 def test_more_connections_than_there_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One more is closed at once, and is let in when another has gone."""
-    monkeypatch.setattr(server, "CONNECTIONS_MAX", 1)
-    with coordinator({"orders": 1}, nodes=1) as kafka:
-        with closing(connect(kafka)) as first:
-            ask(first, 1)
-            with closing(connect(kafka)) as second:
+    """The one that has asked for nothing goes for a new one, then the one that was idle the longest; one that waits for
+    an answer stays."""
+    monkeypatch.setattr(server, "CONNECTIONS_MAX", 3)
+    slow = Config(group_initial_rebalance_delay_ms=60_000)
+    with (
+        coordinator({"orders": 1}, nodes=1, config=slow) as kafka,
+        closing(connect(kafka)) as waiting,
+        closing(connect(kafka)) as honest,
+        closing(connect(kafka)) as silent,
+    ):
+        waiting.sendall(framed(join()))
+        kafka.until(lambda: kafka.group("g") is not None, "the member to wait")
+        ask(honest, 1)
+        with closing(connect(kafka)) as second:
+            assert is_closed(silent)
+            ask(second, 2)
+            ask(honest, 3)
+            with closing(connect(kafka)) as third:
                 assert is_closed(second)
-        kafka.until(lambda: kafka.connection_count() == 0, "the connection to be gone")
-        with closing(connect(kafka)) as third:
-            assert ask(third, 2).header.correlation_id == 2
+                ask(third, 4)
+                assert ask(honest, 5).header.correlation_id == 5
+                waiting.settimeout(0.01)
+                with pytest.raises(TimeoutError):
+                    waiting.recv(1)
+
+
+def test_requests_that_never_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What has come of requests that are not whole is bounded over all connections: who holds most goes. A request that
+    stands still ends its connection, and so does having nothing to ask for long."""
+    monkeypatch.setattr(server, "BUFFERED_BYTES_MAX", 1 << 16)
+    begun = struct.pack(">i", 1 << 20)
+    with (
+        coordinator({"orders": 1}, nodes=1) as kafka,
+        closing(connect(kafka)) as larger,
+        closing(connect(kafka)) as smaller,
+    ):
+        larger.sendall(begun + bytes(40_000))
+        smaller.sendall(begun + bytes(30_000))
+        assert is_closed(larger)
+        with closing(connect(kafka)) as other:
+            assert ask(other, 1).header.correlation_id == 1
+    monkeypatch.setattr(server, "REQUEST_WITHIN_S", 0.0)
+    with coordinator({"orders": 1}, nodes=1) as kafka, closing(connect(kafka)) as slow, closing(connect(kafka)) as idle:
+        slow.sendall(begun)
+        assert is_closed(slow)
+        assert kafka.connection_count() == 1
+        monkeypatch.setattr(server, "IDLE_S_MAX", 0.0)
+        assert is_closed(idle)
+
+
+def send_many(connection: socket.socket, requests: bytes) -> None:
+    for _ in range(2_000):
+        connection.sendall(requests)
+
+
+def test_answers_that_nobody_reads() -> None:
+    """Who reads no answer is not listened to any more, so that none gather."""
+    with coordinator({"orders": 1_000}, nodes=1) as kafka, closing(connect(kafka)) as greedy:
+        greedy.settimeout(2)
+        requests = framed(MetadataRequest(version=1, topics=None)) * 10_000
+        with pytest.raises(TimeoutError):
+            greedy.sendall(requests * 100)
+        with closing(connect(kafka)) as other:
+            assert ask(other, 1).header.correlation_id == 1
+
+
+def test_requests_of_too_many_values() -> None:
+    """A request of hundreds of thousands of names ends its connection before anything is made of them."""
+    names = 200_000
+    with (
+        coordinator({"orders": 1}, nodes=1) as kafka,
+        closing(connect(kafka)) as greedy,
+        closing(connect(kafka)) as other,
+    ):
+        body = struct.pack(">hhih", ApiKey.METADATA, 0, 1, 0) + struct.pack(">i", names) + bytes(2 * names)
+        greedy.sendall(struct.pack(">i", len(body)) + body)
+        assert is_closed(greedy)
+        assert ask(other, 5).header.correlation_id == 5
 
 
 @pytest.mark.parametrize("listen", ["9092", "localhost:", ":9092", "localhost:port", "localhost:65536"])

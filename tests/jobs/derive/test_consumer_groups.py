@@ -118,7 +118,7 @@ def test_names_from_samples(spark: SparkSession, at_once: Path, tmp_path: Path) 
 def test_who_waited_for_whom(at_once: Path) -> None:
     """Goal: the query that ships says who waited for which partitions, and that the waits are over."""
     (query,) = (each for each in named_queries() if each.name == "slow-reconciliations")
-    told = engine.ask(Snapshots(str(at_once)), query.text, query.arguments({}), timeout_s=60).to_pylist()
+    told = engine.ask(Snapshots(str(at_once)), query.text, query.arguments({})).to_pylist()
     waited = {(row["group_id"], row["epoch"], row["topic"], row["partition"]) for row in told}
     assert {("dynamic", 2, "dynamic", 2), ("dynamic", 2, "dynamic", 3), ("static", 2, "static", 1)} <= waited
     assert all(row["waited_since"] < row["waited_until"] and row["held_by"] for row in told)

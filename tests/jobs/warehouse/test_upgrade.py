@@ -104,12 +104,12 @@ def test_a_release(spark: SparkSession, tmp_path: Path, archive: Path) -> None:
         packed.extractall(tmp_path, filter="data")
     release = tmp_path / archive.name.removesuffix(".tar.gz")
     old, fresh = release / "warehouse", tmp_path / "fresh"
-    answered = ask(Snapshots(str(old)), OF_THE_VIEW, {}, timeout_s=60)
+    answered = ask(Snapshots(str(old)), OF_THE_VIEW, {})
     of_other = record_offsets(old)
     assert feed(spark, old, release / FED, FED) == 0
     fed_as_then(spark, fresh, release / FED, FED)
     assert record_offsets(old) == of_other
-    assert ask(Snapshots(str(old)), OF_THE_VIEW, {}, timeout_s=60) == answered
+    assert ask(Snapshots(str(old)), OF_THE_VIEW, {}) == answered
     tables = Tables(spark, str(fresh)).existing()
     for each in tables:
         assert not plan_for(Tables(spark, str(old)), each).is_needed

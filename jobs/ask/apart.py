@@ -1,0 +1,99 @@
+"""Has a query answered by a process of its own (`query_process`), and ends it with whatever ends this one.
+
+The question goes through a pipe, since a list of processes shows what stands in a command line. Arrow is imported here
+while that process starts.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from typing import IO, TYPE_CHECKING, Any
+
+from groupledger.jobs.ask.time_limit import too_late
+from groupledger.jobs.process.errors import InputError, JobError, OutsideError, UnknownNameError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import pyarrow as pa
+
+MEMORY_MAX_BYTES = 2 << 30
+# What it imports lies where this process found it, and never in the folder where somebody works.
+PROGRAM = (
+    "import sys; sys.path[:] = filter(None, sys.path); from groupledger.jobs.ask.query_process import main; main()"
+)
+SENTENCES: dict[str, type[JobError]] = {each.__name__: each for each in (InputError, OutsideError, UnknownNameError)}
+
+
+class QueryError(Exception):
+    """A fault of ours in the process of a query; the text is the traceback there."""
+
+
+def ask(
+    warehouse: str,
+    text: str,
+    parameters: Mapping[str, str],
+    *,
+    rows_max: int | None = None,
+    timeout_s: float,
+    memory_max_bytes: int = MEMORY_MAX_BYTES,
+) -> pa.Table:
+    """Returns the answer to one statement, or its first rows.
+
+    Raises InputError for a statement that does more than read, is wrong, lacks a parameter, or takes too much memory or
+    time; OutsideError if the tables can't be read.
+    """
+    question = {
+        "warehouse": warehouse,
+        "text": text,
+        "parameters": dict(parameters),
+        "rows_max": rows_max,
+        "timeout_s": timeout_s,
+        "memory_max_bytes": memory_max_bytes,
+    }
+    command = [sys.executable, "-c", PROGRAM]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+        assert process.stdin is not None  # noqa: S101 - both are pipes
+        assert process.stdout is not None  # noqa: S101
+        try:
+            with suppress(BrokenPipeError):  # it has ended, and its exit code says why
+                process.stdin.write(json.dumps(question).encode())
+                process.stdin.close()
+            answer, failed = read(process.stdout)
+            if answer is None:
+                process.wait()  # which its alarm bounds
+        finally:
+            process.kill()
+    if answer is not None and failed is None:
+        return answer
+    raise failure(failed, process.returncode, timeout_s)
+
+
+def read(stream: IO[bytes]) -> tuple[pa.Table | None, dict[str, Any] | None]:
+    """Returns the answer and what went wrong; neither, if the process has not come to its end."""
+    import pyarrow as pa
+
+    from groupledger.jobs.process.arrow_values import plain
+
+    try:
+        answer = pa.ipc.open_stream(stream).read_all()
+        return plain(answer), json.loads(stream.readline())
+    except (pa.ArrowException, OSError, ValueError):
+        return None, None
+
+
+def failure(failed: Mapping[str, Any] | None, code: int, timeout_s: float) -> Exception:
+    """Returns the error of a query that was not answered, by what its process said, or by how it ended."""
+    if failed is not None:
+        kind = SENTENCES.get(failed["kind"])
+        return QueryError(failed["text"]) if kind is None else kind(failed["text"])
+    if code == -signal.SIGALRM:
+        return too_late(timeout_s)
+    if code == -signal.SIGKILL:
+        return OutsideError("The system ended the query, most likely since memory was short: ask for less.")
+    how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
+    return InputError(f"DuckDB broke down over the query ({how}): ask it in a simpler form, or for less.")
