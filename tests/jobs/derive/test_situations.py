@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import threading
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from groupledger.jobs.ask.cluster_rows import ClusterRows
+from groupledger.jobs.ask.owner import owner
+from groupledger.jobs.ask.why import why
 from groupledger.jobs.derive.pipeline import derive
 from groupledger.jobs.ingest.import_logs import LogSources, import_logs
 from groupledger.jobs.ingest.ingest_capture import ingest_capture
@@ -24,9 +28,13 @@ TOLD = Path(__file__).parents[2] / "data" / "told"
 
 
 @pytest.fixture(scope="module")
-def incidents(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Row]]:
+def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("told") / "warehouse"
+
+
+@pytest.fixture(scope="module")
+def incidents(spark: SparkSession, warehouse: Path) -> dict[str, dict[str, Row]]:
     """Returns the incidents of both brokers by group and kind."""
-    warehouse = tmp_path_factory.mktemp("told") / "warehouse"
     stop = threading.Event()
     found: dict[str, dict[str, Row]] = {}
     for capture in ("beside_members", "kip848_loop"):
@@ -53,6 +61,19 @@ def test_an_assignment_too_large_to_be_stored(incidents: dict[str, dict[str, Row
     row = of_group["assignment_not_stored"]
     assert (row["severity"], row["occurrences"], row["probable_root"]) == ("error", 52, "assignment_too_large")
     assert "max.message.bytes" in row["setting_to_change"]
+
+
+@pytest.mark.usefixtures("incidents")
+def test_the_owner_while_nothing_could_be_stored(warehouse: Path) -> None:
+    """Goal: an owner of before generations without a record is not said to be one without a doubt, and `why` begins
+    with what made them."""
+    tables = ClusterRows(str(warehouse), "beside-members")
+    at = datetime(2026, 11, 27, 12, 7, tzinfo=timezone.utc)
+    (answer,) = owner(tables, "toobig", "small", 0, at)
+    assert answer["reason"].startswith("2,220 generations without a record came before 2026-11-27T12:07:53.651Z")
+    _, verdict = why(tables, "toobig", at - timedelta(hours=1), None)
+    (episode,) = verdict["episodes"]
+    assert (episode["kind"], verdict["root"]) == ("assignment_not_stored", "assignment_too_large")
 
 
 def test_a_crash_loop_in_a_group_of_kip_848(incidents: dict[str, dict[str, Row]]) -> None:
