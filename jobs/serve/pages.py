@@ -41,7 +41,7 @@ def templates() -> Environment:
     escape: names come from clients."""
     loader = PackageLoader("groupledger.jobs.serve")
     found = Environment(loader=loader, autoescape=True, trim_blocks=True, undefined=StrictUndefined, finalize=readable)
-    found.filters |= {"at": instant, "number": number, "part": part}
+    found.filters |= {"at": instant, "named": named, "number": number, "part": part}
     found.globals |= {"link": link}
     return found
 
@@ -52,6 +52,11 @@ def readable(value: object) -> object:
 
 def instant(at: datetime | None) -> str:
     return "-" if at is None else iso(at)
+
+
+def named(name: str) -> str:
+    """Returns a name to be shown; the empty one, which Kafka takes for a group, has to be seen, too."""
+    return name or "(the empty name)"
 
 
 def number(value: float | None) -> str:
