@@ -8,6 +8,7 @@ sentence of its own, since the text may name files.
 from __future__ import annotations
 
 import re
+from traceback import walk_tb
 
 from groupledger.jobs.gate.troubles import tell
 from groupledger.jobs.process.errors import JobError, OutsideError, UnknownNameError
@@ -29,9 +30,9 @@ class BusyError(JobError):
 def told_of(error: BaseException, warehouse: str) -> tuple[int, str]:
     """Returns the status and the sentence that a request gets for an error. The log gets what readers don't."""
     known = explain(error)
-    kind = type(error).__name__
     if known is None:
-        tell(f"fault {kind}", f"groupledger serve: a request failed by a fault of groupledger ({kind})")
+        told = f"groupledger serve: a request failed by a fault of groupledger ({type(error).__name__})"
+        tell(place_of(error), told)
         return 500, OF_OURS
     whole = str(known)
     if isinstance(known, BusyError):
@@ -39,8 +40,14 @@ def told_of(error: BaseException, warehouse: str) -> tuple[int, str]:
     is_outside = isinstance(known, OutsideError)
     shown = OF_THE_TABLES if is_outside else for_readers(whole, warehouse)
     if shown != whole:
-        tell(f"{kind} {shown}", f"groupledger serve: {whole}")
+        tell(place_of(error), f"groupledger serve: {whole}")
     return 503 if is_outside else 404 if isinstance(known, UnknownNameError) else 400, shown
+
+
+def place_of(error: BaseException) -> str:
+    """Returns where an error was raised, which is the same whatever names its sentence has."""
+    *_, (frame, line) = walk_tb(error.__traceback__) if error.__traceback__ else [(None, 0)]
+    return f"{type(error).__name__} {frame and frame.f_code.co_filename}:{line}"
 
 
 def for_readers(sentence: str, warehouse: str = "") -> str:

@@ -134,6 +134,19 @@ def test_errors_are_for_readers(
     assert str(tmp_path) in said
 
 
+def test_names_make_no_lines(
+    client: Client, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Attack: names that nobody has, each another one, and instants likewise: a line for each kind of question."""
+    monkeypatch.setattr(troubles, "EVERY", Troubles())
+    for number in range(20):
+        assert client.get(f"{API}/groups/{'x' * 50}{number}").status == 404
+        assert client.get(f"{API}/groups/{SERVED}/diff?from={2030 + number}-01-01").status == 400
+    lines = capfd.readouterr().err.splitlines()
+    assert len(lines) == 2
+    assert all("run `groupledger " in line for line in lines)
+
+
 @pytest.mark.parametrize(
     ("sentence", "shown"),
     [
