@@ -65,6 +65,7 @@ fuzz: setup ## hostile inputs through all that reads from outside, and their tim
 	$(BIN)/python -m bench.fuzz_codec --inputs $(INPUTS) --seed $(SEED)
 	$(BIN)/python -m bench.fuzz_inputs --inputs $(INPUTS) --seed $(SEED)
 	$(BIN)/python -m bench.fuzz_coordinator --inputs $(INPUTS) --seed $(SEED)
+	$(BIN)/python -m bench.fuzz_http
 
 faults: setup ## break something at random, repair, and compare with an undisturbed run: make faults SEEDS=3 FAULTS=10
 	$(BIN)/python -m bench.faults --seeds $(SEEDS) --faults-per-seed $(FAULTS) $(if $(filter file,$(origin SEED)),,--first-seed $(SEED))

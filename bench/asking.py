@@ -182,10 +182,11 @@ def command(python: str, warehouse: Path, words: list[str]) -> None:
     subprocess.run(arguments, env=environment, check=True, capture_output=True, cwd=warehouse)
 
 
-def served(warehouse: Path) -> tuple[subprocess.Popen[str], int, float]:
-    """Returns a server, its port, and how long it took until it answered."""
+def served(warehouse: Path, log: Path | None = None, *options: str) -> tuple[subprocess.Popen[str], int, float]:
+    """Returns a server, its port, and how long it took until it answered. What it says goes to the log, if there is
+    one."""
     begin = time.perf_counter()
-    arguments = ("serve", "--warehouse", str(warehouse), "--listen", "127.0.0.1:0")
+    arguments = ("serve", "--warehouse", str(warehouse), "--listen", "127.0.0.1:0", *options)
     server = subprocess.Popen(
         [sys.executable, "-m", "groupledger.jobs.cli.main", *arguments], stderr=subprocess.PIPE, text=True
     )
@@ -195,7 +196,8 @@ def served(warehouse: Path) -> tuple[subprocess.Popen[str], int, float]:
     if found is None:
         raise RuntimeError(f"the server did not start: {said}")
     # What it says of faults is seen here; a pipe that nobody reads would stop it when it is full.
-    threading.Thread(target=copyfileobj, args=(server.stderr, sys.stderr), daemon=True).start()
+    heard = sys.stderr if log is None else log.open("w", buffering=1)
+    threading.Thread(target=copyfileobj, args=(server.stderr, heard, 1), daemon=True).start()
     get(int(found[1]), "/livez")
     return server, int(found[1]), time.perf_counter() - begin
 

@@ -17,6 +17,8 @@ from __future__ import annotations
 import argparse
 import gzip
 import json
+import logging
+import select
 import socket
 import struct
 import sys
@@ -26,7 +28,6 @@ from collections import Counter
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
-from http.server import ThreadingHTTPServer
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
@@ -64,6 +65,7 @@ SHAPES_MIN, SHAPES_MAX = 10, 300
 LIMITS = Limits(line_bytes=2_000, unpacked_bytes=200_000)
 PRIVACIES = (Privacy(), Privacy(HASH, HASH, b"key"), Privacy(DROP, DROP))
 ANSWER_SECONDS_MAX = 60
+GRACE_S = 0.05
 # What a damaged file of the warehouse makes its readers raise.
 UNREADABLE = (JobError, ValueError, LookupError, TypeError, AttributeError, RecursionError)
 Outcomes = Counter[str]
@@ -282,22 +284,35 @@ def settings_files(folder: Path) -> Target:
     return Target(make=lambda random: Case(fuzz_texts.settings_text(random)), check=check, shape=shape, one_in=1_000)
 
 
+class Listener(logging.Handler):
+    """Notes what the server tells of faults."""
+
+    def __init__(self, found: list[object]) -> None:
+        super().__init__(logging.ERROR)
+        self._found = found
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._found.append(record.getMessage())
+
+
 @contextmanager
 def metrics_server() -> Iterator[Target]:
-    """Gives the target; the server lives as long. What a thread of it does not catch fails the next request."""
-    escaped: list[BaseException] = []
-    before, threading.excepthook = threading.excepthook, lambda found: escaped.append(found.exc_value or KeyError())
-    handle_error = ThreadingHTTPServer.handle_error
-    ThreadingHTTPServer.handle_error = lambda *_: escaped.append(sys.exc_info()[1] or KeyError())  # type: ignore[method-assign]
+    """Gives the target; the server lives as long. What it does not catch fails the next request."""
+    escaped: list[object] = []
+    before, threading.excepthook = threading.excepthook, lambda found: escaped.append(found.exc_value)
+    listener = Listener(escaped)
+    logging.getLogger("uvicorn.error").addHandler(listener)
 
-    def answer(port: int, data: bytes, *, waits: bool = True) -> bytes:
+    def answer(port: int, data: bytes, *, waits: bool = True, ends: bool = True) -> bytes:
         with socket.create_connection(("127.0.0.1", port), timeout=ANSWER_SECONDS_MAX) as connection:
             try:
                 connection.sendall(data)
                 if not waits:  # closes with a reset, whatever the server is about
                     connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
                     return b"gone"
-                connection.shutdown(socket.SHUT_WR)
+                if ends:  # what is no whole request has no answer, and the server closes
+                    select.select([connection], [], [], GRACE_S)
+                    connection.shutdown(socket.SHUT_WR)
                 return b"".join(iter(partial(connection.recv, 65_536), b""))
             except TimeoutError:
                 raise
@@ -309,7 +324,7 @@ def metrics_server() -> Iterator[Target]:
         found = answer(port, data, waits=waits)
         page = found.split(b"\r\n\r\n", 1)[-1]
         assert b"<b>" not in page, "what was asked for is in the page as it is"
-        assert answer(port, b"GET /livez HTTP/1.0\r\n\r\n").endswith(b"ok\n")
+        assert answer(port, b"GET /livez HTTP/1.0\r\n\r\n", ends=False).endswith(b"ok\n")
         assert not escaped, repr(escaped)
         return Counter({found[:12].decode() if found.startswith(b"HTTP/") else "no status" if waits else "gone": 1})
 
@@ -327,7 +342,7 @@ def metrics_server() -> Iterator[Target]:
             )
     finally:
         threading.excepthook = before
-        ThreadingHTTPServer.handle_error = handle_error  # type: ignore[method-assign]
+        logging.getLogger("uvicorn.error").removeHandler(listener)
 
 
 @contextmanager

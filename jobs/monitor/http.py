@@ -5,36 +5,37 @@ Scrapes read what the last round has left and compute nothing, so that they cost
     /livez     503 if the monitor has to be started again; one that still reads what was there before lives
     /readyz    503 if its numbers are not those of now, with a sentence for each reason; so does /healthz
 
-The server is the standard library's.
+The server and its bounds are those of `jobs.gate`. Health is told whatever is scraped.
 """
 
 from __future__ import annotations
 
 import gzip
-import sys
-import threading
 from contextlib import contextmanager
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+import anyio
+from anyio import to_thread
 from prometheus_client.exposition import gzip_accepted
+from starlette.datastructures import Headers
+from starlette.responses import Response
 
+from groupledger.jobs.gate.connections import Limits
+from groupledger.jobs.gate.server import gated, listening, room_for
 from groupledger.jobs.process.errors import OutsideError
+from groupledger.jobs.process.worker import Worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-REQUEST_SECONDS_MAX = 10
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
+CONNECTIONS_MAX, HEAD_S, ANSWER_S, UNREAD_BYTES_MAX = 64, 10, 60, 256 << 20
+SCRAPED_AT_ONCE = 2
+STOP_WITHIN_S = 2
 GZIP_LEVEL = 1  # names repeat: more costs time and saves little
 TEXT = "text/plain; charset=utf-8"
-
-
-class _Server(ThreadingHTTPServer):
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Says nothing of a client that went away: anybody could fill the log with that."""
-        if not isinstance(sys.exc_info()[1], OSError):
-            super().handle_error(request, client_address)
 
 
 @contextmanager
@@ -49,50 +50,54 @@ def serve(
 
     Raises OutsideError if the port is taken.
     """
-
-    class Handler(BaseHTTPRequestHandler):
-        timeout = REQUEST_SECONDS_MAX
-
-        def do_GET(self) -> None:
-            path = self.path.split("?")[0]
-            if path == "/metrics":
-                self._answer(HTTPStatus.OK, *metrics(self.headers.get("Accept", "")))
-            elif path in troubles:
-                found = troubles[path]()
-                status = HTTPStatus.SERVICE_UNAVAILABLE if found else HTTPStatus.OK
-                self._answer(status, TEXT, "".join(f"{line}\n" for line in found or ["ok"]).encode())
-            else:
-                there = ", ".join(["/metrics", *troubles])
-                self._answer(HTTPStatus.NOT_FOUND, TEXT, f"There are {there}.\n".encode())
-
-        def do_HEAD(self) -> None:
-            self.do_GET()
-
-        def _answer(self, status: HTTPStatus, content_type: str, body: bytes) -> None:
-            self.send_response(status)
-            self.send_header("Content-Type", content_type)
-            if gzip_accepted(self.headers.get("Accept-Encoding", "")):
-                body = gzip.compress(body, GZIP_LEVEL)
-                self.send_header("Content-Encoding", "gzip")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            if self.command != "HEAD":
-                self.wfile.write(body)
-
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name is the base class's
-            """Scrapes are not news."""
-
+    limits = Limits(room_for(CONNECTIONS_MAX), HEAD_S, ANSWER_S, UNREAD_BYTES_MAX)
+    server = gated(shown(metrics, troubles), limits, lifespan="off", timeout_graceful_shutdown=STOP_WITHIN_S)
     try:
-        server = _Server((address, port), Handler)
+        socket = listening(address, port)
     except OSError as error:
         raise OutsideError(
             f"The metrics can't be served on {address}:{port} ({error.strerror}): choose another --metrics-port."
         ) from error
-    thread = threading.Thread(target=server.serve_forever, name="metrics", daemon=True)
-    thread.start()
+    worker = Worker("metrics", lambda: server.run([socket]))
+    worker.start()
     try:
-        yield server.server_address[1]
+        yield socket.getsockname()[1]
     finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+        server.should_exit = True
+        worker.join()
+    worker.check()
+
+
+def shown(metrics: Callable[[str], tuple[str, bytes]], troubles: Mapping[str, Callable[[], Sequence[str]]]) -> ASGIApp:
+    """Returns the application."""
+    scraping, asking = anyio.CapacityLimiter(SCRAPED_AT_ONCE), anyio.CapacityLimiter(1)
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        path, headers = scope["path"], Headers(scope=scope)
+        if scope["method"] not in ("GET", "HEAD"):
+            answer = text(HTTPStatus.METHOD_NOT_ALLOWED, ["Use GET."])
+        elif path == "/metrics":
+            answer = await to_thread.run_sync(scraped, metrics, headers, limiter=scraping)
+        elif path in troubles:
+            found = await to_thread.run_sync(troubles[path], limiter=asking)
+            answer = text(HTTPStatus.SERVICE_UNAVAILABLE if found else HTTPStatus.OK, found or ["ok"])
+        else:
+            there = ", ".join(["/metrics", *troubles])
+            answer = text(HTTPStatus.NOT_FOUND, [f"There are {there}."])
+        await answer(scope, receive, send)
+
+    return app
+
+
+def text(status: HTTPStatus, lines: Sequence[str]) -> Response:
+    return Response("".join(f"{line}\n" for line in lines), status, {"content-type": TEXT})
+
+
+def scraped(metrics: Callable[[str], tuple[str, bytes]], headers: Headers) -> Response:
+    """Returns the metrics in the form that is asked for."""
+    content_type, body = metrics(headers.get("accept", ""))
+    told = {"content-type": content_type}
+    if gzip_accepted(headers.get("accept-encoding", "")):
+        body = gzip.compress(body, GZIP_LEVEL)
+        told["content-encoding"] = "gzip"
+    return Response(body, headers=told)

@@ -14,8 +14,9 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
+from groupledger.jobs.process.path_names import part
 from groupledger.jobs.process.terminal import escaped
 from groupledger.schemas.instants import instant_of_ms
 from groupledger.transforms.coverage.rules.coverage_at import iso
@@ -58,10 +59,10 @@ def page_of(episode: Episode, context: Context) -> str | None:
     """Returns where `groupledger serve` shows the group at the beginning of the episode."""
     if context.link is None:
         return None
-    cluster = f"{context.link.rstrip('/')}/clusters/{quote(context.cluster, '')}"
+    cluster = f"{context.link.rstrip('/')}/clusters/{part(context.cluster)}"
     if episode.group_id is None:
         return cluster
-    return f"{cluster}/groups/{quote(episode.group_id, '')}?{urlencode({'at': _instant(episode.first_seen_ms)})}"
+    return f"{cluster}/groups/{part(episode.group_id)}?{urlencode({'at': _instant(episode.first_seen_ms)})}"
 
 
 def _instant(at_ms: int) -> str:

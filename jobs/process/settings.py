@@ -179,6 +179,12 @@ class MonitorSettings(Section):
     stalled_after_s: Annotated[int, Field(ge=1)]
 
 
+class ServeSettings(Section):
+    connections_max: Annotated[int, Field(ge=8, le=100_000)]
+    head_timeout_s: Annotated[int, Field(ge=1, le=600)]
+    answer_timeout_s: Annotated[int, Field(ge=1, le=3_600)]
+
+
 class PrivacySettings(Section):
     hosts: Literal["keep", "hash", "drop"]
     principals: Literal["keep", "hash", "drop"]
@@ -354,6 +360,7 @@ class Settings(Section):
     lease: LeaseSettings
     sampling: SamplingSettings
     monitor: MonitorSettings
+    serve: ServeSettings
     history: HistorySettings
     offsets: OffsetSettings
     incidents: IncidentSettings

@@ -1,4 +1,4 @@
-"""Asks the warehouse for a request: which cluster, which group, which instant; and words what went wrong.
+"""Asks the warehouse for a request: which cluster, which group, which instant.
 
 Each request opens the tables anew, so its answer is of one version of each. Errors are problem details (RFC 9457).
 """
@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, TypeVar
-from urllib.parse import unquote
 
 from starlette.responses import Response
 
@@ -18,10 +17,10 @@ from groupledger.jobs.ask.clusters import clusters_of
 from groupledger.jobs.ask.group_list import every_group
 from groupledger.jobs.ask.snapshots import Snapshots
 from groupledger.jobs.process.clock import now_ms
-from groupledger.jobs.process.errors import InputError, OutsideError, UnknownNameError
+from groupledger.jobs.process.errors import InputError, UnknownNameError
 from groupledger.jobs.process.instants import read_instant
-from groupledger.jobs.process.output import json_text, say
-from groupledger.jobs.process.outside import explain
+from groupledger.jobs.process.output import json_text
+from groupledger.jobs.process.path_names import name_in
 from groupledger.jobs.process.terminal import printable
 from groupledger.jobs.serve.kept import Kept
 from groupledger.schemas.instants import instant_of_ms
@@ -33,7 +32,8 @@ if TYPE_CHECKING:
     from groupledger.jobs.process.settings import Settings
 
 Kind = TypeVar("Kind")
-NAME_CHARACTERS_MAX = 4_096
+# No log of Kafka is older. Windows reach a year further on both sides, and a year has to be left there.
+EARLIEST, LATEST = datetime(1970, 1, 1, tzinfo=timezone.utc), datetime(9998, 1, 1, tzinfo=timezone.utc)
 QUESTION_S = 30.0
 CLUSTERS = "clusters"
 # What the list of groups is made of.
@@ -72,42 +72,24 @@ class Warehouse:
         return found
 
 
-def name_in(part: str) -> str:
-    """Returns the name that a part of a path stands for. Raises InputError if it is no text."""
-    try:
-        name = unquote(part, errors="strict")
-    except UnicodeError as error:
-        raise InputError("A name in the path is not UTF-8, percent-encoded.") from error
-    if len(name) > NAME_CHARACTERS_MAX:
-        raise InputError("A name in the path is longer than any that Kafka takes.")
-    return name
-
-
 def instant_in(text: str | None) -> datetime | None:
     """Returns the instant that a parameter names, in any form that the command line reads. Raises InputError."""
     if not text:
         return None
     now = instant_of_ms(now_ms())
     try:
-        return read_instant(text, now, timezone.utc)
+        found = read_instant(text, now, timezone.utc)
     except (ValueError, OverflowError) as error:
         raise InputError(
             f"{printable(text)} is no instant: write one as 2026-01-31T14:03:00Z, 14:03, or 2h for two hours ago."
         ) from error
+    if not EARLIEST <= found < LATEST:
+        raise InputError(f"No log has the instant {printable(text)}: ask for one from 1970 on, and before 9998.")
+    return found
 
 
 def json_answer(value: Any, status: int = 200, media_type: str = "application/json") -> Response:
     return Response(json_text(value) + "\n", status, media_type=media_type)
-
-
-def told_of(error: BaseException) -> tuple[int, str]:
-    """Returns the status and the sentence that a request is told of an error. What nobody foresaw is told to the log,
-    and to nobody else."""
-    known = explain(error)
-    if known is None:
-        say(f"groupledger serve: a request failed by a fault of groupledger ({type(error).__name__})")
-        return 500, "This is a fault of groupledger: its log says which."
-    return 404 if isinstance(known, UnknownNameError) else 503 if isinstance(known, OutsideError) else 400, str(known)
 
 
 def problem_answer(status: int, detail: str, headers: Mapping[str, str] | None = None) -> Response:

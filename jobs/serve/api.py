@@ -27,7 +27,8 @@ from groupledger.jobs.ask.owners import owners_of
 from groupledger.jobs.ask.what_if_kept import kept_of_group
 from groupledger.jobs.ask.why import why
 from groupledger.jobs.process.errors import InputError
-from groupledger.jobs.serve.answers import Warehouse, instant_in, json_answer, name_in
+from groupledger.jobs.process.path_names import name_in
+from groupledger.jobs.serve.answers import Warehouse, instant_in, json_answer
 from groupledger.schemas.words import Severity, words_of
 from groupledger.transforms.lag.rules import rollup
 
@@ -203,8 +204,12 @@ def page_of(rows: list[dict[str, Any]], limit: int, cursor: str | None) -> tuple
 
 
 def read_cursor(cursor: str) -> tuple[int, int, str]:
+    refusal = InputError("The cursor is none that this server gave: begin again without one.")
     try:
-        severity, lag, name = json.loads(base64.urlsafe_b64decode(cursor.encode()))
-        return int(severity), int(lag), str(name)
-    except (binascii.Error, ValueError, TypeError) as error:
-        raise InputError("The cursor is none that this server gave: begin again without one.") from error
+        found = json.loads(base64.urlsafe_b64decode(cursor.encode()))
+    except (binascii.Error, ValueError, RecursionError) as error:
+        raise refusal from error
+    if not isinstance(found, list) or [type(each) for each in found] != [int, int, str]:
+        raise refusal
+    severity, lag, name = found
+    return severity, lag, name

@@ -1,4 +1,8 @@
-"""Puts the server together: pages, their JSON and Burrow's API over one warehouse. It writes nothing."""
+"""Puts the server together: pages, their JSON and Burrow's API over one warehouse. It writes nothing.
+
+A question goes through the guards, the entrance if there is one, and the slots; `/livez` and `/readyz` are answered by
+the guards.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +13,16 @@ import anyio.to_thread
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import Response
 
-from groupledger.jobs.process.errors import InputError, UnknownNameError
+from groupledger.jobs.process.errors import InputError, JobError, UnknownNameError
 from groupledger.jobs.serve import api, burrow, events, pages
-from groupledger.jobs.serve.answers import Warehouse, problem_answer, told_of
-from groupledger.jobs.serve.entrance import OPEN_TO_ALL, Entrance
+from groupledger.jobs.serve.answers import Warehouse, problem_answer
+from groupledger.jobs.serve.entrance import Entrance
 from groupledger.jobs.serve.guards import Guards
+from groupledger.jobs.serve.health import Readiness, lives
+from groupledger.jobs.serve.readers import told_of
+from groupledger.jobs.serve.slots import ANSWERED_AT_ONCE, OF_ONE_ADDRESS, Places, Slots
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Collection
@@ -34,6 +41,13 @@ def make_app(
 ) -> ASGIApp:
     """Returns the application; `hosts` are the names that it answers to. It asks nobody who is there if it has neither
     passwords nor a proxy."""
+    slots = Slots(questions(warehouse, proxy), Places(ANSWERED_AT_ONCE, OF_ONE_ADDRESS, proxy))
+    entrance = slots if passwords is None and proxy is None else Entrance(slots, passwords, proxy)
+    return Guards(entrance, hosts, {"/livez": lives, "/readyz": Readiness(warehouse)})
+
+
+def questions(warehouse: Warehouse, proxy: Proxy | None = None) -> FastAPI:
+    """Returns what answers questions."""
     app = FastAPI(
         title="groupledger",
         openapi_url="/api/v1/openapi.json",
@@ -42,14 +56,19 @@ def make_app(
         lifespan=_few_threads,
     )
     app.include_router(api.routes(warehouse))
-    app.include_router(events.routes(warehouse))
+    app.include_router(events.routes(warehouse, proxy))
     app.include_router(burrow.routes(warehouse))
     app.include_router(pages.routes(warehouse))
-    app.add_api_route(OPEN_TO_ALL, lambda: PlainTextResponse("ok\n"), include_in_schema=False)
-    app.add_exception_handler(Exception, _refused)
-    for kind in (InputError, RequestValidationError, HTTPException):
-        app.add_exception_handler(kind, _refused)
-    return Guards(app if passwords is None and proxy is None else Entrance(app, passwords, proxy), hosts)
+
+    async def refused(request: Request, error: Exception) -> Response:
+        status, detail = told_of(asked_wrongly(error), warehouse.place)
+        if request.url.path.startswith(burrow.PREFIX):
+            return burrow.refused(request, status, detail)
+        return problem_answer(status, detail)
+
+    for kind in (Exception, JobError, RequestValidationError, HTTPException):
+        app.add_exception_handler(kind, refused)
+    return app
 
 
 @asynccontextmanager
@@ -58,13 +77,11 @@ async def _few_threads(_app: FastAPI) -> AsyncIterator[None]:
     yield
 
 
-async def _refused(request: Request, error: Exception) -> Response:
+def asked_wrongly(error: Exception) -> Exception:
+    """Returns what is wrong with a question in one sentence, where the framework has found it; else the error."""
     if isinstance(error, RequestValidationError):
         wrong = "; ".join(f"{'.'.join(map(str, each['loc'][1:]))}: {each['msg']}" for each in error.errors())
-        error = InputError(f"The question is wrong: {wrong}.")
-    elif isinstance(error, HTTPException):
-        error = UnknownNameError("There is nothing at this path: see /api/v1/openapi.json.")
-    status, detail = told_of(error)
-    if request.url.path.startswith(burrow.PREFIX):
-        return burrow.refused(request, status, detail)
-    return problem_answer(status, detail)
+        return InputError(f"The question is wrong: {wrong}.")
+    if isinstance(error, HTTPException):
+        return UnknownNameError("There is nothing at this path: see /api/v1/openapi.json.")
+    return error

@@ -14,7 +14,8 @@ from starlette.responses import Response
 from groupledger.jobs.ask.lag_answers import lag_at
 from groupledger.jobs.ask.rounds import last_round, of_round
 from groupledger.jobs.process.errors import InputError, UnknownNameError
-from groupledger.jobs.serve.answers import Warehouse, json_answer, name_in
+from groupledger.jobs.process.path_names import name_in
+from groupledger.jobs.serve.answers import Warehouse, json_answer
 from groupledger.schemas.words import BurrowStatus
 from groupledger.transforms.lag.rules import burrow
 

@@ -1,10 +1,10 @@
 """Asks who is there before a page or its JSON is shown: by a password, or by the name that a trusted proxy tells.
 
-- `/livez` alone is told to everybody: it says that the server runs, and nothing of the warehouse.
 - A header with a name is believed only of a peer that was given as a proxy, and only if it comes once. The peer is who
   holds the connection; nothing that a request says of where it comes from is looked at.
-- Passwords are tried one after the other, in a thread of their own: whoever guesses makes neither pages nor answers
-  wait, and when many wait to be tried, the rest are told to come again.
+- Who was let in lately waits for nobody. Other passwords are tried one after the other, in a thread of their own, and
+  in turn among the addresses that they come from (`jobs.serve.turns`): whoever guesses makes neither pages nor answers
+  wait, nor those who come from elsewhere. When many wait to be tried, the rest are told to come again.
 """
 
 from __future__ import annotations
@@ -19,10 +19,13 @@ import anyio
 from anyio import to_thread
 from starlette.datastructures import Headers
 
+from groupledger.jobs.gate.connections import address_of
+from groupledger.jobs.gate.server import is_gone
+from groupledger.jobs.gate.troubles import tell
 from groupledger.jobs.process.errors import InputError, JobError
-from groupledger.jobs.process.output import say
 from groupledger.jobs.process.terminal import printable
 from groupledger.jobs.serve.answers import problem_answer
+from groupledger.jobs.serve.turns import NoTurnError, Turns
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -32,8 +35,8 @@ if TYPE_CHECKING:
 
     from groupledger.jobs.serve.passwords import Passwords
 
-OPEN_TO_ALL = "/livez"
-TRIED_AT_ONCE, WAITING_MAX = 1, 32
+# How many passwords wait to be tried: in all, and of one address.
+WAITING_MAX, OF_ONE_ADDRESS = 256, 64
 ASK = {"www-authenticate": 'Basic realm="groupledger", charset="UTF-8"'}
 
 
@@ -47,9 +50,10 @@ class Proxy:
     def names(self, scope: Scope) -> bool:
         """Returns whether a peer that is trusted tells who asks."""
         told = Headers(scope=scope).getlist(self.header)
-        return len(told) == 1 and bool(told[0].strip()) and self._trusts(scope)
+        return len(told) == 1 and bool(told[0].strip()) and self.trusts(scope)
 
-    def _trusts(self, scope: Scope) -> bool:
+    def trusts(self, scope: Scope) -> bool:
+        """Returns whether the peer is one of the proxies."""
         client = scope.get("client")
         if client is None:
             return False
@@ -66,12 +70,12 @@ class Entrance:
     app: ASGIApp
     passwords: Passwords | None = None
     proxy: Proxy | None = None
-    _trying: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(TRIED_AT_ONCE))
-    _tried: int = 0
-    _told: str = ""
+    # A thread of their own.
+    _trying: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(1))
+    _turns: Turns = field(default_factory=lambda: Turns(WAITING_MAX, OF_ONE_ADDRESS))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and scope["path"] != OPEN_TO_ALL:
+        if scope["type"] == "http":
             refusal = await self._refusal(scope)
             if refusal is not None:
                 await refusal(scope, receive, send)
@@ -87,28 +91,24 @@ class Entrance:
         if credentials is None:
             return problem_answer(401, "Give a name and a password.", ASK)
         try:
-            return await self._judged(self.passwords, *credentials)
+            return await self._judged(scope, self.passwords, *credentials)
         except JobError as error:
-            self._tell(str(error))
+            tell("passwords", f"groupledger serve: nobody is let in by a password: {error}")
             return problem_answer(503, "The file of passwords can't be read: the server's log says why.")
 
-    async def _judged(self, passwords: Passwords, name: str, password: bytes) -> Response | None:
+    async def _judged(self, scope: Scope, passwords: Passwords, name: str, password: bytes) -> Response | None:
         if passwords.remembers(name, password):
             return None
-        if self._tried >= TRIED_AT_ONCE + WAITING_MAX:
-            return problem_answer(503, "Too many passwords wait to be tried.", {"retry-after": "1"})
-        self._tried += 1
+        client = scope.get("client")
         try:
-            is_right = await to_thread.run_sync(passwords.are_right, name, password, limiter=self._trying)
-        finally:
-            self._tried -= 1
+            async with self._turns.one(address_of(client[0]) if client else ""):
+                # Who does not wait any more costs no try.
+                is_right = not is_gone(scope) and await to_thread.run_sync(
+                    passwords.are_right, name, password, limiter=self._trying
+                )
+        except NoTurnError:
+            return problem_answer(503, "Too many passwords wait to be tried.", {"retry-after": "1"})
         return None if is_right else problem_answer(401, "The name or the password is wrong.", ASK)
-
-    def _tell(self, problem: str) -> None:
-        """Tells the log once what is told to each request."""
-        if problem != self._told:
-            say(f"groupledger serve: nobody is let in by a password: {problem}")
-        self._told = problem
 
 
 def credentials_in(header: str) -> tuple[str, bytes] | None:

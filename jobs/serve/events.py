@@ -2,66 +2,86 @@
 
 A client that comes again sees what is new from then on only: what was before is in the tables. So is an incident that
 ended more than a day before the newest one, as a log tells that is imported late. Each client costs a look at the
-versions of two tables every few seconds, so there is a bound on them; what has changed is read once for all.
+versions of two tables every few seconds, so there is a bound on them, for one address, too; what has changed is read
+once for all. A client has its place from before the first look, so that many who come at once are not all let in.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from contextlib import ExitStack
 from typing import Any
 
 import anyio
 from anyio import to_thread
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
 from starlette.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from groupledger.jobs.ask.incidents import recent_incidents
 from groupledger.jobs.ask.rounds import last_round
-from groupledger.jobs.process.errors import JobError, OutsideError
+from groupledger.jobs.process.errors import JobError
 from groupledger.jobs.process.output import json_text
-from groupledger.jobs.serve.answers import Warehouse, name_in
+from groupledger.jobs.process.path_names import name_in
+from groupledger.jobs.serve.answers import Warehouse
+from groupledger.jobs.serve.entrance import Proxy
+from groupledger.jobs.serve.readers import BusyError, told_of
+from groupledger.jobs.serve.slots import NoPlaceError, Places
 
-CLIENTS_MAX = 16
+CLIENTS_MAX, OF_ONE_ADDRESS = 16, 8
 POLL_S = 5.0
 TOLD = ("lag", "incidents")
 
 
-def routes(warehouse: Warehouse) -> APIRouter:
+def routes(warehouse: Warehouse, proxy: Proxy | None) -> APIRouter:
     """Returns the route of a warehouse."""
-    api, clients = APIRouter(prefix="/api/v1", default_response_class=Response), anyio.CapacityLimiter(CLIENTS_MAX)
+    api = APIRouter(prefix="/api/v1", default_response_class=Response)
+    places = Places(CLIENTS_MAX, OF_ONE_ADDRESS, proxy)
 
     @api.get("/clusters/{cluster}/events", summary="New rounds and incidents, as server-sent events")
-    async def events(cluster: str) -> Response:
-        if clients.available_tokens < 1:
-            raise OutsideError(f"{CLIENTS_MAX} clients listen to events already: close one.")
-        await to_thread.run_sync(warehouse.rows, cluster)  # refuses a cluster that is not there
-        return StreamingResponse(_stream(warehouse, cluster, clients), media_type="text/event-stream")
+    async def events(request: Request, cluster: str) -> Response:
+        with ExitStack() as stack:
+            try:
+                stack.enter_context(places.one(request.scope))
+            except NoPlaceError as error:
+                raise BusyError(
+                    f"{places.every} clients listen to events already, or {places.of_one} of this address: close one."
+                ) from error
+            await to_thread.run_sync(warehouse.rows, cluster)  # refuses a cluster that is not there
+            return Stream(_stream(warehouse, cluster), stack.pop_all())
 
     return api
 
 
-async def _stream(warehouse: Warehouse, cluster: str, clients: anyio.CapacityLimiter) -> AsyncIterator[str]:
-    client = object()
-    await clients.acquire_on_behalf_of(client)
-    try:
-        seen = await to_thread.run_sync(_state, warehouse, cluster)
-        yield ": groupledger tells what is new from here on\n\n"
-        while True:
-            await anyio.sleep(POLL_S)
-            try:
-                now = await to_thread.run_sync(_state, warehouse, cluster)
-            except JobError as error:
-                yield _event("problem", {"detail": str(error)})
-                continue
-            if now["round"] != seen["round"]:
-                yield _event("round", {"cluster": name_in(cluster), "sampled_at": now["round"]})
-            for incident_id, incident in now["incidents"].items():
-                if incident_id not in seen["incidents"]:
-                    yield _event("incident", incident)
-            yield ": still there\n\n"
-            seen = now
-    finally:
-        clients.release_on_behalf_of(client)
+class Stream(StreamingResponse):
+    """An answer without an end, which gives its place back when it is over, also if it has never begun."""
+
+    def __init__(self, content: AsyncIterator[str], place: ExitStack) -> None:
+        super().__init__(content, media_type="text/event-stream")
+        self._place = place
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        with self._place:
+            await super().__call__(scope, receive, send)
+
+
+async def _stream(warehouse: Warehouse, cluster: str) -> AsyncIterator[str]:
+    seen = await to_thread.run_sync(_state, warehouse, cluster)
+    yield ": groupledger tells what is new from here on\n\n"
+    while True:
+        await anyio.sleep(POLL_S)
+        try:
+            now = await to_thread.run_sync(_state, warehouse, cluster)
+        except JobError as error:
+            yield _event("problem", {"detail": told_of(error, warehouse.place)[1]})
+            continue
+        if now["round"] != seen["round"]:
+            yield _event("round", {"cluster": name_in(cluster), "sampled_at": now["round"]})
+        for incident_id, incident in now["incidents"].items():
+            if incident_id not in seen["incidents"]:
+                yield _event("incident", incident)
+        yield ": still there\n\n"
+        seen = now
 
 
 def _state(warehouse: Warehouse, cluster: str) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from groupledger.jobs.ask.owners import owner_rows
 from groupledger.jobs.serve.group_rows import LAG_PARTS
 from groupledger.jobs.serve.lanes import LEFT, WIDTH, draw
+from groupledger.jobs.serve.readers import for_readers
 from groupledger.schemas.words import GroupType, Ownership
 from groupledger.transforms.coverage.rules.coverage_at import why_unknown
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 def group_values(rows: GroupRows, window: Window, at: datetime, rebalances_max: int) -> dict[str, Any]:
     """Returns what the templates of a group show, by their names."""
     history = rows.history
+    unknown = why_unknown(history.coverage, at)
     return {
         "width": WIDTH,
         "left": LEFT,
@@ -30,7 +32,7 @@ def group_values(rows: GroupRows, window: Window, at: datetime, rebalances_max: 
         "at": at,
         "since": window.since,
         "until": window.until,
-        "unknown": why_unknown(history.coverage, at),
+        "unknown": unknown and for_readers(unknown),
         "generation": history.generation_at(at),
         "owners": list(owner_rows(history, at)),
         "reserved": Ownership.RESERVED,

@@ -5,26 +5,30 @@
 - The Host header has to be one that this server was started for. A page that somebody visits can make their browser
   send requests to 127.0.0.1, and name a host of its own that it lets resolve to it: only the header tells.
 - A page may load nothing from elsewhere, run no script but ours, and be framed by nobody.
-- At most so many requests are answered at once; the rest are told to come again.
+- `/livez` and `/readyz` are answered here, whatever else is answered or waits: whoever starts the server again when it
+  is silent would else do so when it has much to do.
 - HEAD is answered as GET is, up to the body. Of an answer without an end there is then no more.
 """
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import anyio
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import PlainTextResponse
 
+from groupledger.jobs.process.path_names import part
 from groupledger.jobs.serve.answers import problem_answer
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Awaitable, Callable, Collection, Mapping
 
     from starlette.responses import Response
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-ANSWERED_AT_ONCE = 64
+BETWEEN_SLASHES = re.compile("/(?=/)")
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 HEADERS = {
     "content-security-policy": "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:;"
@@ -37,30 +41,28 @@ HEADERS = {
 
 class Guards:
     """An ASGI application around another. `hosts` are the names that the Host header may have, without ports; none
-    means any."""
+    means any. `health` has by path what returns why the server can't do its work, None if it can."""
 
-    def __init__(self, app: ASGIApp, hosts: Collection[str]) -> None:
+    def __init__(
+        self, app: ASGIApp, hosts: Collection[str], health: Mapping[str, Callable[[], Awaitable[str | None]]]
+    ) -> None:
         self.app = app
         self.hosts = {*hosts}
-        self.answering = 0
+        self.health = health
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        refusal = self._refusal(scope)
-        if refusal is not None:
-            await refusal(scope, receive, with_headers(send))
-            return
-        self.answering += 1
-        try:
-            asked = {**scope, "path": path_as_sent(scope), "method": "GET"}
-            if scope["method"] == "HEAD":
-                await without_body(self.app, asked, with_headers(send))
-            else:
-                await self.app(asked, receive, with_headers(send))
-        finally:
-            self.answering -= 1
+        answer = self._refusal(scope)
+        if answer is None and scope["path"] in self.health:
+            trouble = await self.health[scope["path"]]()
+            answer = PlainTextResponse(f"{trouble or 'ok'}\n", 503 if trouble else 200)
+        asked = {**scope, "path": path_as_sent(scope), "method": "GET"}
+        if scope["method"] == "HEAD":
+            await without_body(answer or self.app, asked, with_headers(send))
+        else:
+            await (answer or self.app)(asked, receive, with_headers(send))
 
     def _refusal(self, scope: Scope) -> Response | None:
         if scope["method"] not in ("GET", "HEAD"):
@@ -68,8 +70,6 @@ class Guards:
         if self.hosts and host_of(scope) not in self.hosts:
             known = ", ".join(sorted(self.hosts))
             return problem_answer(421, f"This server answers to {known} only: start it with --host for another.")
-        if self.answering >= ANSWERED_AT_ONCE:
-            return problem_answer(503, "Too many questions at once: ask again.", {"retry-after": "1"})
         return None
 
 
@@ -92,9 +92,10 @@ async def without_body(app: ASGIApp, scope: Scope, send: Send) -> None:
 
 
 def path_as_sent(scope: Scope) -> str:
-    """Returns the path with its percent signs, as the request line has it."""
+    """Returns the path with its percent signs, as the request line has it, and with the empty name written out that
+    stands between two slashes."""
     raw: bytes = scope.get("raw_path") or scope["path"].encode()
-    return raw.partition(b"?")[0].decode("latin-1")
+    return BETWEEN_SLASHES.sub(f"/{part('')}", raw.partition(b"?")[0].decode("latin-1"))
 
 
 def host_of(scope: Scope) -> str:

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from importlib import resources
 from typing import Annotated, Any
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
 from fastapi import APIRouter, Query
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -17,9 +17,10 @@ from groupledger.jobs.ask.group_list import Wanted, chosen
 from groupledger.jobs.ask.owners import GroupHistory, read_history
 from groupledger.jobs.process.errors import InputError, UnknownNameError
 from groupledger.jobs.process.instants import AGO, UNITS
+from groupledger.jobs.process.path_names import name_in, part
 from groupledger.jobs.process.terminal import escaped
 from groupledger.jobs.serve import question_pages
-from groupledger.jobs.serve.answers import Warehouse, instant_in, name_in
+from groupledger.jobs.serve.answers import Warehouse, instant_in
 from groupledger.jobs.serve.api import page_of
 from groupledger.jobs.serve.group_rows import read_groups
 from groupledger.jobs.serve.group_values import group_values
@@ -40,7 +41,7 @@ def templates() -> Environment:
     escape: names come from clients."""
     loader = PackageLoader("groupledger.jobs.serve")
     found = Environment(loader=loader, autoescape=True, trim_blocks=True, undefined=StrictUndefined, finalize=readable)
-    found.filters |= {"at": instant, "number": number, "part": part}
+    found.filters |= {"at": instant, "named": named, "number": number, "part": part}
     found.globals |= {"link": link}
     return found
 
@@ -53,9 +54,9 @@ def instant(at: datetime | None) -> str:
     return "-" if at is None else iso(at)
 
 
-def part(name: str) -> str:
-    """Returns a name as a part of a path."""
-    return quote(name, "")
+def named(name: str) -> str:
+    """Returns a name to be shown; the empty one, which Kafka takes for a group, has to be seen, too."""
+    return name or "(the empty name)"
 
 
 def number(value: float | None) -> str:
@@ -88,7 +89,7 @@ def routes(warehouse: Warehouse) -> APIRouter:
     def start() -> Response:
         clusters = warehouse.clusters()
         if len(clusters) == 1:
-            return RedirectResponse(f"/clusters/{quote(clusters[0], '')}", 302)
+            return RedirectResponse(f"/clusters/{part(clusters[0])}", 302)
         return shown("clusters.html", clusters=clusters)
 
     @pages.get("/static/{name}")

@@ -4,8 +4,8 @@
 - The file is read again when it has changed, so that who is taken out of it is out at once. A file that can't be read
   lets nobody in.
 - A name that the file lacks costs as much time as one that it has.
-- bcrypt is slow on purpose. What was right is remembered for some minutes by a digest, whose key is of this process and
-  which covers the line of the file: no password stays in memory, and none outlives its line.
+- bcrypt is slow on purpose. What was right is remembered for some hours from its last use on, by a digest whose key is
+  of this process and which covers the line of the file: no password stays in memory, and none outlives its line.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ from __future__ import annotations
 import hashlib
 import re
 import secrets
+import threading
 import time
+from collections import OrderedDict
 from typing import TYPE_CHECKING
 
 import bcrypt
@@ -33,7 +35,7 @@ PASSWORD_BYTES_MAX = 72
 # The salt and the digest of a hash that no password has.
 NOTHING = b"$" + b"." * 53
 FILE_BYTES_MAX = 1 << 20
-REMEMBERED_S = 300.0
+REMEMBERED_S = 8 * 3_600.0
 REMEMBERED_MAX = 1_024
 
 
@@ -47,14 +49,20 @@ class Passwords:
         self._hashes: Mapping[str, bytes] = {}
         self._nobody = b""
         self._key = secrets.token_bytes(32)
-        self._remembered: dict[bytes, float] = {}
+        # Until when, by digest; the one that was used last at the end.
+        self._remembered: OrderedDict[bytes, float] = OrderedDict()
+        self._one = threading.Lock()
         self._refresh()
 
     def remembers(self, name: str, password: bytes) -> bool:
-        """Returns whether this was found right lately. It costs next to nothing."""
+        """Returns whether this was found right, or used, lately. It costs next to nothing."""
         self._refresh()
-        until = self._remembered.get(self._digest(name, self._hashes.get(name, b""), password))
-        return until is not None and time.monotonic() < until
+        digest, now = self._digest(name, self._hashes.get(name, b""), password), time.monotonic()
+        with self._one:
+            if self._remembered.pop(digest, now) <= now:
+                return False
+            self._remembered[digest] = now + REMEMBERED_S
+        return True
 
     def are_right(self, name: str, password: bytes) -> bool:
         """Returns whether this is a name of the file with its password. Where it is not known from before, it takes as
@@ -67,9 +75,10 @@ class Passwords:
         is_right = bcrypt.checkpw(password[:PASSWORD_BYTES_MAX], wanted or self._nobody) and b"\0" not in password
         if wanted is None or not is_right:
             return False
-        if len(self._remembered) >= REMEMBERED_MAX:
-            self._remembered.clear()
-        self._remembered[self._digest(name, wanted, password)] = time.monotonic() + REMEMBERED_S
+        with self._one:
+            self._remembered[self._digest(name, wanted, password)] = time.monotonic() + REMEMBERED_S
+            if len(self._remembered) > REMEMBERED_MAX:
+                self._remembered.popitem(last=False)
         return True
 
     def _digest(self, name: str, wanted: bytes, password: bytes) -> bytes:
@@ -94,7 +103,7 @@ class Passwords:
         self._hashes = hashes_in(text, self.file)
         cost = max(found[4:6] for found in self._hashes.values())
         self._nobody = b"$2b$" + cost + NOTHING
-        self._remembered.clear()
+        # What is remembered of a line that has changed is never asked for again.
         self._stamp = stamp
 
 

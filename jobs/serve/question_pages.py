@@ -18,7 +18,8 @@ from groupledger.jobs.ask.incidents import harms
 from groupledger.jobs.ask.lag_sums import sums_of_round
 from groupledger.jobs.ask.rounds import last_round
 from groupledger.jobs.ask.why import why
-from groupledger.jobs.serve.answers import Warehouse, instant_in, name_in
+from groupledger.jobs.process.path_names import name_in
+from groupledger.jobs.serve.answers import Warehouse, instant_in
 
 if TYPE_CHECKING:
     from jinja2 import Environment

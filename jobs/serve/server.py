@@ -5,8 +5,8 @@ from __future__ import annotations
 from ipaddress import ip_address
 from typing import TYPE_CHECKING
 
-import uvicorn
-
+from groupledger.jobs.gate.connections import Limits
+from groupledger.jobs.gate.server import gated, listening, room_for
 from groupledger.jobs.process.errors import InputError, OutsideError
 from groupledger.jobs.process.signals import StopOnSignal
 from groupledger.jobs.process.worker import Worker
@@ -17,11 +17,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
     from socket import socket as Socket
 
+    import uvicorn
+
+    from groupledger.jobs.process.settings import ServeSettings
     from groupledger.jobs.serve.answers import Warehouse
     from groupledger.jobs.serve.entrance import Proxy
     from groupledger.jobs.serve.passwords import Passwords
 
 STOP_WITHIN_S = 5
+UNREAD_BYTES_MAX = 64 << 20
 POLL_S = 0.2
 PORT_MAX = 65_535
 
@@ -42,24 +46,23 @@ def serve(
         say(
             f"groupledger asks nobody at {host} who is there: give --auth-file or --auth-header, or let nobody reach it"
         )
-    config = uvicorn.Config(
-        make_app(warehouse, {host.lower(), *LOOPBACK, *(each.lower() for each in hosts)}, passwords, proxy),
-        host=host.strip("[]"),
-        port=port,
-        log_level="warning",
-        access_log=False,
-        server_header=False,
-        proxy_headers=False,  # who asks is the peer, and not what X-Forwarded-For says
-        timeout_graceful_shutdown=STOP_WITHIN_S,
-    )
+    app = make_app(warehouse, {host.lower(), *LOOPBACK, *(each.lower() for each in hosts)}, passwords, proxy)
+    server = gated(app, limits_of(warehouse.settings.serve, say), timeout_graceful_shutdown=STOP_WITHIN_S)
     try:
-        socket = config.bind_socket()
-    except SystemExit as error:  # how uvicorn ends when the address is taken; it has logged why
+        socket = listening(host.strip("[]"), port)  # who asks from here on waits until the server is ready
+    except OSError as error:
         raise OutsideError(f"The address {listen} can't be listened at: give another with --listen.") from error
-    socket.listen()  # who asks from here on waits until the server is ready
     place = f"http://{host}:{socket.getsockname()[1]}"
     ready = f"groupledger serves {warehouse.place} at {place}: read only, until Ctrl-C"
-    run_until_stopped(uvicorn.Server(config), socket, lambda: say(ready))
+    run_until_stopped(server, socket, lambda: say(ready))
+
+
+def limits_of(settings: ServeSettings, say: Callable[[str], None]) -> Limits:
+    """Returns what the server takes from its clients. It says so if the process may not have as many connections."""
+    room = room_for(settings.connections_max)
+    if room < settings.connections_max:
+        say(f"groupledger may open so few files that it takes {room} connections only: raise the limit (`ulimit -n`)")
+    return Limits(room, settings.head_timeout_s, settings.answer_timeout_s, UNREAD_BYTES_MAX)
 
 
 def run_until_stopped(server: uvicorn.Server, socket: Socket, say_ready: Callable[[], None]) -> None:

@@ -10,6 +10,8 @@ import pytest
 import yaml
 
 from groupledger.jobs.cli.monitor import METRICS_PORT
+from groupledger.jobs.gate.server import BACKLOG
+from groupledger.jobs.process.settings import load_settings
 
 CONF = resources.files("groupledger.conf")
 TOP = Path(__file__).parents[2]
@@ -24,6 +26,13 @@ def test_the_rules_of_the_chart() -> None:
     (group,) = yaml.safe_load(shipped)["groups"]
     assert {"GroupledgerGone", "ConsumerGroupStopped"} <= {rule["alert"] for rule in group["rules"]}
     assert shipped == CONF.joinpath("prometheus/groupledger.rules.yaml").read_text()
+
+
+def test_files_for_all_connections() -> None:
+    """Goal: the unit of the pages lets the process open what its connections take."""
+    unit = CONF.joinpath("deploy/groupledger-serve.service").read_text()
+    (files,) = (int(line.removeprefix("LimitNOFILE=")) for line in unit.splitlines() if line.startswith("LimitNOFILE="))
+    assert files >= 2 * load_settings().serve.connections_max + BACKLOG
 
 
 @pytest.mark.parametrize(

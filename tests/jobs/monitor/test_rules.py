@@ -6,6 +6,7 @@ import gzip
 import json
 import socket
 import threading
+from contextlib import ExitStack
 from datetime import datetime, timezone
 from http.client import HTTPConnection
 from typing import TYPE_CHECKING
@@ -14,6 +15,7 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as open_metrics
 from prometheus_client.parser import text_string_to_metric_families
 
+from groupledger.jobs.monitor import http
 from groupledger.jobs.monitor.commits import behind
 from groupledger.jobs.monitor.exposition import OPEN_METRICS, Exposition
 from groupledger.jobs.monitor.families import Counter, Gauge, family
@@ -138,9 +140,9 @@ def get(port: int, path: str, method: str = "GET", **headers: str) -> tuple[int,
     connection = HTTPConnection("127.0.0.1", port, timeout=60)
     connection.request(method, path, headers={name.replace("_", "-"): value for name, value in headers.items()})
     answer = connection.getresponse()
-    body, told = answer.read(), dict(answer.getheaders())
+    body, told = answer.read(), {name.lower(): value for name, value in answer.getheaders()}
     connection.close()
-    return answer.status, (gzip.decompress(body) if "Content-Encoding" in told else body).decode(), told
+    return answer.status, (gzip.decompress(body) if "content-encoding" in told else body).decode(), told
 
 
 def test_what_is_served() -> None:
@@ -167,14 +169,43 @@ def test_how_it_is_served() -> None:
             exposition.publish("c", [family(Counter, "rounds", "Rounds.", (), [((), value)])])
             _, plain, told = get(port, "/metrics")
             assert f"rounds_total {value}\n" in plain
-            assert told["Content-Type"].startswith("text/plain")
+            assert told["content-type"].startswith("text/plain")
             _, packed, told = get(port, "/metrics", Accept_Encoding="gzip")
-            assert (packed, told["Content-Encoding"]) == (plain, "gzip")
+            assert (packed, told["content-encoding"]) == (plain, "gzip")
             _, opened, told = get(port, "/metrics", Accept="application/openmetrics-text; version=99; q=0.5, */*")
             assert opened.endswith(f"rounds_total {value}\n# EOF\n")
-            assert told["Content-Type"].startswith("application/openmetrics-text; version=1.0.0")
+            assert told["content-type"].startswith("application/openmetrics-text; version=1.0.0")
             status, nothing, told = get(port, "/metrics", "HEAD")
-            assert (status, nothing, told["Content-Length"]) == (200, "", str(len(plain)))
+            assert (status, nothing, told["content-length"]) == (200, "", str(len(plain)))
+
+
+def test_a_crowd_keeps_no_scrape_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Goal: silent connections, more than there may be, keep neither a scrape nor a probe from its answer."""
+    monkeypatch.setattr(http, "CONNECTIONS_MAX", 8)
+    with serve("127.0.0.1", 0, Exposition().answer, {"/livez": list}) as port, ExitStack() as stack:
+        for _ in range(3 * http.CONNECTIONS_MAX):
+            stack.enter_context(socket.create_connection(("127.0.0.1", port)))
+        assert get(port, "/metrics")[0] == 200
+        assert get(port, "/livez")[:2] == (200, "ok\n")
+        assert get(port, "/livez", "POST")[0] == 405
+
+
+def test_health_waits_for_no_scrape() -> None:
+    """Goal: while scrapes take for ever, it is told whether the monitor lives."""
+    go_on = threading.Event()
+
+    def slow(_: str) -> tuple[str, bytes]:
+        go_on.wait(60)
+        return "text/plain", b""
+
+    with serve("127.0.0.1", 0, slow, {"/livez": list}) as port:
+        scrapes = [threading.Thread(target=get, args=(port, "/metrics")) for _ in range(3 * http.SCRAPED_AT_ONCE)]
+        for each in scrapes:
+            each.start()
+        assert get(port, "/livez")[:2] == (200, "ok\n")
+        go_on.set()
+        for each in scrapes:
+            each.join(60)
 
 
 def test_several_clusters() -> None:

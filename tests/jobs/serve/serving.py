@@ -10,9 +10,10 @@ from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
-import uvicorn
 from deltalake import write_deltalake
 
+from groupledger.jobs.gate.connections import Limits
+from groupledger.jobs.gate.server import gated, listening
 from groupledger.jobs.process.settings import load_settings
 from groupledger.jobs.serve.answers import Warehouse
 from groupledger.jobs.serve.app import make_app
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 CLUSTER = "east"
 AT = datetime(2026, 1, 1, 12, 0, tzinfo=timezone.utc)
 MINUTE = timedelta(minutes=1)
+LIMITS = Limits(connections=100, head_s=60, answer_s=60, unread_bytes=1 << 26)
 
 
 class Answer(NamedTuple):
@@ -56,12 +58,12 @@ class Client(NamedTuple):
 
 
 @contextmanager
-def served(warehouse: Path | str, passwords: Passwords | None = None, proxy: Proxy | None = None) -> Iterator[Client]:
+def served(
+    warehouse: Path | str, passwords: Passwords | None = None, proxy: Proxy | None = None, limits: Limits = LIMITS
+) -> Iterator[Client]:
     app = make_app(Warehouse(str(warehouse), load_settings()), LOOPBACK, passwords, proxy)
-    config = uvicorn.Config(app, port=0, log_level="warning", access_log=False, proxy_headers=False)
-    socket = config.bind_socket()
-    socket.listen()  # from here on a client waits until the server is ready
-    server = uvicorn.Server(config)
+    socket = listening("127.0.0.1", 0)  # from here on a client waits until the server is ready
+    server = gated(app, limits)
     thread = threading.Thread(target=server.run, args=([socket],))
     thread.start()
     try:

@@ -1,0 +1,140 @@
+"""Decides which connections of a server may stay: how many, for how long without a question, and with how much unread.
+
+- A connection is waited for until the head of a question is whole, from its beginning or from the answer before. It may
+  be silent, drip or idle: the time is one for all of it.
+- What was answered has to be taken within a time, however slowly. All that is unread together has a bound, too.
+- A server that is full closes the connection that it has waited for the longest, and not the newcomer. It chooses among
+  those of the address that has the most. So one address may have all while nobody else wants any, and one that is
+  trusted needs no exception. A connection whose question is being answered stays.
+
+Time is a parameter, in seconds of a clock that never goes back. Nothing here reads or writes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict
+from dataclasses import dataclass
+from ipaddress import IPv6Address, ip_address, ip_network
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+# Who has one address of IPv6 has all of its network.
+IPV6_NETWORK_BITS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a server takes from its clients: connections, seconds, and bytes that are answered and not read."""
+
+    connections: int
+    head_s: float
+    answer_s: float
+    unread_bytes: int
+
+
+class Connection(Protocol):
+    """A connection of a client. `address` is whose it is."""
+
+    @property
+    def address(self) -> str: ...
+
+    def unread(self) -> int:
+        """Returns how many bytes of answers the client has not taken."""
+        ...
+
+
+Kind = TypeVar("Kind", bound=Connection)
+
+
+class Connections(Generic[Kind]):
+    """The connections of a server. Each is waited for, or its question is being answered."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
+        self._of_address: Counter[str] = Counter()
+        # By address, the longest first: since when each is waited for.
+        self._waited: dict[str, OrderedDict[Kind, float]] = {}
+        # Since when each has something unread; of those that were seen with it.
+        self._unread: dict[Kind, float] = {}
+        self._every: dict[Kind, None] = {}
+
+    def __len__(self) -> int:
+        return len(self._every)
+
+    def opened(self, connection: Kind, now: float) -> Kind | None:
+        """Takes a new connection. Returns which one has to be closed for it: itself if all others are answered."""
+        leaves = self._longest() if len(self._every) >= self.limits.connections else None
+        if leaves is not None:
+            self.closed(leaves)
+        elif len(self._every) >= self.limits.connections:
+            return connection
+        self._every[connection] = None
+        self._of_address[connection.address] += 1
+        self.waits(connection, now)
+        return leaves
+
+    def waits(self, connection: Kind, now: float) -> None:
+        """Notes that the next question of a connection is waited for from now on."""
+        if connection in self._every:
+            self._waited.setdefault(connection.address, OrderedDict())[connection] = now
+
+    def asks(self, connection: Kind) -> None:
+        """Notes that the head of a question is there."""
+        waited = self._waited.get(connection.address)
+        if waited is None:
+            return
+        waited.pop(connection, None)
+        if not waited:
+            del self._waited[connection.address]
+
+    def closed(self, connection: Kind) -> None:
+        """Forgets a connection."""
+        if connection not in self._every:
+            return
+        del self._every[connection]
+        self._unread.pop(connection, None)
+        self.asks(connection)
+        self._of_address[connection.address] -= 1
+        if not self._of_address[connection.address]:
+            del self._of_address[connection.address]
+
+    def overdue(self, now: float) -> Iterator[Kind]:
+        """Yields which connections have to be closed now. One with something unread is not idle."""
+        sizes = {each: each.unread() for each in self._every}
+        self._unread = {each: self._unread.get(each, now) for each, size in sizes.items() if size}
+        held = sum(sizes.values())
+        for each, since in sorted(self._unread.items(), key=lambda of: of[1]):
+            if now - since > self.limits.answer_s or held > self.limits.unread_bytes:
+                held -= sizes[each]
+                yield each
+        for waited in [*self._waited.values()]:
+            for each, since in [*waited.items()]:
+                if now - since <= self.limits.head_s:
+                    break
+                if each not in self._unread:
+                    yield each
+
+    def _longest(self) -> Kind | None:
+        """Returns the connection that can best be closed; None if each is being answered."""
+        most = max(
+            self._waited.items(),
+            key=lambda of: (self._of_address[of[0]], -next(iter(of[1].values()))),
+            default=None,
+        )
+        return None if most is None else next(iter(most[1]))
+
+
+def address_of(host: str) -> str:
+    """Returns whose a peer's address is: itself, that of IPv4 inside of one of IPv6, or its network of IPv6. What is no
+    address, as the name of a socket, is its own."""
+    try:
+        found = ip_address(host.partition("%")[0])
+    except ValueError:
+        return host
+    if not isinstance(found, IPv6Address):
+        return str(found)
+    if found.ipv4_mapped is not None:
+        return str(found.ipv4_mapped)
+    return str(ip_network((found, IPV6_NETWORK_BITS), strict=False))

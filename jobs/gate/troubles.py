@@ -1,0 +1,72 @@
+"""Says one line for one kind of trouble in a while, however often it comes: whoever can send bytes could otherwise fill
+the disk with a log.
+
+A kind is a text of ours, or of a library, before data is put into it, so that there are few. The next line of a kind
+says how many were kept back before it.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from dataclasses import dataclass, field
+
+from groupledger.jobs.process.output import say
+
+EVERY_S = 60.0
+KINDS_MAX = 256
+OTHER = "other"
+# Of what asyncio and uvicorn tell of clients and of themselves.
+LOGGERS = ("uvicorn.error", "asyncio")
+
+
+@dataclass(slots=True)
+class Troubles:
+    """What was said, by kind: when, and how much was kept back since."""
+
+    _said: dict[str, tuple[float, int]] = field(default_factory=dict)
+    _one: threading.Lock = field(default_factory=threading.Lock)
+
+    def line(self, kind: str, text: str, now: float) -> str | None:
+        """Returns what to say of a trouble, None while its kind was said lately."""
+        with self._one:
+            if kind not in self._said and len(self._said) >= KINDS_MAX:
+                kind = OTHER
+            last, kept_back = self._said.get(kind, (-EVERY_S, 0))
+            if now - last < EVERY_S:
+                self._said[kind] = last, kept_back + 1
+                return None
+            self._said[kind] = now, 0
+        return f"{text} ({kept_back:,} more of this kind since the last line)" if kept_back else text
+
+
+EVERY = Troubles()
+
+
+def tell(kind: str, text: str) -> None:
+    """Says what is in the way, unless its kind was said lately."""
+    line = EVERY.line(kind, text, time.monotonic())
+    if line is not None:
+        say(line)
+
+
+class Teller(logging.Handler):
+    """Takes the lines of libraries."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        error = record.exc_info[0].__name__ if record.exc_info and record.exc_info[0] else ""
+        tell(f"{record.name} {record.msg} {error}", f"groupledger's server: {self.format(record).strip()}")
+
+
+def listen_to_libraries() -> None:
+    """Gives the lines of the server's libraries to `tell`, and to nobody else."""
+    for name in LOGGERS:
+        logger = logging.getLogger(name)
+        logger.setLevel(logging.WARNING)
+        logger.propagate = False
+        if not any(isinstance(each, Teller) for each in logger.handlers):
+            logger.addHandler(Teller())

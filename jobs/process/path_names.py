@@ -1,0 +1,33 @@
+"""Puts names of clusters, groups and topics into the paths of pages, and reads them there again.
+
+A name is percent-encoded, a slash in it, too. But three names can't stand in a path as they are: browsers and proxies
+take two slashes for one, and the parts `.` and `..`, encoded or not, for a way up (RFC 3986, 5.2.4; WHATWG URL). Kafka
+takes each of them for the name of a group. So they get a tilde before them: `~`, `~.` and `~..`; and so that names like
+these have one meaning, those get one more. Every other name is itself, and so is a part without the tilde.
+"""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import quote, unquote
+
+from groupledger.jobs.process.errors import InputError
+
+NAME_CHARACTERS_MAX = 4_096
+AS_IF_NOTHING = re.compile(r"~*\.{0,2}")
+
+
+def part(name: str) -> str:
+    """Returns a name as a part of a path."""
+    return quote(f"~{name}" if AS_IF_NOTHING.fullmatch(name) else name, "")
+
+
+def name_in(part: str) -> str:
+    """Returns the name that a part of a path stands for. Raises InputError if it is no text."""
+    try:
+        name = unquote(part, errors="strict")
+    except UnicodeError as error:
+        raise InputError("A name in the path is not UTF-8, percent-encoded.") from error
+    if len(name) > NAME_CHARACTERS_MAX:
+        raise InputError("A name in the path is longer than any that Kafka takes.")
+    return name[1:] if name.startswith("~") and AS_IF_NOTHING.fullmatch(name) else name

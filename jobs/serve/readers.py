@@ -1,0 +1,58 @@
+"""Words errors for those who read pages and their JSON. They can run no command here, and the path of the warehouse is
+nothing to them: they are sent to whoever runs groupledger, and the server's log has the whole sentence.
+
+What is wrong with a question is said as it is, but for a command in its remedy. What is wrong outside is said in a
+sentence of its own, since the text may name files.
+"""
+
+from __future__ import annotations
+
+import re
+from traceback import walk_tb
+
+from groupledger.jobs.gate.troubles import tell
+from groupledger.jobs.process.errors import JobError, OutsideError, UnknownNameError
+from groupledger.jobs.process.outside import explain
+
+COMMAND = re.compile(r"run `groupledger [^`]+`(?:(?:,? or|,| and) `[^`]+`)*(?: again| first)?")
+ASK = "ask whoever runs groupledger"
+OF_OURS = "This is a fault of groupledger: its log says which."
+OF_THE_TABLES = f"The ledger's tables can't be read now: ask again later, or {ASK}; its log says why."
+OF_THE_STATE = f"The ledger can't answer this now: {ASK}; its log says why."
+# What a sentence for readers has not: commands and options.
+FOR_OPERATORS = re.compile("`|(?:^| )--[a-z]")
+
+
+class BusyError(JobError):
+    """Too many ask for this at once."""
+
+
+def told_of(error: BaseException, warehouse: str) -> tuple[int, str]:
+    """Returns the status and the sentence that a request gets for an error. The log gets what readers don't."""
+    known = explain(error)
+    if known is None:
+        told = f"groupledger serve: a request failed by a fault of groupledger ({type(error).__name__})"
+        tell(place_of(error), told)
+        return 500, OF_OURS
+    whole = str(known)
+    if isinstance(known, BusyError):
+        return 503, whole
+    is_outside = isinstance(known, OutsideError)
+    shown = OF_THE_TABLES if is_outside else for_readers(whole, warehouse)
+    if shown != whole:
+        tell(place_of(error), f"groupledger serve: {whole}")
+    return 503 if is_outside else 404 if isinstance(known, UnknownNameError) else 400, shown
+
+
+def place_of(error: BaseException) -> str:
+    """Returns where an error was raised, which is the same whatever names its sentence has."""
+    *_, (frame, line) = walk_tb(error.__traceback__) if error.__traceback__ else [(None, 0)]
+    return f"{type(error).__name__} {frame and frame.f_code.co_filename}:{line}"
+
+
+def for_readers(sentence: str, warehouse: str = "") -> str:
+    """Returns a sentence without the warehouse's path and without commands."""
+    shown = COMMAND.sub(ASK, sentence)
+    if warehouse:
+        shown = shown.replace(f" {warehouse}", "")
+    return OF_THE_STATE if shown != sentence and FOR_OPERATORS.search(shown) else shown

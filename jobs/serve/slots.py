@@ -1,0 +1,76 @@
+"""Bounds how many questions are answered at once: in all, and for one address. The rest are told to come again.
+
+What a trusted proxy asks has no bound of its own, since all users come from there. `/livez` and `/readyz` need no place
+(`jobs.serve.guards`), nor do guesses of passwords (`jobs.serve.entrance`); streams of events have places of their own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from groupledger.jobs.gate.connections import address_of
+from groupledger.jobs.serve.answers import problem_answer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
+    from groupledger.jobs.serve.entrance import Proxy
+
+STREAM = re.compile("/api/v1/clusters/[^/]+/events")
+ANSWERED_AT_ONCE, OF_ONE_ADDRESS = 128, 64
+
+
+class NoPlaceError(Exception):
+    """All places are taken."""
+
+
+@dataclass(slots=True)
+class Places:
+    """So many places, and so many for one address."""
+
+    every: int
+    of_one: int
+    proxy: Proxy | None = None
+    _taken: Counter[str] = field(default_factory=Counter)
+
+    @contextmanager
+    def one(self, scope: Scope) -> Iterator[None]:
+        """Takes a place for whoever asks. Raises NoPlaceError."""
+        client = scope.get("client")
+        address = address_of(client[0]) if client else ""
+        is_shared = self.proxy is not None and self.proxy.trusts(scope)
+        if self._taken.total() >= self.every or (not is_shared and self._taken[address] >= self.of_one):
+            raise NoPlaceError
+        self._taken[address] += 1
+        try:
+            yield
+        finally:
+            self._taken[address] -= 1
+            if not self._taken[address]:
+                del self._taken[address]
+
+
+@dataclass(frozen=True, slots=True)
+class Slots:
+    """An ASGI application around another, which has a place for each of its questions but the streams'."""
+
+    app: ASGIApp
+    places: Places
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or STREAM.fullmatch(scope["path"]):
+            await self.app(scope, receive, send)
+            return
+        try:
+            with self.places.one(scope):
+                await self.app(scope, receive, send)
+        except NoPlaceError:
+            await problem_answer(503, "Too many questions at once: ask again.", {"retry-after": "1"})(
+                scope, receive, send
+            )

@@ -1,0 +1,32 @@
+"""Goal: one line for one kind of trouble, and the next one says how many there were."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from groupledger.jobs.gate import troubles
+from groupledger.jobs.gate.troubles import KINDS_MAX, LOGGERS, Troubles, listen_to_libraries
+
+
+def test_one_line_for_a_kind() -> None:
+    """Goal: a kind is said once a minute, and no number of kinds takes memory."""
+    found = Troubles()
+    assert found.line("full", "It is full.", 0) == "It is full."
+    assert [found.line("full", "It is full.", now) for now in range(1, 60)] == [None] * 59
+    assert found.line("other", "Something else.", 1) == "Something else."
+    assert found.line("full", "It is full.", 60) == "It is full. (59 more of this kind since the last line)"
+    assert found.line("full", "It is full.", 120) == "It is full."
+    said = [found.line(f"kind {number}", "x", 121) for number in range(10 * KINDS_MAX)]
+    assert sum(line is not None for line in said) <= KINDS_MAX
+
+
+@pytest.mark.parametrize("name", LOGGERS)
+def test_lines_of_libraries(name: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    """Goal: what a library tells of each of a thousand clients is one line."""
+    monkeypatch.setattr(troubles, "EVERY", Troubles())
+    listen_to_libraries()
+    for number in range(1_000):
+        logging.getLogger(name).warning("Client %d sent nonsense.", number)
+    assert capfd.readouterr().err.splitlines() == ["groupledger's server: Client 0 sent nonsense."]
