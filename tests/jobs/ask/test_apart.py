@@ -100,7 +100,7 @@ def test_errors(warehouse: Path, text: str, kind: type[Exception], sentence: str
     [
         (None, -signal.SIGSEGV, InputError, "broke down over the query .SIGSEGV."),
         (None, -signal.SIGKILL, OutsideError, "memory was short"),
-        (None, 1, InputError, "exit code 1"),
+        (None, 1, OutsideError, "could not begin .exit code 1."),
         ({"kind": "KeyError", "text": "Traceback"}, 0, QueryError, "Traceback"),
     ],
 )
