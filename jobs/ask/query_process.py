@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import os
 import re
 import resource
 import signal
@@ -41,8 +42,17 @@ def main() -> None:
     end_in_time(question["timeout_s"])
     limit_memory(question["memory_max_bytes"])
     with open(int(sys.argv[1]), "w", encoding="ascii") as said:  # noqa: PTH123 - a descriptor
-        failed = answer(question, sys.stdout.buffer)
+        with open(apart_from_prints(), "wb") as out:  # noqa: PTH123 - a descriptor
+            failed = answer(question, out)
         json.dump(failed, said)
+
+
+def apart_from_prints() -> int:
+    """Returns a descriptor of standard output, where from then on nothing else comes: libraries print there what they
+    like, such as DuckDB the bar of its progress where it takes the program for a notebook."""
+    out = os.dup(sys.stdout.fileno())
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    return out
 
 
 def end_in_time(timeout_s: float) -> None:

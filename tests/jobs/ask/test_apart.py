@@ -61,6 +61,12 @@ def test_answers(warehouse: Path) -> None:
     assert endless["a"].to_pylist() == [*range(70_001)]
 
 
+def test_a_query_that_takes_long(warehouse: Path) -> None:
+    """Goal: what DuckDB prints beside a long query, a bar from the second second on, is no part of its answer."""
+    found = ask(str(warehouse), "SELECT sleep_ms(2500) AS slept", {}, timeout_s=ENOUGH_S)
+    assert found.num_rows == 1
+
+
 @pytest.mark.parametrize("text", NO_END.values(), ids=NO_END.keys())
 def test_no_end(warehouse: Path, text: str) -> None:
     """Goal: what DuckDB can't be interrupted in ends, too, and the sentence is the same."""
