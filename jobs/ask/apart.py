@@ -7,11 +7,12 @@ while that process starts.
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
 from contextlib import suppress
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 from groupledger.jobs.ask.time_limit import too_late
 from groupledger.jobs.process.errors import InputError, JobError, OutsideError, UnknownNameError
@@ -55,35 +56,49 @@ def ask(
         "timeout_s": timeout_s,
         "memory_max_bytes": memory_max_bytes,
     }
-    command = [sys.executable, "-c", PROGRAM]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
-        assert process.stdin is not None  # noqa: S101 - both are pipes
-        assert process.stdout is not None  # noqa: S101
+    reading, writing = os.pipe()
+    with open(reading, encoding="ascii") as said:  # noqa: PTH123 - a descriptor
         try:
-            with suppress(BrokenPipeError):  # it has ended, and its exit code says why
-                process.stdin.write(json.dumps(question).encode())
-                process.stdin.close()
-            answer, failed = read(process.stdout)
-            if answer is None:
-                process.wait()  # which its alarm bounds
+            process = begun(writing)
         finally:
-            process.kill()
-    if answer is not None and failed is None:
+            os.close(writing)
+        with process:
+            try:
+                answer = answered(process, json.dumps(question).encode())
+                told = said.read()  # its alarm bounds how long that takes
+            finally:
+                process.kill()
+    failed = json.loads(told) if told else None
+    if answer is not None and told and failed is None:
         return answer
     raise failure(failed, process.returncode, timeout_s)
 
 
-def read(stream: IO[bytes]) -> tuple[pa.Table | None, dict[str, Any] | None]:
-    """Returns the answer and what went wrong; neither, if the process has not come to its end."""
+def begun(writing: int) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, str(writing)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        pass_fds=(writing,),
+    )
+
+
+def answered(process: subprocess.Popen[bytes], question: bytes) -> pa.Table | None:
+    """Returns the answer, or None if it did not come to its end."""
+    assert process.stdin is not None  # noqa: S101 - both are pipes
+    assert process.stdout is not None  # noqa: S101
+    with suppress(BrokenPipeError), process.stdin as stream:  # it has ended, and says why, or its exit code does
+        stream.write(question)
     import pyarrow as pa
 
     from groupledger.jobs.process.arrow_values import plain
 
     try:
-        answer = pa.ipc.open_stream(stream).read_all()
-        return plain(answer), json.loads(stream.readline())
-    except (pa.ArrowException, OSError, ValueError):
-        return None, None
+        with process.stdout as stream:
+            return plain(pa.ipc.open_stream(stream).read_all())
+    except (pa.ArrowException, OSError):
+        return None
 
 
 def failure(failed: Mapping[str, Any] | None, code: int, timeout_s: float) -> Exception:
@@ -95,5 +110,7 @@ def failure(failed: Mapping[str, Any] | None, code: int, timeout_s: float) -> Ex
         return too_late(timeout_s)
     if code == -signal.SIGKILL:
         return OutsideError("The system ended the query, most likely since memory was short: ask for less.")
-    how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
+    if code >= 0:
+        return OutsideError(f"The process of the query could not begin (exit code {code}), most likely without memory.")
+    how = signal.Signals(-code).name
     return InputError(f"DuckDB broke down over the query ({how}): ask it in a simpler form, or for less.")

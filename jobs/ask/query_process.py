@@ -4,14 +4,15 @@ DuckDB does not look at an interrupt while it parses, plans, or works within one
 takes thirty kilobytes of text. So the system itself ends this process: by an alarm that nothing here handles, and with
 whoever asked (Linux). Its memory has a bound, too, and a query that overflows the stack ends nobody else.
 
-A question is one object of JSON on standard input. The answer is a stream of Arrow on standard output, and behind it
-one line of JSON: what went wrong, or null. `apart` asks and reads.
+A question is one object of JSON on standard input. The answer is a stream of Arrow on standard output. What went wrong,
+or null, is JSON in a file that the caller holds open: a stream may break off anywhere. `apart` asks and reads.
 """
 
 from __future__ import annotations
 
 import ctypes
 import json
+import os
 import re
 import resource
 import signal
@@ -29,6 +30,8 @@ from groupledger.jobs.process.outside import explain
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+# So that nobody waits for it to be read: what a pipe holds, with escapes.
+TEXT_CHARACTERS_MAX = 4_000
 PARENT_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of prctl(2)
 
 
@@ -38,7 +41,18 @@ def main() -> None:
     question = json.load(sys.stdin)
     end_in_time(question["timeout_s"])
     limit_memory(question["memory_max_bytes"])
-    answer(question, sys.stdout.buffer)
+    with open(int(sys.argv[1]), "w", encoding="ascii") as said:  # noqa: PTH123 - a descriptor
+        with open(apart_from_prints(), "wb") as out:  # noqa: PTH123 - a descriptor
+            failed = answer(question, out)
+        json.dump(failed, said)
+
+
+def apart_from_prints() -> int:
+    """Returns a descriptor of standard output, where from then on nothing else comes: libraries print there what they
+    like, such as DuckDB the bar of its progress where it takes the program for a notebook."""
+    out = os.dup(sys.stdout.fileno())
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    return out
 
 
 def end_in_time(timeout_s: float) -> None:
@@ -64,28 +78,24 @@ def limit_memory(memory_max_bytes: int) -> None:
     resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
 
 
-def answer(question: Mapping[str, Any], out: IO[bytes]) -> None:
-    """Writes the answer as it comes, and what went wrong at any point of it."""
-    writer = failed = None
+def answer(question: Mapping[str, Any], out: IO[bytes]) -> dict[str, str] | None:
+    """Writes the answer as it comes. Returns what went wrong at any point of it."""
     try:
         snapshots = Snapshots(question["warehouse"])
         limits = {name: question[name] for name in ("rows_max", "memory_max_bytes")}
         with asked(snapshots, question["text"], question["parameters"], **limits) as batches:
-            writer = pa.ipc.new_stream(out, batches.schema)
-            for batch in batches:
-                writer.write_batch(batch)
+            with pa.ipc.new_stream(out, batches.schema) as writer:
+                for batch in batches:
+                    writer.write_batch(batch)
+            out.flush()
     except BaseException as error:  # noqa: BLE001 - whatever it is, who asked has to be told
-        failed = what_failed(error)
-    if writer is None:
-        writer = pa.ipc.new_stream(out, pa.schema([]))
-    writer.close()
-    out.write(json.dumps(failed).encode() + b"\n")
-    out.flush()
+        return what_failed(error)
+    return None
 
 
-def what_failed(error: BaseException) -> dict[str, Any]:
+def what_failed(error: BaseException) -> dict[str, str]:
     """Returns the class and the sentence of an error that has one; of a fault of ours its name and traceback."""
     known = explain(error)
     if known is not None:
-        return {"kind": type(known).__name__, "text": str(known)}
-    return {"kind": type(error).__name__, "text": traceback.format_exc()}
+        return {"kind": type(known).__name__, "text": str(known)[:TEXT_CHARACTERS_MAX]}
+    return {"kind": type(error).__name__, "text": traceback.format_exc()[-TEXT_CHARACTERS_MAX:]}

@@ -1,19 +1,32 @@
 """What the console script runs first: a signal that comes before there is anything to end, or when all is ended, ends
-the process without a word.
+the process without a word; and with too little memory nothing begins.
 
-Python imports for half a second, and would end there with a traceback, or with the exit code of who was killed.
+Python imports for half a second, and would end there with a traceback, or with the exit code of who was killed. Where
+the address space is limited (`ulimit -v`), the libraries end the process as they like, one of them with the exit code
+of findings: what they reserve is much more than what they use.
 """
 
 from __future__ import annotations
 
 import os
+import resource
 import signal
+import sys
 
 ENDED_BY_A_SIGNAL = 128  # as `jobs.process.signals`, which takes a while to import
+OUTSIDE = 3  # as `jobs.process.errors`
+ADDRESS_SPACE_MIN_BYTES = 2_000_000 << 10
 
 
 def run() -> None:
     """Runs the command line. While a command runs, `jobs.process.signals` says what becomes of a signal."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if limit != resource.RLIM_INFINITY and limit < ADDRESS_SPACE_MIN_BYTES:
+        sys.stderr.write(
+            f"groupledger: The limit of memory (`ulimit -v {limit >> 10}`) is too low for Arrow, Delta and DuckDB,"
+            f" which reserve more than they use: give {ADDRESS_SPACE_MIN_BYTES >> 10} or more, or `unlimited`.\n"
+        )
+        sys.exit(OUTSIDE)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda number, _: os._exit(ENDED_BY_A_SIGNAL + number))
     from groupledger.jobs.cli.main import main

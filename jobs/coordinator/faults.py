@@ -26,7 +26,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from groupledger.jobs.coordinator.requests import GROUP_REQUESTS
 from groupledger.jobs.process.errors import InputError
-from groupledger.jobs.process.settings import parse_yaml
+from groupledger.jobs.process.yaml_text import parse_yaml
 from groupledger.schemas.kafka.api_keys import ApiKey
 from groupledger.schemas.kafka.errors import Error
 

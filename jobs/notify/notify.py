@@ -3,9 +3,11 @@
 What was told is a small file, `_groupledger/<cluster>/notified.json`, written after each message, so that whoever goes
 on repeats at most the one message that was under way. Only the holder of the lease tells anybody.
 
-A receiver that does not answer, or refuses, is asked again at the next look, and holds up no other; its messages wait
-until their episodes are history. Addresses and keys are secrets: no sentence shows them, and no answer is followed to
-another address.
+A receiver that does not answer in time, or refuses, is asked again at the next look; its messages wait until their
+episodes are history. Each has a thread of its own, so that none holds up another. Nobody is told what can't be noted:
+where the note can't be written, each start would tell the same again.
+
+Addresses and keys are secrets: no sentence shows them, and no answer is followed to another address.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import json
 import threading
 from collections import Counter
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -26,6 +29,7 @@ from groupledger.jobs.process.errors import InputError, OutsideError
 from groupledger.jobs.process.name_patterns import first_matching, names_matching
 from groupledger.jobs.process.settings import Secret, checked_url
 from groupledger.jobs.process.web import post
+from groupledger.jobs.process.worker import Worker
 from groupledger.jobs.warehouse.storage import STATE_FOLDER, read_parsed
 from groupledger.schemas.tables.incidents import INCIDENTS
 from groupledger.schemas.words import Severity
@@ -64,7 +68,8 @@ class Receiver:
             return
         headers = {"Content-Type": "application/json", **body.headers}
         try:
-            post(self.url.rstrip("/") + body.path, body.text, headers, timeout_s)
+            # Its status says that it has the message, however long it takes for the rest.
+            post(self.url.rstrip("/") + body.path, body.text, headers, timeout_s, answer_bytes_max=0)
         except OutsideError as error:
             raise OutsideError(f"The receiver {self.name} of notify.receivers was not told: {error}.") from error
 
@@ -95,7 +100,10 @@ class Notifier:
         self._stop = stop or threading.Event()
         self._settings = ledger.settings.notify
         self._receivers = receivers_of(self._settings)
-        self._told: State | None = None
+        self._told: State = {}
+        self._lock = threading.Lock()  # over what was told, and its file
+        self._is_read = self._is_noted = False
+        self._workers: dict[str, Worker] = {}
         self._failing: dict[str, str] = {}
 
     @property
@@ -103,25 +111,46 @@ class Notifier:
         return bool(self._receivers)
 
     def follow(self) -> None:
-        """Looks at the table every so often, until told to stop."""
+        """Looks at the table every so often, until told to stop. Who is still being told is left to the next look."""
         while not self._stop.wait(LOOK_EVERY_S):
-            self.look(clock.now_ms())
+            for worker in self._workers.values():
+                worker.check()
+            self._begin(clock.now_ms())
 
     def look(self, now_ms: int) -> int:
         """Tells what there is to tell; returns the number of messages that were sent. Told to stop, it sends none more:
         the next look tells them."""
+        before = self._sent()
+        self._begin(now_ms)
+        for worker in self._workers.values():
+            worker.join()
+        for worker in self._workers.values():
+            worker.check()
+        return self._sent() - before
+
+    def _sent(self) -> int:
+        return sum(count for (_, outcome), count in self.counts.items() if outcome == "sent")
+
+    def _begin(self, now_ms: int) -> None:
+        """Begins to tell each receiver that is not being told."""
         if not self._receivers or not self._ledger.exists(INCIDENTS):
-            return 0
-        if self._told is None:
+            return
+        if not self._is_read:
             self._told = read_parsed(self._ledger.storage, self._file, _parsed, REMEDY) or {}
+            self._is_read = True
         since_ms = now_ms - self._settings.age_max_s * 1_000
         episodes = self._episodes(since_ms)
-        return sum(self._tell(receiver, episodes, since_ms, now_ms) for receiver in self._receivers)
+        for receiver in self._receivers:
+            before = self._workers.get(receiver.name)
+            if before is None or not before.is_alive():
+                tell = partial(self._tell, receiver, episodes, since_ms, now_ms)
+                self._workers[receiver.name] = Worker(f"notify {receiver.name}", tell)
+                self._workers[receiver.name].start()
 
     def _episodes(self, since_ms: int) -> list[Episode]:
         """Returns the episodes that are recent, or that somebody was told of."""
-        assert self._told is not None  # noqa: S101 - `look` has read it
-        known = {key for told in self._told.values() for key, each in told.items() if not each.is_over}
+        with self._lock:
+            known = {key for told in self._told.values() for key, each in told.items() if not each.is_over}
         is_recent = pc.field("last_seen_at") >= pa.scalar(since_ms * 1_000, pa.timestamp("us", "UTC"))
         recent = self._ledger.arrow(INCIDENTS, is_recent, ["episode_id"])["episode_id"].to_pylist()
         wanted = pc.field("episode_id").isin(pa.array(sorted(known | set(recent)), pa.string()))
@@ -129,15 +158,15 @@ class Notifier:
         groups = {row["group_id"] for row in rows if row["group_id"] is not None}
         return episodes_of(rows, first_matching(self._ledger.settings.team_patterns(), groups))
 
-    def _tell(self, receiver: Receiver, episodes: list[Episode], since_ms: int, now_ms: int) -> int:
+    def _tell(self, receiver: Receiver, episodes: list[Episode], since_ms: int, now_ms: int) -> None:
         """Tells one receiver all that is new for it, or what it takes of that."""
-        assert self._told is not None  # noqa: S101 - `look` has read it
         told = self._told.get(receiver.name, {})
-        sent = 0
         for message in messages(episodes, told, wanted_of(receiver.settings, episodes), since_ms):
             if self._stop.is_set():
                 break
             self._ledger.lease.check()
+            if not self._is_noted:
+                self._note(receiver.name, told)
             try:
                 receiver.send(message, self._context(receiver, now_ms), self._settings.timeout_s)
             except OutsideError as error:
@@ -146,12 +175,15 @@ class Notifier:
                 break
             self._failing.pop(receiver.name, None)
             self.counts[receiver.name, "sent"] += 1
-            sent += 1
             if message.event != "repeated":
                 told = still_needed(after(told, message), since_ms)
-                self._told[receiver.name] = told
-                self._ledger.storage.write(self._file, _dumped(self._told))
-        return sent
+                self._note(receiver.name, told)
+
+    def _note(self, name: str, told: dict[str, Told]) -> None:
+        with self._lock:
+            self._told[name] = told
+            self._ledger.storage.write(self._file, _dumped(self._told))
+            self._is_noted = True
 
     def _context(self, receiver: Receiver, now_ms: int) -> Context:
         return Context(

@@ -5,13 +5,16 @@
     pagerduty      Events API v2: `trigger` and `resolve`, with the episode as `dedup_key`
     alertmanager   its API v2; it forgets an alert that is not repeated before `endsAt`
 
-Names come from clients. In texts they are made harmless (`printable`), and in Slack's, where <, > and & are its own,
-these are escaped; in fields they are JSON and stand as they are.
+Names come from clients. In texts they are made harmless (`escaped`), and an address in them is broken with brackets, as
+people do that share addresses which nobody should follow: whoever shows the text would make a link of it. Slack's and
+Mattermost's texts have markup, which sentences with names could hold anywhere, so that they stand in a block of code,
+where nothing is markup or mentions anybody. In fields names are JSON and stand as they are.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
@@ -29,6 +32,9 @@ if TYPE_CHECKING:
 PAGERDUTY_URL = "https://events.pagerduty.com/v2/enqueue"
 SUMMARY_CHARACTERS_MAX = 1_024  # PagerDuty refuses more
 ALERTMANAGER_PATH = "/api/v2/alerts"
+# The signs without which chats and pagers make no link of an address.
+LINK = re.compile(r"(?i):(?=//)|(?<=\bwww)\.|(?<=\bmailto):")
+FENCE = "```"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -80,7 +86,11 @@ def _advice(episode: Episode) -> str:
 
 
 def text_of(message: Message, context: Context) -> str:
-    """Returns the message as a line of text."""
+    """Returns the message as a line of text, in which no name is a link."""
+    return LINK.sub(r"[\g<0>]", _told(message, context))
+
+
+def _told(message: Message, context: Context) -> str:
     episode = message.episode
     if episode is None:
         return f"OVER: a log that came later tells otherwise, and episode {message.episode_id[:8]} is withdrawn."
@@ -119,9 +129,11 @@ def _authorized(context: Context) -> dict[str, str]:
 
 
 def _slack(message: Message, context: Context) -> Body:
-    text = text_of(message, context).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    text = text_of(message, context).replace("`", "'")
+    text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     page = None if message.episode is None else page_of(message.episode, context)
-    return Body({"text": text if page is None else f"{text} <{page}|Open>"})
+    shown = f"{FENCE}\n{text}\n{FENCE}" + ("" if page is None else f"\n<{page}|Open>")
+    return Body({"text": shown, "unfurl_links": False, "unfurl_media": False})
 
 
 def _pagerduty(message: Message, context: Context) -> Body:

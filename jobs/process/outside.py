@@ -42,6 +42,7 @@ OF_THE_SYSTEM = {
     errno.EMFILE: ("Too many files are open", f"raise the limit (`ulimit -n`) {AGAIN}"),
     errno.ENFILE: ("Too many files are open", f"raise the limit of the machine {AGAIN}"),
     errno.ENOMEM: ("Memory was short", f"give the machine or the process more {AGAIN}"),
+    errno.EAGAIN: ("No thread could be started", f"raise the limits (`ulimit -u`, `ulimit -v`) {AGAIN}"),
     errno.ECONNREFUSED: ("A server, or Spark's own Java process, is not there", f"see why it ended {AGAIN}"),
     errno.ECONNRESET: ("A server, or Spark's own Java process, broke the connection", f"see why it ended {AGAIN}"),
     errno.ETIMEDOUT: ("A server did not answer in time", f"check the network {AGAIN}"),
@@ -56,6 +57,7 @@ NUMBERS = {
     "AccessControlException": errno.EACCES,
     "Mkdirs failed to create": errno.EACCES,
     "OutOfMemoryError": errno.ENOMEM,
+    "std::bad_alloc": errno.ENOMEM,
     "UnknownHostException": errno.EHOSTUNREACH,
     "SocketTimeoutException": errno.ETIMEDOUT,
     "error sending request": errno.EHOSTUNREACH,
@@ -70,6 +72,9 @@ DAMAGED = re.compile(
     r"|Parquet file size is|Could not open Parquet|Failed to parse parquet|Parquet error|Json error|Invalid JSON"
     r"|DELTA_STATE_RECOVER_ERROR|ChecksumException|Invalid table version|Kernel error:"
 )
+# How the loader of libraries says that there is no room for one, and Python that there is none for a thread.
+NO_ROOM = re.compile(r"failed to map segment|[Cc]annot allocate memory")
+NO_THREAD = "can't start new thread"
 MISSING = re.compile(r"FILE_NOT_EXIST|File does not exist|Object at location|DELTA_LOG_FILE_NOT_FOUND|No such file")
 # What libraries raise that do input and output.
 LIBRARIES = (
@@ -150,8 +155,9 @@ def explain(error: BaseException) -> JobError | None:
     """Returns the sentence and the exit code of an error that comes from outside, or None if it does not."""
     if isinstance(error, JobError):
         return _of_a_query(error) or error
-    if isinstance(error, MemoryError):
-        return _of_the_system(errno.ENOMEM)
+    short = _of_what_was_short(error)
+    if short is not None:
+        return _of_the_system(short)
     if isinstance(error, OSError) and error.errno in OF_THE_SYSTEM:
         return _of_the_system(error.errno, error.filename)
     if isinstance(error, ModuleNotFoundError):
@@ -160,6 +166,14 @@ def explain(error: BaseException) -> JobError | None:
     if isinstance(error, OSError) and error.strerror and error.filename is not None:
         return OutsideError(f"{_shown(error.filename)} can't be used: {error.strerror}. Check the path {AGAIN}.")
     return _of_libraries(error) if _does_input_and_output(error) else None
+
+
+def _of_what_was_short(error: BaseException) -> int | None:
+    """Returns the number of the system's error where Python has a class of its own for it, or none."""
+    has_no_room = isinstance(error, ImportError) and NO_ROOM.search("\n".join(_texts(error)))
+    if isinstance(error, MemoryError) or has_no_room:
+        return errno.ENOMEM
+    return errno.EAGAIN if isinstance(error, RuntimeError) and str(error) == NO_THREAD else None
 
 
 def _of_a_query(error: JobError) -> JobError | None:
@@ -171,7 +185,8 @@ def _of_a_query(error: JobError) -> JobError | None:
 
 
 def _does_input_and_output(error: BaseException) -> bool:
-    return isinstance(error, OSError) or any(_is(error, *kind) for kind in LIBRARIES)
+    is_of_rust = type(error).__module__ == "pyo3_runtime"  # which is no module, and raises what delta-rs panics of
+    return isinstance(error, OSError) or is_of_rust or any(_is(error, *kind) for kind in LIBRARIES)
 
 
 def _is(error: BaseException, module: str, name: str) -> bool:

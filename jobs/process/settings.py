@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_type_hin
 from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-import yaml
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, ValidationError, model_validator
 
 from groupledger.jobs.process.errors import InputError
+from groupledger.jobs.process.yaml_text import parse_yaml
 from groupledger.schemas.kinds.incidents import INCIDENT_KINDS
 from groupledger.transforms.privacy import HASH, Privacy
 
@@ -428,30 +428,6 @@ def load_settings(user_file: Path | None = None, **overrides: Any) -> Settings:
         return Settings.model_validate(overlay(merged, own.model_dump(exclude=ITS_PLACE)))
     except ValidationError as error:
         raise InputError(f"The settings{which} are wrong: {describe(error)}.") from error
-
-
-def parse_yaml(text: str, name: str) -> dict[str, Any]:
-    try:
-        parsed = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise InputError(f"{name} is not valid YAML: {what_is_wrong(error)}.") from error
-    except (AttributeError, LookupError, TypeError, ValueError) as error:
-        text = "a value looks like a number or a date, and is none; put it in quotes"
-        raise InputError(f"{name} is not valid YAML: {text}.") from error
-    except RecursionError as error:
-        raise InputError(f"{name} is not valid YAML: it is nested too deeply.") from error
-    if parsed is None:
-        return {}
-    if not isinstance(parsed, dict):
-        raise InputError(f"{name} must hold settings as `key: value` lines.")
-    return parsed
-
-
-def what_is_wrong(error: yaml.YAMLError) -> str:
-    """Returns where the text is wrong and, where that holds nothing of it, how: what stands there may be a secret."""
-    mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None)
-    how = problem if isinstance(error, (yaml.scanner.ScannerError, yaml.parser.ParserError)) else "this is no YAML"
-    return str(how) if mark is None else f"line {mark.line + 1}, column {mark.column + 1}: {how}"
 
 
 def overlay(base: dict[str, Any], user: dict[str, Any]) -> dict[str, Any]:

@@ -1,18 +1,41 @@
-"""Sends a POST to an address of the settings: it goes there or nowhere, and what went wrong shows no secret."""
+"""Sends a POST to an address of the settings: it goes there or nowhere, and what went wrong shows no secret.
+
+A time limit of Python's is one for each step: a server that sends a byte now and then is never late. So an exchange has
+a thread of its own, and a deadline for all of it: looking up the name, connecting, TLS, sending, and the whole answer.
+Behind the deadline its connections are broken, whatever it waits for.
+"""
 
 from __future__ import annotations
 
+import socket
+import threading
+from contextlib import suppress
 from http.client import HTTPException
 from typing import TYPE_CHECKING, Any
 from urllib.error import HTTPError
-from urllib.request import HTTPRedirectHandler, Request, build_opener
+from urllib.request import HTTPHandler, HTTPRedirectHandler, HTTPSHandler, Request, build_opener
 
 from groupledger.jobs.process.errors import OutsideError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 ANSWER_BYTES_MAX = 2**20
+
+
+def post(
+    url: str, body: bytes, headers: Mapping[str, str], timeout_s: float, answer_bytes_max: int = ANSWER_BYTES_MAX
+) -> bytes:
+    """Returns the answer, cut at some length; with a length of 0 its status alone is waited for. Raises OutsideError
+    with the end of a sentence, why there is none."""
+    request = Request(url, body, {"User-Agent": "groupledger", **headers}, method="POST")  # noqa: S310 - http(s)
+    exchange = _Exchange(request, timeout_s, answer_bytes_max)
+    exchange.start()
+    exchange.join(timeout_s)
+    exchange.break_off()
+    if exchange.answer is None:
+        raise OutsideError(exchange.why)
+    return exchange.answer
 
 
 class _NoRedirect(HTTPRedirectHandler):
@@ -20,17 +43,74 @@ class _NoRedirect(HTTPRedirectHandler):
         """Follows nobody: body and headers go to the address of the settings, or nowhere."""
 
 
-def post(url: str, body: bytes, headers: Mapping[str, str], timeout_s: float) -> bytes:
-    """Returns the answer. Raises OutsideError with the end of a sentence, why there is none."""
-    request = Request(url, body, {"User-Agent": "groupledger", **headers}, method="POST")  # noqa: S310 - http(s)
-    try:
-        with build_opener(_NoRedirect).open(request, timeout=timeout_s) as answer:
-            found: bytes = answer.read(ANSWER_BYTES_MAX)
-            return found
-    except HTTPError as error:
-        error.close()
-        why = f"it answered with status {error.code}"
-    except (OSError, HTTPException) as error:
-        reason = getattr(error, "reason", error)
-        why = getattr(reason, "strerror", None) or type(reason).__name__
-    raise OutsideError(why)
+class _Exchange(threading.Thread):
+    """Has in the end an `answer`, or `why` there is none."""
+
+    def __init__(self, request: Request, timeout_s: float, answer_bytes_max: int) -> None:
+        super().__init__(name="exchange", daemon=True)
+        self.answer: bytes | None = None
+        self.why = "it did not answer in time"
+        self._request = request
+        self._timeout_s = timeout_s
+        self._answer_bytes_max = answer_bytes_max
+        self._lock = threading.Lock()
+        self._sockets: list[socket.socket] = []
+        self._is_over = False
+
+    def run(self) -> None:
+        opener = build_opener(_NoRedirect, _Http(self._connect), _Https(self._connect))
+        answer, why = None, ""
+        try:
+            with opener.open(self._request, timeout=self._timeout_s) as response:
+                answer = response.read(self._answer_bytes_max)
+        except HTTPError as error:
+            error.close()
+            why = f"it answered with status {error.code}"
+        except (OSError, HTTPException) as error:
+            reason = getattr(error, "reason", error)
+            why = getattr(reason, "strerror", None) or type(reason).__name__
+        with self._lock:
+            if not self._is_over:
+                self.answer, self.why = answer, why
+
+    def break_off(self) -> None:
+        """Ends the exchange where it is: what it has by now counts."""
+        with self._lock:
+            self._is_over = True
+            for each in self._sockets:
+                with suppress(OSError):  # the other side may have been quicker
+                    each.shutdown(socket.SHUT_RDWR)
+                each.close()
+            self._sockets.clear()
+
+    def _connect(self, *arguments: Any) -> socket.socket:
+        """Returns a connection that can be broken: TLS takes the descriptor, and leaves its copy here."""
+        connection = socket.create_connection(*arguments)
+        with self._lock:
+            if self._is_over:
+                connection.close()
+                raise TimeoutError
+            self._sockets.append(connection.dup())
+        return connection
+
+
+class _Http(HTTPHandler):
+    """Makes connections in a way that it is told."""
+
+    def __init__(self, connect: Callable[..., socket.socket]) -> None:
+        super().__init__()
+        self._connect = connect
+
+    def do_open(self, http_class: Any, req: Request, **http_conn_args: Any) -> Any:
+        def make(*arguments: Any, **named: Any) -> Any:
+            made = http_class(*arguments, **named)
+            made._create_connection = self._connect  # noqa: SLF001 - the only way to it that proxies and TLS keep
+            return made
+
+        return super().do_open(make, req, **http_conn_args)
+
+
+class _Https(_Http, HTTPSHandler):
+    def __init__(self, connect: Callable[..., socket.socket]) -> None:
+        HTTPSHandler.__init__(self)
+        self._connect = connect

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from groupledger.coordinator.protocols.script import SCRIPTS, ScriptError, script_of
 from groupledger.jobs.process.errors import InputError
-from groupledger.jobs.process.settings import parse_yaml
+from groupledger.jobs.process.yaml_text import parse_yaml
 
 if TYPE_CHECKING:
     from groupledger.coordinator.protocols.script import Script

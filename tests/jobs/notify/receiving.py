@@ -1,10 +1,11 @@
-"""A web server that takes messages as a receiver does, and keeps them."""
+"""Web servers that take messages as receivers do: one keeps them, one never comes to the end of its answer."""
 
 from __future__ import annotations
 
 import json
+import socket
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
@@ -60,3 +61,29 @@ def receiving() -> Iterator[Receiving]:
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+@contextmanager
+def dripping(beginning: bytes, drop: bytes) -> Iterator[tuple[str, threading.Event]]:
+    """Gives the address of a server that begins each answer, and goes on with a drop every 10 ms; the event is set when
+    a client has closed its connection."""
+    is_closed, is_over = threading.Event(), threading.Event()
+
+    def answer(connection: socket.socket) -> None:
+        with connection, suppress(OSError):
+            connection.recv(65_536)
+            connection.sendall(beginning)
+            while not is_over.wait(0.01):
+                connection.sendall(drop)
+        is_closed.set()
+
+    def accept() -> None:
+        with suppress(OSError):
+            while True:
+                threading.Thread(target=answer, args=(server.accept()[0],), daemon=True).start()
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        threading.Thread(target=accept, daemon=True).start()
+        yield f"http://127.0.0.1:{server.getsockname()[1]}", is_closed
+        is_over.set()
+        server.shutdown(socket.SHUT_RDWR)

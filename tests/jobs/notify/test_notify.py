@@ -3,6 +3,7 @@ refusals, and without secrets in what is said."""
 
 from __future__ import annotations
 
+import errno
 import json
 from datetime import datetime, timedelta, timezone
 from types import SimpleNamespace
@@ -17,10 +18,11 @@ from groupledger.jobs.cli.main import main
 from groupledger.jobs.notify.notify import Notifier, receivers_of
 from groupledger.jobs.process.errors import InputError, OutsideError
 from groupledger.jobs.process.settings import load_settings
+from groupledger.jobs.process.web import post
 from groupledger.jobs.warehouse.ledger import Ledger
 from groupledger.jobs.warehouse.storage import LocalStorage
 from groupledger.schemas.definitions import schema_of
-from tests.jobs.notify.receiving import Receiving, receiving
+from tests.jobs.notify.receiving import Receiving, dripping, receiving
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -120,7 +122,7 @@ def test_killed_between_message_and_note(ours: Ours, web: Receiving, monkeypatch
     written: list[str] = []
 
     def write(storage: LocalStorage, name: str, text: str) -> None:
-        if written:
+        if len(written) == 2:  # that it can be written, and the first message
             raise KeyboardInterrupt
         written.append(name)
         (storage.root / name).parent.mkdir(parents=True, exist_ok=True)
@@ -154,8 +156,8 @@ def test_the_forms(ours: Ours, web: Receiving, monkeypatch: pytest.MonkeyPatch) 
         "?at=2026-01-01T02%3A55%3A00.000Z"
     )
     assert told["/chat"][1]["text"] == (
-        "ERROR: pay &lt;!channel&gt; &amp; \\x1b[2J\\u202e*x* (pay) on east: A member of pay &lt;!channel&gt; &amp;"
-        f" \\x1b[2J\\u202e*x* was refused. Change: max.poll.interval.ms. <{page}|Open>"
+        "```\nERROR: pay &lt;!channel&gt; &amp; \\x1b[2J\\u202e*x* (pay) on east: A member of pay &lt;!channel&gt;"
+        f" &amp; \\x1b[2J\\u202e*x* was refused. Change: max.poll.interval.ms.\n```\n<{page}|Open>"
     )
     pager = told["/pager"][1]
     assert (pager["routing_key"], pager["dedup_key"], pager["event_action"]) == ("secret-key", "e1", "trigger")
@@ -173,10 +175,99 @@ def test_the_forms(ours: Ours, web: Receiving, monkeypatch: pytest.MonkeyPatch) 
     ours.write(incident("e1", EVIL, is_open=False))
     notifier.look(NOW_MS + MINUTE_MS)
     over = {path: body for path, _, body in web.came}
-    assert over["/chat"]["text"].startswith("OVER: illegal_generation in pay &lt;!channel&gt;")
+    assert over["/chat"]["text"].startswith("```\nOVER: illegal_generation in pay &lt;!channel&gt;")
     assert over["/pager"]["event_action"] == "resolve"
     assert over["/api/v2/alerts"][0]["endsAt"] == "2026-01-01T03:01:00.000Z"
     assert over["/plain"]["event"] == "resolved"
+
+
+LINKS = "http://evil.example/a www.evil.example mailto:a@evil.example [a](https://evil.example) ```\n@all"
+
+
+@pytest.mark.parametrize("kind", ["slack", "pagerduty", "alertmanager", "json"])
+def test_names_are_no_links(ours: Ours, web: Receiving, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    """Goal: in no receiver's text is a client's name a link, bold or a mention: its addresses are broken, and where the
+    text has markup it stands in a block of code, which no name ends."""
+    monkeypatch.setenv("KEY", "secret-key")
+    ours.write(incident("e1", LINKS))
+    ours.notifier({"it": {"kind": kind, "url": web.url, "key": {"env": "KEY"}}}).look(NOW_MS)
+    (body,) = web.bodies
+    text = {
+        "slack": lambda: body["text"],
+        "pagerduty": lambda: body["payload"]["summary"],
+        "alertmanager": lambda: body[0]["annotations"]["summary"],
+        "json": lambda: body["text"],
+    }[kind]()
+    assert "http[:]//evil.example/a www[.]evil.example mailto[:]a@evil.example [a](https[:]//evil.example)" in text
+    if kind == "slack":
+        assert text.startswith("```\n")
+        assert text.endswith("\n```")
+        assert text.count("`") == 6
+        assert text.count("\n") == 2
+
+
+DRIPS = {
+    "status": (b"HTTP/1.1 200 OK", b" "),
+    "head": (b"HTTP/1.1 200 OK\r\nX: ", b"a"),
+    "continue": (b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
+    "error": (b"HTTP/1.1 500 No", b" "),
+}
+
+
+@pytest.mark.parametrize("drip", DRIPS.values(), ids=DRIPS.keys())
+def test_an_answer_that_drips(drip: tuple[bytes, bytes]) -> None:
+    """Goal: an exchange has one deadline, however often a byte comes, and its connection is closed then."""
+    with dripping(*drip) as (url, is_closed):
+        with pytest.raises(OutsideError, match="it did not answer in time"):
+            post(url, b"{}", {}, 0.3)
+        assert is_closed.wait(60)
+
+
+def test_a_body_that_drips() -> None:
+    """Goal: the status says that a message was taken, however long the rest takes; who wants the answer waits for it
+    until the deadline, and takes no more of it than there may be."""
+    head = b"HTTP/1.1 200 OK\r\nContent-Length: 1000000000\r\n\r\n"
+    with dripping(head, b"x") as (url, is_closed):
+        assert post(url, b"{}", {}, 60, answer_bytes_max=0) == b""
+        assert is_closed.wait(60)
+        with pytest.raises(OutsideError, match="it did not answer in time"):
+            post(url, b"{}", {}, 0.3)
+    with dripping(head + b"x" * 3_000_000, b"x") as (url, _):
+        assert post(url, b"{}", {}, 60) == b"x" * 2**20
+
+
+def test_a_receiver_that_drips_holds_up_no_other(ours: Ours, web: Receiving) -> None:
+    """Goal: while one receiver's exchange is under way, others are told in this look and in later ones."""
+    ours.write(incident("e1"))
+    with dripping(*DRIPS["error"]) as (url, _):
+        receivers = {"slow": {"kind": "json", "url": url}, "chat": {"kind": "json", "url": web.url}}
+        notifier = ours.notifier(receivers, timeout_s=60)
+        notifier._begin(NOW_MS)
+        notifier._workers["chat"].join()
+        ours.write(incident("e1"), incident("e2"))
+        notifier._begin(NOW_MS + 1)
+        notifier._workers["chat"].join()
+        assert notifier._workers["slow"].is_alive()
+        assert [body["episode_id"] for body in web.bodies] == ["e1", "e2"]
+    notifier._workers["slow"].join()
+    assert notifier.counts == {("chat", "sent"): 2, ("slow", "failed"): 1}
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO, errno.EDQUOT])
+def test_what_can_not_be_noted_is_not_told(
+    ours: Ours, web: Receiving, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    """Goal: without room, inodes or a working disk for the note nobody is told anything: each start would tell it
+    again."""
+
+    def write(*_: object) -> None:
+        raise OSError(number, "no")
+
+    monkeypatch.setattr(LocalStorage, "write", write)
+    ours.write(incident("e1"))
+    with pytest.raises(OSError, match="no"):
+        ours.notifier({"chat": {"kind": "json", "url": web.url}}).look(NOW_MS)
+    assert web.came == []
 
 
 def test_a_receiver_that_is_away(ours: Ours, web: Receiving) -> None:

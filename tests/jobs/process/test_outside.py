@@ -33,6 +33,12 @@ def raised(by: Callable[[], object]) -> BaseException:
     raise AssertionError("nothing was raised")
 
 
+def panic(text: str) -> BaseException:
+    """Returns what a library of Rust's raises when it panics."""
+    error: BaseException = type("PanicException", (BaseException,), {"__module__": "pyo3_runtime"})(text)
+    return error
+
+
 def sentence(error: BaseException) -> str:
     """Returns the sentence of an error from outside."""
     found = explain(error)
@@ -48,6 +54,12 @@ def sentence(error: BaseException) -> str:
         (OSError(errno.EROFS, "Read-only file system", "/w"), "The file system is read-only (/w)"),
         (PermissionError(errno.EACCES, "Permission denied", "/w"), "Access was denied (/w)"),
         (OSError(errno.EMFILE, "Too many open files"), "Too many files are open: raise"),
+        (MemoryError(), "Memory was short: give"),
+        (ImportError("libarrow.so.2600: failed to map segment from shared object"), "Memory was short: give"),
+        (ImportError("x.so: cannot allocate memory in static TLS block"), "Memory was short: give"),
+        (RuntimeError("can't start new thread"), "No thread could be started: raise the limits"),
+        (panic("OS can't spawn worker thread: Resource temporarily unavailable (os error 11)"), "No thread could be"),
+        (panic("called `Result::unwrap()`: Cannot allocate memory (os error 12)"), "Memory was short: give"),
         (FileNotFoundError(errno.ENOENT, "No such file or directory", b"/w/\x1b[2Jx"), "/w/\\x1b[2Jx can't be used"),
         (OSError("Generic LocalFileSystem error: No space left on device (os error 28)"), "The disk is full"),
         (DeltaError("Failed to parse parquet: Unable to copy (os error 27)"), "A file may not become as large"),

@@ -73,6 +73,11 @@ def test_rules_are_filled_by_name(tmp_path: Path) -> None:
     assert rules.burrow == BurrowRules(intervals=7, min_distance_ms=2_000)
 
 
+def bomb(first: str, again: str) -> str:
+    """Returns a list whose values each repeat the one before several times."""
+    return "clusters:\n- " + first + "".join(f"\n- &a{i + 1} " + again.replace("{0}", str(i)) for i in range(40))
+
+
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
@@ -107,6 +112,12 @@ def test_rules_are_filled_by_name(tmp_path: Path) -> None:
         ('cluster: !!int ""', "looks like a number or a date"),
         (f"cluster: {'[' * 10_000}", "nested too deeply"),
         ("cluster: \0", "this is no YAML"),
+        (bomb("{lag: &a0 1}", "[*a{0}, *a{0}]"), "more than 100,000 values"),
+        (bomb("&a0 {k: 1}", "{<<: [*a{0}, *a{0}, *a{0}]}"), "more than 100,000 values"),
+        ("clusters: &a {default: *a}", "more than 100,000 values"),
+        ("clusters: &a {<<: *a}", "more than 100,000 values"),
+        ("cluster: " + "x" * 300_000, "is too long: it has more than 262,144 characters"),
+        ("cluster: 1" + ":30" * 80_000, "looks like a number or a date"),
     ],
 )
 def test_what_is_wrong_is_named(tmp_path: Path, text: str, sentence: str) -> None:
