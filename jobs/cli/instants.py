@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from groupledger.jobs.process.clock import now_ms
-from groupledger.jobs.process.instants import ZONE, read_instant, zone_of
+from groupledger.jobs.process.instants import ZONE, AmbiguousTimeError, read_instant, zone_of
 from groupledger.schemas.instants import instant_of_ms
 
 if TYPE_CHECKING:
@@ -19,6 +19,8 @@ def instant(text: str) -> datetime:
     now = instant_of_ms(now_ms())
     try:
         return read_instant(text, now, zone_of(click.get_current_context(silent=True)))
+    except AmbiguousTimeError as error:
+        raise click.BadParameter(f"{error}.") from error
     except (ValueError, OverflowError) as error:
         raise click.BadParameter(
             f"{text!r} is no instant: write one as 2026-01-31T14:03:00Z, 14:03 (the last time that it was), or 2h (two"

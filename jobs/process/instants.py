@@ -1,12 +1,13 @@
 """Reads the instants that people type, and shows instants in the zone that they read in.
 
     2026-01-31T14:03:00Z    also without the Z, the seconds or the time
-    14:03                   the last time that it was 14:03
+    14:03                   the last time that it was 14:03; of two on the day when clocks are put back, the second
     2h                      two hours ago; s, m, h, d and w
     now
 
 What names no zone is in the zone of `--tz`, which is UTC unless it is given. Tables show instants in it, too; JSON is
-in UTC always.
+in UTC always. A date with a time that came twice in that zone is refused with the two instants that it can be, and one
+with a time that the clocks left out is refused, too.
 """
 
 from __future__ import annotations
@@ -20,7 +21,13 @@ from groupledger.transforms.coverage.rules.coverage_at import iso
 
 ZONE = "groupledger.zone"
 AGO = re.compile(r"(\d{1,9})([smhdw])", re.ASCII)
+# Two days on which a zone leaves out the same time never follow each other.
+DAYS_MAX = 3
 UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+
+
+class AmbiguousTimeError(ValueError):
+    """A time of a date came twice, or not at all; the text says what to write."""
 
 
 def read_instant(text: str, now: datetime, zone: tzinfo) -> datetime:
@@ -32,21 +39,41 @@ def read_instant(text: str, now: datetime, zone: tzinfo) -> datetime:
     elif ago is not None:
         found = now - timedelta(**{UNITS[ago[2]]: int(ago[1])})
     elif ":" in text[:3]:
-        found = last_time_of_day(time.fromisoformat(text), now.astimezone(zone))
+        found = last_time_of_day(time.fromisoformat(text), now, zone)
     else:
         # Python 3.10 reads no Z.
         found = datetime.fromisoformat(text.replace("Z", "+00:00"))
         if found.tzinfo is None:
-            found = found.replace(tzinfo=zone)
+            found = only_instant(found, zone)
     return found.astimezone(timezone.utc)
 
 
-def last_time_of_day(wanted: time, now: datetime) -> datetime:
-    """Returns when it was last that time, of today or the day before."""
+def last_time_of_day(wanted: time, now: datetime, zone: tzinfo) -> datetime:
+    """Returns when it was last that time: of an hour that came twice the second one, if that is over. A day on which
+    the clocks left that time out is passed over."""
     if wanted.tzinfo is not None:
         raise ValueError(f"{wanted} names a zone: write the date, too")
-    today = datetime.combine(now.date(), wanted, now.tzinfo)
-    return today if today <= now else datetime.combine(now.date() - timedelta(days=1), wanted, now.tzinfo)
+    today = now.astimezone(zone).date()
+    days = (today - timedelta(days=days) for days in range(DAYS_MAX))
+    found = [at for day in days for at in instants_of(datetime.combine(day, wanted), zone) if at <= now]
+    return max(found)
+
+
+def instants_of(local: datetime, zone: tzinfo) -> list[datetime]:
+    """Returns the instants, in UTC, at which clocks of a zone show a time: one, two where an hour came twice, or none
+    where it was left out."""
+    both = {local.replace(tzinfo=zone, fold=fold).astimezone(timezone.utc) for fold in (0, 1)}
+    return sorted(at for at in both if at.astimezone(zone).replace(tzinfo=None) == local)
+
+
+def only_instant(local: datetime, zone: tzinfo) -> datetime:
+    found = instants_of(local, zone)
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise AmbiguousTimeError(f"{local.isoformat()} did not come in {zone}: the clocks left it out")
+    forms = " or ".join(at.astimezone(zone).isoformat() for at in found)
+    raise AmbiguousTimeError(f"{local.isoformat()} came twice in {zone}: write {forms}")
 
 
 def in_zone(instant: datetime) -> str:

@@ -38,6 +38,43 @@ def test_what_is_meant(text: str, zone: timezone | ZoneInfo, expected: datetime)
     assert read_instant(text, NOW, zone).utcoffset() == timedelta(0)
 
 
+AUTUMN = datetime(2026, 10, 25, tzinfo=timezone.utc)  # at 01:00 UTC Vienna's clocks go from 3:00 back to 2:00
+
+
+@pytest.mark.parametrize(
+    ("text", "hour", "expected_hour"),
+    [
+        ("02:30", 6, 1.5),  # the second one is the last
+        ("02:30", 1.75, 1.5),
+        ("02:30", 1.25, 0.5),  # the second one is to come
+        ("02:30", 0.25, -24 + 0.5),
+        ("03:30", 6, 2.5),
+        ("01:30", 1.25, -0.5),
+    ],
+)
+def test_an_hour_that_comes_twice(text: str, hour: float, expected_hour: float) -> None:
+    """Goal: the last time that it was half past two, while both come and behind them."""
+    found = read_instant(text, AUTUMN + timedelta(hours=hour), VIENNA)
+    assert found == AUTUMN + timedelta(hours=expected_hour)
+
+
+def test_an_hour_that_is_left_out() -> None:
+    """Goal: on the day when clocks are put forward it was half past two the day before; behind the next it was."""
+    day_before = datetime(2026, 3, 28, 1, 30, tzinfo=timezone.utc)
+    assert read_instant("02:30", NOW, VIENNA) == day_before
+    assert read_instant("02:30", NOW + timedelta(hours=20), VIENNA) == day_before
+    assert read_instant("02:30", NOW + timedelta(days=1), VIENNA) == datetime(2026, 3, 30, 0, 30, tzinfo=timezone.utc)
+
+
+def test_a_date_whose_time_is_not_one_instant() -> None:
+    """Goal: it is refused with what to write in its place, and read if it is written so."""
+    with pytest.raises(ValueError, match=r"came twice in Europe/Vienna: write 2026-10-25T02:30:00\+02:00 or .*\+01:00"):
+        read_instant("2026-10-25T02:30", NOW, VIENNA)
+    with pytest.raises(ValueError, match="did not come in Europe/Vienna"):
+        read_instant("2026-03-29T02:30", NOW, VIENNA)
+    assert read_instant("2026-10-25T02:30+01:00", NOW, VIENNA) == AUTUMN + timedelta(hours=1.5)
+
+
 @pytest.mark.parametrize(
     "text",
     ["", "2x", "h", "-2h", "25:00", "9:05", "14:03Z", "yesterday", "999999999w", "0001-01-01T00:00:00+14:00", "٣h"],
