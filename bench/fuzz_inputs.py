@@ -152,7 +152,7 @@ def log_files(folder: Path) -> Target:
             return Counter({str(error).replace(str(path), "FILE")[:40]: 1})
         if found is None:
             return Counter({"nothing yet": 1})
-        rows = [(str(path), "f", each.offset, each.first_line, each.line_count, each.digest) for each in found.splits]
+        rows = found.rows("f")
         lines = list(read_splits((dict(zip(SPLITS.names, row, strict=True)) for row in rows), LIMITS.line_bytes))
         assert [line.line_number for line in lines] == list(range(1, found.line_count + 1))
         assert all(len(line.text) <= LIMITS.line_bytes for line in lines)
