@@ -51,6 +51,7 @@ from groupledger.transforms.by_group import batch_of
 from groupledger.transforms.logs.coordinator_events import PARSED_EVENTS, parse_events
 from groupledger.transforms.logs.imported_lines import QUARANTINED, ROW, Line
 from groupledger.transforms.logs.requests import PARSED_REQUESTS, parse_requests
+from groupledger.transforms.logs.unwrapped_lines import unwrapped
 from groupledger.transforms.privacy import DROP, HASH, Privacy
 from groupledger.transforms.records.decode import decode_batches
 
@@ -103,7 +104,8 @@ def outcome_of(row: Parsed) -> str:
 
 
 def parsed_lines(log: str, texts: list[str], privacy: Privacy) -> Outcomes:
-    lines = (Line("f", number, text, len(text), is_whole=True) for number, text in enumerate(texts, 1))
+    numbered = (Line("f", number, text, len(text), is_whole=True) for number, text in enumerate(texts, 1))
+    lines = unwrapped(numbered, [[1, None, 1]], SHAPE_BYTES * GROWTH * 2)
     if log == REQUEST_LOG:
         rows, schema = list(parse_requests(lines, "UTC", privacy)), PARSED_REQUESTS
     else:
