@@ -52,6 +52,7 @@ from groupledger.transforms.by_group import batch_of
 from groupledger.transforms.logs.coordinator_events import PARSED_EVENTS, parse_events
 from groupledger.transforms.logs.imported_lines import QUARANTINED, ROW, Line
 from groupledger.transforms.logs.requests import PARSED_REQUESTS, parse_requests
+from groupledger.transforms.logs.unwrapped_lines import unwrapped
 from groupledger.transforms.privacy import DROP, HASH, Privacy
 from groupledger.transforms.records.decode import decode_batches
 
@@ -105,7 +106,8 @@ def outcome_of(row: Parsed) -> str:
 
 
 def parsed_lines(log: str, texts: list[str], privacy: Privacy) -> Outcomes:
-    lines = (Line("f", number, text, len(text), is_whole=True) for number, text in enumerate(texts, 1))
+    numbered = (Line("f", number, text, len(text), is_whole=True) for number, text in enumerate(texts, 1))
+    lines = unwrapped(numbered, [[1, None, 1]], SHAPE_BYTES * GROWTH * 2)
     if log == REQUEST_LOG:
         rows, schema = list(parse_requests(lines, "UTC", privacy)), PARSED_REQUESTS
     else:
@@ -154,7 +156,7 @@ def log_files(folder: Path) -> Target:
             return Counter({str(error).replace(str(path), "FILE")[:40]: 1})
         if found is None:
             return Counter({"nothing yet": 1})
-        rows = [(str(path), "f", each.offset, each.first_line, each.line_count, each.digest) for each in found.splits]
+        rows = found.rows("f")
         lines = list(read_splits((dict(zip(SPLITS.names, row, strict=True)) for row in rows), LIMITS.line_bytes))
         assert [line.line_number for line in lines] == list(range(1, found.line_count + 1))
         assert all(len(line.text) <= LIMITS.line_bytes for line in lines)

@@ -32,6 +32,19 @@ BROKEN = (
     *(" ", "  ", "\t", "\n", "\r", "\x00", "\x1b[2J", "\u2028", "\ud7ff", "é", "消", "😀", "\ufffd", "٣"),
     *("(", ")", " (", ") [", "[", "]", " (a)", " (a) [x]", "{", "}", '{"', '"', "\\", '\\"', ":", ",", ", ", "-", "."),
     *(":1-", "1-", "a", "0", "9" * 30, "-1", "1e999", "NaN", "null", "true", "[[", "]]", "\\ud800", "\\u0000"),
+    *(
+        "2026-02-10T09:45:00.1Z stdout P ",
+        "2026-02-10T09:45:00.123Z stdout F ",
+        "broker-1  | ",
+        "[pod/k-0/k] ",
+        "<14>1 ",
+    ),
+    *(
+        '{"log":"',
+        '","stream":"stdout","time":"2026-02-10T09:45:00Z"}',
+        '{"level":"INFO","logger":"a.B","message":"',
+        "T",
+    ),
     *("Set(", "Some(", "None", "clientHost=", "Completed request:", "[2026-02-10 09:45:00,123] INFO ", "DEBUG "),
     *(UUID, f"consumer-1-{UUID}", "[GroupCoordinator id=1] ", "=HYPERLINK(1)", "'; DROP TABLE x; --", "../.."),
 )

@@ -25,7 +25,7 @@ LOG_PATH = click.Path(path_type=Path)
     type=LOG_PATH,
     multiple=True,
     metavar="PATH",
-    help="A request log (JSON, of Kafka 2.8 or later), plain or gzip, or a directory of them. May be repeated.",
+    help="A request log (JSON, of Kafka 2.8 or later), plain or compressed, or a directory of them. May be repeated.",
 )
 @click.option(
     "--server-log",
@@ -47,7 +47,9 @@ def import_logs(
 ) -> None:
     """Import brokers' logs: what was refused, who committed, and why groups rebalanced.
 
-    PATHs behind the one option that is given are of the same log, so that a shell's wildcard works.
+    Lines may lie in what containers write around them, and may be JSON. A file that can't be read keeps no other one
+    out: it is told at the end, with exit code 2. PATHs behind the one option that is given are of the same log, so that
+    a shell's wildcard works.
     """
     if bool(request_logs) == bool(server_logs) and more:
         raise click.UsageError("Say which log each file is: --request-log or --server-log before each.")

@@ -184,7 +184,7 @@ def _imported_log_rows(ledger: Ledger) -> int:
 def _known_until_ms(ledger: Ledger) -> int:
     """Returns the latest instant that the ledger knows of, which decides whether an incident is still open."""
     ends = [ledger.rows_within(COVERAGE, every_row).select(F.col("to_time").alias("at"))]
-    logs = (table for table in (REQUESTS, COORDINATOR_EVENTS) if ledger.exists(table))
-    ends += [ledger.rows_within(table, every_row).select(F.col("logged_at").alias("at")) for table in logs]
+    if ledger.exists(LOG_FILES):  # which leaves out what wrong clocks have logged of times to come
+        ends.append(ledger.rows(LOG_FILES).select(F.col("last_logged_at").alias("at")))
     latest: list[int | None] = [end.agg(F.unix_millis(F.max("at"))).collect()[0][0] for end in ends]
     return max(last_sampled_at_ms(ledger, WATERMARKS), *(each or 0 for each in latest))

@@ -10,8 +10,10 @@ The import has a lease of its own (`lease.logs_of`): nobody else writes its tabl
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JJavaError
@@ -56,6 +58,7 @@ from groupledger.transforms.logs.requests import (
     unnamed_topic_ids,
     with_topic_names,
 )
+from groupledger.transforms.logs.unwrapped_lines import unwrapped
 
 if TYPE_CHECKING:
     import threading
@@ -70,6 +73,7 @@ if TYPE_CHECKING:
     from groupledger.jobs.warehouse.ledger import Ledger
     from groupledger.schemas.tables.table import Table
     from groupledger.transforms.logs.imported_lines import Line, Parsed
+    from groupledger.transforms.logs.rules.repeated_hours import RepeatedHours
     from groupledger.transforms.privacy import Privacy
 
 ROWS_OF = {REQUEST_LOG: REQUESTS, SERVER_LOG: COORDINATOR_EVENTS}
@@ -77,6 +81,11 @@ TABLES = (*ROWS_OF.values(), LOG_QUARANTINE, TOPIC_NAMES, LOG_FILES)
 # Rows of so many lines are written in one commit: what a killed import has to do again.
 LINES_PER_BATCH = 1_000_000
 TIMES = ("first_logged_at", "last_logged_at")
+# How far a broker's clock may be ahead of ours.
+AHEAD_MAX = timedelta(hours=1)
+# What rotation puts behind a name: a number or a date, and the name of a compression.
+_ROTATED = re.compile(r"[\d._T-]*(?:gz|zst|bz2)?")
+FileState = tuple[int, int, int]  # inode, size, when it was written last
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +105,7 @@ class ImportTotals:
     rows: dict[str, int] = field(default_factory=lambda: {REQUEST_LOG: 0, SERVER_LOG: 0})
     quarantined: int = 0
     skipped: int = 0
+    ambiguous: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,8 +128,32 @@ class Counted:
     rows: int = 0
     lines: int = 0
     quarantined: int = 0
+    ambiguous: int = 0
     first_us: int | None = None
     last_us: int | None = None
+
+
+@dataclass(slots=True)
+class Rotation:
+    """How each of the files ended that continue each other, by inode: when it was written last, and in which pass of a
+    repeated hour."""
+
+    _ends: dict[int, tuple[int, RepeatedHours]] = field(default_factory=dict)
+
+    def before(self, file: FileState) -> RepeatedHours | None:
+        """Returns the end of the file that was written last before this one."""
+        earlier = [end for inode, end in self._ends.items() if inode != file[0] and end[0] <= file[2]]
+        return max(earlier, key=lambda end: end[0])[1] if earlier else None
+
+    def ended(self, file: FileState, hours: RepeatedHours | None) -> None:
+        if hours is not None:
+            self._ends[file[0]] = (file[2], hours)
+
+
+def family_of(name: str) -> str:
+    """Returns what files that a rotation has renamed have in common."""
+    stem, dot, rest = name.partition(".log")
+    return stem if dot and _ROTATED.fullmatch(rest) else name
 
 
 def import_logs(
@@ -127,8 +161,8 @@ def import_logs(
 ) -> ImportTotals:
     """Imports all lines that are new, once or until told to stop.
 
-    Raises InputError for a file that is no such log or unpacks to too much, and OutsideError if a file changed under
-    the import. A continuous run says so and looks again.
+    Raises InputError for files that are no such log or unpack to too much, when all others are imported, and
+    OutsideError if a file changed under the import. A continuous run says so and looks again.
     """
     importer = LogImport(ledger, settings)
     while True:
@@ -143,7 +177,7 @@ def import_logs(
 
 class LogImport:
     """One run. It keeps what it has seen of the files, so that a look at files that did not change costs nothing.
-    `unread` has a sentence for each file that was imported in part."""
+    `unread` has a sentence for each file that was not imported, or only in part."""
 
     def __init__(self, ledger: Ledger, settings: LogSettings) -> None:
         self.totals = ImportTotals()
@@ -155,15 +189,17 @@ class LogImport:
             if begin_again_if_lost(ledger, table, LOG_FILES, log=log):
                 ledger.say(f"the table {table.name} is gone: its logs that are still there are imported again")
         ledger.create(*TABLES)
-        self._seen: dict[tuple[str, Path], tuple[int, int, int]] = {}
+        self._seen: dict[tuple[str, Path], FileState] = {}
         self._positions: dict[tuple[str, Path], Position] = {}
         self._known: dict[str, dict[str, list[Known]]] = {}
         self._asked: set[str] = set()
-        self._limits = Limits(settings.line_bytes_max, settings.unpacked_bytes_max)
+        self._limits = Limits(settings.line_bytes_max, settings.unpacked_bytes_max, settings.time_zone)
+        self._rotations: dict[tuple[str, Path, str], Rotation] = {}
         self._told: set[str] = set()
 
     def look(self, sources: LogSources, stop: threading.Event, *, is_patient: bool) -> None:
-        """Imports what is new; a patient look says what is wrong with a file, and goes on with the others."""
+        """Imports what is new. What is wrong with a file keeps no other one out: a patient look says it at once, and
+        else it is in `unread`."""
         settings = self._settings
         logs = (
             (REQUEST_LOG, sources.request_logs, settings.request_log_names),
@@ -174,21 +210,34 @@ class LogImport:
             if log not in self._known:
                 self._known[log] = self._known_files(log)
             known = self._known[log]
-            for path in found_files(paths, pattern, self.say_once):
+            there = paths if is_patient else [path for path in paths if not self._is_missing(path)]
+            for path in found_files(there, pattern, self.say_once):
                 if stop.is_set():
                     return
                 try:
                     waiting += self._new_lines(log, path, known)
                 except InputError as error:
-                    if not is_patient:
-                        raise
-                    self._ledger.say(str(error))
+                    self._refuse(str(error), is_patient=is_patient)
                 if sum(each.line_count for each in waiting) >= LINES_PER_BATCH:
                     if not self._apply(log, waiting, is_patient=is_patient):
                         return
                     waiting = []
             if not self._apply(log, waiting, is_patient=is_patient):
                 return
+
+    def _is_missing(self, path: Path) -> bool:
+        try:
+            found_files([path], "", lambda _: None)
+        except InputError as error:
+            self._refuse(str(error), is_patient=False)
+            return True
+        return False
+
+    def _refuse(self, sentence: str, *, is_patient: bool) -> None:
+        if is_patient:
+            self._ledger.say(sentence)
+        else:
+            self.unread.append(sentence)
 
     def say_once(self, sentence: str) -> None:
         if sentence not in self._told:
@@ -209,9 +258,11 @@ class LogImport:
         if now is None or self._seen.get((log, path)) == now:
             return []
         self._seen[log, path] = now
-        scanned = scan(path, log, known, self._limits, self._positions.get((log, path)))
+        rotation = self._rotations.setdefault((log, path.parent, family_of(path.name)), Rotation())
+        scanned = scan(path, log, known, self._limits, self._positions.get((log, path)), rotation.before(now))
         if scanned is None:
             return []
+        rotation.ended(now, scanned.hours)
         if scanned.position is not None:
             self._positions[log, path] = scanned.position
         if not scanned.is_whole:
@@ -250,6 +301,7 @@ class LogImport:
             self._known.pop(log)
             self._seen.clear()
             self._positions.clear()
+            self._rotations.clear()
             return False
         return True
 
@@ -259,8 +311,8 @@ class LogImport:
         ledger, table = self._ledger, ROWS_OF[log]
         parsed = _parsed(log, _splits(ledger, files), self._settings, self._privacy).persist()
         try:
-            found = _count(log, parsed)
             now = datetime.now(timezone.utc)
+            found = _count(log, parsed, now)
             names = sorted({each.source_file for each in files})
             rows = parsed.where(F.col(ROW).isNotNull()).select(f"{ROW}.*")
             if log == REQUEST_LOG:
@@ -334,23 +386,27 @@ class LogImport:
         totals.lines += file.line_count
         totals.rows[log] += found.rows
         totals.quarantined += found.quarantined
+        totals.ambiguous += found.ambiguous
         totals.skipped += max(0, file.line_count - found.lines - found.quarantined)
         waiting = file.scanned.waiting_count
         self._ledger.say(
             f"{file.scanned.path.name}: {file.line_count:,} new lines, {found.rows:,} rows, {found.quarantined:,}"
-            f" quarantined" + (f"; {waiting:,} lines wait for their end" if waiting else "")
+            f" quarantined"
+            + (f"; {waiting:,} lines wait for their end" if waiting else "")
+            + (f"; of {found.ambiguous:,} rows nothing tells the hour (is_time_ambiguous)" if found.ambiguous else "")
         )
 
 
-def _count(log: str, parsed: DataFrame) -> dict[str, Counted]:
-    """Returns by file what its lines became."""
-    times = [F.unix_micros(which(f"{ROW}.logged_at")) for which in (F.min, F.max)]
+def _count(log: str, parsed: DataFrame, now: datetime) -> dict[str, Counted]:
+    """Returns by file what its lines became. A time that is to come is of a wrong clock, and bounds nothing."""
+    at = F.col(f"{ROW}.logged_at")
+    times = [F.unix_micros(which(F.when(at <= F.lit(now + AHEAD_MAX), at))) for which in (F.min, F.max)]
     lines = F.count(ROW) if log == REQUEST_LOG else F.coalesce(F.sum(f"{ROW}.line_count"), F.lit(0))
+    ambiguous = F.count(F.when(F.col(f"{ROW}.is_time_ambiguous"), 1))
     source_file = F.coalesce(f"{ROW}.source_file", f"{QUARANTINED}.source_file")
     counts = parsed.where(F.col(TOPIC_NAME).isNull()).groupBy(source_file)
-    return {
-        row[0]: Counted(*row[1:]) for row in counts.agg(F.count(ROW), lines, F.count(QUARANTINED), *times).collect()
-    }
+    found = counts.agg(F.count(ROW), lines, F.count(QUARANTINED), ambiguous, *times).collect()
+    return {row[0]: Counted(*row[1:]) for row in found}
 
 
 def _noted(before: dict[str, Any] | None, file: NewLines, found: Counted) -> dict[str, Any]:
@@ -367,7 +423,7 @@ def _noted(before: dict[str, Any] | None, file: NewLines, found: Counted) -> dic
         "skipped_count": old.get("skipped_count", 0) + skipped,
         "prefix_digests": file.scanned.prefix_digests,
         "first_logged_at": min(times, default=None),
-        "last_logged_at": found.last_us or old.get("last_logged_at"),
+        "last_logged_at": max((each for each in (old.get("last_logged_at"), found.last_us) if each), default=None),
     }
 
 
@@ -375,7 +431,7 @@ def _instant(time_us: int | None) -> datetime | None:
     return None if time_us is None else instant_of_us(time_us)
 
 
-def _state_of(path: Path) -> tuple[int, int, int] | None:
+def _state_of(path: Path) -> FileState | None:
     """Returns what changes when the file does; None if it was renamed since it was found."""
     try:
         found = path.stat()
@@ -386,9 +442,7 @@ def _state_of(path: Path) -> tuple[int, int, int] | None:
 
 def _splits(ledger: Ledger, files: Sequence[NewLines]) -> DataFrame:
     rows = [
-        (str(each.scanned.path), each.source_file, split.offset, split.first_line, split.line_count, split.digest)
-        for each in files
-        for split in each.splits
+        row for each in files for row in each.scanned.rows(each.source_file, from_line=each.splits[0].first_line - 1)
     ]
     return ledger.spark.createDataFrame(rows, SPLITS)
 
@@ -404,7 +458,10 @@ def _parsed(log: str, splits: DataFrame, settings: LogSettings, privacy: Privacy
         return parse_events(lines, time_zone, privacy, line_bytes_max)
 
     def of_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        lines = read_splits((split for batch in batches for split in batch.to_pylist()), line_bytes_max)
+        splits = (split for batch in batches for split in batch.to_pylist())
+        lines = chain.from_iterable(
+            unwrapped(read_splits([split], line_bytes_max), split["passes"], line_bytes_max) for split in splits
+        )
         return (batch_of(piece, to_arrow_schema(schema)) for piece in pieces(rows_of(lines)))
 
     return splits.mapInArrow(of_task, schema)
@@ -415,4 +472,5 @@ def summary(totals: ImportTotals) -> str:
         f"{totals.files:,} files with {totals.lines:,} new lines: {totals.rows[REQUEST_LOG]:,} requests,"
         f" {totals.rows[SERVER_LOG]:,} coordinator events, {totals.quarantined:,} lines quarantined (see"
         f" {LOG_QUARANTINE.name}), {totals.skipped:,} about something else"
+        + (f"; {totals.ambiguous:,} rows could be an hour later (is_time_ambiguous)" if totals.ambiguous else "")
     )

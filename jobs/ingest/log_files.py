@@ -3,12 +3,13 @@
 A file is scanned once on the driver: its digests tell whether it is one that was imported before, and how many of its
 lines are new (`schemas.tables.log_files` has the rules and their limits); the same pass cuts it into splits. A file
 that has grown since is scanned from where the last scan ended, if it still is the same file and has the same bytes
-before that place. Tasks then
-read the splits, and compare a digest of what they read with that of the scan: a file that was renamed or written anew
-in between is noticed, and nothing of it is imported.
+before that place. Tasks then read the splits, and compare a digest of what they read with that of the scan: a file that
+was renamed or written anew in between is noticed, and nothing of it is imported. The pass also follows the time of the
+lines through hours that come twice, since only the order of all lines tells them apart.
 
 Only lines with their end are there yet; a compressed file is whole as it is. In a server log an entry whose message
-goes on over lines counts from its last one. Files must lie under the same path for every executor.
+goes on over lines counts from its last one, and in both a line that a container has cut. Files must lie under the
+same path for every executor.
 
 A line may be as long as its file, and a few megabytes of gzip as long as a disk: what is in memory is the beginning of
 one line, and there is a limit to what is unpacked. From a directory nothing is read that lies elsewhere.
@@ -16,28 +17,32 @@ one line, and there is a limit to what is unpacked. From a directory nothing is 
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import os
 import re
-import zlib
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from itertools import chain, islice
 from pathlib import Path
 from sys import maxsize
-from typing import TYPE_CHECKING, Any, BinaryIO, cast
+from typing import TYPE_CHECKING, Any, BinaryIO
 
-from pyspark.sql.types import LongType, StringType, StructField, StructType
+from pyspark.sql.types import ArrayType, LongType, StringType, StructField, StructType
 
+from groupledger.jobs.ingest.log_compression import DAMAGED, PART_BYTES, open_log, skip
 from groupledger.jobs.process.errors import InputError
-from groupledger.schemas.kafka.log4j_line import HEAD, begins_entry, ends_message
+from groupledger.jobs.process.terminal import printable
+from groupledger.schemas.kafka.log4j_line import ends_message, head_of
+from groupledger.schemas.kafka.log_time import has_changes
 from groupledger.schemas.words import LogKind, words_of
 from groupledger.transforms.logs.imported_lines import Line
+from groupledger.transforms.logs.rules.repeated_hours import RepeatedHours
+from groupledger.transforms.logs.rules.wrapped_lines import Taken, WrappedLines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from groupledger.transforms.logs.rules.repeated_hours import Pass
 
 REQUEST_LOG, SERVER_LOG = words_of(LogKind)
 SPLITS = StructType(
@@ -48,18 +53,18 @@ SPLITS = StructType(
         StructField("first_line", LongType()),
         StructField("line_count", LongType()),
         StructField("digest", StringType()),
+        StructField("passes", ArrayType(ArrayType(LongType()))),
     ]
 )
 SPLIT_BYTES = 16 * 1024 * 1024
-PART_BYTES = 1024 * 1024  # of a line that is too long, read at a time
 TAIL_BYTES = 4 * 1024
 ENTRY_LINES_MAX = 1_000
 NAME_DIGEST_CHARACTERS = 16
-GZIP_MAGIC = b"\x1f\x8b"
-OTHER_COMPRESSIONS = {b"PK\x03\x04": "zip", b"BZh": "bzip2", b"\x28\xb5\x2f\xfd": "zstd", b"\xfd7zXZ": "xz"}
 _COMPLETED = b"Completed request:"
-_IS_JSON = re.compile(rb'\s*\{\s*"')
-DAMAGED = (OSError, EOFError, zlib.error)
+# Also where the line is a text in JSON, and its quotes are escaped.
+_IS_JSON = re.compile(rb'\s*\{\s*\\{0,7}"')
+_HOUR_CHARACTERS = len("[2026-02-10 09")
+_SHOWN_CHARACTERS = 60
 CHANGED = "the log file was renamed or written anew while it was read"
 
 
@@ -86,12 +91,14 @@ class Limits:
 
     line_bytes: int
     unpacked_bytes: int
+    time_zone: str = "UTC"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scanned:
     """A file as the scan found it. `name` is what it would be called if it is new; `waiting_count` lines have no end
-    yet. `is_whole` is false for one that unpacks to more than the limit."""
+    yet. `is_whole` is false for one that unpacks to more than the limit. `passes` are those of repeated hours, and
+    `hours` is what a file that goes on where this one ends begins with."""
 
     path: Path
     name: str
@@ -101,6 +108,17 @@ class Scanned:
     prefix_digests: dict[int, str]
     splits: tuple[Split, ...]
     position: Position | None
+    passes: tuple[Pass, ...] = ()
+    hours: RepeatedHours | None = None
+
+    def rows(self, source_file: str, from_line: int = 0) -> list[tuple[Any, ...]]:
+        """Returns rows of `SPLITS` for what is behind a line."""
+        passes = [list(each) for each in self.passes]
+        return [
+            (str(self.path), source_file, each.offset, each.first_line, each.line_count, each.digest, passes)
+            for each in self.splits
+            if each.first_line > from_line
+        ]
 
 
 def found_files(paths: Sequence[Path], pattern: str, say: Callable[[str], None]) -> list[Path]:
@@ -129,20 +147,6 @@ def _modified_at(path: Path) -> int:
         return path.stat().st_mtime_ns
     except FileNotFoundError:  # renamed since it was listed: the next look finds it
         return 0
-
-
-@contextmanager
-def open_log(path: Path) -> Iterator[tuple[BinaryIO, bool]]:
-    """Gives the open file, decompressed, and whether it was compressed. The path is resolved: a link that stands there
-    now was put there since, and is an error."""
-    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW)) as file:
-        magic = file.read(8)
-        file.seek(0)
-        for other, name in OTHER_COMPRESSIONS.items():
-            if magic.startswith(other):
-                raise InputError(f"The log {path} is compressed with {name}: unpack it, or compress it with gzip.")
-        is_compressed = magic.startswith(GZIP_MAGIC)
-        yield cast("BinaryIO", gzip.GzipFile(fileobj=file)) if is_compressed else file, is_compressed
 
 
 def lines_of(file: BinaryIO, bytes_max: int) -> Iterator[tuple[bytes, Iterator[bytes]]]:
@@ -174,6 +178,10 @@ class _Scan:
 
     marks: frozenset[int]
     is_cut: bool
+    wrapped: WrappedLines
+    hours: RepeatedHours | None
+    plain_hour: bytes = b""
+    begins_with: str = ""
     name: str = ""
     has_entry: bool = False
     has_request: bool = False
@@ -212,9 +220,46 @@ class _Scan:
             self.splits.append(Split(self.split_offset, self.split_line + 1, count, self.split.hexdigest()))
         self.split, self.split_line, self.split_offset = hashlib.sha256(), self.lines, self.offset
 
+    def is_plain(self, line: bytes) -> bool:
+        """Tells whether a line of a request log needs no look: it is in Kafka's own frame, and in an hour that is not
+        repeated."""
+        return self.plain_hour == line[:_HOUR_CHARACTERS] and not self.wrapped.is_open
+
+    def look(self, line: bytes, log: str, *, is_long: bool) -> tuple[bool, bool]:
+        """Returns whether an entry begins with the next line, and whether it ends with it."""
+        if log == REQUEST_LOG and self.is_plain(line):
+            return True, True
+        text, was_open = line.decode(errors="replace").rstrip("\r\n"), self.wrapped.is_open
+        if self.lines == 0:
+            self.begins_with = text
+        taken = Taken(text, self.lines + 1) if is_long else self.wrapped.take(self.lines + 1, text)
+        head = None if taken.is_of_another else head_of(taken.text)
+        if head is not None:
+            self.has_entry = True
+            if not self.is_plain(line):
+                self._follow(line, head, taken)
+        if log == REQUEST_LOG:
+            return not was_open, not taken.goes_on
+        ends = is_long or (not taken.goes_on and ends_message(taken.text))
+        return head is not None and not was_open, ends
+
+    def _follow(self, line: bytes, head: re.Match[str], taken: Taken) -> None:
+        """Follows the times of lines that have no zone."""
+        self.plain_hour = b""
+        if taken.outer_us is None and head["second"] is not None and head["zone"] is None:
+            is_repeated = self.hours is not None and self.hours.see(taken.first_line, head["second"])
+            if not is_repeated and line.startswith(b"[2"):
+                self.plain_hour = line[:_HOUR_CHARACTERS]
+
     def copy(self) -> _Scan:
         return replace(
-            self, whole=self.whole.copy(), digests=dict(self.digests), splits=list(self.splits), split=self.split.copy()
+            self,
+            whole=self.whole.copy(),
+            digests=dict(self.digests),
+            splits=list(self.splits),
+            split=self.split.copy(),
+            wrapped=self.wrapped.copy(),
+            hours=None if self.hours is None else self.hours.copy(),
         )
 
 
@@ -251,23 +296,40 @@ def _is_kept(line_count: int) -> bool:
 
 
 def scan(
-    path: Path, log: str, known: Mapping[str, Sequence[Known]], limits: Limits, position: Position | None = None
+    path: Path,
+    log: str,
+    known: Mapping[str, Sequence[Known]],
+    limits: Limits,
+    position: Position | None = None,
+    hours: RepeatedHours | None = None,
 ) -> Scanned | None:
     """Scans a file, from where its last scan ended if that can be; returns None if it has no complete line yet. `known`
-    are the table's files of this log, by the digest of their first line.
+    are the table's files of this log, by the digest of their first line; `hours` is what the file before it, which it
+    continues, has left.
 
     Raises InputError if the file is no such log, or can't be read.
     """
+    state: _Scan | None = None
     try:
         with open_log(path) as (file, is_compressed):
             state = None if position is None or is_compressed else position.resumed(file)
-            state = state or _Scan(frozenset(), is_cut=not is_compressed)
+            state = state or _new_scan(limits, hours, is_cut=not is_compressed)
             return _scan(path, file, log, known, limits, state, is_compressed=is_compressed)
     except DAMAGED as error:
         why = str(getattr(error, "strerror", None) or error).rstrip(".")
+        place = "" if state is None or state.lines == 0 else f" behind line {state.lines:,}"
         raise InputError(
-            f"The log {path} can't be read ({why}): give the whole file, or leave it out, and run the command again."
+            f"The log {path} can't be read{place} ({why}): give the whole file, or leave it out, and run the command"
+            " again."
         ) from error
+
+
+def _new_scan(limits: Limits, hours: RepeatedHours | None, *, is_cut: bool) -> _Scan:
+    if has_changes(limits.time_zone):
+        hours = RepeatedHours(limits.time_zone) if hours is None else hours.continued()
+    else:
+        hours = None
+    return _Scan(frozenset(), is_cut=is_cut, wrapped=WrappedLines(limits.line_bytes), hours=hours)
 
 
 def _scan(
@@ -283,25 +345,24 @@ def _scan(
     held: _Scan | None = None  # before an entry whose message is not over yet
     waiting, is_whole = 0, True
     offset_max = limits.unpacked_bytes if is_compressed else maxsize
+    written_us = path.stat().st_mtime_ns // 1_000
     for line, rest in lines_of(file, limits.line_bytes):
         has_end = line.endswith(b"\n")
         if not has_end and not is_compressed and not _has_end(file):
             waiting = 1
             break
-        text = line.decode(errors="replace").rstrip("\r\n") if log == SERVER_LOG or not state.has_entry else ""
-        begins = log == REQUEST_LOG or begins_entry(text)
+        begins, ends = state.look(line, log, is_long=not has_end and len(line) >= limits.line_bytes)
         state.cut_before(begins=begins)
-        state.has_entry = state.has_entry or begins_entry(text)
-        state.has_request = state.has_request or (log == REQUEST_LOG and _is_request(path, line))
-        if log == SERVER_LOG:
-            held = _held(held, state, text, limits, begins=begins) if has_end else None
+        state.has_request = state.has_request or (log == REQUEST_LOG and _is_request(path, line, state.lines + 1))
+        held = _held(held, state, limits, begins=begins, ends=ends) if has_end else None
         before = state if has_end else state.copy()
         if not state.add(line, rest, offset_max):
             state, is_whole = before, False
             break
         if state.lines == 1:
-            state.name = _name(text, state.digests[1])
+            state.name = _name(state.begins_with, state.digests[1])
             state.marks = frozenset(each.line_count for each in known.get(first_line_digest(state.name), ()))
+            state.begins_with = state.begins_with[:_SHOWN_CHARACTERS]
     if held is not None and not (is_compressed and is_whole):
         waiting += state.lines - held.lines
         state = held
@@ -310,7 +371,10 @@ def _scan(
     if state.lines == 0:
         return None
     if not state.has_entry:
-        raise InputError(f"The log {path} has no line that begins with a time and a level: it is no log of a broker.")
+        raise InputError(
+            f"The log {path} has no line that begins with a time and a level: it is no log of a broker. Its line 1 of"
+            f' {state.lines:,} begins "{printable(state.begins_with)}".'
+        )
     state.cut()
     state.digests[state.lines] = state.whole.hexdigest()
     return Scanned(
@@ -322,6 +386,8 @@ def _scan(
         prefix_digests=state.digests,
         splits=tuple(state.splits),
         position=None if is_compressed else Position.of(state, file),
+        passes=() if state.hours is None else state.hours.passes(written_us),
+        hours=state.hours,
     )
 
 
@@ -332,12 +398,14 @@ def too_large(path: Path, line_count: int, limits: Limits) -> str:
     )
 
 
-def _held(held: _Scan | None, state: _Scan, text: str, limits: Limits, *, begins: bool) -> _Scan | None:
+def _held(held: _Scan | None, state: _Scan, limits: Limits, *, begins: bool, ends: bool) -> _Scan | None:
     """Returns the state to go back to if the file ended after this line. What is too long is not waited for."""
-    if ends_message(text):
+    if ends:
         return None
     if begins:
-        return state.copy()
+        before = state.copy()
+        before.wrapped = WrappedLines(limits.line_bytes)  # where an entry begins nothing is under way
+        return before
     if held is None or state.lines - held.lines > ENTRY_LINES_MAX or state.offset - held.offset > limits.line_bytes:
         return None
     return held
@@ -345,8 +413,9 @@ def _held(held: _Scan | None, state: _Scan, text: str, limits: Limits, *, begins
 
 def _name(text: str, digest: str) -> str:
     """Returns the time of the first line, so that rows of one file lie together, and the digest of the line."""
-    head = HEAD.match(text)
-    digits = "undated" if head is None else re.sub(r"\D", "", f"{head['second']}{head['fraction'][:3]}")
+    head = head_of(text)
+    is_dated = head is not None and head["second"] is not None and head["fraction"] is not None
+    digits = re.sub(r"\D", "", f"{head['second']}{head['fraction'][:3]}") if head and is_dated else "undated"
     return f"{digits}-{digest[:NAME_DIGEST_CHARACTERS]}"
 
 
@@ -355,13 +424,13 @@ def first_line_digest(name: str) -> str:
     return name.split("-")[1]
 
 
-def _is_request(path: Path, line: bytes) -> bool:
+def _is_request(path: Path, line: bytes, line_number: int) -> bool:
     """Raises InputError if the log is text: what comes first decides, one broker's upgrade does not."""
     at = line.find(_COMPLETED)
     if at >= 0 and not _IS_JSON.match(line, at + len(_COMPLETED)):
         raise InputError(
-            f"The request log {path} is text, as brokers before 2.8 write it (and before 1.1 without the answers):"
-            " only the JSON lines of 2.8 and later can be imported."
+            f"The request log {path} is text from line {line_number:,} on, as brokers before 2.8 write it (and before"
+            " 1.1 without the answers): only the JSON lines of 2.8 and later can be imported."
         )
     return at >= 0
 
@@ -383,7 +452,7 @@ def read_splits(splits: Iterable[dict[str, Any]], line_bytes_max: int) -> Iterat
         digest = hashlib.sha256()
         try:
             with open_log(Path(split["path"])) as (file, _):
-                file.seek(split["offset"])
+                skip(file, split["offset"])
                 lines = islice(lines_of(file, line_bytes_max), split["line_count"])
                 for number, (line, rest) in enumerate(lines, split["first_line"]):
                     digest.update(line)

@@ -6,6 +6,7 @@
     topic_partition    a topic and a partition number, the pair by which Kafka names a partition
     request_fields     the fields of requests and answers about groups, as the request log prints them
     request_line       the fields around these bodies
+    log_time           the time of a log line, and which instant it is
     log4j_line         the frame that log4j puts around every message, written and read
     log_template       a text with names in it, rendered from the names and split into them
     coordinator_log    what group coordinators write to the server log, a template for each text

@@ -1,23 +1,30 @@
 """The frame of a log line, `[2026-02-10 09:45:00,123] INFO message (logger)`, written and read.
 
-That is the pattern that Kafka ships. Also read are times without brackets, with `T` or a decimal point, and the thread
-behind the logger, as Kubernetes operators have it. A message with line breaks has its logger on its last line, and a
-stack trace comes after that.
+That is the pattern that Kafka ships. Also read are all times of `log_time`, with or without brackets, and the thread,
+before the level or behind the logger, as Kubernetes operators have it. A message with line breaks has its logger on its
+last line, and a stack trace comes after that. Where the logger stands before the message, a message has one line:
+
+    2026-02-10 09:45:00,123 INFO [thread] logger - message
+    [INFO] 2026-02-10 09:45:00,123 [thread] logger method - app=kafka, server=0 - message
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from datetime import datetime
-from functools import lru_cache
-from zoneinfo import ZoneInfo
+from typing import NamedTuple
 
-from groupledger.schemas.instants import instant_of_ms, us_of
+from groupledger.schemas.instants import instant_of_ms
+from groupledger.schemas.kafka.log_time import NO_EVIDENCE, TIME, Evidence, log_time
 
-HEAD = re.compile(
-    r"\[?(?P<second>\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d)[,.](?P<fraction>\d{3,9})\]? +"
-    r"(?P<level>TRACE|DEBUG|INFO|WARN|ERROR|FATAL) +"
+_LEVEL = r"(?P<level>TRACE|DEBUG|INFO|WARN|ERROR|FATAL)"
+# It begins with no digit: that is a time, behind another one of a container.
+_THREAD = r"(?:\[[^\]\d][^\]]*\] +)?"
+HEAD = re.compile(rf"\[?{TIME}\]? +{_THREAD}{_LEVEL} +")
+LEVEL_FIRST = re.compile(rf"\[?{_LEVEL}\]? +\[?{TIME}\]? +")
+# Behind the head, where the logger comes first: then perhaps the method, and what the context holds (MDC).
+_LOGGER_FIRST = re.compile(
+    rf"{_THREAD}(?P<logger>[A-Za-z_$][\w$]*(?:\.[\w$]+)+)(?: [\w$<>]+)? +- (?:\w+=[^,\s]*(?:, \w+=[^,\s]*)* - )?"
 )
 _LOGGER = re.compile(r"[\w.$]+")
 # What an exception, its trace and Kafka's own listings of settings look like.
@@ -30,6 +37,15 @@ class LogLine:
     level: str
     logger: str
     message: str
+    is_time_ambiguous: bool = False
+
+
+class Frame(NamedTuple):
+    """A line in its parts; its time is that of the head."""
+
+    head: re.Match[str]
+    logger: str
+    message: str
 
 
 def render_log_line(logged_at_ms: int, level: str, message: str, logger: str) -> str:
@@ -38,17 +54,35 @@ def render_log_line(logged_at_ms: int, level: str, message: str, logger: str) ->
     return f"[{moment:%Y-%m-%d %H:%M:%S},{logged_at_ms % 1_000:03d}] {level} {message} ({logger})"
 
 
-def parse_log_line(text: str, time_zone: str) -> LogLine | None:
+def parse_log_line(text: str, time_zone: str, evidence: Evidence = NO_EVIDENCE) -> LogLine | None:
     """Returns None if a part of the frame is missing, or if there is no such time."""
-    head, tail = HEAD.match(text), find_tail(text)
-    if head is None or tail is None or tail[0] < head.end():
+    frame = frame_of(text)
+    return None if frame is None else timed(frame, time_zone, evidence)
+
+
+def timed(frame: Frame, time_zone: str, evidence: Evidence) -> LogLine | None:
+    time = log_time(frame.head.groupdict(), time_zone, evidence)
+    if time is None:
         return None
-    message_end, logger = tail
-    second_us = _second_us(head["second"], time_zone)
-    if second_us is None:
+    return LogLine(time.at_us, frame.head["level"], frame.logger, frame.message, time.is_ambiguous)
+
+
+def frame_of(text: str) -> Frame | None:
+    """Returns None if a part of the frame is missing."""
+    head = head_of(text)
+    if head is None:
         return None
-    logged_at_us = second_us + int(head["fraction"][:6].ljust(6, "0"))
-    return LogLine(logged_at_us, head["level"], logger, text[head.end() : message_end])
+    tail = find_tail(text)
+    behind = Frame(head, tail[1], text[head.end() : tail[0]]) if tail is not None and tail[0] >= head.end() else None
+    if behind is not None and head.re is HEAD:
+        return behind  # as Kafka ships it
+    found = _LOGGER_FIRST.match(text, head.end())
+    return behind if found is None else Frame(head, found["logger"], text[found.end() :])
+
+
+def head_of(text: str) -> re.Match[str] | None:
+    """Returns the time and the level with which a line begins."""
+    return HEAD.match(text) or LEVEL_FIRST.match(text)
 
 
 def find_tail(text: str) -> tuple[int, str] | None:
@@ -78,21 +112,12 @@ def _find_logger(text: str, begin: int, end: int) -> tuple[int, str] | None:
 
 
 def begins_entry(text: str) -> bool:
-    return HEAD.match(text) is not None
+    return head_of(text) is not None
 
 
 def ends_message(text: str) -> bool:
-    return find_tail(text) is not None
+    return find_tail(text) is not None or frame_of(text) is not None
 
 
 def is_trace(text: str) -> bool:
     return _TRACE.match(text) is not None
-
-
-@lru_cache(maxsize=1024)
-def _second_us(text: str, time_zone: str) -> int | None:
-    try:
-        local = datetime.fromisoformat(text.replace("T", " ")).replace(tzinfo=ZoneInfo(time_zone))
-        return us_of(local)
-    except (ValueError, OverflowError):
-        return None

@@ -9,7 +9,7 @@ a true one. `message` is always the whole text.
 
 from pyspark.sql import types as T
 
-from groupledger.schemas.tables.requests import LINE_NUMBER, SOURCE_FILE
+from groupledger.schemas.tables.requests import IS_TIME_AMBIGUOUS, LINE_NUMBER, SOURCE_FILE
 from groupledger.schemas.tables.table import CLUSTER, Table, column, struct
 
 COORDINATOR_EVENTS = Table(
@@ -25,6 +25,7 @@ COORDINATOR_EVENTS = Table(
         LINE_NUMBER,
         column("line_count", T.IntegerType(), "Lines of the message; more than 1 if a name in it has line breaks."),
         column("logged_at", T.TimestampType(), "Time of the line. Whole milliseconds."),
+        column("is_time_ambiguous", T.BooleanType(), IS_TIME_AMBIGUOUS),
         column("level", T.StringType(), "INFO, WARN, ERROR or DEBUG."),
         column("logger", T.StringType(), "The logger's name."),
         column("broker_id", T.IntegerType(), "The broker; null where the line does not say."),

@@ -18,6 +18,11 @@ from groupledger.schemas.tables.table import CLUSTER, PARTITION, Table, column, 
 SOURCE_FILE = column("source_file", T.StringType(), "The file, by its own first line, not by its name: see log_files.")
 LINE_NUMBER = column("line_number", T.LongType(), "The line of the file, counted from 1.")
 
+IS_TIME_AMBIGUOUS = (
+    "The line's time has no zone, and could be an hour later, or is in the hour that the clocks left out: logged_at is"
+    " the likelier reading. Null in rows of older releases."
+)
+
 _ERROR_CODE = column("error_code", T.IntegerType(), "Kafka's error code, 0 is none; null if the answer has none here.")
 _ERROR = column("error", T.StringType(), "Kafka's name of the error, NONE for 0; null for a code that is unknown.")
 
@@ -61,6 +66,7 @@ REQUESTS = Table(
         LINE_NUMBER,
         column("happened_at", T.TimestampType(), "When the broker got the request: log time minus total time."),
         column("logged_at", T.TimestampType(), "Time of the line: the answer had been sent. Whole milliseconds."),
+        column("is_time_ambiguous", T.BooleanType(), IS_TIME_AMBIGUOUS),
         column("total_time_us", T.LongType(), "From the request's arrival to the end of sending the answer."),
         column("api_key", T.IntegerType(), "Kafka's number of the API."),
         column("api_version", T.IntegerType(), "Version of the request."),

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyspark.sql.types import StructField, StructType
 
+from groupledger.schemas.kafka.log_time import NO_EVIDENCE, Evidence
 from groupledger.schemas.tables.log_quarantine import LOG_QUARANTINE
 from groupledger.schemas.tables.topic_names import TOPIC_NAMES
 from groupledger.transforms.by_group import ROWS_MAX
@@ -34,11 +35,17 @@ Parsed = dict[str, Any]
 
 
 class Line(NamedTuple):
+    """A line that a container has cut counts as several. One `is_of_another` entry than the last if it is of another
+    source in the same file, and begins none itself."""
+
     source_file: str
     line_number: int
     text: str
     byte_count: int
     is_whole: bool
+    line_count: int = 1
+    evidence: Evidence = NO_EVIDENCE
+    is_of_another: bool = False
 
 
 def parsed_schema(table: Table) -> StructType:

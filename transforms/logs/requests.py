@@ -29,7 +29,7 @@ def parse_requests(lines: Iterable[Line], time_zone: str, privacy: Privacy) -> I
             if not is_of_another_api(line.text):
                 yield quarantined(line, TOO_LONG, privacy)
             continue
-        found = parse_request_line(line.text, time_zone, privacy)
+        found = parse_request_line(line.text, time_zone, privacy, line.evidence)
         if found.row is not None:
             yield parsed(ROW, {"source_file": line.source_file, "line_number": line.line_number, **found.row})
         elif found.quarantine_reason is not None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -36,7 +38,7 @@ from groupledger.jobs.process.settings import load_settings
 from groupledger.schemas.kafka.errors import Error
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from groupledger.jobs.ingest.log_files import Scanned
@@ -77,11 +79,7 @@ def lines(found: Scanned, from_line: int = 0) -> list[tuple[int, str]]:
 
 def read(found: Scanned, from_line: int = 0) -> list[Line]:
     """Read as tasks do."""
-    rows = [
-        (str(found.path), found.name, split.offset, split.first_line, split.line_count, split.digest)
-        for split in found.splits
-        if split.first_line > from_line
-    ]
+    rows = found.rows(found.name, from_line)
     splits = [dict(zip(SPLITS.names, row, strict=True)) for row in rows]
     return list(read_splits(splits, LINE_BYTES_MAX))
 
@@ -134,6 +132,75 @@ def test_only_what_is_new_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert (scanned(path, position=position).line_count, len(seen)) == (53, 3)
     log(path, *(entry(number, "another") for number in range(60)))
     assert (scanned(path, position=position).line_count, len(seen)) == (60, 3 + 60)
+
+
+def second_pass(*minutes: int) -> list[str]:
+    return [f"[2026-10-25 02:{minute:02d}:00,000] INFO x (a.Logger)\n" for minute in minutes]
+
+
+def test_an_hour_that_comes_twice_in_pieces(tmp_path: Path) -> None:
+    """Goal: each look knows the pass of what is new, from where the last one ended, and anew, as behind a restart; so
+    does one at the file that goes on where this one ends."""
+    vienna = replace(LIMITS, time_zone="Europe/Vienna")
+    path = log(tmp_path / "server.log", *second_pass(10, 50, 5))
+    first = scan(path, SERVER_LOG, {}, vienna)
+    assert first is not None
+    assert [tuple(each) for each in first.passes] == [(1, 2, 0), (3, None, 1)]
+    log(path, *second_pass(10, 50, 5, 20, 55))
+    for position in (first.position, None):
+        later = scan(path, SERVER_LOG, {"x": []}, vienna, position)
+        assert later is not None
+        assert (later.line_count, later.passes) == (5, first.passes)
+    following = scan(log(tmp_path / "next.log", *second_pass(56, 57)), SERVER_LOG, {}, vienna, hours=first.hours)
+    alone = scan(tmp_path / "next.log", SERVER_LOG, {}, vienna)
+    assert following is not None
+    assert alone is not None
+    assert ([tuple(each) for each in following.passes], alone.passes) == ([(1, None, 1)], ())
+    assert scanned(path).passes == ()
+
+
+def test_a_request_log_over_the_hour(tmp_path: Path) -> None:
+    """Goal: lines that need no look get none, and the step back is seen all the same."""
+    times = [f"[2026-10-25 {hour:02d}:{minute:02d}:00,000]" for hour in (1, 2, 2, 3) for minute in range(0, 60, 5)]
+    lines = [f'{time} DEBUG Completed request:{{"x":1}} (kafka.request.logger)\n' for time in times]
+    found = scan(log(tmp_path / "r.log", *lines), REQUEST_LOG, {}, replace(LIMITS, time_zone="Europe/Vienna"))
+    assert found is not None
+    assert [tuple(each) for each in found.passes] == [(13, 24, 0), (25, 36, 1)]
+
+
+def test_a_line_that_a_container_has_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Goal: no split begins within a line that is cut, and one whose end is not there yet waits, in both logs."""
+    monkeypatch.setattr(groupledger.jobs.ingest.log_files, "SPLIT_BYTES", 100)
+    prefix = "2026-02-10T09:45:00.000000000Z stdout"
+    parts = [f"{prefix} P {entry(0)[:40]}\n", f"{prefix} P {'x' * 30}\n", f"{prefix} F {entry(0)[40:]}"]
+    for kind in (SERVER_LOG, REQUEST_LOG):
+        path = log(tmp_path / kind, *parts * 10, *parts[:2])
+        found = scanned(path, kind)
+        assert (found.line_count, found.waiting_count) == (30, 2)
+        assert len(found.splits) == 10
+        assert {split.first_line % 3 for split in found.splits} == {1}
+        log(path, *parts * 11)
+        for position in (found.position, None):
+            assert scanned(path, kind, known(found), position=position).line_count == 33
+
+
+@pytest.mark.parametrize(
+    "compress", [gzip.compress, bz2.compress, lambda data: pa.Codec("zstd").compress(data, asbytes=True)]
+)
+def test_every_compression(tmp_path: Path, compress: Callable[[bytes], bytes]) -> None:
+    """Goal: a file is the same one whatever it is compressed with, read from its middle, too; cut short it is refused
+    with the place, and what unpacks to too much is read in part."""
+    before = scanned(log(tmp_path / "server.log", *map(entry, range(50))))
+    packed = tmp_path / "server.log.1"
+    packed.write_bytes(compress("".join(map(entry, range(60))).encode()))
+    after = scanned(packed, SERVER_LOG, known(before))
+    assert match(after, [known(before)]) == known(before)
+    assert [number for number, _ in lines(after, before.line_count)] == list(range(51, 61))
+    packed.write_bytes(packed.read_bytes()[:-5])
+    with pytest.raises(InputError, match="can't be read"):
+        scan(packed, SERVER_LOG, {}, LIMITS)
+    packed.write_bytes(compress("".join(map(entry, range(5_000))).encode()))
+    assert not scanned(packed).is_whole
 
 
 def test_a_renamed_file(tmp_path: Path) -> None:

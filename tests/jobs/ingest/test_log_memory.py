@@ -25,8 +25,7 @@ from groupledger.transforms.privacy import Privacy
 used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (used + (100 << 20),) * 2)
 found = scan(Path(sys.argv[1]), SERVER_LOG, {}, Limits(8 << 20, 8 << 30))
-rows = [(sys.argv[1], found.name, each.offset, each.first_line, each.line_count, each.digest) for each in found.splits]
-lines = read_splits((dict(zip(SPLITS.names, row)) for row in rows), 8 << 20)
+lines = read_splits((dict(zip(SPLITS.names, row)) for row in found.rows(found.name)), 8 << 20)
 for row in parse_events(lines, "UTC", Privacy(), 8 << 20):
     kept = row[QUARANTINED]
     print(*((kept["line_number"], kept["line_bytes"]) if kept else (row[ROW]["line_number"],)))

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 from groupledger.schemas.kafka import request_line as names
 from groupledger.schemas.kafka.api_keys import APIS_WITH_HOSTS, GROUP_APIS, ApiKey, api_name
-from groupledger.schemas.kafka.log4j_line import is_trace, parse_log_line
+from groupledger.schemas.kafka.log4j_line import frame_of, is_trace, timed
+from groupledger.schemas.kafka.log_time import NO_EVIDENCE, NO_TIME
 from groupledger.transforms.logs.rules.request_columns import (
     Damage,
     as_node,
@@ -29,13 +30,18 @@ from groupledger.transforms.logs.rules.request_columns import (
 )
 
 if TYPE_CHECKING:
+    from groupledger.schemas.kafka.log4j_line import Frame, LogLine
+    from groupledger.schemas.kafka.log_time import Evidence
     from groupledger.transforms.privacy import Privacy
 
 TEXT_FORMAT = "text of a broker before 2.8, whose request log was no JSON yet"
 NO_FRAME = "no time, level or logger"
 _IS_JSON = re.compile(r'\s*\{\s*"')
+# Also where the line is a text in JSON, and its quotes are escaped.
+_QUOTE = r'\\{0,7}"'
 _API_KEY = re.compile(
-    rf'{names.COMPLETED}\{{"{names.IS_FORWARDED}":(?:true|false),"{names.HEADER}":\{{"{names.API_KEY}":(-?\d{{1,5}}),'
+    rf"{names.COMPLETED}\{{{_QUOTE}{names.IS_FORWARDED}{_QUOTE}:(?:true|false),{_QUOTE}{names.HEADER}{_QUOTE}:"
+    rf"\{{{_QUOTE}{names.API_KEY}{_QUOTE}:(-?\d{{1,5}}),"
 )
 # Of a connection, which is the local address and port, the client's, the processor (since 4.0) and a running number.
 _PORT_BEFORE_CLIENT = re.compile(r":\d+-")
@@ -56,22 +62,29 @@ class Parsed:
 ABOUT_SOMETHING_ELSE = Parsed()
 
 
-def parse_request_line(text: str, time_zone: str, privacy: Privacy) -> Parsed:
+def parse_request_line(text: str, time_zone: str, privacy: Privacy, evidence: Evidence = NO_EVIDENCE) -> Parsed:
     if is_of_another_api(text):
         return ABOUT_SOMETHING_ELSE
-    line = parse_log_line(text, time_zone)
-    if line is None:
+    frame = frame_of(text)
+    if frame is None:
         # A stack trace in a log that several loggers share, or a line that was cut off.
         is_other = names.COMPLETED not in text and is_trace(text)
         return ABOUT_SOMETHING_ELSE if is_other else Parsed(quarantine_reason=NO_FRAME)
-    if not line.message.startswith(names.COMPLETED):
+    if not frame.message.startswith(names.COMPLETED):
         return ABOUT_SOMETHING_ELSE
     try:
-        return _parse(line.message[len(names.COMPLETED) :], line.logged_at_us, privacy)
+        return _parse(_timed(frame, time_zone, evidence), privacy)
     except Damage as damage:
         return Parsed(quarantine_reason=str(damage))
     except (ValueError, RecursionError) as error:
         return Parsed(quarantine_reason=f"no JSON: {str(error)[:REASON_CHARACTERS_MAX]}")
+
+
+def _timed(frame: Frame, time_zone: str, evidence: Evidence) -> LogLine:
+    line = timed(frame, time_zone, evidence)
+    if line is None:
+        raise Damage(NO_TIME)
+    return line
 
 
 def is_of_another_api(text: str) -> bool:
@@ -85,7 +98,8 @@ def _is_wanted(api_key: int) -> bool:
     return api_key in GROUP_APIS or api_key == ApiKey.METADATA
 
 
-def _parse(body: str, logged_at_us: int, privacy: Privacy) -> Parsed:
+def _parse(line: LogLine, privacy: Privacy) -> Parsed:
+    body = line.message[len(names.COMPLETED) :]
     if not _IS_JSON.match(body):
         raise Damage(TEXT_FORMAT)
     fields = as_node(json.loads(body), "the line")
@@ -109,7 +123,7 @@ def _parse(body: str, logged_at_us: int, privacy: Privacy) -> Parsed:
         request, response = privacy.hosts_in_json(request), privacy.hosts_in_json(response)
     return Parsed(
         {
-            **_envelope(fields, header, api_key, logged_at_us, privacy),
+            **_envelope(fields, header, api_key, line, privacy),
             **columns,
             "request_json": _dump(request),
             "response_json": None if response is None else _dump(response),
@@ -124,14 +138,15 @@ def _body(fields: dict[str, Any], name: str) -> dict[str, Any] | None:
 
 
 def _envelope(
-    fields: dict[str, Any], header: dict[str, Any], api_key: int, logged_at_us: int, privacy: Privacy
+    fields: dict[str, Any], header: dict[str, Any], api_key: int, line: LogLine, privacy: Privacy
 ) -> dict[str, Any]:
     total_time_us = _microseconds(fields.get(names.TOTAL_TIME_MS))
     client = as_node(fields.get(names.CLIENT_INFORMATION) or {}, names.CLIENT_INFORMATION)
     connection = text_of(fields, names.CONNECTION)
     return {
-        "happened_at": logged_at_us - total_time_us,
-        "logged_at": logged_at_us,
+        "happened_at": line.logged_at_us - total_time_us,
+        "logged_at": line.logged_at_us,
+        "is_time_ambiguous": line.is_time_ambiguous,
         "total_time_us": total_time_us,
         "api_key": api_key,
         "api_version": int_of(header, names.API_VERSION),

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from sys import maxsize
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from groupledger.schemas.kafka.coordinator_log import BEGIN, CLASSIC, LOGGERS, OTHERS, PREFIX, RUNTIME_LOGGER
-from groupledger.schemas.kafka.log4j_line import begins_entry, ends_message, parse_log_line
+from groupledger.schemas.kafka.log4j_line import begins_entry, ends_message, frame_of, timed
 from groupledger.schemas.kafka.log_template import Split, Template
+from groupledger.schemas.kafka.log_time import NO_EVIDENCE, NO_TIME
 from groupledger.transforms.logs.rules.rebalance_reasons import (
     given_reason,
     instance_id,
@@ -26,7 +27,12 @@ from groupledger.transforms.logs.rules.rebalance_reasons import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from groupledger.schemas.kafka.log_time import Evidence
     from groupledger.transforms.privacy import Privacy
+
+    # A number and a text; of a line that was taken out of a container's also how many lines of the file it is, and what
+    # tells its instant.
+    NumberedLine = tuple[int, str] | tuple[int, str, int, Evidence]
 
 OTHER = "other"
 CUT_OFF = "an entry of a group coordinator without a whole frame of time, level and logger"
@@ -34,6 +40,7 @@ ENTRY_LINES_MAX = 1_000
 _INTEGERS = ("generation", "previous_generation", "member_count", "kafka_partition")
 _TEXTS = ("group_id", "member_id", "previous_member_id", "state", "reason")
 _INT_MAX = 2**31 - 1
+_PLAIN: Final = 2  # fields of a numbered line without more
 _PLAUSIBLE_IN_CLASSIC = {
     "member_id": is_members_id,
     "previous_member_id": is_members_id,
@@ -54,38 +61,45 @@ class Entry:
     line_count: int
     text: str
     is_too_long: bool = False
+    evidence: Evidence = NO_EVIDENCE
 
 
-def entries(lines: Iterable[tuple[int, str]], characters_max: int = maxsize) -> Iterator[Entry]:
+def entries(lines: Iterable[NumberedLine], characters_max: int = maxsize) -> Iterator[Entry]:
     """Yields the entries of numbered lines. Lines before the first entry are the end of one in another file, and left
     out; so are those behind an entry that became too long."""
     message: list[str] = []
-    began_at, characters = 0, 0
-    for number, text in lines:
+    began_at, characters, line_count, evidence = 0, 0, 0, NO_EVIDENCE
+    for line in lines:
+        number, text = line[0], line[1]
         if begins_entry(text):
             if message:
-                yield Entry(began_at, len(message), "\n".join(message))
-            message, began_at, characters = [], number, 0
+                yield Entry(began_at, line_count, "\n".join(message), evidence=evidence)
+            message, began_at, characters, line_count = [], number, 0, 0
+            evidence = NO_EVIDENCE if len(line) == _PLAIN else line[3]
         elif not message or len(message) >= ENTRY_LINES_MAX:
             continue
         message.append(text)
         characters += len(text)
+        line_count += 1 if len(line) == _PLAIN else line[2]
         is_too_long = characters > characters_max
         if is_too_long or ends_message(text):
-            yield Entry(began_at, len(message), "\n".join(message), is_too_long)
+            yield Entry(began_at, line_count, "\n".join(message), is_too_long, evidence)
             message = []
     if message:
-        yield Entry(began_at, len(message), "\n".join(message))
+        yield Entry(began_at, line_count, "\n".join(message), evidence=evidence)
 
 
 def parse_entry(entry: Entry, time_zone: str, privacy: Privacy) -> dict[str, Any] | str | None:
     """Returns a row without cluster and file, or the reason to quarantine it; None if it is about something else."""
-    line = parse_log_line(entry.text, time_zone)
-    if line is None:
+    frame = frame_of(entry.text)
+    if frame is None:
         return CUT_OFF if BEGIN in entry.text.split("\n", 1)[0] else None
-    prefix = PREFIX.match(line.message)
-    if not line.logger.startswith(LOGGERS) and not (line.logger.startswith(RUNTIME_LOGGER) and prefix):
+    prefix = PREFIX.match(frame.message)
+    if not frame.logger.startswith(LOGGERS) and not (frame.logger.startswith(RUNTIME_LOGGER) and prefix):
         return None
+    line = timed(frame, time_zone, entry.evidence)
+    if line is None:
+        return NO_TIME
     kind, split = _recognize(line.message[prefix.end() if prefix else 0 :])
     fields = split.fields
     said = prefix.groupdict() if prefix else {}
@@ -94,6 +108,7 @@ def parse_entry(entry: Entry, time_zone: str, privacy: Privacy) -> dict[str, Any
         "line_number": entry.line_number,
         "line_count": entry.line_count,
         "logged_at": line.logged_at_us,
+        "is_time_ambiguous": line.is_time_ambiguous,
         "level": line.level,
         "logger": line.logger,
         "broker_id": _integer(said.get("broker_id")),

@@ -238,7 +238,8 @@ WHOLE = commit([ORDERS], [REFUSED])
         (WHOLE.replace('"g1"', "[]"), "groupId is no text"),
         (WHOLE.replace('"g1"', '"\\ud800"'), "half a character"),
         (line(3, 12, {}, {"topics": [{"name": "\ud800", "topicId": "XzX1Zm0kQ2m6o0m2zq8m1A"}]}), "half a character"),
-        (WHOLE.replace("2026-02-10", "2026-02-31"), "no time, level or logger"),
+        (WHOLE.replace("2026-02-10", "2026-02-31"), "a time that no broker can have logged"),
+        (WHOLE.replace("2026-02-10", "1970-01-01"), "a time that no broker can have logged"),
         (WHOLE.replace(":{", ":RequestHeader(apiKey=OFFSET_COMMIT) -- {", 1), "before 2.8"),
         (commit([ORDERS], [REFUSED], version="[" * 100_000), "requestApiVersion is no integer"),  # type: ignore[arg-type]
     ],

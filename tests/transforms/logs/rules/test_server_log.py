@@ -84,7 +84,7 @@ EVENTS = current_formats((*CLASSIC, *OTHERS))
 def test_everything_that_a_coordinator_logs(kind: str) -> None:
     """Goal: each of a broker's texts is read back with its kind, group, member and generation."""
     reason = Reason("new_member", FIELDS)
-    event = LogEvent(1_000, 12, kind, {**FIELDS, "reason": reason})
+    event = LogEvent(1_770_716_700_123, 12, kind, {**FIELDS, "reason": reason})
     found = parse(render_line(event, broker_id=3))
     template = EVENTS[kind]
     assert (found["kind"], found["is_certain"], found["broker_id"], found["kafka_partition"]) == (kind, True, 3, 12)

@@ -1,0 +1,104 @@
+"""Tells the two passes of an hour that a change of the clocks repeats, by the order of a file's lines.
+
+Within a file time goes on. So a step back within that hour is where its second pass begins, and what comes before it in
+the hour is the first. Without a step the last line may tell: a file that was written last before the second reading of
+its time can only mean the first one. Where neither tells, nothing is claimed. A second step back in one hour is no
+change of the clocks: of such an hour nothing is claimed either.
+
+A rotated file goes on where the one before it ended: `continued`. Lines whose time has a zone, or that a container took
+with a time of its own, need none of this, and are not looked at.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from groupledger.schemas.kafka.log_time import SECOND_US, instants_us
+
+# Threads write their lines a little out of order, and clocks are set right by seconds.
+STEP_US = 60 * SECOND_US
+# How far the clock of the file system may be behind that of the broker.
+WRITTEN_LATE_US = 60 * SECOND_US
+# A file whose clock goes to and fro is not followed for ever.
+HOURS_MAX = 64
+
+
+class Pass(NamedTuple):
+    """Lines of a file that are of one pass: 0 is the first one. `to_line` is None for all that come."""
+
+    from_line: int
+    to_line: int | None
+    fold: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Hour:
+    """A repeated hour that lines are in; times are those of its first pass. `passed` is the length of the step."""
+
+    passed_us: int
+    from_line: int
+    highest_us: int
+    second_from_line: int | None = None
+    is_broken: bool = False
+
+    def passes(self, to_line: int | None) -> tuple[Pass, ...]:
+        if self.is_broken or self.second_from_line is None:
+            return ()
+        first = Pass(self.from_line, self.second_from_line - 1, 0)
+        second = Pass(self.second_from_line, to_line, 1)
+        return (second,) if self.second_from_line == self.from_line else (first, second)
+
+
+@dataclass(slots=True)
+class RepeatedHours:
+    """What has been seen of a file's lines."""
+
+    time_zone: str
+    _passes: list[Pass] = field(default_factory=list)
+    _hour: _Hour | None = None
+    _hours: int = 0
+
+    def see(self, line_number: int, second: str) -> bool:
+        """Takes the local time of a line, and tells whether it is in a repeated hour."""
+        both = instants_us(second, self.time_zone)
+        if both is None:
+            return self._hour is not None
+        at_us, passed_us = both[0], both[1] - both[0]
+        hour = self._hour
+        if hour is not None and (passed_us != hour.passed_us or abs(at_us - hour.highest_us) > passed_us):
+            self._passes += hour.passes(line_number - 1) if self._hours < HOURS_MAX else ()
+            self._hours += 1
+            hour = None
+        if passed_us > 0:
+            hour = _Hour(passed_us, line_number, at_us) if hour is None else self._gone_on(hour, line_number, at_us)
+        self._hour = hour
+        return hour is not None
+
+    @staticmethod
+    def _gone_on(hour: _Hour, line_number: int, at_us: int) -> _Hour:
+        if hour.highest_us - at_us <= STEP_US:
+            return replace(hour, highest_us=max(at_us, hour.highest_us))
+        if hour.second_from_line is not None:
+            return replace(hour, highest_us=at_us, is_broken=True)
+        return replace(hour, highest_us=at_us, second_from_line=line_number)
+
+    def passes(self, written_us: int) -> tuple[Pass, ...]:
+        """Returns what is known, in the order of the lines; `written_us` is when the file was written last."""
+        hour = self._hour
+        if hour is None or self._hours >= HOURS_MAX:
+            return tuple(self._passes)
+        known = hour.passes(None)
+        if hour.second_from_line is None and hour.highest_us + hour.passed_us > written_us + WRITTEN_LATE_US:
+            known = (Pass(hour.from_line, None, 0),)
+        return (*self._passes, *known)
+
+    def continued(self) -> RepeatedHours:
+        """Returns the state with which the file begins that goes on where this one ended."""
+        hour = self._hour
+        if hour is not None:
+            hour = replace(hour, from_line=1, second_from_line=None if hour.second_from_line is None else 1)
+        return RepeatedHours(self.time_zone, _hour=hour)
+
+    def copy(self) -> RepeatedHours:
+        return replace(self, _passes=list(self._passes))
