@@ -289,6 +289,15 @@ class LagSecondsMethod:
     OUTSIDE_WINDOW = "outside_window"  # older than the oldest sample: a lower bound, null if not even that is known
 
 
+class NoCommit:
+    """Says what a partition without a commit counts as for an autoscaler (`lag.no_commit` in the settings)."""
+
+    EARLIEST = "earliest"  # as all that its log holds
+    LATEST = "latest"  # as one record, so that somebody is there to begin at its end
+    NONE = "none"  # as nothing
+    ERROR = "error"  # there is no number while a partition has no lag
+
+
 class LagSeedKind:
     """Says what a row of `lag_seeds` tells (`lag_seeds.kind`)."""
 
