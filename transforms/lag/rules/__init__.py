@@ -5,6 +5,7 @@
     partition_window  the recent commits and positions of a group on it
     row               one row of `lag`
     status, burrow    is it a problem: by time (our rules), by commits (Burrow's)
+    resting           where only markers of transactions may be left
     rollup            per group and topic
     scaling           one number for autoscalers
     ownership         owners and subscriptions at a position of the log
