@@ -239,12 +239,14 @@ class LagStatus:
     """Says whether the lag of a partition is a problem (`lag.status`); `transforms.lag.rules.status` has the rules."""
 
     OK = "ok"
+    WAITING_FOR_TRANSACTION = "waiting_for_transaction"
     UNSUBSCRIBED = "unsubscribed"
     NO_COMMIT = "no_commit"
     UNKNOWN = "unknown"
     REBALANCING = "rebalancing"
     GROWING = "growing"
     REWOUND = "rewound"
+    AHEAD_OF_LOG = "ahead_of_log"
     STALLED = "stalled"
     STOPPED = "stopped"
 
@@ -263,14 +265,14 @@ class BurrowStatus:
 class LagFlag:
     """Says why a number of `lag` is odd or absent (`lag.flags`)."""
 
-    NO_COMMIT = "no_commit"  # owned, but never committed, or the commit was removed: no lag
+    NO_COMMIT = "no_commit"  # owned, but never committed, or the commit was removed: no lag, unless the log is empty
     COMMIT_UNKNOWN = "commit_unknown"  # owned, and what was committed lies before a hole of coverage: no lag
     NO_WATERMARK = "no_watermark"  # the topic is gone, or its broker has been silent for too long: no lag
     STALE_SAMPLE = "stale_sample"  # the newest watermark is of an earlier round, or of a commit newer than it
     HIDDEN_COMMITS = "hidden_commits"  # an open transaction in the group's __consumer_offsets partition hides some
     TOPIC_RECREATED = "topic_recreated"  # the commit is of a deleted topic of the same name: no lag
-    TRUNCATED = "truncated"  # the log has become shorter than it was, and the commit lies behind its end
-    AHEAD_OF_LOG = "ahead_of_log"  # the commit lies behind the log's end, for no reason that is known
+    TRUNCATED = "truncated"  # the log has become shorter than it was, and the commit lies beyond its end: no lag
+    AHEAD_OF_LOG = "ahead_of_log"  # the commit lies beyond the log's end, for no reason that is known: no lag
     MESSAGES_LOST = "messages_lost"  # retention has passed the commit
     OPEN_TRANSACTION = "open_transaction"  # a read_committed consumer can't reach the log's end
     TRANSACTION_MARKERS_ONLY = "transaction_markers_only"  # no record is left to read, though offsets are
@@ -284,7 +286,16 @@ class LagSecondsMethod:
     ZERO = "zero"  # there is nothing left to read
     INTERPOLATED = "interpolated"  # between two samples of the log's end
     EXACT = "exact"  # from the record itself
-    OUTSIDE_WINDOW = "outside_window"  # older than the oldest sample: null, and a lower bound in a column of its own
+    OUTSIDE_WINDOW = "outside_window"  # older than the oldest sample: a lower bound, null if not even that is known
+
+
+class NoCommit:
+    """Says what a partition without a commit counts as for an autoscaler (`lag.no_commit` in the settings)."""
+
+    EARLIEST = "earliest"  # as all that its log holds
+    LATEST = "latest"  # as one record, so that somebody is there to begin at its end
+    NONE = "none"  # as nothing
+    ERROR = "error"  # there is no number while a partition has no lag
 
 
 class LagSeedKind:

@@ -25,11 +25,14 @@ if TYPE_CHECKING:
     from groupledger.jobs.process.output import Answer
 
 COLUMNS = (
-    *("group_id", "group_type", "state", "member_count", "lag_sum", "lag_seconds_max", "status", "open_incidents"),
-    *("last_commit_at", "team"),
+    *("group_id", "group_type", "state", "member_count", "lag_sum", "partitions_without_lag", "lag_seconds_max"),
+    *("status", "open_incidents", "last_commit_at", "team"),
 )
 # What a narrow terminal can do without, in this order.
-OPTIONAL = ("team", "member_count", "last_commit_at", "group_type", "lag_seconds_max", "open_incidents", "state")
+OPTIONAL = (
+    *("team", "member_count", "last_commit_at", "group_type", "lag_seconds_max", "open_incidents"),
+    *("partitions_without_lag", "state"),
+)
 QUERY = f"""
 WITH of_lag AS ({LAG_SUMS}),
 of_incidents AS (

@@ -40,18 +40,20 @@ COLUMNS = {
     "HOST": "client_host",
     "CLIENT-ID": "client_id",
     "SECONDS": "seconds",
+    "COMMIT-AGE": "commit_age",
     "STATUS": "status",
     "FLAGS": "flags",
 }
 # What a narrow terminal can do without, in this order.
-OPTIONAL = ("CLIENT-ID", "HOST", "CONSUMER-ID", "FLAGS", "LOG-END-OFFSET", "CURRENT-OFFSET", "SECONDS")
+OPTIONAL = ("COMMIT-AGE", "CLIENT-ID", "HOST", "CONSUMER-ID", "FLAGS", "LOG-END-OFFSET", "CURRENT-OFFSET", "SECONDS")
 ROLLUP_OPTIONAL = (
     *("burrow_status", "commit_age_ms", "catch_up_seconds", "worst_partition", "worst_topic", "lag_max", "partitions"),
-    *("group_state", "lag_seconds_max"),
+    *("group_state", "lag_seconds_max", "partitions_without_lag"),
 )
 ROLLUP_COLUMNS = (
-    *("group_id", "topic", "group_state", "partitions", "lag_sum", "lag_max", "worst_topic", "worst_partition"),
-    *("lag_seconds_max", "catch_up_seconds", "commit_age_ms", "status", "burrow_status"),
+    *("group_id", "topic", "group_state", "partitions", "partitions_without_lag", "lag_sum", "lag_max"),
+    *("worst_topic", "worst_partition", "lag_seconds_max", "catch_up_seconds", "commit_age_ms", "status"),
+    "burrow_status",
 )
 PLAIN = {*LagRow.__dataclass_fields__} - {"flags", *MILLISECONDS.values()}
 CHANGE_COLUMNS = (
@@ -109,7 +111,7 @@ def _milliseconds(row: Mapping[str, Any]) -> dict[str, Any]:
 
 def answer(row: LagRow) -> Answer:
     """Returns the fields of a row, with instants for people."""
-    found = asdict(row)
+    found = asdict(row) | {"commit_age_ms": row.commit_age_ms}
     for name, alias in MILLISECONDS.items():
         at = found.pop(alias)
         found[name] = instant_if_known(at)
@@ -117,14 +119,20 @@ def answer(row: LagRow) -> Answer:
 
 
 def cells(row: LagRow) -> list[object]:
-    shown: dict[str, Any] = {**asdict(row), "seconds": seconds(row), "flags": ", ".join(row.flags) or None}
+    told = {"seconds": seconds(row), "commit_age": commit_age(row), "flags": ", ".join(row.flags) or None}
+    shown: dict[str, Any] = {**asdict(row), **told}
     return [shown[column] for column in COLUMNS.values()]
 
 
 def seconds(row: LagRow) -> str | None:
-    if row.lag_seconds is not None:
-        return f"{row.lag_seconds:,.1f}"
-    return None if row.lag_seconds_lower_bound is None else f"> {row.lag_seconds_lower_bound:,.0f}"
+    if row.lag_seconds_lower_bound is not None:
+        return f"> {row.lag_seconds_lower_bound:,.0f}"
+    return None if row.lag_seconds is None else f"{row.lag_seconds:,.1f}"
+
+
+def commit_age(row: LagRow) -> str | None:
+    """Returns the seconds since the last commit."""
+    return None if row.commit_age_ms is None else f"{row.commit_age_ms / 1_000:,.0f}"
 
 
 def rollup_answers(rows: Iterable[LagRow], *, by_topic: bool) -> list[Answer]:

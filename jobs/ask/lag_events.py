@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from groupledger.transforms.lag.rules import LagRules
 
 END_COLUMNS = ("sampled_at", "topic", "partition", "last_stable_offset", "high_watermark")
-SAMPLE_COLUMNS = (*END_COLUMNS, "log_start_offset", "leader_epoch", "topic_id")
+SAMPLE_COLUMNS = (*END_COLUMNS, "log_start_offset", "leader_epoch", "topic_id", "markers_at_end")
 
 ROUNDS = """
 SELECT
@@ -91,7 +91,7 @@ SAMPLES_BEFORE = """
 WITH aged AS (
     SELECT
         topic, partition, epoch_ms(sampled_at) AS at_ms, log_start_offset, high_watermark, last_stable_offset,
-        leader_epoch, topic_id, max(at_ms) OVER (PARTITION BY topic, partition) - at_ms AS age_ms,
+        leader_epoch, topic_id, markers_at_end, max(at_ms) OVER (PARTITION BY topic, partition) - at_ms AS age_ms,
         1::BIGINT << (length(bin(age_ms // $buckets_per_age)) - 1) AS width_ms
     FROM samples WHERE high_watermark IS NOT NULL
 )
@@ -103,7 +103,7 @@ QUALIFY row_number() OVER (PARTITION BY topic, partition, width_ms, at_ms // wid
 SAMPLES = """
 SELECT
     topic, partition, epoch_ms(sampled_at) AS at_ms, log_start_offset, high_watermark, last_stable_offset,
-    leader_epoch, topic_id
+    leader_epoch, topic_id, markers_at_end
 FROM samples WHERE high_watermark IS NOT NULL
 """
 POINTS = """

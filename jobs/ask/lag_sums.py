@@ -39,7 +39,7 @@ _SUMS = """
     max(lag) FILTER (is_counted) AS lag_max,
     first({topic: topic, partition: partition, owner: owner, client_id: client_id} ORDER BY lag DESC, topic, partition)
         FILTER (is_counted AND lag IS NOT NULL) AS worst,
-    max(lag_seconds) FILTER (is_counted AND lag IS NOT NULL) AS lag_seconds_max,
+    max(greatest(lag_seconds, lag_seconds_lower_bound)) FILTER (is_counted AND lag IS NOT NULL) AS lag_seconds_max,
     max(lag_seconds_lower_bound) FILTER (is_counted AND lag IS NOT NULL) AS lag_seconds_lower_bound,
     coalesce(sum(messages_lost) FILTER (is_counted), 0) AS messages_lost,
     sum(lag_per_second) FILTER (is_counted AND lag IS NOT NULL) AS lag_per_second,

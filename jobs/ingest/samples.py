@@ -11,10 +11,12 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from groupledger.jobs.kafka.brokers import connect
+from groupledger.jobs.kafka.markers import Markers
 from groupledger.jobs.kafka.offsets_topic import offsets_topic_identity
 from groupledger.jobs.kafka.sampling import sample_watermarks, take_round
 from groupledger.jobs.process.clock import DAY_MS, now_ms
@@ -23,11 +25,14 @@ from groupledger.jobs.warehouse.commits import Batch
 from groupledger.jobs.warehouse.delta_log import last_transaction
 from groupledger.jobs.warehouse.ledger import records_since
 from groupledger.jobs.warehouse.source import KAFKA, check_same_source, read_source
+from groupledger.schemas.instants import instant_of_ms
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from groupledger.schemas.tables.group_states import GROUP_STATES
+from groupledger.schemas.tables.lag import LAG
 from groupledger.schemas.tables.lag_seeds import LAG_SEEDS
 from groupledger.schemas.tables.watermarks import WATERMARKS
 from groupledger.schemas.words import LagSeedKind
+from groupledger.transforms.lag.rules.resting import Place, resting_places
 from groupledger.transforms.offsets.offset_commits import commit_log
 
 if TYPE_CHECKING:
@@ -35,7 +40,9 @@ if TYPE_CHECKING:
 
     from groupledger.jobs.kafka.sampling import SampledRound
     from groupledger.jobs.warehouse.ledger import Ledger
+    from groupledger.schemas.kafka.topic_partition import TopicPartition
     from groupledger.schemas.tables.table import Table
+    from groupledger.transforms.lag.rules.resting import Resting
 
 SAMPLE_TABLES = (GROUP_STATES, WATERMARKS)
 NAMES_SHOWN = 5
@@ -50,10 +57,22 @@ def sample(ledger: Ledger, bootstrap_servers: str) -> SampledRound:
         at_ms = next_round_ms(now_ms(), last_round_ms(ledger))
         ends, _ = sample_watermarks(brokers, ledger.settings.sampling, [OFFSETS_TOPIC])
         sampled = take_round(brokers, ledger.settings.sampling, topics, at_ms, ends)
+        sampled = Markers().add_to(sampled, _resting(ledger), brokers, ledger.settings.sampling)
     check_sampled_cluster(ledger, bootstrap_servers)
     append_round(ledger, sampled)
     say_round(ledger, sampled)
     return sampled
+
+
+def _resting(ledger: Ledger) -> dict[TopicPartition, Resting]:
+    """Returns where groups rested in the last round that has its lag, and only markers may be left."""
+    if not ledger.exists(LAG):
+        return {}
+    last_ms = last_sampled_at_ms(ledger, LAG)
+    is_last = (pc.field("sample_date") == instant_of_ms(last_ms).date()) & (
+        pc.field("sampled_at") == pa.scalar(last_ms * 1_000, pa.timestamp("us", "UTC"))
+    )
+    return resting_places(Place(**row) for row in ledger.arrow(LAG, is_last, Place._fields).to_pylist())
 
 
 def check_sampled_cluster(ledger: Ledger, bootstrap_servers: str) -> None:

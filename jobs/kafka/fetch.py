@@ -1,4 +1,4 @@
-"""Makes fetches of `__consumer_offsets` below the consumer, and reads the answers about its partitions."""
+"""Makes fetches below the consumer, and reads the answers about the partitions of one topic."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from kafka.errors import for_code
 from kafka.protocol.consumer import FetchRequest
 
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
+from groupledger.schemas.kafka.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -15,33 +16,56 @@ if TYPE_CHECKING:
 # The last version that names its topic; later ones need the topic's id.
 FETCH_VERSION_MAX = 12
 OF_CONSUMERS = -1  # as the replica that asks
+MAX_BYTES = 50 << 20  # of an answer, as Kafka's own consumer has it
 
 
 def fetch_of(
     offsets: Mapping[int, int], *, partition_bytes: int, isolation_level: int, wait_ms: int = 0, min_bytes: int = 0
 ) -> FetchRequest:
-    """Returns a request for what lies in each partition from an offset on."""
+    """Returns a request for what lies in each partition of `__consumer_offsets` from an offset on."""
+    return fetch_of_topics(
+        {TopicPartition(OFFSETS_TOPIC, partition): offset for partition, offset in offsets.items()},
+        partition_bytes=partition_bytes,
+        max_bytes=partition_bytes * len(offsets),
+        isolation_level=isolation_level,
+        wait_ms=wait_ms,
+        min_bytes=min_bytes,
+    )
+
+
+def fetch_of_topics(
+    offsets: Mapping[TopicPartition, int],
+    *,
+    partition_bytes: int,
+    isolation_level: int,
+    max_bytes: int = MAX_BYTES,
+    wait_ms: int = 0,
+    min_bytes: int = 0,
+) -> FetchRequest:
+    """Returns a request for what lies in each topic partition from an offset on. A batch that is larger than asked for
+    comes for the first of them only, and may take the room of the others if `max_bytes` leaves none."""
     topic = FetchRequest.FetchTopic
-    asked = [
-        topic.FetchPartition(
-            partition=partition,
-            current_leader_epoch=-1,
-            fetch_offset=offset,
-            last_fetched_epoch=-1,
-            log_start_offset=-1,
-            partition_max_bytes=partition_bytes,
+    of_topics: dict[str, list[Any]] = {}
+    for place, offset in offsets.items():
+        of_topics.setdefault(place.topic, []).append(
+            topic.FetchPartition(
+                partition=place.partition,
+                current_leader_epoch=-1,
+                fetch_offset=offset,
+                last_fetched_epoch=-1,
+                log_start_offset=-1,
+                partition_max_bytes=partition_bytes,
+            )
         )
-        for partition, offset in offsets.items()
-    ]
     return FetchRequest(
         replica_id=OF_CONSUMERS,
         max_wait_ms=wait_ms,
         min_bytes=min_bytes,
-        max_bytes=partition_bytes * len(asked),
+        max_bytes=max_bytes,
         isolation_level=isolation_level,
         session_id=0,
         session_epoch=-1,
-        topics=[topic(topic=OFFSETS_TOPIC, partitions=asked)],
+        topics=[topic(topic=name, partitions=asked) for name, asked in of_topics.items()],
         forgotten_topics_data=[],
         rack_id="",
         max_version=FETCH_VERSION_MAX,

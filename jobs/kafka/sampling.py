@@ -58,7 +58,7 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True, slots=True)
 class SampledWatermark:
-    """A row of `watermarks`, without its round."""
+    """A row of `watermarks`, without its round; `jobs.kafka.markers` adds the markers."""
 
     topic: str
     partition: int
@@ -68,6 +68,7 @@ class SampledWatermark:
     leader_epoch: int | None = None
     topic_id: str | None = None
     error: str | None = None
+    markers_at_end: int | None = None
 
     @property
     def offsets(self) -> tuple[int, int, int] | None:

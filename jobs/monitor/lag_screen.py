@@ -89,11 +89,11 @@ def _number(value: int | None) -> str | None:
 
 
 def _seconds(each: Rollup) -> str | None:
-    """Returns the largest number of seconds that is known, or the largest lower bound if that is more."""
-    known, bound = each.lag_seconds_max, each.lag_seconds_lower_bound
-    if bound is not None and (known is None or bound > known):
-        return f"> {bound:,.0f}"
-    return None if known is None else f"{known:,.1f}"
+    """Returns the most seconds of a partition, marked where more may be true."""
+    known = each.lag_seconds_max
+    if known is None:
+        return None
+    return f"{known:,.1f}" if each.lag_seconds_lower_bound is None else f"> {known:,.0f}"
 
 
 def duration(seconds: float | None) -> str | None:

@@ -39,6 +39,7 @@ from groupledger.jobs.ingest.ingest import KafkaIngest, ingest_kafka
 from groupledger.jobs.ingest.samples import SAMPLE_TABLES, check_sampled_cluster, last_round_ms, next_round_ms
 from groupledger.jobs.ingest.stream import TABLES as INGEST_TABLES
 from groupledger.jobs.kafka.brokers import connect
+from groupledger.jobs.kafka.markers import Markers
 from groupledger.jobs.kafka.sampling import ends_of, sample_watermarks, take_round
 from groupledger.jobs.monitor.commits import behind, ingest_positions
 from groupledger.jobs.monitor.exposition import Exposition
@@ -195,6 +196,7 @@ class RoundLoop:
         self._is_between_rounds = threading.Event()
         self._is_between_rounds.set()
         self._stalls = Stalls()
+        self._markers = Markers()
         self._report = MonitorReport(interval_s=common.interval_s)
         self._published_ms: int | None = None
         self._ends_took_s = 0.0
@@ -262,6 +264,7 @@ class RoundLoop:
         try:
             ends = self._sample_ends()
             sampled = take_round(self._brokers, self.ledger.settings.sampling, self.state.topics(), at_ms, ends)
+            sampled = self._markers.add_to(sampled, self.state.resting(), self._brokers, self.ledger.settings.sampling)
             check_sampled_cluster(self.ledger, self._bootstrap_servers)
         except OutsideError as error:
             self.ledger.say(f"round not sampled: {error}")

@@ -55,6 +55,7 @@ from groupledger.transforms.lag.lag import commit_events
 from groupledger.transforms.lag.rules import End, GroupHistory, LagRules, LagState, Watermark, rollup
 from groupledger.transforms.lag.rules import Round as LagRound
 from groupledger.transforms.lag.rules.of_group import commit_of
+from groupledger.transforms.lag.rules.resting import resting_places
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -68,6 +69,7 @@ if TYPE_CHECKING:
     from groupledger.jobs.warehouse.tables import ClusterTables, Tables
     from groupledger.schemas.tables.table import Table
     from groupledger.transforms.lag.rules import GroupFacts, LagRow, Rollup
+    from groupledger.transforms.lag.rules.resting import Resting
 
 # More new rows than this at once, and it is cheaper to read what counts of them from the table.
 ROWS_FOLLOWED_MAX = 200_000
@@ -157,6 +159,10 @@ class MonitorState:
         while none is known."""
         return self._topics
 
+    def resting(self) -> dict[TopicPartition, Resting]:
+        """Returns where groups rested in the last round, and only markers may be left."""
+        return resting_places(self._rows)
+
     def compute(self, sampled: SampledRound, passed: Collection[int]) -> None:
         """Computes the lag of a round; `passed` are the partitions of `__consumer_offsets` that the ingest has read so
         far."""
@@ -226,7 +232,8 @@ def lag_round(sampled: SampledRound, passed: Collection[int]) -> LagRound:
             continue
         _, high_watermark, last_stable_offset = row.offsets
         if row.topic != OFFSETS_TOPIC:
-            watermark = Watermark(sampled.sampled_at_ms, *row.offsets, row.leader_epoch, row.topic_id)
+            told = (row.leader_epoch, row.topic_id, row.markers_at_end)
+            watermark = Watermark(sampled.sampled_at_ms, *row.offsets, *told)
             watermarks[TopicPartition(row.topic, row.partition)] = watermark
         elif row.partition in passed:
             ends[row.partition] = End(last_stable_offset, is_behind=last_stable_offset < high_watermark)

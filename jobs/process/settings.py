@@ -245,6 +245,7 @@ class LagSettings(Section):
     standstill_s: Annotated[int, Field(ge=1)]
     growth_records_min: Annotated[int, Field(ge=0)]
     growth_fraction_min: Annotated[float, Field(ge=0)]
+    no_commit: Literal["earliest", "latest", "none", "error"]
     burrow_intervals: Annotated[int, Field(ge=1, le=60)]
     burrow_minimum_complete: Annotated[float, Field(ge=0, le=1)]
     burrow_allowed_lag: Annotated[int, Field(ge=0)]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+from dataclasses import asdict
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
@@ -29,8 +30,8 @@ from groupledger.jobs.ask.why import why
 from groupledger.jobs.process.errors import InputError
 from groupledger.jobs.process.path_names import name_in
 from groupledger.jobs.serve.answers import Warehouse, instant_in, json_answer
-from groupledger.schemas.words import Severity, words_of
-from groupledger.transforms.lag.rules import rollup
+from groupledger.schemas.words import NoCommit, Severity, words_of
+from groupledger.transforms.lag.rules import lag_to_scale_by
 
 PAGE_MAX = 1_000
 At = Annotated[str | None, Query(description="The instant: 2026-01-31T14:03:00Z, 14:03, or 2h; now if left out.")]
@@ -166,14 +167,26 @@ def of_lag(api: APIRouter, warehouse: Warehouse) -> None:
 
     @api.get("/clusters/{cluster}/groups/{group}/lag/total", summary="Lag as one number, for autoscalers")
     def total(
-        cluster: str, group: str, topic: Annotated[str | None, Query(description="Only of it.")] = None
+        cluster: str,
+        group: str,
+        topic: Annotated[str | None, Query(description="Only of it.")] = None,
+        no_commit: Annotated[
+            str | None, Query(description="What a partition without a commit counts as; else as the settings say.")
+        ] = None,
+        exclude_persistent: Annotated[bool, Query(description="Leave out lag that stays while commits stand.")] = False,
     ) -> Response:
-        sampled_at, rows = lag_at(warehouse.rows(cluster), name_in(group), None)
-        # As in the list of groups: what it no longer subscribes to, no consumer of it will ever work off.
-        lag = next((found.lag_sum for found in rollup(rows) if found.topic == topic), None)
-        if lag is None:
+        policy = known_policy(no_commit or warehouse.settings.lag.no_commit)
+        sampled_at, every = lag_at(warehouse.rows(cluster), name_in(group), None)
+        rows = [row for row in every if topic in {None, row.topic}]
+        found = lag_to_scale_by(rows, policy, without_persistent=exclude_persistent)
+        if policy == NoCommit.ERROR and found.partitions_without_lag:
+            raise InputError(
+                f"The lag of {found.partitions_without_lag:,} partitions is not known, and no_commit is error: see the"
+                " flags of the group's lag."
+            )
+        if found.lag is None:
             raise InputError("No lag of the group is known: a round has not seen the ends of its topics.")
-        return json_answer({"lag": lag, "sampled_at": sampled_at})
+        return json_answer({**asdict(found), "sampled_at": sampled_at})
 
     @api.get("/clusters/{cluster}/groups/{group}/offsets", summary="The committed offsets of an instant")
     def offsets(
@@ -183,6 +196,12 @@ def of_lag(api: APIRouter, warehouse: Warehouse) -> None:
         if instant is None:
             raise InputError("Give an instant: at=2h.")
         return json_answer({"at": instant, "offsets": offsets_at(warehouse.rows(cluster), [name_in(group)], instant)})
+
+
+def known_policy(no_commit: str) -> str:
+    if no_commit not in words_of(NoCommit):
+        raise InputError(f"no_commit is one of {', '.join(words_of(NoCommit))}.")
+    return no_commit
 
 
 def known(severity: str) -> str:

@@ -1,7 +1,9 @@
 """Burrow's HTTP API, version 3, answered from the newest sampling round: what reads Burrow reads this.
 
-Statuses are those of Burrow's rules (`lag.burrow_status`). Of the window that Burrow keeps in memory only its end is
-told, in `start` too: the rounds before are in the table `lag`.
+Statuses are those of Burrow's rules (`lag.burrow_status`). As in all sums, partitions that a group no longer subscribes
+to are left out; so are those of which Burrow would know nothing. A group that the ledger knows and that has no commits
+has its name and no partitions; one that has ended, or that nobody knows, is not found. Of the window that Burrow keeps
+in memory only its end is told, in `start` too: the rounds before are in the table `lag`.
 """
 
 from __future__ import annotations
@@ -11,12 +13,14 @@ from typing import TYPE_CHECKING, Any
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
+from groupledger.jobs.ask.answers import group_row
 from groupledger.jobs.ask.lag_answers import lag_at
 from groupledger.jobs.ask.rounds import last_round, of_round
 from groupledger.jobs.process.errors import InputError, UnknownNameError
 from groupledger.jobs.process.path_names import name_in
+from groupledger.jobs.process.terminal import printable
 from groupledger.jobs.serve.answers import Warehouse, json_answer
-from groupledger.schemas.words import BurrowStatus
+from groupledger.schemas.words import BurrowStatus, LagFlag
 from groupledger.transforms.lag.rules import burrow
 
 if TYPE_CHECKING:
@@ -44,7 +48,7 @@ def routes(warehouse: Warehouse) -> APIRouter:
     @api.get("/{cluster}/consumer/{group}")
     def consumer(request: Request, cluster: str, group: str) -> Response:
         topics: dict[str, list[dict[str, Any]]] = {}
-        for row in lag_at(warehouse.rows(cluster), name_in(group), None)[1]:
+        for row in rows_of(warehouse, cluster, group):
             partitions = topics.setdefault(row.topic, [])
             partitions += [absent()] * (row.partition - len(partitions))
             offsets = [] if row.committed_offset is None else [offset_of(row)]
@@ -53,20 +57,20 @@ def routes(warehouse: Warehouse) -> APIRouter:
                     "offsets": offsets,
                     "owner": (row.client_host or "").lstrip("/"),
                     "client_id": row.client_id or "",
-                    "current-lag": row.lag or 0,
+                    "current-lag": row.lag,
                 }
             )
         return told(request, "consumer detail returned", topics=topics)
 
     @api.get("/{cluster}/consumer/{group}/status")
     def status(request: Request, cluster: str, group: str) -> Response:
-        found = status_of(name_in(cluster), lag_at(warehouse.rows(cluster), name_in(group), None)[1])
+        found = status_of(name_in(cluster), name_in(group), rows_of(warehouse, cluster, group))
         found["partitions"] = [each for each in found["partitions"] if each["status"] != BurrowStatus.OK]
         return told(request, "consumer status returned", status=found)
 
     @api.get("/{cluster}/consumer/{group}/lag")
     def lag(request: Request, cluster: str, group: str) -> Response:
-        found = status_of(name_in(cluster), lag_at(warehouse.rows(cluster), name_in(group), None)[1])
+        found = status_of(name_in(cluster), name_in(group), rows_of(warehouse, cluster, group))
         return told(request, "consumer status returned", status=found)
 
     @api.get("/{cluster}/topic")
@@ -84,6 +88,16 @@ def routes(warehouse: Warehouse) -> APIRouter:
         return told(request, "consumers of topic returned", consumers=sorted({row["group_id"] for row in rows}))
 
     return api
+
+
+def rows_of(warehouse: Warehouse, cluster: str, group: str) -> list[LagRow]:
+    """Returns the group's rows of the newest round. Raises UnknownNameError for a group that has ended, or that nobody
+    knows."""
+    tables, name = warehouse.rows(cluster), name_in(group)
+    _, rows = lag_at(tables, name, None)
+    if not rows and group_row(tables, name)["is_alive"] is False:
+        raise UnknownNameError(f"The group {printable(name)} has ended.")
+    return rows
 
 
 def newest(tables: ClusterRows, table: str, *columns: str, filters: list[Filter] | None = None) -> list[dict[str, Any]]:
@@ -104,31 +118,35 @@ def ends_of(tables: ClusterRows, topic: str) -> list[int | None]:
     return [ends.get(partition) for partition in range(max(ends) + 1)]
 
 
-def status_of(cluster: str, rows: list[LagRow]) -> dict[str, Any]:
+def status_of(cluster: str, group_id: str, rows: list[LagRow]) -> dict[str, Any]:
+    """Returns Burrow's object about a group, with one field more: how many partitions are in no number."""
+    counted = [row for row in rows if LagFlag.UNSUBSCRIBED not in row.flags]
     partitions: list[dict[str, Any]] = [
         {
             "topic": row.topic,
             "partition": row.partition,
             "owner": (row.client_host or "").lstrip("/"),
             "client_id": row.client_id or "",
-            "status": row.burrow_status or BurrowStatus.OK,
+            "status": row.burrow_status,
             "start": offset_of(row),
             "end": offset_of(row),
-            "current_lag": row.lag or 0,
+            "current_lag": row.lag,
             "complete": 1.0,
         }
-        for row in rows
-        if row.committed_offset is not None
+        for row in counted
+        if row.committed_offset is not None and row.burrow_status is not None
     ]
+    with_lag = [each for each in partitions if each["current_lag"] is not None]
     return {
         "cluster": cluster,
-        "group": rows[0].group_id if rows else "",
+        "group": group_id,
         "status": burrow.group_status(each["status"] for each in partitions),
         "complete": 1.0,
         "partitions": partitions,
         "partition_count": len(partitions),
-        "maxlag": max(partitions, key=lambda each: each["current_lag"], default=None),
-        "totallag": sum(each["current_lag"] for each in partitions),
+        "partitions_without_lag": sum(row.lag is None for row in counted),
+        "maxlag": max(with_lag, key=lambda each: each["current_lag"], default=None),
+        "totallag": sum(each["current_lag"] for each in with_lag),
     }
 
 

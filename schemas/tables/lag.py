@@ -28,12 +28,17 @@ LAG = Table(
         column("last_stable_offset", T.LongType(), "As in watermarks."),
         column("raw_lag", T.LongType(), "high_watermark - committed_offset, with its sign."),
         column(
-            "lag", T.LongType(), "What there is to read: from the commit or, if later, the log's start; not below 0."
+            "lag",
+            T.LongType(),
+            "What there is to read: from the commit or, if later, the log's start, without markers of transactions;"
+            " null if it is not known, as of a commit beyond the end.",
         ),
         column("lag_read_committed", T.LongType(), "The same up to last_stable_offset."),
         column("messages_lost", T.LongType(), "Offsets that retention removed before the group read them."),
         column("lag_seconds", T.DoubleType(), "How long ago the next record to read was appended; 0 if there is none."),
-        column("lag_seconds_lower_bound", T.DoubleType(), "At least so long, where lag_seconds is not known."),
+        column(
+            "lag_seconds_lower_bound", T.DoubleType(), "The same as lag_seconds where that is a lower bound, else null."
+        ),
         column(
             "lag_seconds_method",
             T.StringType(),
@@ -50,7 +55,11 @@ LAG = Table(
             T.StringType(),
             f"By Burrow's rules: {one_of([each for each in words_of(BurrowStatus) if each != BurrowStatus.ERR])}.",
         ),
-        column("no_progress_since", T.TimestampType(), "The first round with lag at this offset; null if lag is 0."),
+        column(
+            "no_progress_since",
+            T.TimestampType(),
+            "The first round with lag at this offset; null if it could read none.",
+        ),
         column(
             "flags",
             T.ArrayType(T.StringType()),

@@ -28,6 +28,7 @@ LAG_SEEDS = Table(
         column("log_start_offset", T.LongType(), "As in watermarks."),
         column("high_watermark", T.LongType(), "As in watermarks; with a commit, that of the last round before it."),
         column("last_stable_offset", T.LongType(), "As in watermarks."),
+        column("markers_at_end", T.IntegerType(), "As in watermarks."),
         column("has_transactions", T.BooleanType(), "A sample of the topic has shown an open transaction."),
         KAFKA_PARTITION,
         column("kafka_offset", T.LongType(), "Offset of the commit's record there."),

@@ -33,6 +33,12 @@ WATERMARKS = Table(
             T.LongType(),
             "Where a read_committed reader stops: the first offset of an open transaction, or the high watermark.",
         ),
+        column(
+            "markers_at_end",
+            T.IntegerType(),
+            "How many offsets right before last_stable_offset hold markers of transactions, and no record; null where"
+            " nobody looked, as no group rests there.",
+        ),
         column("leader_epoch", T.IntegerType(), "The epoch of the leader that answered; null if it told none."),
         column("topic_id", T.StringType(), "The topic's id in Kafka's base64; another one is another topic."),
         column("error", T.StringType(), "Kafka's name of the error that left the offsets null; null if there is none."),

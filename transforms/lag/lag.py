@@ -79,7 +79,7 @@ def sampled_within(first_ms: int, last_ms: int) -> Callable[[Callable[[str], Any
 def read_samples(watermarks: DataFrame) -> DataFrame:
     """Returns samples of topics as events without a group; a sample that no broker answered is left out."""
     rows = watermarks.where((F.col("topic") != OFFSETS_TOPIC) & F.col("high_watermark").isNotNull())
-    offsets = ("log_start_offset", "high_watermark", "last_stable_offset", "leader_epoch", "topic_id")
+    offsets = ("log_start_offset", "high_watermark", "last_stable_offset", "leader_epoch", "topic_id", "markers_at_end")
     return rows.select(F.lit(SAMPLE).alias("kind"), "topic", "partition", at_ms().alias("at_ms"), *offsets)
 
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 PLACE = ("topic", "partition")
 SEED_ROWS = LAG_SEEDS.without("cluster", "seed_id")
-OFFSETS = ("log_start_offset", "high_watermark", "last_stable_offset", "leader_epoch", "topic_id")
+OFFSETS = ("log_start_offset", "high_watermark", "last_stable_offset", "leader_epoch", "topic_id", "markers_at_end")
 EVENT_OF_KIND = {LagSeedKind.TOPIC: TOPIC, LagSeedKind.SAMPLE: SAMPLE, LagSeedKind.COMMIT: COMMIT}
 
 

@@ -276,6 +276,73 @@ def test_lag_for_an_autoscaler(tmp_path_factory: pytest.TempPathFactory) -> None
         assert listed["lag_sum"] == 13
         for unknown in ("old", "nowhere"):
             assert client.get(f"{total}?topic={unknown}").status == 400
+        assert client.get(f"{total}?no_commit=error").status == 400
+        assert client.get(f"{total}?no_commit=perhaps").status == 400
+        assert client.get(f"{total}?exclude_persistent=true").json["lag"] == 13
+
+
+def test_lag_of_partitions_without_a_commit(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Goal: a group that has committed one of three partitions has no lag of 0 for its autoscaler, unless that is asked
+    for; and every answer says how many partitions are in no number."""
+    warehouse = tmp_path_factory.mktemp("uncommitted")
+    fill(warehouse, "g", "orders", "pod-a")
+    at = AT + 2 * MINUTE
+    row = {"group_id": "g", "topic": "t", "sampled_at": at, "sample_date": at.date(), "owned": True}
+    row |= {"log_start_offset": 100, "high_watermark": 300}
+    none = {**row, "status": "no_commit", "flags": [LagFlag.NO_COMMIT]}
+    committed = {"lag": 0, "committed_offset": 300, "status": "ok", "burrow_status": "OK", "flags": []}
+    write(warehouse, "lag", {**row, "partition": 0, **committed}, *({**none, "partition": each} for each in (1, 2)))
+    with served(warehouse) as client:
+        total = path("g", "/lag/total")
+        found = {each: client.get(f"{total}?no_commit={each}") for each in ("earliest", "latest", "none", "error")}
+        assert {each: answer.json.get("lag") for each, answer in found.items()} == {
+            "earliest": 400,
+            "latest": 2,
+            "none": 0,
+            "error": None,
+        }
+        assert (found["error"].status, found["none"].json["partitions_without_lag"]) == (400, 2)
+        assert client.get(total).json["lag"] == 2
+        (listed,) = client.get(f"/api/v1/clusters/{CLUSTER}/groups").json["groups"]
+        assert (listed["lag_sum"], listed["partitions_without_lag"], listed["status"]) == (0, 2, "no_commit")
+        burrow = client.get(f"/v3/kafka/{CLUSTER}/consumer/g/lag").json["status"]
+        assert (burrow["partition_count"], burrow["partitions_without_lag"], burrow["totallag"]) == (1, 2, 0)
+
+
+def test_burrow_without_lag(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Goal: a group without commits has its own name; one that has ended is not found, as nobody's is; a commit beyond
+    the end of its log is not OK, and in no sum."""
+    warehouse = tmp_path_factory.mktemp("burrow")
+    fill(warehouse, "first", "orders", "pod-a")
+    lives = {"group_type": "classic", "kafka_partition": 7, "first_seen_at": AT, "last_seen_at": AT}
+    write(
+        warehouse,
+        "groups",
+        {**lives, "group_id": "no/lag", "is_alive": True},
+        {**lives, "group_id": "gone", "is_alive": False},
+        {**lives, "group_id": "ahead", "is_alive": True},
+    )
+    ahead = {"group_id": "ahead", "topic": "t", "partition": 0, "committed_offset": 5_000, "flags": ["ahead_of_log"]}
+    ahead |= {"sampled_at": AT + MINUTE, "sample_date": AT.date(), "status": "ahead_of_log", "burrow_status": "REWIND"}
+    write(warehouse, "lag", ahead)
+    with served(warehouse) as client:
+        consumers = f"/v3/kafka/{CLUSTER}/consumer"
+        for what in ("status", "lag"):
+            found = client.get(f"{consumers}/no%2Flag/{what}")
+            assert (found.status, found.json["status"]["group"], found.json["status"]["status"]) == (
+                200,
+                "no/lag",
+                "OK",
+            )
+            assert found.json["status"]["partition_count"] == 0
+        for what in ("", "/status", "/lag"):
+            for name in ("gone", "nobody"):
+                answer = client.get(f"{consumers}/{name}{what}")
+                assert (answer.status, answer.json["error"], "status" in answer.json) == (404, True, False)
+        found = client.get(f"{consumers}/ahead/status").json["status"]
+        assert (found["status"], found["totallag"], found["maxlag"]) == ("ERR", 0, None)
+        assert [(each["status"], each["current_lag"]) for each in found["partitions"]] == [("REWIND", None)]
+        assert client.get(path("ahead", "/lag/total")).status == 400
 
 
 def test_a_writer_goes_on(tmp_path_factory: pytest.TempPathFactory) -> None:
@@ -288,7 +355,13 @@ def test_a_writer_goes_on(tmp_path_factory: pytest.TempPathFactory) -> None:
         at = AT + 2 * MINUTE
         row = {"group_id": "first", "topic": "orders", "partition": 0, "lag": 9, "status": "ok", "flags": []}
         write(warehouse, "lag", {**row, "sampled_at": at, "sample_date": at.date()})
-        assert client.get(path("first", "/lag/total")).json == {"lag": 9, "sampled_at": "2026-01-01T12:02:00.000Z"}
+        total = client.get(path("first", "/lag/total")).json
+        assert total == {
+            "lag": 9,
+            "persistent_lag": 0,
+            "partitions_without_lag": 0,
+            "sampled_at": "2026-01-01T12:02:00.000Z",
+        }
 
 
 def test_events(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,9 @@
     partition_window  the recent commits and positions of a group on it
     row               one row of `lag`
     status, burrow    is it a problem: by time (our rules), by commits (Burrow's)
+    resting           where only markers of transactions may be left
     rollup            per group and topic
+    scaling           one number for autoscalers
     ownership         owners and subscriptions at a position of the log
     state             all groups of a cluster, round by round
     of_group          one group, for some rounds at once
@@ -20,6 +22,7 @@ from groupledger.transforms.lag.rules.ownership import GroupHistory, Interval
 from groupledger.transforms.lag.rules.partition_window import PartitionWindow
 from groupledger.transforms.lag.rules.rollup import Rollup, rollup
 from groupledger.transforms.lag.rules.row import Circumstances, GroupPartition, LagRow, lag_row, with_next_record
+from groupledger.transforms.lag.rules.scaling import LagToScaleBy, lag_to_scale_by
 from groupledger.transforms.lag.rules.state import End, GroupFacts, LagState, Round, is_read_to
 from groupledger.transforms.lag.rules.thresholds import BurrowRules, LagRules, StatusRules
 from groupledger.transforms.lag.rules.topic_window import FormerTopic, TopicWindow
@@ -37,6 +40,7 @@ __all__ = [
     "LagRow",
     "LagRules",
     "LagState",
+    "LagToScaleBy",
     "NextRecord",
     "Owner",
     "PartitionWindow",
@@ -47,6 +51,7 @@ __all__ = [
     "Watermark",
     "is_read_to",
     "lag_row",
+    "lag_to_scale_by",
     "rollup",
     "with_next_record",
 ]

@@ -11,7 +11,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Watermark:
-    """Holds the ends of one topic partition in the round of `sampled_at_ms`."""
+    """Holds the ends of one topic partition in the round of `sampled_at_ms`.
+
+    `markers_at_end` says how many offsets right before `last_stable_offset` hold markers of transactions and no
+    record; it is None where nobody looked.
+    """
 
     sampled_at_ms: int
     log_start_offset: int
@@ -19,6 +23,7 @@ class Watermark:
     last_stable_offset: int
     leader_epoch: int | None = None
     topic_id: str | None = None
+    markers_at_end: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

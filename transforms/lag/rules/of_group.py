@@ -180,6 +180,7 @@ def watermark(row: Row) -> Watermark:
         row["last_stable_offset"],
         row["leader_epoch"],
         row["topic_id"],
+        row["markers_at_end"],
     )
 
 

@@ -56,12 +56,13 @@ class PartitionWindow:
             return None
         return (self.ring[-1].timestamp_ms - self.ring[0].timestamp_ms) // (len(self.ring) - 1)
 
-    def observe(self, sampled_at_ms: int, lag: int | None, rules: LagRules) -> None:
-        """Takes the lag of a round; None if it has none."""
+    def observe(self, sampled_at_ms: int, lag: int | None, rules: LagRules, *, is_waiting: bool = False) -> None:
+        """Takes the lag of a round; None if it has none. Who waits for the end of a transaction can make no progress,
+        and begins to owe it when the transaction is over."""
         if self.latest is None or lag is None or self.latest.committed_offset is None:
             return
         committed, last = self.latest.committed_offset, self.points.last
-        if lag == 0:
+        if lag == 0 or is_waiting:
             self.no_progress_since_ms = None
         elif self.no_progress_since_ms is None or (last is not None and last.committed_offset != committed):
             self.no_progress_since_ms = sampled_at_ms

@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 class Rollup:
     """One row of the summary; `topic` is None for the group as a whole.
 
-    Totals are None if no partition has a lag, and `lag_seconds_max` if none has a time; `lag_seconds_lower_bound` is
-    the highest bound of the partitions without a time. `catch_up_seconds` is the time that the lag needs at the present
+    Totals are None if no partition has a lag, and `lag_seconds_max` if none has a time or a bound of it. Where there is
+    a `lag_seconds_lower_bound`, the highest bound of the partitions of which no time is known, `lag_seconds_max` is a
+    bound, too. `catch_up_seconds` is the time that the lag needs at the present
     slope, None while it does not shrink. `commit_age_ms` is the age of the newest commit, `commit_interval_ms` the
     median of the partitions' own means.
     """
@@ -92,7 +93,15 @@ def _rollup(rows: Sequence[LagRow], topic: str | None) -> Rollup:
         lag_max=max(lags, default=None),
         worst_topic=worst.topic if worst else None,
         worst_partition=worst.partition if worst else None,
-        lag_seconds_max=max((row.lag_seconds for row in with_lag if row.lag_seconds is not None), default=None),
+        lag_seconds_max=max(
+            (
+                seconds
+                for row in with_lag
+                for seconds in (row.lag_seconds, row.lag_seconds_lower_bound)
+                if seconds is not None
+            ),
+            default=None,
+        ),
         lag_seconds_lower_bound=max(
             (row.lag_seconds_lower_bound for row in with_lag if row.lag_seconds_lower_bound is not None), default=None
         ),

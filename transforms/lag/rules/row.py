@@ -1,14 +1,17 @@
 """Computes one row of `lag`: a group on a topic partition in one sampling round.
 
-    raw_lag             high watermark - committed, with its sign: below 0 the commit lies behind the log's end
+    raw_lag             high watermark - committed, with its sign: below 0 the commit lies beyond the log's end
     lag                 high watermark - max(committed, log start), not below 0: what there is to read
     lag_read_committed  the same against the last stable offset: what a read_committed consumer can read
     messages_lost       log start - committed, if above 0: what retention took first
 
-All are null, never 0, without a commit or a watermark. If a topic was deleted and made anew under the same name, a
-commit of the former topic has a `raw_lag`, and its lag is null. A commit is of the former topic if its topic id differs
-from the sampled one or, where the client sent none, if it was made before the last sample of the former topic, or if
-nothing else explains its offset.
+All are null, never 0, without a commit or a watermark; but where the log is empty, nothing is left to read without a
+commit, too. A commit beyond the end of the log has a `raw_lag` alone: what its consumer will read is not known. Offsets
+that are known to hold nothing but markers of transactions are no lag.
+
+If a topic was deleted and made anew under the same name, a commit of the former topic has a `raw_lag`, and its lag is
+null. A commit is of the former topic if its topic id differs from the sampled one or, where the client sent none, if it
+was made before the last sample of the former topic, or if nothing else explains its offset.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from groupledger.schemas.words import LagFlag, LagSecondsMethod, LagStatus
+from groupledger.schemas.words import BurrowStatus, LagFlag, LagSecondsMethod, LagStatus
 from groupledger.transforms.lag.rules import burrow, status
 from groupledger.transforms.lag.rules.facts import UNKNOWN_OWNER, Commit, NextRecord, Owner, Watermark
 
@@ -93,15 +96,26 @@ class LagRow:
     commit_timestamp_ms: int | None
     commit_interval_ms: int | None
 
+    @property
+    def commit_age_ms(self) -> int | None:
+        """Returns how long ago the partition was last committed, None without a commit; not below 0, since the clocks
+        of coordinator and sampler may differ."""
+        at_ms = self.commit_timestamp_ms
+        return None if at_ms is None else max(self.sampled_at_ms - at_ms, 0)
+
 
 class _Lag(NamedTuple):
+    """`is_waiting` says that all that is left lies behind an open transaction, for whoever reads committed records."""
+
     raw: int | None = None
     lag: int | None = None
     read_committed: int | None = None
     lost: int | None = None
+    is_waiting: bool = False
 
 
 _NO_LAG = _Lag()
+_EMPTY_LOG = _Lag(lag=0, read_committed=0)
 
 
 def lag_row(
@@ -120,14 +134,14 @@ def lag_row(
     flags: list[str] = []
     if commit is None or commit.committed_offset is None:
         flags.append(LagFlag.COMMIT_UNKNOWN if now.has_lost_commit else LagFlag.NO_COMMIT)
-    found = _lag(commit, watermark, topic, flags)
+    found = _lag(commit, watermark, topic, flags, now)
     _add_flags(flags, commit, watermark, now)
     if window is not None:
-        window.observe(now.sampled_at_ms, found.lag, rules)
-    is_marker = _is_marker(found.lag, watermark, topic, window, now)
-    if is_marker:
+        window.observe(now.sampled_at_ms, found.lag, rules, is_waiting=found.is_waiting)
+    if _is_marker(found.lag, watermark, topic, window, now):
         flags.append(LagFlag.TRANSACTION_MARKERS_ONLY)
-    seconds, bound, method = _lag_seconds(commit, watermark, topic, 0 if is_marker else found.lag, now)
+    to_read = 0 if LagFlag.TRANSACTION_MARKERS_ONLY in flags else found.lag
+    seconds, bound, method = _lag_seconds(commit, watermark, topic, window, to_read, now)
     slope = window.points.slope_per_s() if window is not None and found.lag is not None else None
     return LagRow(
         sampled_at_ms=now.sampled_at_ms,
@@ -146,8 +160,8 @@ def lag_row(
         lag_seconds_lower_bound=bound,
         lag_seconds_method=method,
         lag_per_second=slope,
-        status=_status(window, found.lag, slope, flags, now, rules),
-        burrow_status=_burrow_status(topic, window, found.lag, now, rules),
+        status=_status(window, found, slope, flags, now, rules),
+        burrow_status=_burrow_status(topic, window, 0 if found.is_waiting else to_read, flags, now, rules),
         no_progress_since_ms=window.no_progress_since_ms if window else None,
         flags=tuple(flags),
         owned=now.owner.owned,
@@ -173,7 +187,8 @@ def with_next_record(row: LagRow, found: NextRecord) -> LagRow:
     flags = tuple(flag for flag in row.flags if flag != LagFlag.TRANSACTION_MARKERS_ONLY)  # it is known better now
     exactly = replace(row, lag_seconds=0.0, lag_seconds_lower_bound=None, lag_seconds_method=LagSecondsMethod.EXACT)
     if found.timestamp_ms is None:
-        return replace(exactly, status=LagStatus.OK, flags=(*flags, LagFlag.TRANSACTION_MARKERS_ONLY))
+        told = (*flags, LagFlag.TRANSACTION_MARKERS_ONLY)
+        return replace(exactly, lag=0, lag_read_committed=0, status=LagStatus.OK, flags=told)
     return replace(exactly, lag_seconds=_seconds(row.sampled_at_ms - found.timestamp_ms), flags=flags)
 
 
@@ -185,9 +200,17 @@ def _usable(topic: TopicWindow | None, now: Circumstances, rules: LagRules) -> W
     return watermark
 
 
-def _lag(commit: Commit | None, watermark: Watermark | None, topic: TopicWindow | None, flags: list[str]) -> _Lag:
+def _lag(
+    commit: Commit | None,
+    watermark: Watermark | None,
+    topic: TopicWindow | None,
+    flags: list[str],
+    now: Circumstances,
+) -> _Lag:
+    is_new = watermark is not None and watermark.sampled_at_ms >= now.sampled_at_ms
     if commit is None or commit.committed_offset is None:
-        return _NO_LAG
+        is_empty = is_new and watermark is not None and watermark.log_start_offset == watermark.high_watermark
+        return _EMPTY_LOG if is_empty and LagFlag.NO_COMMIT in flags else _NO_LAG
     if watermark is None or topic is None:
         flags.append(LagFlag.NO_WATERMARK)
         return _NO_LAG
@@ -196,18 +219,20 @@ def _lag(commit: Commit | None, watermark: Watermark | None, topic: TopicWindow 
     if _is_of_former_topic(commit, watermark, topic):
         flags.append(LagFlag.TOPIC_RECREATED)
         return _Lag(raw)
-    if raw < 0:
+    if raw < 0 and is_new:  # the end of an earlier round may have been passed by now
         flags.append(LagFlag.TRUNCATED if committed <= topic.longest else LagFlag.AHEAD_OF_LOG)
+        return _Lag(raw)
     lost = watermark.log_start_offset - committed
     if lost > 0:
         flags.append(LagFlag.MESSAGES_LOST)
     reachable = max(committed, watermark.log_start_offset)
-    return _Lag(
-        raw,
-        max(watermark.high_watermark - reachable, 0),
-        max(watermark.last_stable_offset - reachable, 0),
-        max(lost, 0),
-    )
+    lag, read_committed = max(watermark.high_watermark - reachable, 0), watermark.last_stable_offset - reachable
+    is_open = watermark.last_stable_offset < watermark.high_watermark
+    if 0 < read_committed <= (watermark.markers_at_end or 0):
+        flags += [] if is_open else [LagFlag.TRANSACTION_MARKERS_ONLY]
+        lag, read_committed = lag if is_open else 0, 0
+    is_waiting = is_open and read_committed == 0  # below 0, it reads what is not committed
+    return _Lag(raw, lag, max(read_committed, 0), max(lost, 0), is_waiting)
 
 
 def _is_of_former_topic(commit: Commit, watermark: Watermark, topic: TopicWindow) -> bool:
@@ -240,29 +265,42 @@ def _is_marker(
     window: PartitionWindow | None,
     now: Circumstances,
 ) -> bool:
-    """Returns whether all that is left to read is the marker of a transaction, as `status` says.
+    """Returns whether all that is left to read is taken for the marker of a transaction, as `status` says.
 
     Lag that was there at this offset in an earlier round, and is one now, was one then: the end has not moved.
     """
     if lag != 1 or watermark is None or topic is None or window is None or window.no_progress_since_ms is None:
         return False
+    if watermark.markers_at_end is not None:
+        return False  # it is known better
     is_at_rest = window.no_progress_since_ms < now.sampled_at_ms
     return is_at_rest and topic.has_transactions and watermark.last_stable_offset == watermark.high_watermark
 
 
 def _lag_seconds(
-    commit: Commit | None, watermark: Watermark | None, topic: TopicWindow | None, lag: int | None, now: Circumstances
+    commit: Commit | None,
+    watermark: Watermark | None,
+    topic: TopicWindow | None,
+    window: PartitionWindow | None,
+    lag: int | None,
+    now: Circumstances,
 ) -> tuple[float | None, float | None, str | None]:
-    """Returns the seconds, a lower bound where they are not known, and the method."""
-    if lag is None or commit is None or commit.committed_offset is None or watermark is None or topic is None:
-        return None, None, None
+    """Returns the seconds, the lower bound that they are where more is not known, and the method.
+
+    A record that the oldest sample had already, or that was left to read when the group was first seen at its offset,
+    is at least as old.
+    """
     if lag == 0:
         return 0.0, None, LagSecondsMethod.ZERO
+    if lag is None or commit is None or commit.committed_offset is None or watermark is None or topic is None:
+        return None, None, None
     at_ms, latest_ms = topic.appended_at_ms(max(commit.committed_offset, watermark.log_start_offset))
     if at_ms is not None:
         return _seconds(now.sampled_at_ms - at_ms), None, LagSecondsMethod.INTERPOLATED
-    bound = None if latest_ms is None else _seconds(now.sampled_at_ms - latest_ms)
-    return None, bound, LagSecondsMethod.OUTSIDE_WINDOW
+    since_ms = window.no_progress_since_ms if window is not None else None
+    known = [each for each in (latest_ms, since_ms) if each is not None and each < now.sampled_at_ms]
+    bound = _seconds(now.sampled_at_ms - min(known)) if known else None
+    return bound, bound, LagSecondsMethod.OUTSIDE_WINDOW
 
 
 def _seconds(elapsed_ms: int) -> float:
@@ -272,23 +310,33 @@ def _seconds(elapsed_ms: int) -> float:
 
 def _status(
     window: PartitionWindow | None,
-    lag: int | None,
+    found: _Lag,
     slope: float | None,
     flags: list[str],
     now: Circumstances,
     rules: LagRules,
 ) -> str:
-    if LagFlag.NO_COMMIT in flags:
-        return LagStatus.NO_COMMIT
-    if window is None or window.latest is None or lag is None:
-        return LagStatus.UNKNOWN
-    if lag == 0 or LagFlag.TRANSACTION_MARKERS_ONLY in flags:
+    if found.lag is None:
+        return _status_without_lag(flags)
+    if window is None or window.latest is None or found.lag == 0 or LagFlag.TRANSACTION_MARKERS_ONLY in flags:
         return LagStatus.OK
     if LagFlag.UNSUBSCRIBED in flags:
         return LagStatus.UNSUBSCRIBED
+    if found.is_waiting:
+        return LagStatus.WAITING_FOR_TRANSACTION
     if now.group_state in status.REBALANCING_STATES and not _hangs(window, now.sampled_at_ms, rules):
         return LagStatus.REBALANCING
     return _status_by_progress(window, window.latest, slope, now.sampled_at_ms, rules)
+
+
+def _status_without_lag(flags: list[str]) -> str:
+    if LagFlag.NO_COMMIT in flags:
+        return LagStatus.NO_COMMIT
+    return LagStatus.AHEAD_OF_LOG if _is_ahead(flags) else LagStatus.UNKNOWN
+
+
+def _is_ahead(flags: list[str]) -> bool:
+    return LagFlag.AHEAD_OF_LOG in flags or LagFlag.TRUNCATED in flags
 
 
 def _hangs(window: PartitionWindow, now_ms: int, rules: LagRules) -> bool:
@@ -312,10 +360,20 @@ def _status_by_progress(
 
 
 def _burrow_status(
-    topic: TopicWindow | None, window: PartitionWindow | None, lag: int | None, now: Circumstances, rules: LagRules
+    topic: TopicWindow | None,
+    window: PartitionWindow | None,
+    lag: int | None,
+    flags: list[str],
+    now: Circumstances,
+    rules: LagRules,
 ) -> str | None:
-    """Returns Burrow's status; None where Burrow has nothing to judge."""
-    if topic is None or window is None or lag is None:
+    """Returns Burrow's status; None where Burrow has nothing to judge.
+
+    Burrow takes a commit beyond the end of the log for one without lag. Its consumer will go back, and so it is told.
+    """
+    if _is_ahead(flags):
+        return BurrowStatus.REWIND
+    if topic is None or window is None or window.latest is None or lag is None:
         return None
     ends = topic.recent_ends
     newest = islice(ends, max(len(ends) - rules.burrow.intervals, 0), None)

@@ -1,10 +1,16 @@
 """Judges a partition by time, not by commits, so that a status means the same however often a group commits.
 
     status        when, the first that holds
-    unknown       there is no watermark, or the commit is of a topic that was deleted, or lies before a hole of coverage
+    ok            nothing is committed, and the log is empty
     no_commit     nothing is committed
-    ok            nothing is left to read, or the marker of a transaction alone
+    ahead_of_log  the commit lies beyond the end of the log, as data loss or mirroring leaves it: the consumer begins
+                  where auto.offset.reset says or, once the log has grown so far, never reads what lies before
+    unknown       there is no watermark, or the commit is of a topic that was deleted, or lies before a hole of coverage
+    ok            nothing is left to read, or markers of transactions alone
     unsubscribed  no member subscribes to the topic any more: nobody will work off its lag
+    waiting_for_transaction
+                  the commit is the last stable offset, and a transaction is open behind it: who reads committed records
+                  has read all that there is, and waits
     rebalancing   the group was in a rebalance when it was sampled, which is reason enough to stand still, unless it has
                   stood still for longer than a rebalance may take: such a group is stuck, and judged like any other
     stalled       no progress for long, while commits of the same offset go on
@@ -13,10 +19,16 @@
     growing       the lag has a rising slope over the window, whatever single dips it had
     ok            else: there is lag, and it is worked off or stays as it is
 
-A transaction ends in a marker, which takes an offset and is no record: who has read all and commits the offset behind
-the last record is one behind the end for ever. One offset is taken for a marker if the partition is known to have
-transactions, none is open, and the end has not moved since the round before. Only the record itself would tell for
-certain; a partition without transactions, or with more left to read, is judged like any other.
+A transaction ends in a marker, which takes an offset and is no record: who has read all and commits the offset after
+the last record stays before the end for ever. Where a round has looked at the log (`Watermark.markers_at_end`), markers
+are known, and no lag. Where none has, one offset is taken for a marker, and stays lag, if the partition is known to
+have transactions, none is open, and the end has not moved since the round before; a partition without transactions, or
+with more left to read, is judged like any other.
+
+Who reads what is not committed may stand at the last stable offset by chance, and counts as waiting until the
+transaction is over. Progress is then owed from the first round after it.
+
+Burrow's status follows other rules, over commits. What may stand beside a status is in `BURROW_BESIDE`.
 
 Progress is counted from the first round that saw the offset with lag: an idle partition that gets a record is not at a
 standstill. A group is as bad as its worst partition.
@@ -27,7 +39,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from groupledger.schemas.kafka.group_states import CLASSIC_REBALANCING, MODERN_REBALANCING
-from groupledger.schemas.words import LagStatus, words_of
+from groupledger.schemas.words import BurrowStatus, LagStatus, words_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -35,6 +47,24 @@ if TYPE_CHECKING:
     from groupledger.transforms.lag.rules.thresholds import StatusRules
 
 SEVERITY = {status: code for code, status in enumerate(words_of(LagStatus))}
+
+# A partition of which Burrow would know nothing has none (None). With lag Burrow's may be any: it counts commits, not
+# minutes.
+_OF_PARTITIONS = frozenset(words_of(BurrowStatus)) - {BurrowStatus.ERR}
+BURROW_BESIDE: dict[str, frozenset[str | None]] = {
+    LagStatus.OK: frozenset({*_OF_PARTITIONS, None}),
+    LagStatus.WAITING_FOR_TRANSACTION: frozenset({BurrowStatus.OK}),
+    LagStatus.UNSUBSCRIBED: _OF_PARTITIONS,
+    LagStatus.NO_COMMIT: frozenset({None}),
+    LagStatus.UNKNOWN: frozenset({None}),
+    LagStatus.REBALANCING: _OF_PARTITIONS,
+    LagStatus.GROWING: _OF_PARTITIONS,
+    LagStatus.REWOUND: _OF_PARTITIONS,
+    LagStatus.AHEAD_OF_LOG: frozenset({BurrowStatus.REWIND}),
+    LagStatus.STALLED: _OF_PARTITIONS,
+    LagStatus.STOPPED: _OF_PARTITIONS,
+}
+"""What Burrow's rules may say of a partition beside each status of ours."""
 
 REBALANCING_STATES = CLASSIC_REBALANCING | MODERN_REBALANCING
 

@@ -19,6 +19,7 @@ from groupledger.transforms.lag.rules import (
     TopicWindow,
     Watermark,
     lag_row,
+    rollup,
     with_next_record,
 )
 
@@ -58,7 +59,7 @@ def numbers(found: LagRow) -> tuple[int | None, ...]:
         (80, 85, 100, 100, (20, 15, 15, 5), ("messages_lost",)),  # retention passes the consumer
         (80, 100, 100, 100, (20, 0, 0, 20), ("messages_lost",)),  # and the log is empty
         (0, 0, 0, 0, (0, 0, 0, 0), ()),
-        (120, 10, 100, 100, (-20, 0, 0, 0), ("ahead_of_log",)),
+        (120, 10, 100, 100, (-20, None, None, None), ("ahead_of_log",)),
     ],
 )
 def test_numbers(
@@ -66,7 +67,7 @@ def test_numbers(
     log_start: int,
     high_watermark: int,
     last_stable: int,
-    expected: tuple[int, ...],
+    expected: tuple[int | None, ...],
     flags: tuple[str, ...],
 ) -> None:
     """Goal: raw lag with its sign; lag from the commit or the log's start, never below 0."""
@@ -81,6 +82,32 @@ def test_no_commit_is_null(commit: Commit | None) -> None:
     assert numbers(found) == (None, None, None, None)
     assert (found.lag_seconds, found.status, found.flags) == (None, "no_commit", ("no_commit",))
     assert (found.high_watermark, found.owner) == (100, "m")
+
+
+def test_an_empty_log_without_a_commit_is_well() -> None:
+    """Goal: where nothing is left to read nobody is in trouble, whatever was committed; and that is known of this round
+    only, and not where the log hides the commit."""
+    never, emptied = Watermark(NOW_MS, 0, 0, 0), Watermark(NOW_MS, 500, 500, 500)
+    for watermark in (never, emptied):
+        found = row(None, watermark)
+        assert (numbers(found), found.status, found.flags) == ((None, 0, 0, None), "ok", ("no_commit",))
+        assert (time_of(found), found.burrow_status) == ((0.0, None, "zero"), None)
+    assert row(None, replace(never, sampled_at_ms=NOW_MS - 60_000)).status == "no_commit"
+    assert (row(None, never, has_lost_commit=True).lag, row(None, WATERMARK).status) == (None, "no_commit")
+
+
+def test_a_commit_beyond_the_end() -> None:
+    """Goal: a commit that the log has never reached, as mirroring leaves it, is no lag of 0 and not well, by Burrow's
+    word neither; but the end of an earlier round may have been passed by now."""
+    commit, end = replace(COMMIT, committed_offset=5_000), Watermark(NOW_MS, 0, 30, 30)
+    found = row(commit, end)
+    assert numbers(found) == (-4_970, None, None, None)
+    assert (found.status, found.burrow_status, found.lag_seconds) == ("ahead_of_log", "REWIND", None)
+    (group, _) = rollup([found])
+    assert (group.lag_sum, group.partitions_without_lag) == (None, 1)
+    assert (group.status, group.burrow_status) == ("ahead_of_log", "ERR")
+    late = row(commit, replace(end, sampled_at_ms=NOW_MS - 60_000))
+    assert (late.lag, late.status, late.flags) == (0, "ok", ("stale_sample",))
 
 
 def test_no_watermark_is_null() -> None:
@@ -161,8 +188,19 @@ def test_time_lag() -> None:
     samples = (Watermark(NOW_MS - 20_000, 0, 60, 60), WATERMARK)
     assert time_of(row(replace(COMMIT, committed_offset=100), *samples)) == (0.0, None, "zero")
     assert time_of(row(COMMIT, *samples)) == (9.75, None, "interpolated")
-    assert time_of(row(replace(COMMIT, committed_offset=59), *samples)) == (None, 20.0, "outside_window")
+    assert time_of(row(replace(COMMIT, committed_offset=59), *samples)) == (20.0, 20.0, "outside_window")
+    assert time_of(row(replace(COMMIT, committed_offset=59))) == (None, None, "outside_window")  # of the first round
     assert time_of(row(None)) == (None, None, None)
+
+
+def test_time_lag_is_at_least_the_standstill() -> None:
+    """Goal: a record that was left to read two days ago, when the group was first seen at its offset, is as old, though
+    samples reach back a day only."""
+    topic, window = TopicWindow(), window_of(COMMIT)
+    for age_ms in (172_800_000, 60_000, 0):
+        topic.add(replace(WATERMARK, sampled_at_ms=NOW_MS - age_ms))
+        found = lag_row(PLACE, topic, window, Circumstances(sampled_at_ms=NOW_MS - age_ms), RULES)
+    assert time_of(found) == (172_800.0, 172_800.0, "outside_window")
 
 
 def test_time_lag_begins_where_the_log_does() -> None:
@@ -180,7 +218,7 @@ def test_exact_time_lag() -> None:
 def test_transaction_markers_only() -> None:
     """Goal: the lag that never goes away on a transactional topic is told as what it is."""
     found = with_next_record(row(replace(COMMIT, committed_offset=99)), NextRecord(None))
-    assert (found.lag, time_of(found), found.status) == (1, (0.0, None, "exact"), "ok")
+    assert (found.lag, time_of(found), found.status) == (0, (0.0, None, "exact"), "ok")
     assert found.flags == ("transaction_markers_only",)
     assert with_next_record(row(None), NextRecord(None)) == row(None)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pytest
 
+from groupledger.schemas.words import LagStatus, words_of
 from groupledger.transforms.lag.rules import (
     Circumstances,
     Commit,
@@ -21,7 +22,7 @@ from groupledger.transforms.lag.rules import (
     lag_row,
     with_next_record,
 )
-from groupledger.transforms.lag.rules.status import worst
+from groupledger.transforms.lag.rules.status import BURROW_BESIDE, worst
 
 RULES = LagRules()
 START_MS = 1_760_000_000_000
@@ -83,7 +84,7 @@ def test_stalled_and_stopped() -> None:
     assert rows[-1].no_progress_since_ms == rows[3].sampled_at_ms
 
 
-def rest(lag: int, *, opened: bool = True, is_open: bool = False) -> LagRow:
+def rest(lag: int, *, opened: bool = True, is_open: bool = False, markers: int | None = None) -> LagRow:
     """The last of twenty rounds in which a group rests so many offsets before the end, without a commit; the first
     round may have shown an open transaction, and the last may show one."""
     topic, window = TopicWindow(), PartitionWindow(RULES)
@@ -92,22 +93,96 @@ def rest(lag: int, *, opened: bool = True, is_open: bool = False) -> LagRow:
     for number in range(20):
         now_ms, end = START_MS + number * ROUND_MS, 100 + lag
         stable = end - 1 if (number == 0 and opened) or (number == 19 and is_open) else end
-        topic.add(Watermark(now_ms, 0, end, stable))
+        topic.add(Watermark(now_ms, 0, end, stable, markers_at_end=markers))
         rows.append(lag_row(GroupPartition("g", "t", 0), topic, window, Circumstances(sampled_at_ms=now_ms), RULES))
     return rows[-1]
 
 
 def test_the_marker_of_a_transaction() -> None:
     """Goal: who rests one offset before the end of a topic with transactions has read all; it is stopped where a record
-    is left: without transactions, with more to read, or while a transaction is open."""
+    is left: without transactions, or with more to read."""
     found = rest(1)
     assert (found.status, found.lag, found.flags) == ("ok", 1, ("transaction_markers_only",))
     assert (found.lag_seconds, found.lag_seconds_method) == (0.0, "zero")
     assert with_next_record(found, NextRecord(None)).flags == ("transaction_markers_only",)
     assert with_next_record(found, NextRecord(START_MS)).flags == ()
-    for stopped in (rest(1, opened=False), rest(2), rest(1, is_open=True)):
+    for stopped in (rest(1, opened=False), rest(2)):
         assert stopped.status == "stopped"
         assert "transaction_markers_only" not in stopped.flags
+
+
+@pytest.mark.parametrize(("lag", "markers"), [(1, 1), (2, 2), (2, 5)])
+def test_known_markers(lag: int, markers: int) -> None:
+    """Goal: a topic of short transactions, none of which a sample saw open: what is known to be markers is no lag, from
+    the first round on, and Burrow's rules take it for none."""
+    found = rest(lag, opened=False, markers=markers)
+    assert (found.status, found.burrow_status) == ("ok", "OK")
+    assert (found.raw_lag, found.lag, found.lag_read_committed, found.lag_seconds) == (lag, 0, 0, 0.0)
+    assert found.flags == ("transaction_markers_only",)
+    assert found.no_progress_since_ms is None
+
+
+@pytest.mark.parametrize(("lag", "markers"), [(1, 0), (3, 2)])
+def test_a_record_before_the_markers(lag: int, markers: int) -> None:
+    """Goal: who has a record left to read stands still, on a topic with transactions too."""
+    found = rest(lag, markers=markers)
+    assert (found.status, found.lag, found.flags) == ("stopped", lag, ())
+
+
+@pytest.mark.parametrize(("committed", "markers"), [(54, None), (53, 1)])
+def test_an_open_transaction(committed: int, markers: int | None) -> None:
+    """Goal: who has read up to the last stable offset waits for the transaction, however long it is open, and is never
+    stopped by it; when it is over, progress is owed from then on."""
+    topic, window, rows = TopicWindow(), PartitionWindow(RULES), []
+    window.absorb(Commit(committed, START_MS - 1_000, 0, 1), None, RULES)
+    for number in range(60):
+        now_ms, end = START_MS + number * ROUND_MS, 229 if number else 54
+        stable = 54 if number < 50 else end
+        topic.add(Watermark(now_ms, 0, end, stable, markers_at_end=markers if number < 50 else None))
+        now = Circumstances(sampled_at_ms=now_ms, group_state="Stable")
+        rows.append(lag_row(GroupPartition("g", "t", 0), topic, window, now, RULES))
+    assert statuses(rows) == ["ok", "waiting_for_transaction", "ok", "stopped"]
+    waiting = rows[1:50]
+    assert {(row.burrow_status, row.lag_read_committed, row.flags) for row in waiting} == {
+        ("OK", 0, ("open_transaction",))
+    }
+    assert [row.lag for row in waiting] == [row.raw_lag for row in waiting]
+    assert [row.status for row in rows].index("stopped") == 50 + 120_000 // ROUND_MS
+
+
+def test_beside_an_open_transaction() -> None:
+    """Goal: who has committed records left to read, or reads what is not committed, is judged like anybody else."""
+    for committed in (50, 60):
+        topic, window = TopicWindow(), PartitionWindow(RULES)
+        window.absorb(Commit(committed, START_MS - 1_000, 0, 1), None, RULES)
+        for number in range(20):
+            now_ms = START_MS + number * ROUND_MS
+            topic.add(Watermark(now_ms, 0, 90, 54))
+            found = lag_row(GroupPartition("g", "t", 0), topic, window, Circumstances(sampled_at_ms=now_ms), RULES)
+        assert (found.status, found.flags) == ("stopped", ("open_transaction",))
+
+
+def test_what_burrow_may_say() -> None:
+    """Goal: beside each of our statuses stands only what the table of both allows, and the table has all of ours."""
+    assert set(BURROW_BESIDE) == set(words_of(LagStatus))
+    played = [
+        *play([(number * 10, number * 30) for number in range(1, 25)]),
+        *play([(100, 100)] * 3 + [(100, 100 + number * 10) for number in range(1, 60)]),
+        *play([(100, 100)] * 3 + [(100, 100 + number * 10) for number in range(1, 60)], silent_from=3),
+        *play([(100 - number, 200) for number in range(20)]),
+        *play([(100, 200)] * 9, state="PreparingRebalance"),
+        *play([(100, 200)] * 9, owner=Owner(owned=False, is_subscribed=False)),
+        *play([(500, 200)] * 9),
+        rest(1, is_open=True),
+        lag_row(GroupPartition("g", "t", 0), None, None, Circumstances(sampled_at_ms=START_MS), RULES),
+    ]
+    window = PartitionWindow(RULES)
+    window.absorb(Commit(1, START_MS, 0, 1), None, RULES)
+    played.append(lag_row(GroupPartition("g", "t", 0), None, window, Circumstances(sampled_at_ms=START_MS), RULES))
+    assert {row.status for row in played} == set(words_of(LagStatus))
+    for row in played:
+        assert row.burrow_status in BURROW_BESIDE[row.status], row
+        assert row.lag != 0 or row.burrow_status == "OK"
 
 
 def test_a_topic_made_anew_has_no_transactions() -> None:

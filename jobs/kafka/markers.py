@@ -1,0 +1,160 @@
+"""Asks the leaders whether what lies right before the last stable offset of a partition are markers of transactions.
+
+A marker takes an offset and is no record, so that a consumer which has read all, and commits the offset after the last
+record, stays before the end. No answer about offsets tells that: the batches do, which are fetched below the consumer.
+It needs the right to read the topic; where that is refused, markers stay unknown.
+
+It is asked only where a group rests close before an end that has not moved since the round before (`resting_places`),
+and once: what is known holds until the end moves. A control batch takes less than a hundred bytes, so that a few
+kilobytes show all; a batch that does not fit holds records.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kafka.errors import KafkaError, TopicAuthorizationFailedError
+from kafka.protocol.consumer import IsolationLevel
+from kafka.record import MemoryRecords
+
+from groupledger.jobs.kafka.brokers import ask_each
+from groupledger.jobs.kafka.fetch import fetch_of_topics
+from groupledger.jobs.kafka.sampling import chunks, describe_topics
+from groupledger.jobs.process.errors import OutsideError
+from groupledger.schemas.kafka.topic_partition import TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from groupledger.jobs.kafka.brokers import Brokers
+    from groupledger.jobs.kafka.sampling import SampledRound
+    from groupledger.jobs.process.settings import SamplingSettings
+    from groupledger.transforms.lag.rules.resting import Resting
+
+FETCH_BYTES = 4 << 10
+MAGIC_WITH_CONTROL = 2
+
+
+class Known(NamedTuple):
+    """What was told of a partition: None where it may not be read."""
+
+    topic_id: str | None
+    place: Resting
+    markers_at_end: int | None
+
+
+class Markers:
+    """Remembers from round to round what the logs have told."""
+
+    def __init__(self) -> None:
+        self._known: dict[TopicPartition, Known] = {}
+
+    def add_to(
+        self,
+        sampled: SampledRound,
+        resting: Mapping[TopicPartition, Resting],
+        brokers: Brokers,
+        settings: SamplingSettings,
+    ) -> SampledRound:
+        """Returns the round with `markers_at_end` where a group rested in the round before. A leader that does not
+        answer leaves it unknown, and is asked in the next round."""
+        if not resting:
+            self._known = {}
+            return sampled
+        ids = {}
+        for row in sampled.watermarks:
+            at = resting.get(TopicPartition(row.topic, row.partition))
+            if at is not None and row.last_stable_offset == at.last_stable_offset:
+                ids[TopicPartition(row.topic, row.partition)] = row.topic_id
+        self._known = {
+            place: known
+            for place, known in self._known.items()
+            if place in ids and known.topic_id == ids[place] and _holds(known.place, resting[place])
+        }
+        asked = {place: resting[place] for place in ids if place not in self._known}
+        told = trailing_markers(brokers, settings, asked) if asked else {}
+        self._known |= {place: Known(ids[place], resting[place], count) for place, count in told.items()}
+        rows = tuple(
+            replace(row, markers_at_end=known.markers_at_end)
+            if (known := self._known.get(TopicPartition(row.topic, row.partition))) is not None
+            else row
+            for row in sampled.watermarks
+        )
+        return replace(sampled, watermarks=rows)
+
+
+def _holds(known: Resting, now: Resting) -> bool:
+    return known.last_stable_offset == now.last_stable_offset and known.committed_offset <= now.committed_offset
+
+
+def trailing_markers(
+    brokers: Brokers, settings: SamplingSettings, asked: Mapping[TopicPartition, Resting]
+) -> dict[TopicPartition, int | None]:
+    """Returns how many offsets right before the last stable offset, from the resting place on, hold markers only; None
+    where the topic may not be read. Partitions of which no leader has told are left out."""
+    try:
+        leaders, _, _ = describe_topics(brokers, settings, {place.topic for place in asked})
+    except OutsideError:
+        return {}
+    by_node = {node: [place for place in places if place in asked] for node, places in leaders.items()}
+
+    def ask(node: int, places: list[TopicPartition]) -> dict[TopicPartition, int | None]:
+        found: dict[TopicPartition, int | None] = {}
+        for some in chunks(places, settings.partitions_per_request):
+            found |= _ask_leader(brokers, node, {place: asked[place] for place in some})
+        return found
+
+    answers = ask_each(settings, {node: places for node, places in by_node.items() if places}, ask)
+    return {
+        place: count
+        for answer in answers.values()
+        if not isinstance(answer, KafkaError)
+        for place, count in answer.items()
+    }
+
+
+def _ask_leader(
+    brokers: Brokers, node: int, asked: Mapping[TopicPartition, Resting]
+) -> dict[TopicPartition, int | None]:
+    """Raises KafkaError if the leader does not answer."""
+    found: dict[TopicPartition, int | None] = {}
+    again = {}
+    for place, told in _fetched(brokers, node, {place: at.committed_offset for place, at in asked.items()}):
+        if told.error_code == TopicAuthorizationFailedError.errno:
+            found[place] = None
+        elif not told.error_code:
+            count = markers_before(bytes(told.records or b""), asked[place].last_stable_offset)
+            if count is None:
+                again[place] = asked[place].last_stable_offset - 1
+            else:
+                found[place] = count
+    for place, told in _fetched(brokers, node, again) if again else ():
+        if not told.error_code:
+            found[place] = markers_before(bytes(told.records or b""), asked[place].last_stable_offset) or 0
+    return found
+
+
+def markers_before(records: bytes, end: int) -> int | None:
+    """Returns how many offsets right before `end` hold markers in these batches, None if they don't reach the end."""
+    batches = MemoryRecords(records)
+    position, since = -1, end
+    while (batch := batches.next_batch()) is not None and batch.base_offset < end:
+        if batch.magic < MAGIC_WITH_CONTROL:
+            return 0
+        is_next = batch.base_offset == position and since < end
+        position = batch.base_offset + batch.last_offset_delta + 1
+        if not batch.is_control_batch:
+            since = end
+        elif not is_next:
+            since = batch.base_offset
+    return end - since if position == end else None
+
+
+def _fetched(
+    brokers: Brokers, node: int, offsets: Mapping[TopicPartition, int]
+) -> Iterator[tuple[TopicPartition, Any]]:
+    request = fetch_of_topics(offsets, partition_bytes=FETCH_BYTES, isolation_level=IsolationLevel.READ_UNCOMMITTED)
+    for topic in brokers.send(request, node).responses:
+        for told in topic.partitions:
+            yield TopicPartition(topic.topic, told.partition_index), told
