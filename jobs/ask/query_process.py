@@ -42,7 +42,7 @@ def main() -> None:
     end_in_time(question["timeout_s"])
     limit_memory(question["memory_max_bytes"])
     with open(int(sys.argv[1]), "w", encoding="ascii") as said:  # noqa: PTH123 - a descriptor
-        with open(apart_from_prints(), "wb") as out:  # noqa: PTH123 - a descriptor
+        with open(apart_from_prints(), "wb") as out:
             failed = answer(question, out)
         json.dump(failed, said)
 
