@@ -29,7 +29,7 @@ import time
 import uuid
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
+from math import ceil
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -39,7 +39,15 @@ from deltalake.transaction import AddAction, RemoveAction
 
 from groupledger.jobs.process.clock import now_ms
 from groupledger.jobs.process.errors import OutsideError
-from groupledger.jobs.warehouse.deletions import UNNAMED_HOURS_MIN, deletable_files, delete_files, unnamed_files
+from groupledger.jobs.warehouse.deletions import (
+    UNNAMED_HOURS_MIN,
+    deletable_files,
+    delete_files,
+    delete_half_written,
+    delete_log_before,
+    removed_files,
+    unnamed_files,
+)
 from groupledger.jobs.warehouse.delta_log import dataset, open_table, refuse_emptied, table_uri
 from groupledger.jobs.warehouse.lease import TAKEN_OVER
 from groupledger.jobs.warehouse.local_files import local_files
@@ -61,8 +69,7 @@ PAUSE_S_MAX = 0.5
 UNANSWERED_MAX = 3
 # A merge holds its rows in memory, several times over.
 ROWS_PER_MERGE = 250_000
-# No write of a single file takes as long.
-HALF_WRITTEN_S_MAX = 86_400
+HOUR_S = 3_600
 COMMIT = "groupledger.commit"  # in the log: the name of a commit, so that its writer knows it again
 
 
@@ -272,30 +279,33 @@ class Commits:
     def vacuum(self, table: Table) -> None:
         """Deletes the files that no version refers to and that the table's properties let go, and what writers that
         were killed have left half-written."""
-        self._delete_files(table, None, and_removed=False)
-        local = local_files(table_uri(self.warehouse, table))
-        if local is not None:
-            # delta-rs writes a file under its name, `#` and a number, and itself never looks at such a name again.
-            for path in Path(local.base_path).rglob("*#[0-9]*"):
-                if time.time() - path.lstat().st_mtime > HALF_WRITTEN_S_MAX:
-                    path.unlink(missing_ok=True)
+        found = unnamed_files(self.open(table), None)
+        self._delete_found(table, found, self.check_leases)
+        delete_half_written(table_uri(self.warehouse, table), self.check_leases)
 
-    def forget_past(self, table: Table) -> int:
-        """Deletes the files of all versions but the newest, and makes a checkpoint of it; returns its number. Only the
-        log's older files have to go then. No other writer and no reader may be at work. A file that no version named is
-        deleted if it is older than an hour."""
-        self._delete_files(table, UNNAMED_HOURS_MIN, and_removed=True)
-        delta = self.open(table)
-        self.check_leases()
-        delta.create_checkpoint()
-        return delta.version()
+    def forget_past(self, table: Table, check: Callable[[], None] = lambda: None) -> None:
+        """Deletes the files of all versions but the newest, makes a checkpoint of it, and deletes the log before. No
+        other writer and no reader may be at work; `check` raises if another has come. A file that no version named is
+        deleted if it is older than an hour, or than the lease, if that is longer."""
 
-    def _delete_files(self, table: Table, hours: int | None, *, and_removed: bool) -> None:
-        """Deletes what `jobs.warehouse.deletions` says may be deleted; the order of the steps is what makes it safe."""
-        listed = unnamed_files(self.open(table), hours)
+        def may_go_on() -> None:
+            self.check_leases()
+            check()
+
+        uri = table_uri(self.warehouse, table)
+        hours = max([UNNAMED_HOURS_MIN, *(ceil(lease.duration_s / HOUR_S) for lease in self.leases)])
+        before = self.open(table)
+        found = [*unnamed_files(before, hours), *removed_files(uri, before)]
+        self._delete_found(table, found, may_go_on)
+        newest = self.open(table)
+        may_go_on()
+        newest.create_checkpoint()
+        delete_log_before(uri, newest.version(), may_go_on)
+
+    def _delete_found(self, table: Table, found: Sequence[str], check: Callable[[], None]) -> None:
+        """Does steps 2 and 3 of `jobs.warehouse.deletions`."""
         self.add_files(table, [])
-        paths = deletable_files(listed, self.open(table), and_removed=and_removed)
-        delete_files(table_uri(self.warehouse, table), paths, self.check_leases)
+        delete_files(table_uri(self.warehouse, table), deletable_files(found, self.open(table)), check)
 
     def check_leases(self) -> None:
         """Raises OutsideError if a lease is lost."""

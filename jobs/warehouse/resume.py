@@ -107,7 +107,7 @@ def go_back(ledger: Ledger, source: LedgerSource | None) -> LedgerSource | None:
     that rows were lost, is set aside after it, so that it is done again if it was broken off."""
     ends = row_positions(ledger)
     version = ledger.version(COORDINATOR_RECORDS)
-    request_rebuild(ledger.storage, ledger.cluster, "rows of coordinator_records were lost", version)
+    request_rebuild(ledger.storage, ledger.lease, "rows of coordinator_records were lost", version)
     if source is not None:
         source = source.back_to(ends)
         write_source(ledger.storage, ledger.cluster, source)

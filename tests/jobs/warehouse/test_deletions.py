@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -17,6 +18,7 @@ from deltalake.transaction import AddAction
 
 from groupledger.jobs.process.errors import OutsideError
 from groupledger.jobs.warehouse import commits as commits_module
+from groupledger.jobs.warehouse.forget import Forgetting
 from groupledger.jobs.warehouse.storage import LocalStorage
 from groupledger.schemas.tables.topic_names import TOPIC_NAMES
 from tests.jobs.warehouse.test_commits import lease, names, topics, writer
@@ -28,12 +30,22 @@ if TYPE_CHECKING:
 
 LONG_AGO_S = 60 * 86_400
 # Every call after which a deleter may sleep, in the order in which they come; a call may come more than once.
-POINTS = ("open", "unnamed_files", "add_files", "deletable_files", "delete_files", "_delete", "create_checkpoint")
+POINTS = (
+    *("open", "unnamed_files", "removed_files", "add_files", "deletable_files", "delete_files", "_delete"),
+    *("delete_half_written", "create_checkpoint", "delete_log_before"),
+)
+ONLY_OF = {
+    "removed_files": "forget",
+    "create_checkpoint": "forget",
+    "delete_log_before": "forget",
+    "delete_half_written": "vacuum",
+}
+HOUR_S = 3_600
 
 
 class Successor:
-    """Takes the lease over, and leaves what a writer has at any time: rows that it has committed, a file that it has
-    replaced, and one that it has written and not committed yet."""
+    """Takes the lease over, and leaves what a writer has at any time: rows that it has committed, rows that it has
+    removed while a reader may be about them, and a file that it has written and not committed yet."""
 
     def __init__(self, warehouse: Path) -> None:
         self._warehouse = warehouse
@@ -42,10 +54,13 @@ class Successor:
 
     def come(self) -> None:
         self.has_come = True
-        _end_lease(self._warehouse)
+        end_lease(self._warehouse)
         held = lease(self._warehouse)
         held.__enter__()
         self._commits = writer(self._warehouse, held)
+        self._commits.append(TOPIC_NAMES, names("read"))
+        self.read_version = self._commits.open(TOPIC_NAMES).version()
+        self._commits.delete(TOPIC_NAMES, "topic = 'read'")
         self._commits.append(TOPIC_NAMES, names("new"))
         path = next(iter(self._commits.open(TOPIC_NAMES).get_add_actions()["path"].to_pylist()))
         size = (self._folder / path).stat().st_size
@@ -58,7 +73,7 @@ class Successor:
         delta.create_write_transaction([self._pending], "append", delta.schema(), ["cluster"])
 
 
-def _end_lease(warehouse: Path) -> None:
+def end_lease(warehouse: Path) -> None:
     """Lets the holder's lease run out, as it does while a machine sleeps."""
     storage = LocalStorage(warehouse)
     (last,) = storage.names("_groupledger/c/lease")
@@ -120,11 +135,13 @@ def test_a_deleter_that_sleeps(
         where, name = _where(point)
         monkeypatch.setattr(where, name, sleep_around(getattr(where, name)))
         DELETERS[deleter](commits)
-    if successor.has_come:  # VACUUM makes no checkpoint
+    assert successor.has_come == (ONLY_OF.get(point, deleter) == deleter)
+    if successor.has_come:
         monkeypatch.undo()
         successor.commit()
         assert {"c", "new"} <= set(topics(tmp_path))
-    assert successor.has_come or (deleter, point) == ("vacuum", "create_checkpoint")
+        read = DeltaTable(str(tmp_path / TOPIC_NAMES.name), version=successor.read_version).to_pyarrow_table()
+        assert {"c", "read"} <= set(read["topic"].to_pylist())
 
 
 def _where(point: str) -> tuple[Any, str]:
@@ -138,22 +155,95 @@ def _where(point: str) -> tuple[Any, str]:
     return (DeltaTable, point) if point == "create_checkpoint" else (commits_module, point)
 
 
+def _age_of_unnamed(path: Path, age_s: float) -> None:
+    path.write_bytes(b"of a writer that has not committed it")
+    os.utime(path, (time.time() - age_s,) * 2)
+
+
 def _files(folder: Path) -> set[str]:
     return {path.name for path in folder.rglob("*.parquet") if path.parent.name != "_delta_log"}
 
 
 def test_what_is_deleted(tmp_path: Path) -> None:
-    """Goal: a forgetter leaves only what the newest version names; VACUUM leaves what was removed lately, too."""
+    """Goal: a forgetter leaves only what the newest version names, and what a writer may be about; VACUUM leaves what
+    was removed lately, too."""
     folder = tmp_path / TOPIC_NAMES.name
     with lease(tmp_path) as held:
         commits = writer(tmp_path, held)
         _prepare(tmp_path, commits)
-        assert len(_files(folder)) == 4
+        named = {Path(uri).name for uri in DeltaTable(str(folder)).file_uris()}
+        removed = _files(folder) - named - {"never-named.parquet"}
+        assert len(removed) == 2
+        young = folder / "cluster=c" / "young.parquet"
+        _age_of_unnamed(young, HOUR_S / 2)
         commits.vacuum(TOPIC_NAMES)
-        assert "never-named.parquet" not in _files(folder)
+        assert _files(folder) == named | removed | {young.name}
         commits.forget_past(TOPIC_NAMES)
-        assert _files(folder) == {Path(uri).name for uri in DeltaTable(str(folder)).file_uris()}
+        assert _files(folder) == named | {young.name}
+        _age_of_unnamed(young, HOUR_S * 2)
+        commits.forget_past(TOPIC_NAMES)
+        assert _files(folder) == named
+    logged = [path.name for path in (folder / "_delta_log").iterdir() if path.suffix != ".parquet"]
+    assert sorted(logged) == [f"{DeltaTable(str(folder)).version():020}.json", "_last_checkpoint"]
     assert topics(tmp_path) == ["c"]
+
+
+def test_the_bound_is_not_shorter_than_the_lease(tmp_path: Path) -> None:
+    """Goal: a file younger than the lease is left, however long that is."""
+    young = tmp_path / TOPIC_NAMES.name / "cluster=c" / "young.parquet"
+    with lease(tmp_path, duration_s=3 * HOUR_S) as held:
+        commits = writer(tmp_path, held)
+        _prepare(tmp_path, commits)
+        _age_of_unnamed(young, 2 * HOUR_S)
+        commits.forget_past(TOPIC_NAMES)
+    assert young.exists()
+
+
+def test_files_that_were_removed_by_a_clock_that_was_ahead(tmp_path: Path) -> None:
+    """Goal: what is forgotten is gone also where a clock says that it will be removed next year."""
+    folder = tmp_path / TOPIC_NAMES.name
+    with lease(tmp_path) as held:
+        commits = writer(tmp_path, held)
+        for name in ("a", "b"):
+            commits.append(TOPIC_NAMES, names(name))
+        commits.delete(TOPIC_NAMES, "topic = 'a'")
+        last = max((folder / "_delta_log").glob("*.json"))
+        ahead = re.sub(r'"deletionTimestamp":[0-9]+', f'"deletionTimestamp":{2**42}', text := last.read_text())
+        assert ahead != text
+        last.write_text(ahead)
+        commits.forget_past(TOPIC_NAMES)
+    assert _files(folder) == {Path(uri).name for uri in DeltaTable(str(folder)).file_uris()}
+
+
+def test_a_cluster_that_comes_meanwhile(tmp_path: Path) -> None:
+    """Goal: a forgetter deletes no file of a writer whose lease it does not have, however old the file is."""
+    with lease(tmp_path) as held:
+        commits = writer(tmp_path, held)
+        _prepare(tmp_path, commits)
+        forgetting = Forgetting(
+            tables=cast("Any", None),
+            storage=LocalStorage(tmp_path),
+            commits=commits,
+            cluster="c",
+            forgotten=cast("Any", None),
+            is_dry_run=False,
+        )
+        newcomer = lease(tmp_path, "new")
+        with newcomer:
+            later = writer(tmp_path, newcomer)
+            path = tmp_path / TOPIC_NAMES.name / "cluster=new" / "long.parquet"
+            path.parent.mkdir()
+            _age_of_unnamed(path, HOUR_S * 2)
+            with pytest.raises(OutsideError, match="new began to be written"):
+                forgetting.forget_past(TOPIC_NAMES)
+            added = AddAction("cluster=new/long.parquet", path.stat().st_size, {"cluster": "new"}, 0, True, "{}")
+            later.open(TOPIC_NAMES).create_write_transaction(
+                [added], "append", later.open(TOPIC_NAMES).schema(), ["cluster"]
+            )
+        assert path.exists()
+        LocalStorage(tmp_path).write("_groupledger/doctor-1", "doctor")  # no cluster
+        with pytest.raises(OutsideError, match="new began"):
+            forgetting.forget_past(TOPIC_NAMES)
 
 
 def test_links_out_of_the_warehouse(tmp_path: Path) -> None:
