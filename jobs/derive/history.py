@@ -28,9 +28,9 @@ from groupledger.jobs.derive.topic_names import topic_names_of
 from groupledger.jobs.ingest.stream import Batches, must_stop, wait
 from groupledger.jobs.process.errors import InputError
 from groupledger.jobs.process.session import close_idle_callbacks
-from groupledger.jobs.warehouse.checkpoint import whole_checkpoint
+from groupledger.jobs.warehouse.checkpoint import set_checkpoint_aside, whole_checkpoint
 from groupledger.jobs.warehouse.delta_log import check_commits, dataset, properties_of
-from groupledger.jobs.warehouse.ledger import floors_of, set_checkpoint_aside
+from groupledger.jobs.warehouse.ledger import floors_of
 from groupledger.jobs.warehouse.readers import reader_of
 from groupledger.jobs.warehouse.rebuilds import (
     answer_request,
@@ -160,7 +160,7 @@ def rebuild_history(ledger: Ledger, stop: threading.Event) -> HistoryTotals:
     rebuild.begin(ledger)
     drop_seeds(ledger)
     drop_commit_steps(ledger)
-    set_checkpoint_aside(ledger.storage, checkpoint_folder(ledger))
+    set_checkpoint_aside(ledger.storage, ledger.lease, checkpoint_folder(ledger))
     totals = fold_all(ledger, stop, is_rebuild=True)
     answer_request(ledger.storage, ledger.lease, request)
     return totals

@@ -166,15 +166,22 @@ class Lease:
         if self.lost.is_set():
             raise OutsideError(TAKEN_OVER)
 
+    def look(self) -> None:
+        """Raises OutsideError if the lease is lost, also if only its files say so yet."""
+        self.check()
+        with self._lock:
+            is_own = self._is_own()
+        if not is_own:
+            self.lost.set()
+            raise OutsideError(TAKEN_OVER)
+
     def go_beyond(self, token: int) -> None:
         """Takes a number above a token that was met in a table. Raises OutsideError if the token is a later holder's.
 
         While this lease's file is the last of the chain, a higher token can only be from a chain that was deleted.
         """
+        self.look()
         with self._lock:
-            if not self._is_own():
-                self.lost.set()
-                raise OutsideError(TAKEN_OVER)
             before = self._number
             if token >= before:
                 self._take(token + 1)

@@ -18,9 +18,9 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from groupledger.jobs.process.errors import InputError
-from groupledger.jobs.warehouse.checkpoint import source_offset, whole_checkpoint
+from groupledger.jobs.warehouse.checkpoint import set_checkpoint_aside, source_offset, whole_checkpoint
 from groupledger.jobs.warehouse.delta_log import last_transaction
-from groupledger.jobs.warehouse.ledger import known_positions, row_positions, set_checkpoint_aside
+from groupledger.jobs.warehouse.ledger import known_positions, row_positions
 from groupledger.jobs.warehouse.rebuilds import request_rebuild
 from groupledger.jobs.warehouse.source import write_source
 from groupledger.jobs.warehouse.upsert import replace_cluster_arrow
@@ -67,7 +67,7 @@ def resume_point(ledger: Ledger, source: LedgerSource | None, *, recover: bool) 
             )
         if problem in (OLDER, EMPTY):
             source = go_back(ledger, source)
-        set_checkpoint_aside(ledger.storage, ledger.checkpoint_folder)
+        set_checkpoint_aside(ledger.storage, ledger.lease, ledger.checkpoint_folder)
         return Resume(source)
     if checkpoint is None:
         return Resume(source)

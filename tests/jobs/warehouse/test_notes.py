@@ -21,6 +21,7 @@ from groupledger.jobs.warehouse.rebuilds import (
     versions_before,
 )
 from groupledger.jobs.warehouse.storage import LocalStorage
+from tests.jobs.warehouse.held_storage import HeldStorage
 from tests.jobs.warehouse.test_commits import lease
 from tests.jobs.warehouse.test_deletions import end_lease
 
@@ -31,38 +32,6 @@ if TYPE_CHECKING:
     from groupledger.jobs.warehouse.lease import Lease
 
 OLD, NEW = {"lag": 1}, {"lag": 2}
-
-
-class Held(LocalStorage):
-    """Storage at whose n-th call from now on the caller sleeps, while something else happens."""
-
-    def __init__(self, root: Path) -> None:
-        super().__init__(root)
-        self.calls_left = -1
-        self.meanwhile: Callable[[], None] = lambda: None
-        self.has_slept = False
-
-    def _count(self) -> None:
-        self.calls_left -= 1
-        if self.calls_left == -1:
-            self.has_slept = True
-            self.meanwhile()
-
-    def read(self, name: str) -> str | None:
-        self._count()
-        return super().read(name)
-
-    def write(self, name: str, text: str) -> None:
-        self._count()
-        super().write(name, text)
-
-    def names(self, folder: str) -> list[str]:
-        self._count()
-        return super().names(folder)
-
-    def delete(self, name: str) -> None:
-        self._count()
-        super().delete(name)
 
 
 WAYS: dict[str, Callable[[LocalStorage, Lease, str | None], object]] = {
@@ -80,18 +49,17 @@ def test_a_writer_that_sleeps(tmp_path: Path, way: str) -> None:
     calls = 0
     while True:
         warehouse = tmp_path / str(calls)
-        storage = Held(warehouse)
+        storage = HeldStorage(warehouse)
         with lease(warehouse) as held:
             note_versions(storage, held, OLD)
             request_rebuild(storage, held, "before", 1)
             write_note(storage, held, "forget", "{}")
             request = rebuild_request(storage, "c")
             told: list[Any] = []
-            storage.meanwhile = partial(_succeed, warehouse, told)
-            storage.calls_left = calls
+            storage.hold(calls, partial(_succeed, warehouse, told))
             with suppress(OutsideError):
                 WAYS[way](storage, held, request)
-            storage.calls_left = -1
+            storage.hold(-1, _nothing)
         if not storage.has_slept:
             break
         assert versions_before(storage, "c") == NEW
@@ -100,6 +68,10 @@ def test_a_writer_that_sleeps(tmp_path: Path, way: str) -> None:
         assert read_note(storage, "c", "forget", str, "") == "of the successor"
         calls += 1
     assert calls > 1
+
+
+def _nothing() -> None:
+    """What happens meanwhile once the caller has returned."""
 
 
 def _succeed(warehouse: Path, told: list[Any]) -> None:
@@ -115,7 +87,7 @@ def _succeed(warehouse: Path, told: list[Any]) -> None:
 
 def test_a_note_that_was_taken_back_stays_so(tmp_path: Path) -> None:
     """Goal: what a sleeper notes after its successor has finished does not count."""
-    storage = Held(tmp_path)
+    storage = HeldStorage(tmp_path)
     with lease(tmp_path) as held:
 
         def finish() -> None:
@@ -124,8 +96,7 @@ def test_a_note_that_was_taken_back_stays_so(tmp_path: Path) -> None:
             with lease(tmp_path) as last:
                 remove_versions(LocalStorage(tmp_path), last)
 
-        storage.meanwhile = finish
-        storage.calls_left = 1  # the write
+        storage.hold(1, finish)  # at the write
         note_versions(storage, held, OLD)
     assert storage.has_slept
     assert not is_unfinished(storage, "c")
