@@ -27,6 +27,7 @@ import random
 import sys
 import time
 import uuid
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from math import ceil
@@ -34,7 +35,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction, write_deltalake
-from deltalake.exceptions import CommitFailedError
+from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction, RemoveAction
 
 from groupledger.jobs.process.clock import now_ms
@@ -279,9 +280,10 @@ class Commits:
     def vacuum(self, table: Table) -> None:
         """Deletes the files that no version refers to and that the table's properties let go, and what writers that
         were killed have left half-written."""
-        found = unnamed_files(self.open(table), None)
-        self._delete_found(table, found, self.check_leases)
-        delete_half_written(table_uri(self.warehouse, table), self.check_leases)
+        with self._unless_taken_over(table):
+            found = unnamed_files(self.open(table), None)
+            self._delete_found(table, found, self.check_leases)
+            delete_half_written(table_uri(self.warehouse, table), self.check_leases)
 
     def forget_past(self, table: Table, check: Callable[[], None] = lambda: None) -> None:
         """Deletes the files of all versions but the newest, makes a checkpoint of it, and deletes the log before. No
@@ -294,13 +296,14 @@ class Commits:
 
         uri = table_uri(self.warehouse, table)
         hours = max([UNNAMED_HOURS_MIN, *(ceil(lease.duration_s / HOUR_S) for lease in self.leases)])
-        before = self.open(table)
-        found = [*unnamed_files(before, hours), *removed_files(uri, before)]
-        self._delete_found(table, found, may_go_on)
-        newest = self.open(table)
-        may_go_on()
-        newest.create_checkpoint()
-        delete_log_before(uri, newest.version(), may_go_on)
+        with self._unless_taken_over(table):
+            before = self.open(table)
+            found = [*unnamed_files(before, hours), *removed_files(uri, before)]
+            self._delete_found(table, found, may_go_on)
+            newest = self.open(table)
+            may_go_on()
+            newest.create_checkpoint()
+            delete_log_before(uri, newest.version(), may_go_on)
 
     def _delete_found(self, table: Table, found: Sequence[str], check: Callable[[], None]) -> None:
         """Does steps 2 and 3 of `jobs.warehouse.deletions`."""
@@ -334,7 +337,8 @@ class Commits:
             if batch is not None:
                 transactions.append(Transaction(batch.application_id, batch.number))
             try:
-                act(delta, CommitProperties({COMMIT: name}, retries, transactions))
+                with self._unless_taken_over(table):
+                    act(delta, CommitProperties({COMMIT: name}, retries, transactions))
             except CommitFailedError:
                 time.sleep(random.uniform(0, PAUSE_S_MAX))  # noqa: S311 - so that two writers don't meet again
             except OSError:
@@ -347,6 +351,16 @@ class Commits:
         raise OutsideError(
             f"Other writers kept changing the table {table.name}, and nothing was written: run the command again."
         )
+
+    @contextmanager
+    def _unless_taken_over(self, table: Table) -> Iterator[None]:
+        """Raises OutsideError where something fails because a later writer has the table, and has perhaps deleted what
+        this one began from."""
+        try:
+            yield
+        except (DeltaError, OSError):
+            self.open(table)
+            raise
 
     def _opened(self, table: Table) -> Iterator[DeltaTable]:
         """Yields the table as it is now, for each attempt."""

@@ -76,20 +76,20 @@ class Successor:
 def end_lease(warehouse: Path) -> None:
     """Lets the holder's lease run out, as it does while a machine sleeps."""
     storage = LocalStorage(warehouse)
-    (last,) = storage.names("_groupledger/c/lease")
+    (last,) = (name for name in storage.names("_groupledger/c/lease") if name[0].isdigit())
     storage.delete(f"_groupledger/c/lease/{last}")
     ended = '{"holder": {"host": "x", "process": 1, "command": "x"}, "expires_at_ms": 0, "is_released": true}'
     storage.create(f"_groupledger/c/lease/{last}", ended)
 
 
-def _age(folder: Path) -> None:
+def age(folder: Path) -> None:
     then = time.time() - LONG_AGO_S
     for path in folder.rglob("*"):
         if path.is_file():
             os.utime(path, (then, then))
 
 
-def _prepare(warehouse: Path, commits: Commits) -> None:
+def prepare(warehouse: Path, commits: Commits) -> None:
     """Makes old files of each sort: named, removed long ago and just now, and never named."""
     folder = warehouse / TOPIC_NAMES.name
     for name in ("a", "b", "c"):
@@ -97,7 +97,7 @@ def _prepare(warehouse: Path, commits: Commits) -> None:
     commits.delete(TOPIC_NAMES, "topic = 'a'")
     (folder / "cluster=c").mkdir(exist_ok=True)
     pq.write_table(pa.table({"x": [1]}), folder / "cluster=c" / "never-named.parquet")
-    _age(folder)
+    age(folder)
     commits.delete(TOPIC_NAMES, "topic = 'b'")
 
 
@@ -117,7 +117,7 @@ def test_a_deleter_that_sleeps(
     committed or will commit."""
     with suppress(OutsideError), lease(tmp_path) as held:
         commits = writer(tmp_path, held)
-        _prepare(tmp_path, commits)
+        prepare(tmp_path, commits)
         successor = Successor(tmp_path)
 
         def sleep_around(act: Callable[..., Any]) -> Callable[..., Any]:
@@ -170,7 +170,7 @@ def test_what_is_deleted(tmp_path: Path) -> None:
     folder = tmp_path / TOPIC_NAMES.name
     with lease(tmp_path) as held:
         commits = writer(tmp_path, held)
-        _prepare(tmp_path, commits)
+        prepare(tmp_path, commits)
         named = {Path(uri).name for uri in DeltaTable(str(folder)).file_uris()}
         removed = _files(folder) - named - {"never-named.parquet"}
         assert len(removed) == 2
@@ -193,7 +193,7 @@ def test_the_bound_is_not_shorter_than_the_lease(tmp_path: Path) -> None:
     young = tmp_path / TOPIC_NAMES.name / "cluster=c" / "young.parquet"
     with lease(tmp_path, duration_s=3 * HOUR_S) as held:
         commits = writer(tmp_path, held)
-        _prepare(tmp_path, commits)
+        prepare(tmp_path, commits)
         _age_of_unnamed(young, 2 * HOUR_S)
         commits.forget_past(TOPIC_NAMES)
     assert young.exists()
@@ -219,7 +219,7 @@ def test_a_cluster_that_comes_meanwhile(tmp_path: Path) -> None:
     """Goal: a forgetter deletes no file of a writer whose lease it does not have, however old the file is."""
     with lease(tmp_path) as held:
         commits = writer(tmp_path, held)
-        _prepare(tmp_path, commits)
+        prepare(tmp_path, commits)
         forgetting = Forgetting(
             tables=cast("Any", None),
             storage=LocalStorage(tmp_path),
@@ -252,10 +252,10 @@ def test_links_out_of_the_warehouse(tmp_path: Path) -> None:
     outside.mkdir()
     pq.write_table(pa.table({"x": [1]}), outside / "precious.parquet")
     (outside / "half.parquet#1").touch()
-    _age(outside)
+    age(outside)
     with lease(warehouse) as held:
         commits = writer(warehouse, held)
-        _prepare(warehouse, commits)
+        prepare(warehouse, commits)
         (warehouse / TOPIC_NAMES.name / "cluster=c" / "link").symlink_to(outside, target_is_directory=True)
         commits.vacuum(TOPIC_NAMES)
         commits.forget_past(TOPIC_NAMES)
