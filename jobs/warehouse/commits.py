@@ -39,7 +39,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction, RemoveAction
 
 from groupledger.jobs.process.clock import now_ms
-from groupledger.jobs.process.errors import OutsideError
+from groupledger.jobs.process.errors import InputError, OutsideError
 from groupledger.jobs.warehouse.deletions import (
     UNNAMED_HOURS_MIN,
     deletable_files,
@@ -288,7 +288,8 @@ class Commits:
     def forget_past(self, table: Table, check: Callable[[], None] = lambda: None) -> None:
         """Deletes the files of all versions but the newest, makes a checkpoint of it, and deletes the log before. No
         other writer and no reader may be at work; `check` raises if another has come. A file that no version named is
-        deleted if it is older than an hour, or than the lease, if that is longer."""
+        deleted if it is older than an hour, or than the lease, if that is longer. Raises InputError if something of the
+        past lies behind a link that leads out of the table's folder, where nothing is deleted."""
 
         def may_go_on() -> None:
             self.check_leases()
@@ -298,17 +299,22 @@ class Commits:
         hours = max([UNNAMED_HOURS_MIN, *(ceil(lease.duration_s / HOUR_S) for lease in self.leases)])
         with self._unless_taken_over(table):
             before = self.open(table)
-            found = [*unnamed_files(before, hours), *removed_files(uri, before)]
-            self._delete_found(table, found, may_go_on)
+            removed = removed_files(uri, before)
+            left = self._delete_found(table, [*unnamed_files(before, hours), *removed], may_go_on)
             newest = self.open(table)
             may_go_on()
             newest.create_checkpoint()
-            delete_log_before(uri, newest.version(), may_go_on)
+            left = [*({*left} & {*removed}), *delete_log_before(uri, newest.version(), may_go_on)]
+        if left:
+            raise InputError(
+                f"The file {uri}/{min(left)} lies behind a link that leads out of the table's folder, and is not"
+                " deleted: put the folder itself in the place of the link, and run the command again."
+            )
 
-    def _delete_found(self, table: Table, found: Sequence[str], check: Callable[[], None]) -> None:
-        """Does steps 2 and 3 of `jobs.warehouse.deletions`."""
+    def _delete_found(self, table: Table, found: Sequence[str], check: Callable[[], None]) -> list[str]:
+        """Does steps 2 and 3 of `jobs.warehouse.deletions`; returns what lies behind links and stays."""
         self.add_files(table, [])
-        delete_files(table_uri(self.warehouse, table), deletable_files(found, self.open(table)), check)
+        return delete_files(table_uri(self.warehouse, table), deletable_files(found, self.open(table)), check)
 
     def check_leases(self) -> None:
         """Raises OutsideError if a lease is lost."""

@@ -94,26 +94,30 @@ def deletable_files(found: Iterable[str], fenced: DeltaTable) -> list[str]:
     return sorted({*map(unquote, found)} - named)
 
 
-def delete_files(table_uri: str, paths: Iterable[str], check: Callable[[], None]) -> None:
-    """Deletes files of a table, in pieces; `check` raises if the process has to stop. A file that is gone is no
-    error."""
+def delete_files(table_uri: str, paths: Iterable[str], check: Callable[[], None]) -> list[str]:
+    """Deletes files of a table, in pieces; `check` raises if the process has to stop. A file that is gone is no error.
+    Returns those that lie behind a link out of the folder, and stay."""
     files, root = files_of(table_uri), _root(table_uri)
-    left = iter(paths)
+    left, outside = iter(paths), []
     while piece := list(islice(left, PIECE)):
         check()
         for path in piece:
             if root is None or _is_inside(root, path):
                 _delete(files, path)
+            else:
+                outside.append(path)
+    return outside
 
 
-def delete_log_before(table_uri: str, version: int, check: Callable[[], None]) -> None:
-    """Deletes the files of a table's log before a version, of which there is a checkpoint."""
-    files = files_of(table_uri)
-    for info in files.get_file_info(FileSelector(LOG)):
+def delete_log_before(table_uri: str, version: int, check: Callable[[], None]) -> list[str]:
+    """Deletes the files of a table's log before a version, of which there is a checkpoint. Returns those that lie
+    behind a link, and stay."""
+    outside = []
+    for info in files_of(table_uri).get_file_info(FileSelector(LOG)):
         numbered = LOG_FILE.match(info.base_name)
         if info.is_file and numbered is not None and int(numbered[1]) < version:
-            check()
-            _delete(files, info.path)
+            outside += delete_files(table_uri, [info.path], check)
+    return outside
 
 
 def delete_half_written(table_uri: str, check: Callable[[], None]) -> None:

@@ -25,7 +25,7 @@ DAY_S = 86_400
 WARM = 0.35  # of the time that a pass takes in a process of its own
 FORGET = "forget --group nobody"
 # What deletes files, and about how many calls it makes, by place.
-DELETERS = {"maintain": {"all": 300, "_delta_log": 180}, FORGET: {"all": 380, "_delta_log": 200}}
+DELETERS = {"maintain": {"all": 300, "_delta_log": 180}, FORGET: {"all": 450, "_delta_log": 270}}
 ERRORS = {"ENOSPC": errno.ENOSPC, "EIO": errno.EIO, "EROFS": errno.EROFS, "EDQUOT": errno.EDQUOT}
 
 

@@ -16,7 +16,7 @@ import pytest
 from deltalake import DeltaTable
 from deltalake.transaction import AddAction
 
-from groupledger.jobs.process.errors import OutsideError
+from groupledger.jobs.process.errors import InputError, OutsideError
 from groupledger.jobs.warehouse import commits as commits_module
 from groupledger.jobs.warehouse.forget import Forgetting
 from groupledger.jobs.warehouse.storage import LocalStorage
@@ -260,4 +260,29 @@ def test_links_out_of_the_warehouse(tmp_path: Path) -> None:
         commits.vacuum(TOPIC_NAMES)
         commits.forget_past(TOPIC_NAMES)
     assert sorted(path.name for path in outside.iterdir()) == ["half.parquet#1", "precious.parquet"]
+    assert topics(warehouse) == ["c"]
+
+
+@pytest.mark.parametrize("linked", ["_delta_log", "cluster=c"])
+def test_a_past_behind_a_link(tmp_path: Path, linked: str) -> None:
+    """Goal: a forgetter deletes nothing of a table behind a link, and does not say that it has."""
+    warehouse, outside = tmp_path / "warehouse", tmp_path / "outside"
+    with lease(warehouse) as held:
+        commits = writer(warehouse, held)
+        prepare(warehouse, commits)
+        inside = warehouse / TOPIC_NAMES.name / linked
+        for path in (warehouse / TOPIC_NAMES.name / "_delta_log").iterdir():
+            path.touch()  # else delta-rs cleans its own log, which is old
+        inside.rename(outside)
+        inside.symlink_to(outside, target_is_directory=True)
+        before = {path.name for path in outside.iterdir()}
+        with pytest.raises(InputError, match=f"{linked}.* lies behind a link"):
+            commits.forget_past(TOPIC_NAMES)
+        assert before <= {path.name for path in outside.iterdir()}
+        inside.unlink()
+        outside.rename(inside)
+        commits.forget_past(TOPIC_NAMES)
+        assert _files(warehouse / TOPIC_NAMES.name) == {
+            Path(uri).name for uri in DeltaTable(str(warehouse / TOPIC_NAMES.name)).file_uris()
+        }
     assert topics(warehouse) == ["c"]
