@@ -48,11 +48,14 @@ FAULTS: dict[str, Callable[[Trial], None]] = kinds.FAULTS | damage.FAULTS | live
 CLUSTER = "test"
 ARCHIVES = sorted((Path(__file__).resolve().parents[1] / "tests/data/warehouses").glob("*.tar.gz"))
 OF_RELEASE = "east"  # one of the clusters in each archive
-NEED_TABLES = ("read-for-minutes", *damage.FAULTS)
+NEED_TABLES = ("read-for-minutes", *kinds.OF_DELETERS, *damage.FAULTS)
 # What is compared with a reading of its own, and not with one of the passes over the log.
 OWN_READING = live.FAULTS.keys() | log_imports.FAULTS.keys()
 # What writers that are killed, stopped or refused must always come through.
-STRICT = ("kill-at-a-moment", "kill-at-a-call", "sleep-and-be-overtaken", "sleep-past-the-lease", "two-writers")
+STRICT = (
+    *("kill-at-a-moment", "kill-at-a-call", "sleep-and-be-overtaken", "sleep-past-the-lease", "two-writers", "crowd"),
+    *("deleter-sleeps", "deleter-is-killed"),
+)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -28,11 +28,17 @@ from groupledger.jobs.derive.topic_names import topic_names_of
 from groupledger.jobs.ingest.stream import Batches, must_stop, wait
 from groupledger.jobs.process.errors import InputError
 from groupledger.jobs.process.session import close_idle_callbacks
-from groupledger.jobs.warehouse.checkpoint import whole_checkpoint
+from groupledger.jobs.warehouse.checkpoint import set_checkpoint_aside, whole_checkpoint
 from groupledger.jobs.warehouse.delta_log import check_commits, dataset, properties_of
-from groupledger.jobs.warehouse.ledger import floors_of, set_checkpoint_aside
+from groupledger.jobs.warehouse.ledger import floors_of
 from groupledger.jobs.warehouse.readers import reader_of
-from groupledger.jobs.warehouse.rebuilds import is_unfinished, rebuild_request, remove_request, remove_versions
+from groupledger.jobs.warehouse.rebuilds import (
+    answer_request,
+    is_requested,
+    is_unfinished,
+    rebuild_request,
+    remove_versions,
+)
 from groupledger.jobs.warehouse.retention import read_beginnings, with_beginnings
 from groupledger.jobs.warehouse.source import read_source
 from groupledger.jobs.warehouse.tables import frame_of
@@ -123,7 +129,7 @@ def update_history(ledger: Ledger, stop: threading.Event) -> HistoryTotals:
     if is_unfinished(ledger.storage, ledger.cluster):
         ledger.say("history: a rebuild was begun and not finished: it is made again")
         return rebuild_history(ledger, stop)
-    if rebuild_request(ledger) is not None:
+    if is_requested(ledger.storage, ledger.cluster):
         ledger.say("history: rebuilt, because records behind it have changed")
         return rebuild_history(ledger, stop)
     # A checkpoint without a batch does not tell where its query would begin.
@@ -148,15 +154,15 @@ def update_history(ledger: Ledger, stop: threading.Event) -> HistoryTotals:
 
 def rebuild_history(ledger: Ledger, stop: threading.Event) -> HistoryTotals:
     """Folds all rows of `coordinator_records` again."""
-    request = rebuild_request(ledger)
+    request = rebuild_request(ledger.storage, ledger.cluster)
     check_commits(ledger.storage, COORDINATOR_RECORDS)
     prepare_beginning(ledger)
     rebuild.begin(ledger)
     drop_seeds(ledger)
     drop_commit_steps(ledger)
-    set_checkpoint_aside(ledger.storage, checkpoint_folder(ledger))
+    set_checkpoint_aside(ledger.storage, ledger.lease, checkpoint_folder(ledger))
     totals = fold_all(ledger, stop, is_rebuild=True)
-    remove_request(ledger, request)
+    answer_request(ledger.storage, ledger.lease, request)
     return totals
 
 
@@ -268,8 +274,7 @@ def apply_batch(ledger: Ledger, records: DataFrame, *, is_rebuild: bool = False)
         events = group_events(records, open_groups, marks), marks, names
         counts = _apply_few(ledger, events, before) if is_few else _apply_many(ledger, events, before)
         if is_rebuild:
-            ledger.lease.check()  # the note of a successor's rebuild stays
-            remove_versions(ledger.storage, ledger.cluster)
+            remove_versions(ledger.storage, ledger.lease)
     except PythonException as error:
         unknown = re.search(rf"{UnknownStateError.__name__}: (.*)", str(error))
         if unknown is None:

@@ -34,7 +34,7 @@ def begin(ledger: Ledger) -> None:
     versions = {table.name: ledger.version(table) for table in (*DERIVED_TABLES, OPEN_GROUPS)}
     # A table that was deleted and created anew does not have the noted version.
     kept = {name: version for name, version in noted.items() if version <= versions[name]}
-    note_versions(ledger.storage, ledger.cluster, versions | kept)
+    note_versions(ledger.storage, ledger.lease, versions | kept)
 
 
 class HistoryBefore:

@@ -16,7 +16,7 @@ from groupledger.jobs.process.output import print_answers
 from groupledger.jobs.process.terminal import printable
 from groupledger.jobs.warehouse.delta_log import check_commits
 from groupledger.jobs.warehouse.ledger import floors_of
-from groupledger.jobs.warehouse.rebuilds import is_unfinished, rebuild_request
+from groupledger.jobs.warehouse.rebuilds import is_requested, is_unfinished
 from groupledger.jobs.warehouse.tables import every_row
 from groupledger.jobs.warehouse.upsert import replace_cluster
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
@@ -54,7 +54,8 @@ def damaged_groups(ledger: Ledger) -> list[Row]:
     `transforms.history.differences`. A group of which retention has removed records can't be compared, and a history
     that has to be rebuilt anyway, or was never written to the end of a batch, is not."""
     unread = next_version(ledger)
-    if unread is None or is_unfinished(ledger.storage, ledger.cluster) or rebuild_request(ledger) is not None:
+    storage, cluster = ledger.storage, ledger.cluster
+    if unread is None or is_unfinished(storage, cluster) or is_requested(storage, cluster):
         return []
     floors = list(floors_of(ledger))
     records = ledger.rows(COORDINATOR_RECORDS, unread - 1).where(~F.col("kafka_partition").isin(floors))

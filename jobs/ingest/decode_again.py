@@ -52,7 +52,7 @@ def decode_quarantined_again(ledger: Ledger) -> int:
     if decoded_count or was_cut_short:
         version = ledger.version(COORDINATOR_RECORDS)
         reason = "records that had been quarantined were decoded again"
-        request_rebuild(ledger.storage, ledger.cluster, reason, version)
+        request_rebuild(ledger.storage, ledger.lease, reason, version)
     write_state(ledger.storage, ledger.cluster, digest)
     return decoded_count
 

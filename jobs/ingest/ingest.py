@@ -22,8 +22,8 @@ from groupledger.jobs.kafka.offsets_topic import describe_offsets_topic, kafka_o
 from groupledger.jobs.process.clock import now_ms
 from groupledger.jobs.process.errors import InputError
 from groupledger.jobs.process.session import task_count
-from groupledger.jobs.warehouse.checkpoint import kafka_positions, source_offset
-from groupledger.jobs.warehouse.ledger import known_positions, set_checkpoint_aside
+from groupledger.jobs.warehouse.checkpoint import kafka_positions, set_checkpoint_aside, source_offset
+from groupledger.jobs.warehouse.ledger import known_positions
 from groupledger.jobs.warehouse.resume import resume_point
 from groupledger.jobs.warehouse.source import KAFKA, LedgerSource, check_same_source, read_source, write_source
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
@@ -108,7 +108,7 @@ def plan(ledger: Ledger, ingest: KafkaIngest, started_at_ms: int) -> tuple[Ledge
                 f" {len(holes)} partitions were deleted from {OFFSETS_TOPIC} before they were read. Run `groupledger"
                 " ingest --recover` to go on behind them; `coverage` will show the hole."
             )
-        set_checkpoint_aside(ledger.storage, ledger.checkpoint_folder)
+        set_checkpoint_aside(ledger.storage, ledger.lease, ledger.checkpoint_folder)
     new = {
         partition: Reading(
             from_offset=max(start, positions[partition]),

@@ -162,7 +162,7 @@ class BatchWriter(Batches):
 
     def close(self) -> None:
         if self._is_source_other:
-            forget_planned_batch(self._ledger.storage, self._ledger.checkpoint_folder)
+            forget_planned_batch(self._ledger.storage, self._ledger.lease, self._ledger.checkpoint_folder)
 
 
 def start_query(

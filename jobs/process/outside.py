@@ -239,9 +239,24 @@ def _of_a_file(text: str, folder: str | None) -> JobError:
     if inner is None:
         return InputError(f"The file {path} {is_what}: copy it anew {AGAIN}.")
     table, folder = parts[inner - 1], "/".join(parts[:inner])
+    if MISSING.search(text) and parts[inner] != "_delta_log" and _is_of_the_past(folder, parts[-1]):
+        gone = "was changed while it was read, and what was read is gone"
+        return OutsideError(f"The table {table} {gone}: run the command again.")
     return OutsideError(
         f"The file {path} of the table {table} {is_what}: restore it from a backup, or {made_again(table, folder)}."
     )
+
+
+def _is_of_the_past(folder: str, file: str) -> bool:
+    """Returns whether the table, as it is now, names a file of rows no more: `forget` has deleted it, or a VACUUM."""
+    from deltalake import DeltaTable
+    from deltalake.exceptions import DeltaError
+
+    try:
+        named = DeltaTable(folder).file_uris()
+    except (DeltaError, OSError):
+        return False
+    return file not in {unquote(uri).rsplit("/", 1)[-1] for uri in named}
 
 
 def _path_in(text: str) -> str | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ from groupledger.jobs.process.errors import OutsideError
 from groupledger.jobs.warehouse.storage import read_parsed
 
 if TYPE_CHECKING:
+    from groupledger.jobs.warehouse.lease import Lease
     from groupledger.jobs.warehouse.storage import Storage
 
 LINES_BEFORE_SOURCES = 2
@@ -95,13 +97,41 @@ def damaged_checkpoint(folder: str) -> str:
     return f"A file of the checkpoint {folder} of the warehouse is damaged or gone: {_remedy(folder)}."
 
 
-def forget_planned_batch(storage: Storage, folder: str) -> None:
-    """Makes the query plan its next batch again, if the batch that it had planned was not committed."""
+def set_checkpoint_aside(storage: Storage, lease: Lease, checkpoint_folder: str) -> None:
+    """Renames the checkpoint if it is there: the next query begins a new one. Raises OutsideError if the lease is
+    lost."""
+    folder, name = checkpoint_folder.rsplit("/", 1)
+    names = storage.names(folder)
+    if name in names:
+        number = sum(other.startswith(f"{name}.replaced-") for other in names) + 1
+        _set_aside(storage, lease, folder, name, f"{name}.replaced-{number}")
+
+
+def forget_planned_batch(storage: Storage, lease: Lease, folder: str) -> None:
+    """Makes the query plan its next batch again, if the batch that it had planned was not committed. Raises
+    OutsideError if the lease is lost."""
     checkpoint = read_checkpoint(storage, folder)
     if checkpoint is not None and checkpoint.planned_batch != checkpoint.committed_batch:
-        storage.delete(f"{folder}/offsets/{checkpoint.planned_batch}")
+        planned = str(checkpoint.planned_batch)
+        _set_aside(storage, lease, f"{folder}/offsets", planned, f".{planned}.forgotten-{uuid.uuid4().hex}")
         # Hadoop's own checksum beside it, without which it makes no new file of this name.
-        storage.delete(f"{folder}/offsets/.{checkpoint.planned_batch}.crc")
+        storage.delete(f"{folder}/offsets/.{planned}.crc")
+
+
+def _set_aside(storage: Storage, lease: Lease, folder: str, name: str, aside: str) -> None:
+    """Renames a file or folder of a checkpoint.
+
+    Checkpoints know no tokens. A writer that slept until its lease was another's would take the checkpoint that its
+    successor goes on with; so it looks at its lease again, and puts it back.
+    """
+    lease.look()
+    storage.rename(f"{folder}/{name}", f"{folder}/{aside}")
+    try:
+        lease.look()
+    except OutsideError:
+        if name not in storage.names(folder):
+            storage.rename(f"{folder}/{aside}", f"{folder}/{name}")
+        raise
 
 
 def kafka_positions(offset: str | None, topic: str) -> dict[int, int]:

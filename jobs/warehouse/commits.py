@@ -27,19 +27,28 @@ import random
 import sys
 import time
 import uuid
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
+from math import ceil
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction, write_deltalake
-from deltalake.exceptions import CommitFailedError
+from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction, RemoveAction
 
 from groupledger.jobs.process.clock import now_ms
-from groupledger.jobs.process.errors import OutsideError
-from groupledger.jobs.warehouse.deletions import UNNAMED_HOURS_MIN, deletable_files, delete_files, unnamed_files
+from groupledger.jobs.process.errors import InputError, OutsideError
+from groupledger.jobs.warehouse.deletions import (
+    UNNAMED_HOURS_MIN,
+    deletable_files,
+    delete_files,
+    delete_half_written,
+    delete_log_before,
+    removed_files,
+    unnamed_files,
+)
 from groupledger.jobs.warehouse.delta_log import dataset, open_table, refuse_emptied, table_uri
 from groupledger.jobs.warehouse.lease import TAKEN_OVER
 from groupledger.jobs.warehouse.local_files import local_files
@@ -61,8 +70,7 @@ PAUSE_S_MAX = 0.5
 UNANSWERED_MAX = 3
 # A merge holds its rows in memory, several times over.
 ROWS_PER_MERGE = 250_000
-# No write of a single file takes as long.
-HALF_WRITTEN_S_MAX = 86_400
+HOUR_S = 3_600
 COMMIT = "groupledger.commit"  # in the log: the name of a commit, so that its writer knows it again
 
 
@@ -272,30 +280,41 @@ class Commits:
     def vacuum(self, table: Table) -> None:
         """Deletes the files that no version refers to and that the table's properties let go, and what writers that
         were killed have left half-written."""
-        self._delete_files(table, None, and_removed=False)
-        local = local_files(table_uri(self.warehouse, table))
-        if local is not None:
-            # delta-rs writes a file under its name, `#` and a number, and itself never looks at such a name again.
-            for path in Path(local.base_path).rglob("*#[0-9]*"):
-                if time.time() - path.lstat().st_mtime > HALF_WRITTEN_S_MAX:
-                    path.unlink(missing_ok=True)
+        with self._unless_taken_over(table):
+            found = unnamed_files(self.open(table), None)
+            self._delete_found(table, found, self.check_leases)
+            delete_half_written(table_uri(self.warehouse, table), self.check_leases)
 
-    def forget_past(self, table: Table) -> int:
-        """Deletes the files of all versions but the newest, and makes a checkpoint of it; returns its number. Only the
-        log's older files have to go then. No other writer and no reader may be at work. A file that no version named is
-        deleted if it is older than an hour."""
-        self._delete_files(table, UNNAMED_HOURS_MIN, and_removed=True)
-        delta = self.open(table)
-        self.check_leases()
-        delta.create_checkpoint()
-        return delta.version()
+    def forget_past(self, table: Table, check: Callable[[], None] = lambda: None) -> None:
+        """Deletes the files of all versions but the newest, makes a checkpoint of it, and deletes the log before. No
+        other writer and no reader may be at work; `check` raises if another has come. A file that no version named is
+        deleted if it is older than an hour, or than the lease, if that is longer. Raises InputError if something of the
+        past lies behind a link that leads out of the table's folder, where nothing is deleted."""
 
-    def _delete_files(self, table: Table, hours: int | None, *, and_removed: bool) -> None:
-        """Deletes what `jobs.warehouse.deletions` says may be deleted; the order of the steps is what makes it safe."""
-        listed = unnamed_files(self.open(table), hours)
+        def may_go_on() -> None:
+            self.check_leases()
+            check()
+
+        uri = table_uri(self.warehouse, table)
+        hours = max([UNNAMED_HOURS_MIN, *(ceil(lease.duration_s / HOUR_S) for lease in self.leases)])
+        with self._unless_taken_over(table):
+            before = self.open(table)
+            removed = removed_files(uri, before)
+            left = self._delete_found(table, [*unnamed_files(before, hours), *removed], may_go_on)
+            newest = self.open(table)
+            may_go_on()
+            newest.create_checkpoint()
+            left = [*({*left} & {*removed}), *delete_log_before(uri, newest.version(), may_go_on)]
+        if left:
+            raise InputError(
+                f"The file {uri}/{min(left)} lies behind a link that leads out of the table's folder, and is not"
+                " deleted: put the folder itself in the place of the link, and run the command again."
+            )
+
+    def _delete_found(self, table: Table, found: Sequence[str], check: Callable[[], None]) -> list[str]:
+        """Does steps 2 and 3 of `jobs.warehouse.deletions`; returns what lies behind links and stays."""
         self.add_files(table, [])
-        paths = deletable_files(listed, self.open(table), and_removed=and_removed)
-        delete_files(table_uri(self.warehouse, table), paths, self.check_leases)
+        return delete_files(table_uri(self.warehouse, table), deletable_files(found, self.open(table)), check)
 
     def check_leases(self) -> None:
         """Raises OutsideError if a lease is lost."""
@@ -324,7 +343,8 @@ class Commits:
             if batch is not None:
                 transactions.append(Transaction(batch.application_id, batch.number))
             try:
-                act(delta, CommitProperties({COMMIT: name}, retries, transactions))
+                with self._unless_taken_over(table):
+                    act(delta, CommitProperties({COMMIT: name}, retries, transactions))
             except CommitFailedError:
                 time.sleep(random.uniform(0, PAUSE_S_MAX))  # noqa: S311 - so that two writers don't meet again
             except OSError:
@@ -337,6 +357,16 @@ class Commits:
         raise OutsideError(
             f"Other writers kept changing the table {table.name}, and nothing was written: run the command again."
         )
+
+    @contextmanager
+    def _unless_taken_over(self, table: Table) -> Iterator[None]:
+        """Raises OutsideError where something fails because a later writer has the table, and has perhaps deleted what
+        this one began from."""
+        try:
+            yield
+        except (DeltaError, OSError):
+            self.open(table)
+            raise
 
     def _opened(self, table: Table) -> Iterator[DeltaTable]:
         """Yields the table as it is now, for each attempt."""

@@ -3,23 +3,35 @@
 A deletion is no commit, so no token guards it: whoever decided to delete may sleep until its lease is another's, wake,
 and go on. So nothing is ever deleted that a later version could name, whenever the deletion happens:
 
-1. The folder is listed for files that no version names and that are older than a bound.
+1. A version is opened, and found is what it has removed, and which files in the folder it does not name and are older
+   than a bound.
 2. A fence is committed: from then on the table refuses every earlier writer, and a later one writes its files only
    after a fence of its own (`Ledger.create`), so under names that are not in the list.
-3. The table is opened as it is after the fence. What it names is taken off the list, and what was removed up to then
-   is added to it. Names of files are never used again.
+3. The table is opened as it is after the fence. What it names is taken off the list. Names of files are never used
+   again, so what is left is never named again.
 
 Each step may be followed by a sleep of any length. What sleeps before the fence finds the token of a later writer, and
-stops. What sleeps after it has a list in which no file of a later writer can be. Only writers without a token (another
-engine, or a cluster that was made meanwhile) could still commit a file that the list has, and the bound is for those:
-it is longer than any writer takes from a file to its commit. The lease is checked between pieces all the same, so that
-a process that lost it stops soon.
+stops. What sleeps after it has a list in which no file of a later writer can be: neither one that it has committed or
+will commit, nor one that it has removed, which its readers may need for a while. Only writers whose lease the deleter
+does not have could still commit a file of the list: another engine, and a cluster that has come since the deleter took
+the leases. For those is the bound: it is longer than any writer takes from a file to its commit. A deleter with a short
+bound also asks, before each piece, whether a cluster has come (`newcomers`). The leases are checked between pieces,
+too, so that a process that lost one stops soon.
+
+Below a checkpoint the files of a log are needed by no later version. Their names are used again only in a table that
+was removed and made anew, so that the leases are checked before each.
+
+delta-rs writes a file on a local disk under its name, `#` and a number first, and no VACUUM of its sees such a name.
+One that is a day old was left by a writer that was killed. If it was not, and its writer slept for a day, then what
+that writer calls next fails: nothing has named the file.
 
 A link that leads out of the table's folder is not followed: what it leads to is not the ledger's.
 """
 
 from __future__ import annotations
 
+import re
+import time
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
@@ -27,9 +39,13 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow.fs import FileSelector
 
 from groupledger.jobs.warehouse.delta_log import files_of
+from groupledger.jobs.warehouse.lease import all_held, has_been_held
 from groupledger.jobs.warehouse.local_files import local_files
+from groupledger.jobs.warehouse.storage import STATE_FOLDER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -37,9 +53,15 @@ if TYPE_CHECKING:
     from deltalake import DeltaTable
     from pyarrow.fs import FileSystem
 
+    from groupledger.jobs.warehouse.storage import Storage
+
 UNNAMED_HOURS_MIN = 1
 """No writer takes as long from a file to its commit."""
+HALF_WRITTEN_S_MAX = 86_400
+HALF_WRITTEN = "*#[0-9]*"
 PIECE = 500
+LOG = "_delta_log"
+LOG_FILE = re.compile(r"\.?([0-9]{20})\.")
 
 
 def unnamed_files(before: DeltaTable, hours: int | None) -> list[str]:
@@ -48,24 +70,70 @@ def unnamed_files(before: DeltaTable, hours: int | None) -> list[str]:
     return before.vacuum(hours, dry_run=True, enforce_retention_duration=False, full=True)
 
 
-def deletable_files(listed: Iterable[str], fenced: DeltaTable, *, and_removed: bool) -> list[str]:
-    """Returns the listed files without those that the table names after the fence, and with those that it has
-    removed, if these are to go, too. Step 3."""
+def removed_files(table_uri: str, before: DeltaTable) -> list[str]:
+    """Returns the files that were removed up to the opened version, as its checkpoint names them, which is made for
+    that. Step 1.
+
+    delta-rs tells only of those that were removed before now, by this clock. The one of who removed them may have been
+    ahead.
+    """
+    before.create_checkpoint()
+    files, start = files_of(table_uri), f"{before.version():020}.checkpoint."
+    found: list[str] = []
+    for info in files.get_file_info(FileSelector(LOG)):
+        if info.base_name.startswith(start):
+            with files.open_input_file(info.path) as file:
+                removed = pq.ParquetFile(file).read(["remove.path"])["remove"]
+            found += [each["path"] for each in removed.to_pylist() if each is not None]
+    return found
+
+
+def deletable_files(found: Iterable[str], fenced: DeltaTable) -> list[str]:
+    """Returns the files that were found, without those that the table names after the fence. Step 3."""
     named = {unquote(path) for path in pa.table(fenced.get_add_actions(flatten=True))["path"].to_pylist()}
-    removed = fenced.vacuum(0, dry_run=True, enforce_retention_duration=False) if and_removed else []
-    return sorted({*map(unquote, listed), *map(unquote, removed)} - named)
+    return sorted({*map(unquote, found)} - named)
 
 
-def delete_files(table_uri: str, paths: Iterable[str], check: Callable[[], None]) -> None:
-    """Deletes files of a table, in pieces; `check` raises if the process has to stop. A file that is gone is no
-    error."""
+def delete_files(table_uri: str, paths: Iterable[str], check: Callable[[], None]) -> list[str]:
+    """Deletes files of a table, in pieces; `check` raises if the process has to stop. A file that is gone is no error.
+    Returns those that lie behind a link out of the folder, and stay."""
     files, root = files_of(table_uri), _root(table_uri)
-    left = iter(paths)
+    left, outside = iter(paths), []
     while piece := list(islice(left, PIECE)):
         check()
         for path in piece:
             if root is None or _is_inside(root, path):
                 _delete(files, path)
+            else:
+                outside.append(path)
+    return outside
+
+
+def delete_log_before(table_uri: str, version: int, check: Callable[[], None]) -> list[str]:
+    """Deletes the files of a table's log before a version, of which there is a checkpoint. Returns those that lie
+    behind a link, and stay."""
+    outside = []
+    for info in files_of(table_uri).get_file_info(FileSelector(LOG)):
+        numbered = LOG_FILE.match(info.base_name)
+        if info.is_file and numbered is not None and int(numbered[1]) < version:
+            outside += delete_files(table_uri, [info.path], check)
+    return outside
+
+
+def delete_half_written(table_uri: str, check: Callable[[], None]) -> None:
+    """Deletes what writers that were killed have left half-written in a table's folder on a local disk."""
+    root = _root(table_uri)
+    for path in [] if root is None else sorted(root.rglob(HALF_WRITTEN)):
+        check()
+        with suppress(FileNotFoundError):  # another has deleted it
+            if time.time() - path.lstat().st_mtime > HALF_WRITTEN_S_MAX and not path.is_dir():
+                path.unlink()
+
+
+def newcomers(storage: Storage, held: Iterable[str]) -> list[str]:
+    """Returns the leases of clusters that were ever taken and are not among some that are held."""
+    every = {each for cluster in storage.names(STATE_FOLDER) for each in all_held(cluster)}
+    return sorted(each for each in every - {*held} if has_been_held(storage, each))
 
 
 def _delete(files: FileSystem, path: str) -> None:

@@ -10,13 +10,12 @@ While no writer of any cluster can run, it goes through the files of each table:
    time after that, and a query that is reading meanwhile fails. A file that a killed writer left without a commit is
    deleted here if it is older than an hour, and by `maintain` if it is younger.
 
-A file `_groupledger/<cluster>/forget.json` stands while that is under way: if the command was killed, the next one for
-the cluster does the rest, whatever name it is given. Nothing that it writes holds the name.
+A note `forget` of the cluster (`jobs.warehouse.notes`) stands while that is under way: if the command was killed, the
+next one for the cluster does the rest, whatever name it is given. Nothing that it writes holds the name.
 """
 
 from __future__ import annotations
 
-import re
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -27,11 +26,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from groupledger.jobs.process.errors import InputError
+from groupledger.jobs.process.errors import InputError, OutsideError
 from groupledger.jobs.warehouse.commits import Commits
+from groupledger.jobs.warehouse.deletions import newcomers
 from groupledger.jobs.warehouse.delta_log import dataset
 from groupledger.jobs.warehouse.lease import all_leases
-from groupledger.jobs.warehouse.readers import readers, unread_since
+from groupledger.jobs.warehouse.notes import read_note, take_back, write_note
+from groupledger.jobs.warehouse.readers import CHECKPOINTS, readers, unread_since
 from groupledger.jobs.warehouse.rebuilds import is_requested, is_unfinished, request_rebuild
 from groupledger.jobs.warehouse.storage import STATE_FOLDER, open_storage
 from groupledger.jobs.warehouse.tables import Tables
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from groupledger.jobs.process.settings import Settings
+    from groupledger.jobs.warehouse.lease import Lease
     from groupledger.jobs.warehouse.storage import Storage
     from groupledger.jobs.warehouse.task_files import WrittenFile
     from groupledger.schemas.tables.table import Table
@@ -53,7 +55,8 @@ if TYPE_CHECKING:
 
 NEAREST = 5
 ROWS_AT_ONCE = 50_000
-LOG_FILE = re.compile(r"\.?([0-9]{20})\.")
+UNDER_WAY = "forget"
+REMEDY = "remove it and run `groupledger forget` for the cluster again"
 
 
 @dataclass
@@ -116,14 +119,17 @@ class Forgetting:
 
     def forget_past(self, table: Table) -> None:
         """Leaves nothing of the table's earlier versions."""
-        version = self.commits.forget_past(table)
-        folder = f"{table.name}/_delta_log"
-        # What a checkpoint makes needless stays so, whoever has written meanwhile.
-        for name in self.storage.names(folder):
-            numbered = LOG_FILE.match(name)
-            if numbered and int(numbered[1]) < version:
-                self.commits.check_leases()
-                self.storage.delete(f"{folder}/{name}")
+        self.commits.forget_past(table, self.refuse_newcomers)
+
+    def refuse_newcomers(self) -> None:
+        """Raises OutsideError if a cluster has begun since the leases were taken: it may have files that it has not
+        committed yet."""
+        found = newcomers(self.storage, [lease.held for lease in self.commits.leases])
+        if found:
+            raise OutsideError(f"Meanwhile {found[0]} began to be written in this warehouse: run the command again.")
+
+    def lease_of(self, cluster: str) -> Lease:
+        return next(lease for lease in self.commits.leases if lease.held == cluster)
 
     def nearest_names(self, tables: list[Table]) -> list[str]:
         """Returns the names in the tables that look most like the one that was not found."""
@@ -163,7 +169,7 @@ def forget(
     found = tables.existing()
     with ExitStack() as stack:
         # A file that a task has written and nobody has committed must not be there when the tables are vacuumed.
-        clusters = [] if is_dry_run else sorted({*storage.names(STATE_FOLDER), settings.cluster})
+        clusters = [] if is_dry_run else every_cluster(storage, settings.cluster)
         leases = all_leases(storage, clusters, "groupledger forget", settings.lease.duration_s)
         run = Forgetting(
             tables=tables,
@@ -179,10 +185,10 @@ def forget(
                 # Files are written with today's columns and partitions.
                 create_table(tables, run.commits, table)
                 run.commits.fence(table)
-        was_cut_short = storage.read(_name(settings.cluster)) is not None
-        if not is_dry_run and not was_cut_short:
+        was_cut_short = read_note(storage, settings.cluster, UNDER_WAY, str, REMEDY) is not None
+        if not is_dry_run:
             # What comes first must not leave the past behind if it is killed.
-            storage.write(_name(settings.cluster), "{}")
+            write_note(storage, run.lease_of(settings.cluster), UNDER_WAY, "{}")
         changes = []
         for table in found:
             say(f"{table.name} ...")
@@ -194,9 +200,13 @@ def forget(
                 for table in found:
                     say(f"{table.name}: earlier versions ...")
                     run.forget_past(table)
-            run.commits.check_leases()
-            storage.delete(_name(settings.cluster))
+            take_back(storage, run.lease_of(settings.cluster), UNDER_WAY)
         return Outcome([change for change in changes if change.is_any], [] if is_found else run.nearest_names(found))
+
+
+def every_cluster(storage: Storage, own: str) -> list[str]:
+    """Returns the clusters that may have a writer or a reader, among them one's own."""
+    return sorted({*storage.names(STATE_FOLDER), *storage.names(CHECKPOINTS), own})
 
 
 def refuse_if_unread(run: Forgetting) -> None:
@@ -221,13 +231,9 @@ def ask_for_rebuilds(run: Forgetting, say: Callable[[str], None]) -> None:
     version = run.tables.version(COORDINATOR_RECORDS)
     clusters = sorted({*(reader.cluster for reader in readers(run.storage))})
     for cluster in clusters:
-        request_rebuild(run.storage, cluster, "a name was forgotten", version)
+        request_rebuild(run.storage, run.lease_of(cluster), "a name was forgotten", version)
     if clusters:
         say(f"the next `groupledger history` or `pipeline` of {', '.join(clusters)} rebuilds the history")
-
-
-def _name(cluster: str) -> str:
-    return f"{STATE_FOLDER}/{cluster}/forget.json"
 
 
 def equals(column: pa.ChunkedArray, value: str) -> np.ndarray[Any, Any]:

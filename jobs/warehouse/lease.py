@@ -65,11 +65,25 @@ def what_ifs_of(cluster: str) -> str:
     return f"{cluster}/what-if"
 
 
+def all_held(cluster: str) -> tuple[str, ...]:
+    """Returns the names of all leases of a cluster."""
+    return cluster, logs_of(cluster), what_ifs_of(cluster)
+
+
 def all_leases(storage: Storage, clusters: Iterable[str], command: str, duration_s: float) -> Iterator[Lease]:
     """Yields the leases of clusters, those on the tables of the logs too, for work on whole tables."""
     for cluster in clusters:
-        for held in (cluster, logs_of(cluster), what_ifs_of(cluster)):
+        for held in all_held(cluster):
             yield Lease(storage, held, command, duration_s)
+
+
+def has_been_held(storage: Storage, held: str) -> bool:
+    """Returns whether a lease was ever taken."""
+    return bool(storage.names(_folder(held)))
+
+
+def _folder(held: str) -> str:
+    return f"{STATE_FOLDER}/{held}/lease"
 
 
 @dataclass(frozen=True)
@@ -108,12 +122,12 @@ class Lease:
 
     def __init__(self, storage: Storage, held: str, command: str, duration_s: float) -> None:
         self.held = held
+        self.duration_s = duration_s
         self.lost = threading.Event()
         self._storage = storage
-        self._folder = f"{STATE_FOLDER}/{held}/lease"
+        self._folder = _folder(held)
         self._holder = Holder(this_host(), os.getpid(), command)
         self._secret = secrets.token_hex(16)
-        self._duration_s = duration_s
         self._number = 0
         self._ends_at_s = 0.0
         self._lock = threading.Lock()  # of the number and the file under it
@@ -152,22 +166,29 @@ class Lease:
         if self.lost.is_set():
             raise OutsideError(TAKEN_OVER)
 
+    def look(self) -> None:
+        """Raises OutsideError if the lease is lost, also if only its files say so yet."""
+        self.check()
+        with self._lock:
+            is_own = self._is_own()
+        if not is_own:
+            self.lost.set()
+            raise OutsideError(TAKEN_OVER)
+
     def go_beyond(self, token: int) -> None:
         """Takes a number above a token that was met in a table. Raises OutsideError if the token is a later holder's.
 
         While this lease's file is the last of the chain, a higher token can only be from a chain that was deleted.
         """
+        self.look()
         with self._lock:
-            if not self._is_own():
-                self.lost.set()
-                raise OutsideError(TAKEN_OVER)
             before = self._number
             if token >= before:
                 self._take(token + 1)
                 self._storage.delete(self._name(before))
 
     def _take(self, number: int) -> None:
-        ends_at_s = uptime_s() + self._duration_s
+        ends_at_s = uptime_s() + self.duration_s
         is_created = self._storage.create(self._name(number), self._content())
         # A storage that loses its answer and tries again finds our own file.
         if not is_created and not self._is_own(number):
@@ -180,12 +201,12 @@ class Lease:
         lease = LeaseFile.parse(text)
         if text is None or (lease is not None and (lease.is_released or is_dead_here(lease.holder))):
             return
-        left_s = self._duration_s if lease is None else (lease.expires_at_ms - now_ms()) / 1000
-        if lease is not None and 0 < left_s <= self._duration_s:
+        left_s = self.duration_s if lease is None else (lease.expires_at_ms - now_ms()) / 1000
+        if lease is not None and 0 < left_s <= self.duration_s:
             raise held_by(lease.holder, left_s)
         # It ran out by our clock, or can't be by it: only watching tells whether the holder is alive.
         for _ in range(WATCH_POLLS):
-            time.sleep(self._duration_s * WATCHED_PER_DURATION / WATCH_POLLS)
+            time.sleep(self.duration_s * WATCHED_PER_DURATION / WATCH_POLLS)
             now = self._storage.read(self._name(number))
             if now is None:
                 return
@@ -193,10 +214,10 @@ class Lease:
             if now != text and renewed is not None:
                 if renewed.is_released:
                     return
-                raise held_by(renewed.holder, self._duration_s)
+                raise held_by(renewed.holder, self.duration_s)
 
     def _renew_until_stopped(self) -> None:
-        while not self._stop.wait(self._duration_s / RENEWALS_PER_DURATION):
+        while not self._stop.wait(self.duration_s / RENEWALS_PER_DURATION):
             try:
                 self._renew()
             except STORAGE_ERRORS:
@@ -207,7 +228,7 @@ class Lease:
 
     def _renew(self) -> None:
         with self._lock:
-            ends_at_s = uptime_s() + self._duration_s
+            ends_at_s = uptime_s() + self.duration_s
             if not self._is_own() or uptime_s() > self._ends_at_s:
                 self.lost.set()
                 return
@@ -230,7 +251,7 @@ class Lease:
         return f"{self._folder}/{number}.json"
 
     def _content(self, *, is_released: bool = False) -> str:
-        expires_at_ms = now_ms() + round(self._duration_s * 1000)
+        expires_at_ms = now_ms() + round(self.duration_s * 1000)
         return LeaseFile(self._holder, expires_at_ms, is_released, self._secret).dump()
 
 

@@ -114,15 +114,6 @@ def ledger_in(
         yield Ledger(spark, warehouse, settings.cluster, storage=storage, lease=lease, say=say, settings=settings)
 
 
-def set_checkpoint_aside(storage: Storage, checkpoint_folder: str) -> None:
-    """Renames the checkpoint if it is there: the next query begins a new one."""
-    folder, name = checkpoint_folder.rsplit("/", 1)
-    names = storage.names(folder)
-    if name in names:
-        number = sum(other.startswith(f"{name}.replaced-") for other in names) + 1
-        storage.rename(checkpoint_folder, f"{checkpoint_folder}.replaced-{number}")
-
-
 def records_since(tables: Tables, ingested_from_ms: int | None) -> DataFrame:
     """Returns the rows of `coordinator_records` that were ingested on a day or later. Without a day, or with one that
     is yet to come, it returns all of them: the clock was ahead then, and later rows have earlier days."""

@@ -1,76 +1,71 @@
-"""Keeps two small files about rebuilds of the history, below `_groupledger/<cluster>/`.
+"""Keeps notes (`jobs.warehouse.notes`) about rebuilds of the history.
 
-`rebuild_request.json`: a job that changes rows of `coordinator_records` which the history may have folded already asks
-for a rebuild; the next pass of the history rebuilds, and then removes the request. One that came while a rebuild was
-under way has another text, and stays.
+`rebuild_request`: a job that changes rows of `coordinator_records` which the history may have folded already asks for a
+rebuild; the next pass of the history rebuilds, and then notes in `rebuild_answer` which request it has answered. One
+that came while a rebuild was under way is another one, and stays.
 
-`rebuild.json`: the versions of the tables when a rebuild began. While it exists, they are partly old and partly new.
+`rebuild`: the versions of the tables when a rebuild began. While it says so, they are partly old and partly new.
 """
 
 from __future__ import annotations
 
 import json
+import uuid
 from typing import TYPE_CHECKING
 
-from groupledger.jobs.warehouse.storage import STATE_FOLDER, read_parsed
+from groupledger.jobs.warehouse.notes import read_note, take_back, write_note
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from groupledger.jobs.warehouse.ledger import Ledger
+    from groupledger.jobs.warehouse.lease import Lease
     from groupledger.jobs.warehouse.storage import Storage
 
+REQUEST, ANSWER, VERSIONS = "rebuild_request", "rebuild_answer", "rebuild"
+REMEDY = "remove it and run `groupledger history --rebuild`"
 
-def request_rebuild(storage: Storage, cluster: str, reason: str, records_version: int) -> None:
+
+def request_rebuild(storage: Storage, lease: Lease, reason: str, records_version: int) -> None:
     """Asks for a rebuild from `coordinator_records` as they are in a version of that table, or a later one."""
-    request = {"reason": reason, "records_version": records_version}
-    storage.write(_name(cluster), json.dumps(request))
+    request = {"reason": reason, "records_version": records_version, "id": uuid.uuid4().hex}
+    write_note(storage, lease, REQUEST, json.dumps(request))
 
 
 def is_requested(storage: Storage, cluster: str) -> bool:
     """Returns whether the next pass of the history rebuilds."""
-    return storage.read(_name(cluster)) is not None
+    return rebuild_request(storage, cluster) is not None
 
 
-def rebuild_request(ledger: Ledger) -> str | None:
-    """Returns the text of the request, or None if there is none."""
-    return ledger.storage.read(_name(ledger.cluster))
+def rebuild_request(storage: Storage, cluster: str) -> str | None:
+    """Returns the text of the request, or None if there is none that was not answered."""
+    request = read_note(storage, cluster, REQUEST, str, REMEDY)
+    return None if request == read_note(storage, cluster, ANSWER, str, REMEDY) else request
 
 
-def remove_request(ledger: Ledger, request: str | None) -> None:
-    """Removes the request that a finished rebuild has answered, and no later one."""
-    if request is not None and rebuild_request(ledger) == request:
-        ledger.lease.check()
-        ledger.storage.delete(_name(ledger.cluster))
+def answer_request(storage: Storage, lease: Lease, request: str | None) -> None:
+    """Says that a finished rebuild has answered a request, and no later one."""
+    if request is not None:
+        write_note(storage, lease, ANSWER, request)
 
 
 def is_unfinished(storage: Storage, cluster: str) -> bool:
     """Returns whether a rebuild was begun and not finished."""
-    return storage.read(_versions_name(cluster)) is not None
+    return read_note(storage, cluster, VERSIONS, str, REMEDY) is not None
 
 
 def versions_before(storage: Storage, cluster: str) -> dict[str, int]:
     """Returns the versions of the tables, by name, when the unfinished rebuild began; empty if there is none."""
-    remedy = "remove it and run `groupledger history --rebuild`"
-    return read_parsed(storage, _versions_name(cluster), _parsed_versions, remedy) or {}
+    return read_note(storage, cluster, VERSIONS, _parsed_versions, REMEDY) or {}
 
 
 def _parsed_versions(text: str) -> dict[str, int]:
     return {str(name): int(version) for name, version in json.loads(text).items()}
 
 
-def note_versions(storage: Storage, cluster: str, versions: Mapping[str, int]) -> None:
-    storage.write(_versions_name(cluster), json.dumps(dict(versions)))
+def note_versions(storage: Storage, lease: Lease, versions: Mapping[str, int]) -> None:
+    write_note(storage, lease, VERSIONS, json.dumps(dict(versions)))
 
 
-def remove_versions(storage: Storage, cluster: str) -> None:
+def remove_versions(storage: Storage, lease: Lease) -> None:
     """Says that the rebuild is finished: the tables are those of one history again."""
-    storage.delete(_versions_name(cluster))
-
-
-def _versions_name(cluster: str) -> str:
-    return f"{STATE_FOLDER}/{cluster}/rebuild.json"
-
-
-def _name(cluster: str) -> str:
-    return f"{STATE_FOLDER}/{cluster}/rebuild_request.json"
+    take_back(storage, lease, VERSIONS)

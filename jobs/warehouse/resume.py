@@ -18,9 +18,9 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from groupledger.jobs.process.errors import InputError
-from groupledger.jobs.warehouse.checkpoint import source_offset, whole_checkpoint
+from groupledger.jobs.warehouse.checkpoint import set_checkpoint_aside, source_offset, whole_checkpoint
 from groupledger.jobs.warehouse.delta_log import last_transaction
-from groupledger.jobs.warehouse.ledger import known_positions, row_positions, set_checkpoint_aside
+from groupledger.jobs.warehouse.ledger import known_positions, row_positions
 from groupledger.jobs.warehouse.rebuilds import request_rebuild
 from groupledger.jobs.warehouse.source import write_source
 from groupledger.jobs.warehouse.upsert import replace_cluster_arrow
@@ -67,7 +67,7 @@ def resume_point(ledger: Ledger, source: LedgerSource | None, *, recover: bool) 
             )
         if problem in (OLDER, EMPTY):
             source = go_back(ledger, source)
-        set_checkpoint_aside(ledger.storage, ledger.checkpoint_folder)
+        set_checkpoint_aside(ledger.storage, ledger.lease, ledger.checkpoint_folder)
         return Resume(source)
     if checkpoint is None:
         return Resume(source)
@@ -107,7 +107,7 @@ def go_back(ledger: Ledger, source: LedgerSource | None) -> LedgerSource | None:
     that rows were lost, is set aside after it, so that it is done again if it was broken off."""
     ends = row_positions(ledger)
     version = ledger.version(COORDINATOR_RECORDS)
-    request_rebuild(ledger.storage, ledger.cluster, "rows of coordinator_records were lost", version)
+    request_rebuild(ledger.storage, ledger.lease, "rows of coordinator_records were lost", version)
     if source is not None:
         source = source.back_to(ends)
         write_source(ledger.storage, ledger.cluster, source)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import signal
 import time
 from contextlib import suppress
@@ -16,10 +17,15 @@ from typing import TYPE_CHECKING
 from lab.faults.shim import PLACES, Twist
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from lab.faults.trials import Trial
 
 DAY_S = 86_400
 WARM = 0.35  # of the time that a pass takes in a process of its own
+FORGET = "forget --group nobody"
+# What deletes files, and about how many calls it makes, by place.
+DELETERS = {"maintain": {"all": 300, "_delta_log": 180}, FORGET: {"all": 450, "_delta_log": 270}}
 ERRORS = {"ENOSPC": errno.ENOSPC, "EIO": errno.EIO, "EROFS": errno.EROFS, "EDQUOT": errno.EDQUOT}
 
 
@@ -95,6 +101,101 @@ def sleep_past_the_lease(trial: Trial) -> None:
         process.signal_group(signal.SIGCONT)
         trial.is_touched = True
     trial.finish(process)
+
+
+def deleter_sleeps(trial: Trial) -> None:
+    """Stops a command that deletes files in the middle of a call for longer than its lease, lets others write, rebuild
+    and delete to their ends, and lets it go on."""
+    from lab.faults.trials import LEASE_S, REBUILD
+
+    command, twist = some_deletion(trial, "hold")
+    later = ["pipeline", *trial.random.sample([REBUILD, "maintain", FORGET, "pipeline"], 2)]
+    trial.note(f"then {', '.join(later)}")
+    first = trial.start_warm(command, twist=twist)
+    if first.wait_for_mark():
+        first.signal_group(signal.SIGSTOP)
+        trial.is_touched = True
+        time.sleep(LEASE_S * 1.5)
+        for each in later:
+            trial.run(each)
+        first.shim.until.touch()
+        first.signal_group(signal.SIGCONT)
+    trial.finish(first)
+
+
+def deleter_is_killed(trial: Trial) -> None:
+    """Sends SIGKILL in the middle of a call of a command that deletes files."""
+    command, twist = some_deletion(trial, "hold")
+    process = trial.start(command, twist=twist)
+    if process.wait_for_mark():
+        process.kill(with_java=True)
+        trial.is_killed = True
+    trial.finish(process)
+
+
+def deleter_fails(trial: Trial) -> None:
+    """Lets one call of a command that deletes files fail, or all from one on."""
+    name = trial.random.choice(sorted(ERRORS))
+    command, twist = some_deletion(trial, trial.random.choice(["once", "stay"]), error=ERRORS[name])
+    trial.note(name)
+    process = trial.start_warm(command, twist=twist)
+    trial.finish(process)
+    trial.is_touched = process.shim.counts()[twist.place] >= twist.at
+
+
+def some_deletion(trial: Trial, act: str, *, error: int = 0) -> tuple[str, Twist]:
+    """Returns a command that deletes files, of which it now finds some, and a twist at one of its calls."""
+    command, calls = trial.random.choice(sorted(DELETERS.items()))
+    place = trial.random.choice(sorted(calls))
+    at = trial.random.randint(1, calls[place])
+    trial.note(f"{command}, {act} at call {at} of {place}")
+    leave_what_is_deleted(trial.warehouse, trial.stage.cluster)
+    return command, Twist(act=act, place=place, at=at, errno=error)
+
+
+def leave_what_is_deleted(warehouse: Path, cluster: str) -> None:
+    """Leaves files that killed writers have never committed, and the note of a `forget` that was killed: whatever name
+    the next one is given, it deletes the past of all tables."""
+    (warehouse / f"_groupledger/{cluster}/forget.json").write_text("{}")
+    long_ago_s = time.time() - 90 * DAY_S
+    for table in warehouse.glob("*/_delta_log"):
+        for path in sorted(table.parent.rglob("*.parquet"))[:2]:
+            if table not in path.parents:
+                left = path.with_name(f"left-{path.name}")
+                shutil.copyfile(path, left)
+                os.utime(left, (long_ago_s, long_ago_s))
+
+
+def another_engine(trial: Trial) -> None:
+    """Lets delta-rs, which knows of no lease, compact, vacuum and clean tables while a command runs."""
+    from deltalake import DeltaTable
+    from deltalake.exceptions import CommitFailedError
+
+    command = trial.victim()
+    trial.note(command)
+    first = trial.start_warm(command)
+    while first.sleep(0.5):
+        found = sorted(path.parent for path in trial.warehouse.glob("*/_delta_log/*.json"))
+        if not found:
+            continue
+        with suppress(CommitFailedError):  # of two engines the other was faster
+            table = DeltaTable(trial.random.choice(found))
+            table.optimize.compact()
+            table.vacuum(dry_run=False, full=True)
+            table.create_checkpoint()
+            table.cleanup_metadata()
+            trial.is_touched = True
+    trial.finish(first)
+
+
+def crowd(trial: Trial) -> None:
+    """Starts ten commands at once."""
+    commands = [trial.victim() for _ in range(10)]
+    trial.note(", ".join(commands))
+    started = [trial.start(command) for command in commands]
+    trial.is_touched = True
+    for each in started:
+        trial.finish(each)
 
 
 def two_writers(trial: Trial) -> None:
@@ -183,7 +284,10 @@ IN_A_ROW = {
     function.__name__.replace("_", "-"): function
     for function in (
         *(kill_at_a_moment, kill_at_a_call, interrupt, sleep_and_be_overtaken, sleep_past_the_lease, two_writers),
-        *(clock_jump, storage_fails_once, storage_fails, kill_a_worker, short_of_memory),
+        *(clock_jump, storage_fails_once, storage_fails, kill_a_worker, short_of_memory, another_engine, crowd),
     )
 }
-FAULTS = IN_A_ROW | {"read-for-minutes": read_for_minutes}
+OF_DELETERS = {
+    function.__name__.replace("_", "-"): function for function in (deleter_sleeps, deleter_is_killed, deleter_fails)
+}
+FAULTS = IN_A_ROW | OF_DELETERS | {"read-for-minutes": read_for_minutes}

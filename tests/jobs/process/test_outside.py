@@ -225,6 +225,19 @@ def test_real_errors_of_damaged_and_missing_files(table: Path) -> None:
     assert "is damaged" in sentence(raised(read))
 
 
+def test_what_was_deleted_while_it_was_read(table: Path) -> None:
+    """Goal: where a newer version does without the file that is missing, nobody is told to remove the table."""
+    opened = DeltaTable(table)
+    write_deltalake(table, pa.table({"part": ["b"], "n": [2]}), mode="overwrite")
+    DeltaTable(table).vacuum(0, dry_run=False, enforce_retention_duration=False)
+    error = raised(opened.to_pyarrow_table)
+    assert sentence(error) == (
+        "The table lag was changed while it was read, and what was read is gone: run the command again."
+    )
+    next(iter(table.rglob("part=b/*.parquet"))).unlink()
+    assert "is missing" in sentence(raised(DeltaTable(table).to_pyarrow_table))
+
+
 def test_a_query_that_failed_tells_why() -> None:
     """Goal: what a streaming query hides is told, and what a batch has raised on purpose is not hidden by it."""
     hidden = type("StreamingQueryException", (Py4JError,), {})

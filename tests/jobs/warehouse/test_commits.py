@@ -133,6 +133,32 @@ def test_a_writer_that_is_overtaken_in_a_commit(tmp_path: Path, monkeypatch: pyt
     assert topics(tmp_path) == ["first", "second"]
 
 
+@pytest.mark.parametrize("way", ["append", "merge", "delete", "alter comment"])
+def test_a_writer_whose_log_is_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str) -> None:
+    """Goal: a writer that slept while its successor deleted the log is told of the successor, not of damage."""
+    with lease(tmp_path) as first:
+        old = writer(tmp_path, first)
+        old.append(TOPIC_NAMES, names("first"))
+        look = Commits.open
+
+        def look_and_sleep(self: Commits, table: Any) -> DeltaTable:
+            found = look(self, table)
+            if self is old:
+                monkeypatch.setattr(Commits, "open", look)
+                second = lease(tmp_path)
+                second._number = first.token + 1
+                second._ends_at_s = float("inf")
+                later = writer(tmp_path, second)
+                later.append(TOPIC_NAMES, names("second"))
+                later.forget_past(TOPIC_NAMES)
+            return found
+
+        monkeypatch.setattr(Commits, "open", look_and_sleep)
+        with pytest.raises(OutsideError, match="took over"):
+            WAYS[way](old)
+    assert topics(tmp_path) == ["first", "second"]
+
+
 def sleeper(warehouse: str) -> None:
     """The process that is held: it writes one row, which reaches the log only when it is let go."""
     with lease(Path(warehouse)) as held:

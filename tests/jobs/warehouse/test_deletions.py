@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -15,8 +16,9 @@ import pytest
 from deltalake import DeltaTable
 from deltalake.transaction import AddAction
 
-from groupledger.jobs.process.errors import OutsideError
+from groupledger.jobs.process.errors import InputError, OutsideError
 from groupledger.jobs.warehouse import commits as commits_module
+from groupledger.jobs.warehouse.forget import Forgetting
 from groupledger.jobs.warehouse.storage import LocalStorage
 from groupledger.schemas.tables.topic_names import TOPIC_NAMES
 from tests.jobs.warehouse.test_commits import lease, names, topics, writer
@@ -28,12 +30,22 @@ if TYPE_CHECKING:
 
 LONG_AGO_S = 60 * 86_400
 # Every call after which a deleter may sleep, in the order in which they come; a call may come more than once.
-POINTS = ("open", "unnamed_files", "add_files", "deletable_files", "delete_files", "_delete", "create_checkpoint")
+POINTS = (
+    *("open", "unnamed_files", "removed_files", "add_files", "deletable_files", "delete_files", "_delete"),
+    *("delete_half_written", "create_checkpoint", "delete_log_before"),
+)
+ONLY_OF = {
+    "removed_files": "forget",
+    "create_checkpoint": "forget",
+    "delete_log_before": "forget",
+    "delete_half_written": "vacuum",
+}
+HOUR_S = 3_600
 
 
 class Successor:
-    """Takes the lease over, and leaves what a writer has at any time: rows that it has committed, a file that it has
-    replaced, and one that it has written and not committed yet."""
+    """Takes the lease over, and leaves what a writer has at any time: rows that it has committed, rows that it has
+    removed while a reader may be about them, and a file that it has written and not committed yet."""
 
     def __init__(self, warehouse: Path) -> None:
         self._warehouse = warehouse
@@ -42,10 +54,13 @@ class Successor:
 
     def come(self) -> None:
         self.has_come = True
-        _end_lease(self._warehouse)
+        end_lease(self._warehouse)
         held = lease(self._warehouse)
         held.__enter__()
         self._commits = writer(self._warehouse, held)
+        self._commits.append(TOPIC_NAMES, names("read"))
+        self.read_version = self._commits.open(TOPIC_NAMES).version()
+        self._commits.delete(TOPIC_NAMES, "topic = 'read'")
         self._commits.append(TOPIC_NAMES, names("new"))
         path = next(iter(self._commits.open(TOPIC_NAMES).get_add_actions()["path"].to_pylist()))
         size = (self._folder / path).stat().st_size
@@ -58,23 +73,23 @@ class Successor:
         delta.create_write_transaction([self._pending], "append", delta.schema(), ["cluster"])
 
 
-def _end_lease(warehouse: Path) -> None:
+def end_lease(warehouse: Path) -> None:
     """Lets the holder's lease run out, as it does while a machine sleeps."""
     storage = LocalStorage(warehouse)
-    (last,) = storage.names("_groupledger/c/lease")
+    (last,) = (name for name in storage.names("_groupledger/c/lease") if name[0].isdigit())
     storage.delete(f"_groupledger/c/lease/{last}")
     ended = '{"holder": {"host": "x", "process": 1, "command": "x"}, "expires_at_ms": 0, "is_released": true}'
     storage.create(f"_groupledger/c/lease/{last}", ended)
 
 
-def _age(folder: Path) -> None:
+def age(folder: Path) -> None:
     then = time.time() - LONG_AGO_S
     for path in folder.rglob("*"):
         if path.is_file():
             os.utime(path, (then, then))
 
 
-def _prepare(warehouse: Path, commits: Commits) -> None:
+def prepare(warehouse: Path, commits: Commits) -> None:
     """Makes old files of each sort: named, removed long ago and just now, and never named."""
     folder = warehouse / TOPIC_NAMES.name
     for name in ("a", "b", "c"):
@@ -82,7 +97,7 @@ def _prepare(warehouse: Path, commits: Commits) -> None:
     commits.delete(TOPIC_NAMES, "topic = 'a'")
     (folder / "cluster=c").mkdir(exist_ok=True)
     pq.write_table(pa.table({"x": [1]}), folder / "cluster=c" / "never-named.parquet")
-    _age(folder)
+    age(folder)
     commits.delete(TOPIC_NAMES, "topic = 'b'")
 
 
@@ -102,7 +117,7 @@ def test_a_deleter_that_sleeps(
     committed or will commit."""
     with suppress(OutsideError), lease(tmp_path) as held:
         commits = writer(tmp_path, held)
-        _prepare(tmp_path, commits)
+        prepare(tmp_path, commits)
         successor = Successor(tmp_path)
 
         def sleep_around(act: Callable[..., Any]) -> Callable[..., Any]:
@@ -120,11 +135,13 @@ def test_a_deleter_that_sleeps(
         where, name = _where(point)
         monkeypatch.setattr(where, name, sleep_around(getattr(where, name)))
         DELETERS[deleter](commits)
-    if successor.has_come:  # VACUUM makes no checkpoint
+    assert successor.has_come == (ONLY_OF.get(point, deleter) == deleter)
+    if successor.has_come:
         monkeypatch.undo()
         successor.commit()
         assert {"c", "new"} <= set(topics(tmp_path))
-    assert successor.has_come or (deleter, point) == ("vacuum", "create_checkpoint")
+        read = DeltaTable(str(tmp_path / TOPIC_NAMES.name), version=successor.read_version).to_pyarrow_table()
+        assert {"c", "read"} <= set(read["topic"].to_pylist())
 
 
 def _where(point: str) -> tuple[Any, str]:
@@ -138,22 +155,95 @@ def _where(point: str) -> tuple[Any, str]:
     return (DeltaTable, point) if point == "create_checkpoint" else (commits_module, point)
 
 
+def _age_of_unnamed(path: Path, age_s: float) -> None:
+    path.write_bytes(b"of a writer that has not committed it")
+    os.utime(path, (time.time() - age_s,) * 2)
+
+
 def _files(folder: Path) -> set[str]:
     return {path.name for path in folder.rglob("*.parquet") if path.parent.name != "_delta_log"}
 
 
 def test_what_is_deleted(tmp_path: Path) -> None:
-    """Goal: a forgetter leaves only what the newest version names; VACUUM leaves what was removed lately, too."""
+    """Goal: a forgetter leaves only what the newest version names, and what a writer may be about; VACUUM leaves what
+    was removed lately, too."""
     folder = tmp_path / TOPIC_NAMES.name
     with lease(tmp_path) as held:
         commits = writer(tmp_path, held)
-        _prepare(tmp_path, commits)
-        assert len(_files(folder)) == 4
+        prepare(tmp_path, commits)
+        named = {Path(uri).name for uri in DeltaTable(str(folder)).file_uris()}
+        removed = _files(folder) - named - {"never-named.parquet"}
+        assert len(removed) == 2
+        young = folder / "cluster=c" / "young.parquet"
+        _age_of_unnamed(young, HOUR_S / 2)
         commits.vacuum(TOPIC_NAMES)
-        assert "never-named.parquet" not in _files(folder)
+        assert _files(folder) == named | removed | {young.name}
         commits.forget_past(TOPIC_NAMES)
-        assert _files(folder) == {Path(uri).name for uri in DeltaTable(str(folder)).file_uris()}
+        assert _files(folder) == named | {young.name}
+        _age_of_unnamed(young, HOUR_S * 2)
+        commits.forget_past(TOPIC_NAMES)
+        assert _files(folder) == named
+    logged = [path.name for path in (folder / "_delta_log").iterdir() if path.suffix != ".parquet"]
+    assert sorted(logged) == [f"{DeltaTable(str(folder)).version():020}.json", "_last_checkpoint"]
     assert topics(tmp_path) == ["c"]
+
+
+def test_the_bound_is_not_shorter_than_the_lease(tmp_path: Path) -> None:
+    """Goal: a file younger than the lease is left, however long that is."""
+    young = tmp_path / TOPIC_NAMES.name / "cluster=c" / "young.parquet"
+    with lease(tmp_path, duration_s=3 * HOUR_S) as held:
+        commits = writer(tmp_path, held)
+        prepare(tmp_path, commits)
+        _age_of_unnamed(young, 2 * HOUR_S)
+        commits.forget_past(TOPIC_NAMES)
+    assert young.exists()
+
+
+def test_files_that_were_removed_by_a_clock_that_was_ahead(tmp_path: Path) -> None:
+    """Goal: what is forgotten is gone also where a clock says that it will be removed next year."""
+    folder = tmp_path / TOPIC_NAMES.name
+    with lease(tmp_path) as held:
+        commits = writer(tmp_path, held)
+        for name in ("a", "b"):
+            commits.append(TOPIC_NAMES, names(name))
+        commits.delete(TOPIC_NAMES, "topic = 'a'")
+        last = max((folder / "_delta_log").glob("*.json"))
+        ahead = re.sub(r'"deletionTimestamp":[0-9]+', f'"deletionTimestamp":{2**42}', text := last.read_text())
+        assert ahead != text
+        last.write_text(ahead)
+        commits.forget_past(TOPIC_NAMES)
+    assert _files(folder) == {Path(uri).name for uri in DeltaTable(str(folder)).file_uris()}
+
+
+def test_a_cluster_that_comes_meanwhile(tmp_path: Path) -> None:
+    """Goal: a forgetter deletes no file of a writer whose lease it does not have, however old the file is."""
+    with lease(tmp_path) as held:
+        commits = writer(tmp_path, held)
+        prepare(tmp_path, commits)
+        forgetting = Forgetting(
+            tables=cast("Any", None),
+            storage=LocalStorage(tmp_path),
+            commits=commits,
+            cluster="c",
+            forgotten=cast("Any", None),
+            is_dry_run=False,
+        )
+        newcomer = lease(tmp_path, "new")
+        with newcomer:
+            later = writer(tmp_path, newcomer)
+            path = tmp_path / TOPIC_NAMES.name / "cluster=new" / "long.parquet"
+            path.parent.mkdir()
+            _age_of_unnamed(path, HOUR_S * 2)
+            with pytest.raises(OutsideError, match="new began to be written"):
+                forgetting.forget_past(TOPIC_NAMES)
+            added = AddAction("cluster=new/long.parquet", path.stat().st_size, {"cluster": "new"}, 0, True, "{}")
+            later.open(TOPIC_NAMES).create_write_transaction(
+                [added], "append", later.open(TOPIC_NAMES).schema(), ["cluster"]
+            )
+        assert path.exists()
+        LocalStorage(tmp_path).write("_groupledger/doctor-1", "doctor")  # no cluster
+        with pytest.raises(OutsideError, match="new began"):
+            forgetting.forget_past(TOPIC_NAMES)
 
 
 def test_links_out_of_the_warehouse(tmp_path: Path) -> None:
@@ -162,12 +252,37 @@ def test_links_out_of_the_warehouse(tmp_path: Path) -> None:
     outside.mkdir()
     pq.write_table(pa.table({"x": [1]}), outside / "precious.parquet")
     (outside / "half.parquet#1").touch()
-    _age(outside)
+    age(outside)
     with lease(warehouse) as held:
         commits = writer(warehouse, held)
-        _prepare(warehouse, commits)
+        prepare(warehouse, commits)
         (warehouse / TOPIC_NAMES.name / "cluster=c" / "link").symlink_to(outside, target_is_directory=True)
         commits.vacuum(TOPIC_NAMES)
         commits.forget_past(TOPIC_NAMES)
     assert sorted(path.name for path in outside.iterdir()) == ["half.parquet#1", "precious.parquet"]
+    assert topics(warehouse) == ["c"]
+
+
+@pytest.mark.parametrize("linked", ["_delta_log", "cluster=c"])
+def test_a_past_behind_a_link(tmp_path: Path, linked: str) -> None:
+    """Goal: a forgetter deletes nothing of a table behind a link, and does not say that it has."""
+    warehouse, outside = tmp_path / "warehouse", tmp_path / "outside"
+    with lease(warehouse) as held:
+        commits = writer(warehouse, held)
+        prepare(warehouse, commits)
+        inside = warehouse / TOPIC_NAMES.name / linked
+        for path in (warehouse / TOPIC_NAMES.name / "_delta_log").iterdir():
+            path.touch()  # else delta-rs cleans its own log, which is old
+        inside.rename(outside)
+        inside.symlink_to(outside, target_is_directory=True)
+        before = {path.name for path in outside.iterdir()}
+        with pytest.raises(InputError, match=f"{linked}.* lies behind a link"):
+            commits.forget_past(TOPIC_NAMES)
+        assert before <= {path.name for path in outside.iterdir()}
+        inside.unlink()
+        outside.rename(inside)
+        commits.forget_past(TOPIC_NAMES)
+        assert _files(warehouse / TOPIC_NAMES.name) == {
+            Path(uri).name for uri in DeltaTable(str(warehouse / TOPIC_NAMES.name)).file_uris()
+        }
     assert topics(warehouse) == ["c"]

@@ -22,10 +22,11 @@ from groupledger.jobs.derive.history import update_history
 from groupledger.jobs.process.errors import InputError, OutsideError
 from groupledger.jobs.process.settings import load_settings
 from groupledger.jobs.warehouse.commits import Batch, Commits
-from groupledger.jobs.warehouse.forget import Forgetting, Outcome
+from groupledger.jobs.warehouse.forget import UNDER_WAY, Forgetting, Outcome
 from groupledger.jobs.warehouse.forget import forget as forget_with
 from groupledger.jobs.warehouse.lease import Lease
-from groupledger.jobs.warehouse.rebuilds import rebuild_request
+from groupledger.jobs.warehouse.notes import read_note
+from groupledger.jobs.warehouse.rebuilds import is_requested
 from groupledger.jobs.warehouse.storage import LocalStorage
 from groupledger.schemas.tables.assignments import ASSIGNMENTS
 from groupledger.schemas.tables.coordinator_events import COORDINATOR_EVENTS
@@ -222,7 +223,7 @@ def test_a_command_that_was_killed(warehouse: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(Forgetting, "forget_past", finish)
     assert counts(forget(warehouse, GROUP, "nobody")) == {}
     assert [place for place in places(warehouse, CANARY) if place.startswith("groups/")] == []
-    assert not (warehouse / "_groupledger/test/forget.json").exists()
+    assert read_note(LocalStorage(warehouse), "test", UNDER_WAY, str, "") is None
 
 
 def test_a_dry_run_and_a_wrong_name(warehouse: Path) -> None:
@@ -282,9 +283,9 @@ def test_the_history_goes_on(spark: SparkSession, filled_warehouse: Path, tmp_pa
         outcome = forget_with(spark, str(warehouse), settings, what, is_dry_run=False, say=lambda _text: None)
         assert "members" in counts(outcome)
     with open_test_ledger(spark, warehouse, SIMULATED) as ledger:
-        assert rebuild_request(ledger) is not None
+        assert is_requested(ledger.storage, ledger.cluster)
         update_history(ledger, threading.Event())
-        assert rebuild_request(ledger) is None
+        assert not is_requested(ledger.storage, ledger.cluster)
     assert places(warehouse, host) == []
     assert places(warehouse, name) == []
     for table in HISTORY:

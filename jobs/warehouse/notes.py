@@ -1,0 +1,66 @@
+"""Keeps the notes of writers: small files `_groupledger/<cluster>/<name>-<token>.json`.
+
+Storage compares no tokens. A writer that sleeps until its lease is another's, wakes, and then replaces or removes a
+small file would undo what its successor has noted there. So each writer has a file of its own: its name ends in the
+token of the lease, and of several the one with the highest token counts. A note is taken back by one that says nothing,
+and the only files that are removed are those below one's own token, which count no more. Whatever a sleeper does, it
+does to a note that does not count.
+
+Earlier releases wrote `<name>.json`, which counts until there is another.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, TypeVar
+
+from groupledger.jobs.warehouse.storage import STATE_FOLDER, read_parsed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from groupledger.jobs.warehouse.lease import Lease
+    from groupledger.jobs.warehouse.storage import Storage
+
+T = TypeVar("T")
+
+NOTHING = "null"
+
+
+def write_note(storage: Storage, lease: Lease, name: str, text: str) -> None:
+    """Replaces the note of the lease's cluster. Raises OutsideError if the lease is lost, or a later writer's note is
+    there."""
+    lease.check()
+    before = _files(storage, lease.held, name)
+    if before and max(before)[0] > lease.token:
+        lease.go_beyond(max(before)[0])
+    storage.write(f"{STATE_FOLDER}/{lease.held}/{name}-{lease.token}.json", text)
+    for token, file in before:
+        if token < lease.token:
+            storage.delete(file)
+
+
+def take_back(storage: Storage, lease: Lease, name: str) -> None:
+    """Makes the note say nothing, if there is one."""
+    if _files(storage, lease.held, name):
+        write_note(storage, lease, name, NOTHING)
+
+
+def read_note(storage: Storage, cluster: str, name: str, parse: Callable[[str], T], remedy: str) -> T | None:
+    """Returns what the note says, or None if it says nothing. Raises OutsideError with the remedy if it is damaged."""
+    while files := _files(storage, cluster, name):
+        found = read_parsed(storage, max(files)[1], lambda text: (_said(text, parse),), remedy)
+        if found is not None:  # else a later note has come in its place
+            return found[0]
+    return None
+
+
+def _said(text: str, parse: Callable[[str], T]) -> T | None:
+    return None if text == NOTHING else parse(text)
+
+
+def _files(storage: Storage, cluster: str, name: str) -> list[tuple[int, str]]:
+    """Returns the tokens and names of the files of a note; one of an earlier release has the token 0."""
+    folder = f"{STATE_FOLDER}/{cluster}"
+    found = [(each, re.fullmatch(rf"{name}(?:-([0-9]{{1,18}}))?\.json", each)) for each in storage.names(folder)]
+    return [(int(match[1] or 0), f"{folder}/{each}") for each, match in found if match is not None]
