@@ -34,3 +34,14 @@ def test_one_port_for_metrics(name: str, times: int) -> None:
     """Goal: wherever the port of the metrics is named, it is the command's own."""
     found = [int(port) for port in PORT.findall((TOP / name).read_text())]
     assert [port for port in found if port not in OTHERS] == [METRICS_PORT] * times
+
+
+def test_the_images_stand_on_a_digest() -> None:
+    """Goal: no image is built on whatever a name means that day: every base is a stage above it, or the one whose digest
+    has to be given, for which no default is written down."""
+    text = (TOP / "conf/deploy/Dockerfile").read_text()
+    found = re.findall(r"^FROM (\S+) AS (\S+)$", text, re.MULTILINE)
+    assert len(found) == text.count("\nFROM ")
+    stages = {name for _, name in found}
+    assert {base for base, _ in found} - stages == {"python@${PYTHON_DIGEST}"}
+    assert re.findall(r"^ARG .*$", text, re.MULTILINE) == ["ARG PYTHON_DIGEST"]
