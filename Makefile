@@ -8,7 +8,7 @@ SEEDS ?= 3
 FAULTS ?= 10
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-data demo-kafka test test-fast test-cluster check format bench fuzz faults differential rules chart audit lock clean
+.PHONY: help setup demo demo-data demo-kafka test test-fast test-cluster check format bench fuzz faults differential rules chart audit lock lock-jars clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 14
@@ -99,13 +99,16 @@ audit: ## known weaknesses of what is locked: make audit PIP_AUDIT=pip-audit AUD
 		$(PIP_AUDIT) --strict --disable-pip --require-hashes $(AUDIT_OPTIONS) --requirement $$lock || exit 1; done
 
 COMPILE := uv pip compile --universal --python-version 3.10 --generate-hashes --no-annotate --no-header --quiet
-lock: setup ## resolve the newest allowed versions into requirements/*.lock (needs uv: pip install uv)
+lock: lock-jars setup ## resolve the newest allowed versions into requirements/*.lock (needs uv: pip install uv), and list the JARs
 	$(COMPILE) --all-extras pyproject.toml --output-file requirements/project.lock
 	$(COMPILE) --constraint requirements/project.lock pyproject.toml --output-file requirements/ask.lock
 	$(COMPILE) --constraint requirements/project.lock --extra spark --extra quality pyproject.toml \
 		--output-file requirements/writer.lock
 	printf 'moto[s3]\nflask\nflask-cors\n' | $(COMPILE) - --output-file requirements/s3-server.lock
 	printf 'setuptools\nwheel\n' | $(COMPILE) - --output-file requirements/build.lock
+
+lock-jars: ## list the hashes of the JARs that conf/ivy names anew, in conf/ivy/*.sha256
+	$(BIN)/python -m tools.lock_jars
 
 clean: ## remove what set-up and runs leave behind, but not the caches of JARs
 	rm -rf .venv .s3-server build demo .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -9,6 +9,10 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pyspark
+import pytest
+
+from groupledger.jobs.process.jar_hashes import differences
+from groupledger.jobs.process.jars import jar_folder
 
 ROOT = Path(__file__).parent.parent
 LOCKS = ("ask", "writer", "project")
@@ -64,3 +68,21 @@ def test_no_registry_is_named() -> None:
     ]
     assert files
     assert [str(path) for path in files if address.search(kind.sub("", path.read_text()))] == []
+
+
+@pytest.mark.parametrize("part", ["spark", "s3", "kafka"])
+def test_every_jar_is_locked(part: str) -> None:
+    """Goal: each JAR that conf/ivy names is in the list of hashes in that version, once, with all that it needs; after
+    a change of versions run `make lock-jars`."""
+    lines = (ROOT / "conf" / "ivy" / f"{part}.sha256").read_text().splitlines()
+    found = [re.fullmatch(r"[0-9a-f]{64}  ([\w.-]+\.jar)", line) for line in lines]
+    names = [match[1] for match in found if match is not None]
+    assert len(set(names)) == len(lines)
+    assert {f"{name}-{revision}.jar" for name, revision in ivy_versions(part).items()} < set(names)
+
+
+@pytest.mark.java
+@pytest.mark.parametrize("part", ["spark", "kafka"])
+def test_the_jars_here_are_the_locked_ones(part: str) -> None:
+    """Goal: what the tests run with is what is listed."""
+    assert differences(jar_folder() / part, part) == []

@@ -7,8 +7,10 @@
     .ivy/               Ivy's cache
 
 The folder is `.jars` in a checkout, else one in the user's cache for each release, or wherever GROUPLEDGER_JARS says.
-The Ivy that pyspark ships fetches them, with settings of our own, so that neither ~/.ivy2 nor ~/.m2 is read. Each part
-has a stamp with the hash of what it was made from: what is current is left as it is.
+The Ivy that pyspark ships fetches them, with settings of our own, so that neither ~/.ivy2 nor ~/.m2 is read. Each JAR
+has to be the one that was tested, by its hash (`jar_hashes`); what is not never gets into the folder, wherever it comes
+from. Each part has a stamp with the hash of what it was made from: what is current, and still has these hashes, is left
+as it is. A JAR beside them that is not listed, such as the client of another store, is the user's own.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from groupledger import conf
+from groupledger.jobs.process import jar_hashes
 from groupledger.jobs.process.errors import InputError, OutsideError
 
 if TYPE_CHECKING:
@@ -37,8 +40,6 @@ JAVA_REMEDY = "install a Java 17 or 21 runtime, or point JAVA_HOME at one"
 CONF = Path(conf.__file__).resolve().parent
 ROOT = Path(__file__).resolve().parents[2]
 LAST_WORDS = 300
-# What a folder of JARs has to hold, by the beginnings of their names.
-NEEDED = {SPARK: ("delta-spark_", "spark-sql-kafka-0-10_"), S3: ("hadoop-aws-", "s3-"), BROKER: ("kafka_",)}
 
 
 def is_checkout() -> bool:
@@ -85,7 +86,8 @@ def set_up(
     """Brings parts of a folder up to date. `offline` is a folder of JARs that were fetched elsewhere, in place of the
     network; those of other parts lie in folders of their own in it.
 
-    Raises InputError if Java is not there, or the offline folder lacks a JAR, OutsideError if fetching fails.
+    Raises InputError if Java is not there, or the offline folder lacks a JAR or has another one, OutsideError if
+    fetching fails or brings another JAR than was tested.
     """
     ivy = shipped_ivy()
     java = java_path()
@@ -93,8 +95,9 @@ def set_up(
     if java_major(words) not in JAVA_VERSIONS:
         raise InputError(f"There is no Java 17 or 21 at {java!r}: {JAVA_REMEDY}.")
     for name in parts:
-        stamp = Stamp(folder / name / ".stamp", CONF / "ivy" / f"{name}.xml", CONF / "ivysettings.xml")
-        if stamp.is_current():
+        inputs = (CONF / "ivy" / f"{name}.xml", jar_hashes.list_of(name), CONF / "ivysettings.xml")
+        stamp = Stamp(folder / name / ".stamp", *inputs)
+        if stamp.is_current() and not jar_hashes.differences(folder / name, name):
             continue
         shutil.rmtree(folder / name, ignore_errors=True)
         if offline is not None:
@@ -102,22 +105,41 @@ def set_up(
         else:
             say(f"fetching the JARs of conf/ivy/{name}.xml")
             fetch_jars(java, ivy, folder, name)
+            refuse_untested(folder / name)
         stamp.write()
     archive_classes(folder, words, say)
 
 
 def copy_jars(source: Path, target: Path) -> None:
-    """Copies JARs. Raises InputError if the source lacks one that is needed."""
-    jars = sorted(source.glob("*.jar"))
-    missing = [name for name in NEEDED[target.name] if not any(jar.name.startswith(name) for jar in jars)]
-    if missing:
+    """Copies the JARs of a part, and no others. Raises InputError if the source lacks one or has another one."""
+    part = target.name
+    wrong = jar_hashes.differences(source, part)
+    if wrong:
         raise InputError(
-            f"The folder {source} has no JAR {' and none '.join(f'{name}*' for name in missing)}: copy the folder"
-            f" {jar_folder() / target.name} of a machine where `groupledger setup` has run."
+            f"The JARs in {source} are not those of conf/ivy/{part}.sha256 ({_few(wrong)}): copy the folder {part} from"
+            " where `groupledger setup` of this release has put its JARs on another machine."
         )
     target.mkdir(parents=True)
-    for jar in jars:
-        shutil.copy(jar, target)
+    for name in jar_hashes.listed(part):
+        shutil.copy(source / name, target)
+
+
+def refuse_untested(folder: Path) -> None:
+    """Removes the JARs of a part that were fetched, and raises OutsideError, unless they are those that were tested."""
+    part = folder.name
+    others = {jar.name for jar in folder.glob("*.jar")} - set(jar_hashes.listed(part))
+    wrong = jar_hashes.differences(folder, part) + [f"{name} is not listed" for name in sorted(others)]
+    if wrong:
+        shutil.rmtree(folder)
+        raise OutsideError(
+            f"The JARs that were fetched are not those of conf/ivy/{part}.sha256 ({_few(wrong)}), and none was kept:"
+            f" remove the folder {folder.parent / IVY_FOLDER} and run `groupledger setup` again. If they differ again,"
+            " the repository serves other files than were tested."
+        )
+
+
+def _few(wrong: Sequence[str]) -> str:
+    return wrong[0] + (f"; {len(wrong) - 1:,} more" if len(wrong) > 1 else "")
 
 
 def fetch_jars(java: str, ivy: Path, folder: Path, name: str) -> None:

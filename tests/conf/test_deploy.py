@@ -43,3 +43,74 @@ def test_one_port_for_metrics(name: str, times: int) -> None:
     """Goal: wherever the port of the metrics is named, it is the command's own."""
     found = [int(port) for port in PORT.findall((TOP / name).read_text())]
     assert [port for port in found if port not in OTHERS] == [METRICS_PORT] * times
+
+
+def test_the_images_stand_on_a_digest() -> None:
+    """Goal: no image is built on whatever a name means that day: every base is another stage, or the one whose digest
+    has to be given."""
+    text = (TOP / "conf/deploy/Dockerfile").read_text()
+    found = re.findall(r"^FROM (\S+) AS (\S+)$", text, re.MULTILINE)
+    assert len(found) == text.count("\nFROM ")
+    stages = {name for _, name in found}
+    assert {base for base, _ in found} - stages == {"python@${PYTHON_DIGEST}"}
+    assert re.findall(r"^ARG .*$", text, re.MULTILINE) == ["ARG PYTHON_DIGEST"]
+
+
+UNITS = ("groupledger", "groupledger-monitor", "groupledger-serve")
+HARDENED = {
+    *("NoNewPrivileges=yes", "CapabilityBoundingSet=", "PrivateDevices=yes", "PrivateTmp=yes", "ProtectHome=yes"),
+    *("ProtectSystem=strict", "RestrictNamespaces=yes", "RestrictSUIDSGID=yes", "SystemCallFilter=@system-service"),
+    *("LimitCORE=0", "LimitNOFILE=65536"),
+}
+
+
+@pytest.mark.parametrize("name", UNITS)
+def test_a_unit_may_take_little(name: str) -> None:
+    """Goal: no unit has rights beyond its need, or memory, tasks and files without a limit; who only reads may write
+    nowhere."""
+    lines = set((TOP / f"conf/deploy/{name}.service").read_text().splitlines())
+    assert lines >= HARDENED
+    assert {line.split("=")[0] for line in lines} >= {"MemoryMax", "TasksMax"}
+    assert ("ReadWritePaths=/srv/groupledger" in lines) == (name != "groupledger-serve")
+
+
+def test_a_pod_may_take_little() -> None:
+    """Goal: the pod of the plain manifest runs without rights, writes into its scratch folder only, and has limits."""
+    job = yaml.safe_load((TOP / "conf/deploy/kubernetes.yaml").read_text())
+    pod = job["spec"]["jobTemplate"]["spec"]["template"]["spec"]
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert pod["automountServiceAccountToken"] is False
+    (container,) = pod["containers"]
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    assert {*container["resources"]["requests"]} == {*container["resources"]["limits"]} >= {"cpu", "memory"}
+    assert [mount["mountPath"] for mount in container["volumeMounts"] if not mount.get("readOnly")] == ["/tmp"]  # noqa: S108
+    assert [volume["emptyDir"] for volume in pod["volumes"] if "emptyDir" in volume] == [{"sizeLimit": "20Gi"}]
+
+
+def test_the_pods_of_the_chart_may_take_little() -> None:
+    """Goal: the same for the chart (`make chart` renders it, with helm, which CI has not)."""
+    templates = TOP / "conf/deploy/chart/templates"
+    helpers = (templates / "_helpers.tpl").read_text()
+    for line in (
+        *("runAsNonRoot: true", "seccompProfile: {type: RuntimeDefault}", "allowPrivilegeEscalation: false"),
+        *(
+            "readOnlyRootFilesystem: true",
+            "capabilities: {drop: [ALL]}",
+            "emptyDir: {sizeLimit: {{ .scratch | quote }}}",
+        ),
+    ):
+        assert line in helpers
+    values = yaml.safe_load((TOP / "conf/deploy/chart/values.yaml").read_text())
+    for name in ("monitor", "serve"):
+        text = (templates / f"{name}.yaml").read_text()
+        assert 'include "groupledger.security" .' in text
+        assert 'include "groupledger.container" .' in text
+        assert "automountServiceAccountToken: false" in text
+        resources_of = values[name]["resources"]
+        assert {*resources_of["requests"]} == {*resources_of["limits"]} == {"cpu", "memory", "ephemeral-storage"}
+        assert values[name]["scratch"]

@@ -6,7 +6,9 @@
 {{- define "groupledger.security" -}}
 runAsNonRoot: true
 runAsUser: 1000
+runAsGroup: 1000
 fsGroup: 1000
+seccompProfile: {type: RuntimeDefault}
 {{- end }}
 
 {{- define "groupledger.container" -}}
@@ -27,11 +29,12 @@ envFrom:
 {{- end }}
 {{- end }}
 
+{{- /* Its scope is that of the chart, and `scratch`, what /tmp may hold. */ -}}
 {{- define "groupledger.volumes" -}}
 - name: settings
   configMap: {name: {{ .Release.Name }}-settings}
 - name: scratch
-  emptyDir: {}
+  emptyDir: {sizeLimit: {{ .scratch | quote }}}
 {{- if not .Values.warehouse.uri }}
 - name: warehouse
   persistentVolumeClaim: {claimName: {{ .Release.Name }}-warehouse}

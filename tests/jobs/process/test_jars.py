@@ -1,0 +1,105 @@
+"""Goal: no JAR gets beside Spark that was not tested, wherever it comes from."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from groupledger.jobs.process import jar_hashes, jars
+from groupledger.jobs.process.errors import InputError, OutsideError
+from groupledger.jobs.process.jars import SPARK, set_up
+
+TESTED = {"delta-1.jar": b"delta", "kafka-1.jar": b"kafka"}
+
+
+def put(folder: Path, contents: dict[str, bytes]) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, content in contents.items():
+        (folder / name).write_bytes(content)
+    return folder
+
+
+class Repository:
+    """Answers in place of Ivy with what it has, and counts how often it is asked."""
+
+    def __init__(self, contents: dict[str, bytes]) -> None:
+        self.contents, self.asked = contents, 0
+
+    def fetch(self, _java: str, _ivy: Path, folder: Path, name: str) -> None:
+        self.asked += 1
+        put(folder / name, self.contents)
+
+
+@pytest.fixture
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repository:
+    """A list of two JARs, and a repository that has them."""
+    lists = tmp_path / "lists"
+    lists.mkdir()
+    monkeypatch.setattr(jar_hashes, "IVY", lists)
+    tested = put(tmp_path / "tested", TESTED)
+    jar_hashes.list_of(SPARK).write_text(jar_hashes.written(tested.iterdir()))
+    found = Repository(TESTED)
+    monkeypatch.setattr(jars, "fetch_jars", found.fetch)
+    monkeypatch.setattr(jars, "java_path", lambda: sys.executable)
+    monkeypatch.setattr(jars, "java_words", lambda _: 'version "17.0.1"')
+    monkeypatch.setattr(jars, "shipped_ivy", lambda: Path("ivy.jar"))
+    monkeypatch.setattr(jars, "archive_classes", lambda *_: None)
+    return found
+
+
+def of(folder: Path) -> dict[str, bytes]:
+    return {jar.name: jar.read_bytes() for jar in folder.glob("*.jar")}
+
+
+def quiet(text: str) -> None:
+    pass
+
+
+def test_what_was_tested_is_let_in_once(repository: Repository, tmp_path: Path) -> None:
+    """Goal: the tested JARs are fetched, and what is current is not fetched again."""
+    for _ in range(2):
+        set_up(tmp_path / "jars", quiet)
+        assert of(tmp_path / "jars" / SPARK) == TESTED
+    assert repository.asked == 1
+
+
+@pytest.mark.parametrize(
+    ("served", "told"),
+    [
+        ({**TESTED, "kafka-1.jar": b"kafkA"}, "kafka-1.jar is not the one that was tested"),
+        ({"delta-1.jar": b"delta"}, "kafka-1.jar is missing"),
+        ({**TESTED, "more-1.jar": b""}, "more-1.jar is not listed"),
+        ({"delta-1.jar": b"Delta"}, "delta-1.jar is not the one that was tested; 1 more"),
+    ],
+)
+def test_what_a_repository_serves(repository: Repository, tmp_path: Path, served: dict[str, bytes], told: str) -> None:
+    """Goal: a JAR with one byte changed, one that lacks and one too many are refused, and none is left to be used."""
+    repository.contents = served
+    with pytest.raises(OutsideError) as raised:
+        set_up(tmp_path / "jars", quiet)
+    assert f"not those of conf/ivy/spark.sha256 ({told})" in str(raised.value)
+    assert "\n" not in str(raised.value)
+    assert not (tmp_path / "jars" / SPARK).exists()
+
+
+def test_a_jar_that_changed_behind_setup(repository: Repository, tmp_path: Path) -> None:
+    """Goal: what was let in once, and is another file now, is fetched again."""
+    set_up(tmp_path / "jars", quiet)
+    put(tmp_path / "jars" / SPARK, {"kafka-1.jar": b"kafkA"})
+    set_up(tmp_path / "jars", quiet)
+    assert of(tmp_path / "jars" / SPARK) == TESTED
+    assert repository.asked == 2
+
+
+def test_from_a_folder(repository: Repository, tmp_path: Path) -> None:
+    """Goal: JARs from elsewhere are held against the same list; what is not listed is left where it is."""
+    source = put(tmp_path / "source", {**TESTED, "kafka-1.jar": b"kafkA", "more-1.jar": b"more"})
+    with pytest.raises(InputError, match=r"\(kafka-1\.jar is not the one that was tested\): copy the folder"):
+        set_up(tmp_path / "jars", quiet, offline=source)
+    assert not (tmp_path / "jars" / SPARK).exists()
+    put(source, TESTED)
+    set_up(tmp_path / "jars", quiet, offline=source)
+    assert of(tmp_path / "jars" / SPARK) == TESTED
+    assert repository.asked == 0
