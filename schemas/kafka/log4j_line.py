@@ -13,7 +13,7 @@ from datetime import datetime
 from functools import lru_cache
 from zoneinfo import ZoneInfo
 
-from groupledger.schemas.instants import instant_of_ms, us_of
+from groupledger.schemas.instants import instant_of_ms, known_ms, us_of
 
 HEAD = re.compile(
     r"\[?(?P<second>\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d)[,.](?P<fraction>\d{3,9})\]? +"
@@ -39,7 +39,7 @@ def render_log_line(logged_at_ms: int, level: str, message: str, logger: str) ->
 
 
 def parse_log_line(text: str, time_zone: str) -> LogLine | None:
-    """Returns None if a part of the frame is missing, or if there is no such time."""
+    """Returns None if a part of the frame is missing, or if its time is none that a broker can have."""
     head, tail = HEAD.match(text), find_tail(text)
     if head is None or tail is None or tail[0] < head.end():
         return None
@@ -93,6 +93,7 @@ def is_trace(text: str) -> bool:
 def _second_us(text: str, time_zone: str) -> int | None:
     try:
         local = datetime.fromisoformat(text.replace("T", " ")).replace(tzinfo=ZoneInfo(time_zone))
-        return us_of(local)
+        second_us = us_of(local)
     except (ValueError, OverflowError):
         return None
+    return None if known_ms(second_us // 1_000) is None else second_us

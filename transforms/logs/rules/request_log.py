@@ -16,6 +16,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from groupledger.schemas.instants import EARLIEST_MS
 from groupledger.schemas.kafka import request_line as names
 from groupledger.schemas.kafka.api_keys import APIS_WITH_HOSTS, GROUP_APIS, ApiKey, api_name
 from groupledger.schemas.kafka.log4j_line import is_trace, parse_log_line
@@ -130,7 +131,7 @@ def _envelope(
     client = as_node(fields.get(names.CLIENT_INFORMATION) or {}, names.CLIENT_INFORMATION)
     connection = text_of(fields, names.CONNECTION)
     return {
-        "happened_at": logged_at_us - total_time_us,
+        "happened_at": max(logged_at_us - total_time_us, EARLIEST_MS * 1_000),  # a duration may be absurd, too
         "logged_at": logged_at_us,
         "total_time_us": total_time_us,
         "api_key": api_key,
