@@ -48,6 +48,8 @@ from groupledger.jobs.warehouse.checkpoint import kafka_positions, read_checkpoi
 from groupledger.jobs.warehouse.lease import LeaseFile
 from groupledger.jobs.warehouse.source import read_source, source_name
 from groupledger.jobs.warehouse.storage import LocalStorage
+from groupledger.schemas.codec.records import encode_record
+from groupledger.schemas.wire.model import Primitive
 from groupledger.transforms.by_group import batch_of
 from groupledger.transforms.logs.coordinator_events import PARSED_EVENTS, parse_events
 from groupledger.transforms.logs.imported_lines import QUARANTINED, ROW, Line
@@ -55,6 +57,7 @@ from groupledger.transforms.logs.requests import PARSED_REQUESTS, parse_requests
 from groupledger.transforms.logs.unwrapped_lines import unwrapped
 from groupledger.transforms.privacy import DROP, HASH, Privacy
 from groupledger.transforms.records.decode import decode_batches
+from lab.scenarios.extremes import poisoned, record_cases, values_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -113,7 +116,7 @@ def parsed_lines(log: str, texts: list[str], privacy: Privacy) -> Outcomes:
     else:
         rows, schema = list(parse_events(lines, "UTC", privacy, SHAPE_BYTES * GROWTH * 2)), PARSED_EVENTS
     if rows:
-        assert batch_of(rows, to_arrow_schema(schema)).num_rows == len(rows)
+        assert len(batch_of(rows, to_arrow_schema(schema)).to_pylist()) == len(rows)
     taken = sum((row[ROW] or {}).get("line_count", 1) for row in rows if row[ROW] or row[QUARANTINED])
     assert taken <= len(texts), "a line gave two rows"
     return Counter(map(outcome_of, rows)) + Counter(nothing=len(texts) - len(rows))
@@ -177,13 +180,17 @@ def log_files(folder: Path) -> Target:
 CAPTURE_ROW = pa.schema(
     [("key", pa.binary()), ("value", pa.binary()), ("partition", pa.int32()), ("offset", pa.int64())]
 ).append(pa.field("timestamp", pa.timestamp("us", "UTC")))
+# What a capture may say of a record: any number that its columns hold.
+SMALL_NUMBERS, LARGE_NUMBERS = ([None, *values_of(each).values()] for each in (Primitive.INT32, Primitive.INT64))
+PLACES = (SMALL_NUMBERS, LARGE_NUMBERS, LARGE_NUMBERS)
+EXTREME_CASES = list(record_cases())
 
 
 def capture_rows() -> Target:
     def make(random: Random) -> Case:
-        inputs = fuzz_codec.fuzz_inputs(random.randrange(2**32), LINES_IN_CASE)
-        numbers = (None, -1, 0, 2**31 - 1)
-        rows = [(each.key, each.value, *(random.choice(numbers) for _ in range(3))) for each in inputs]
+        inputs = [each[:2] for each in fuzz_codec.fuzz_inputs(random.randrange(2**32), LINES_IN_CASE)]
+        inputs += [encode_record(record) for record in poisoned(random.choice(EXTREME_CASES), "orders")]
+        rows = [(*each, *(random.choice(numbers) for numbers in PLACES)) for each in inputs]
         return Case(rows, len(rows))
 
     def check(rows: list[tuple[Any, ...]]) -> Outcomes:

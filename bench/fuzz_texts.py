@@ -15,6 +15,7 @@ from groupledger.schemas.kafka import request_fields, request_line
 from groupledger.schemas.kafka.api_keys import GROUP_APIS, ApiKey
 from groupledger.schemas.kafka.coordinator_log import CLASSIC, OTHERS
 from groupledger.schemas.kafka.rebalance_reasons import REASONS
+from lab.scenarios.extremes import EXTREMES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,6 +51,7 @@ BROKEN = (
 )
 SCALARS: tuple[Any, ...] = (
     *(None, True, False, 0, -1, 1, 22, 2**31 - 1, 2**31, 2**63 - 1, 2**63, -(2**63), 10**400, 0.5, 1e300, "", "x"),
+    *EXTREMES.values(),
     *([], {}, [[]], [None], [{}], [1], ["x"], {"x": 1}, "AAAAAAAAAAAAAAAAAAAAAA", "\u2028", "\x00"),
 )
 SHIPPED_SETTINGS = resources.files("groupledger.conf").joinpath("groupledger.yaml").read_text()
@@ -92,6 +94,7 @@ HTTP_PIECES = (
     *("Host: x", ": ", "Content-Length: 99", "Transfer-Encoding: chunked", "Expect: 100-continue", "\x00", "\xff", " "),
     *("Connection: keep-alive", "a" * 70_000, "X: y\r\n" * 150, "\x16\x03\x01\x02", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"),
 )
+SECONDS = ("2026-02-10 09:45:00", "0001-01-01 00:00:00", "1969-12-31 23:59:59", "9999-12-31 23:59:59")
 DEPTH_MAX = 4
 
 
@@ -117,15 +120,19 @@ def rendered(random: Random, template: str) -> str:
     return PLACEHOLDER.sub(value, template)
 
 
-def framed(message: str, logger: str, level: str = "INFO") -> str:
-    return f"[2026-02-10 09:45:00,123] {level} {message} ({logger})"
+def a_second(random: Random) -> str:
+    return random.choice(SECONDS) if chance(random, 0.05) else SECONDS[0]
+
+
+def framed(message: str, logger: str, level: str = "INFO", second: str = SECONDS[0]) -> str:
+    return f"[{second},123] {level} {message} ({logger})"
 
 
 def server_text(random: Random) -> str:
     message = rendered(random, random.choice(TEMPLATES))
     begin = "[GroupCoordinator id=1 topic=__consumer_offsets partition=12] " if chance(random, 0.8) else ""
     logger = random.choice(("org.apache.kafka.coordinator.group.GroupMetadataManager", "kafka.Other", "java.lang"))
-    return framed(begin + message, logger)
+    return framed(begin + message, logger, second=a_second(random))
 
 
 def a_node(random: Random, depth: int = 0) -> Any:
@@ -153,7 +160,7 @@ def request_text(random: Random) -> str:
         request_line.CLIENT_INFORMATION: a_node(random) if chance(random, 0.1) else {},
     }
     text = json.dumps(body, separators=(",", ":"), ensure_ascii=chance(random, 0.5))
-    return framed(request_line.COMPLETED + text, "kafka.request.logger", "DEBUG")
+    return framed(request_line.COMPLETED + text, "kafka.request.logger", "DEBUG", a_second(random))
 
 
 def dict_of(node: Any) -> dict[str, Any]:

@@ -62,6 +62,8 @@ def value_of(scalar: pa.Scalar) -> Any:
 
 def values_of(column: pa.ChunkedArray | pa.Array) -> list[Any]:
     kind = _without_zone(column.type)
+    if _is_whole(kind):  # a sum beyond BIGINT: a number for all who ask, as the smaller ones are
+        return [None if value is None else int(value) for value in column.to_pylist()]
     if kind == column.type:
         values: list[Any] = column.to_pylist()
         return values
@@ -72,7 +74,7 @@ def plain(answer: pa.Table) -> pa.Table:
     """Returns an answer of DuckDB's in Spark's types: sums of BIGINT, which DuckDB makes wider, are BIGINT again if
     they fit, and an instant without a zone is in UTC, the zone of the connection."""
     for index, field in enumerate(answer.schema):
-        if pa.types.is_decimal(field.type) and field.type.scale == 0:
+        if _is_whole(field.type):
             wanted = pa.int64()
         elif pa.types.is_timestamp(field.type) and field.type.tz is None:
             wanted = pa.timestamp("us", "UTC")
@@ -81,8 +83,12 @@ def plain(answer: pa.Table) -> pa.Table:
         try:
             answer = answer.set_column(index, field.name, answer.column(index).cast(wanted))
         except pa.ArrowInvalid:
-            continue  # larger than BIGINT: it stays a decimal
+            continue  # larger than BIGINT: it stays a decimal, and is a number in rows
     return answer
+
+
+def _is_whole(kind: pa.DataType) -> bool:
+    return pa.types.is_decimal(kind) and kind.scale == 0
 
 
 def _number(value: int | datetime | date) -> int:

@@ -14,7 +14,7 @@ import re
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from groupledger.schemas.instants import instant_of_ms
+from groupledger.schemas.instants import instant_of_ms, known_ms
 from groupledger.schemas.kafka.log_time import NO_EVIDENCE, TIME, Evidence, log_time
 
 _LEVEL = r"(?P<level>TRACE|DEBUG|INFO|WARN|ERROR|FATAL)"
@@ -55,14 +55,14 @@ def render_log_line(logged_at_ms: int, level: str, message: str, logger: str) ->
 
 
 def parse_log_line(text: str, time_zone: str, evidence: Evidence = NO_EVIDENCE) -> LogLine | None:
-    """Returns None if a part of the frame is missing, or if there is no such time."""
+    """Returns None if a part of the frame is missing, or if its time is none that a broker can have."""
     frame = frame_of(text)
     return None if frame is None else timed(frame, time_zone, evidence)
 
 
 def timed(frame: Frame, time_zone: str, evidence: Evidence) -> LogLine | None:
     time = log_time(frame.head.groupdict(), time_zone, evidence)
-    if time is None:
+    if time is None or known_ms(time.at_us // 1_000) is None:
         return None
     return LogLine(time.at_us, frame.head["level"], frame.logger, frame.message, time.is_ambiguous)
 

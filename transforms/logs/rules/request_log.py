@@ -16,6 +16,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from groupledger.schemas.instants import EARLIEST_MS
 from groupledger.schemas.kafka import request_line as names
 from groupledger.schemas.kafka.api_keys import APIS_WITH_HOSTS, GROUP_APIS, ApiKey, api_name
 from groupledger.schemas.kafka.log4j_line import frame_of, is_trace, timed
@@ -144,7 +145,8 @@ def _envelope(
     client = as_node(fields.get(names.CLIENT_INFORMATION) or {}, names.CLIENT_INFORMATION)
     connection = text_of(fields, names.CONNECTION)
     return {
-        "happened_at": line.logged_at_us - total_time_us,
+        # A duration may be absurd, too.
+        "happened_at": max(line.logged_at_us - total_time_us, EARLIEST_MS * 1_000),
         "logged_at": line.logged_at_us,
         "is_time_ambiguous": line.is_time_ambiguous,
         "total_time_us": total_time_us,

@@ -16,15 +16,13 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from groupledger.schemas.instants import saturated_int64
 from groupledger.schemas.kafka.share_states import ACKNOWLEDGED, ARCHIVED, AVAILABLE, NO_OFFSET
 from groupledger.schemas.wire.share_state import SHARE_SNAPSHOT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from datetime import datetime
-
-
-OFFSET_MAX = 2**63 - 1
 
 
 class SharePartition(NamedTuple):
@@ -148,10 +146,11 @@ def _extend(found: list[Batch], piece: Batch) -> None:
 
 
 def share_lag(start_offset: int | None, delivery_complete_count: int | None, high_watermark: int | None) -> int | None:
-    """Returns the lag as Kafka 4.2 counts it (`GroupCoordinatorService.java`), None where it counts none."""
+    """Returns the lag as Kafka 4.2 counts it (`GroupCoordinatorService.java`), or the nearest that 64 bits hold; None
+    where it counts none."""
     if start_offset is None or delivery_complete_count is None or high_watermark is None:
         return None
-    return high_watermark - start_offset - delivery_complete_count
+    return saturated_int64(high_watermark - start_offset - delivery_complete_count)
 
 
 def state_columns(state: ShareState) -> dict[str, Any]:
@@ -163,7 +162,7 @@ def state_columns(state: ShareState) -> dict[str, Any]:
         "acknowledged": _ranges(state.of_state(ACKNOWLEDGED)),
         "archived": _ranges(state.of_state(ARCHIVED)),
         "available": _ranges(available),
-        "available_count": min(sum(each.last_offset - each.first_offset + 1 for each in available), OFFSET_MAX),
+        "available_count": saturated_int64(sum(max(each.last_offset - each.first_offset + 1, 0) for each in available)),
         "delivery_count_max": max((batch.delivery_count for batch in available), default=0),
         "state_epoch": state.state_epoch,
         "leader_epoch": state.leader_epoch,
