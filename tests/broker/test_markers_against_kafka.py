@@ -133,8 +133,8 @@ def test_what_a_consumer_gets(broker: LocalBroker, committed: dict[int, int]) ->
     config = {"bootstrap.servers": broker.bootstrap_servers, "group.id": GROUP, "isolation.level": "read_committed"}
     with closing(Consumer({**config, "enable.auto.commit": False, "enable.partition.eof": True})) as consumer:
         consumer.assign([TopicPartition(TOPIC, partition, offset) for partition, offset in committed.items()])
-        got: set[tuple[int, int]] = set()
-        ended: set[int] = set()
+        got: set[int | None] = set()
+        ended: set[int | None] = set()
         deadline = time.monotonic() + 120
         while len(ended) < len(committed):
             assert time.monotonic() < deadline, "the consumer did not reach the ends"
