@@ -88,7 +88,7 @@ def plain(answer: pa.Table) -> pa.Table:
 
 
 def _is_whole(kind: pa.DataType) -> bool:
-    return pa.types.is_decimal(kind) and kind.scale == 0
+    return bool(pa.types.is_decimal(kind) and kind.scale == 0)
 
 
 def _number(value: int | datetime | date) -> int:
