@@ -45,6 +45,7 @@ from groupledger.transforms.incidents.commit_steps import (
     with_ends,
     with_suspicion,
 )
+from groupledger.transforms.numbers import known_instant_ms
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -125,8 +126,9 @@ def _keep(ledger: Ledger, kept: Kept, until_ms: int, rules: Rules) -> Kept:
 
 
 def _positions_at(ledger: Ledger, records: DataFrame, until_ms: int) -> dict[int, int]:
-    """Returns by partition the offset behind the last new record until an instant that lies in a complete stretch."""
-    later = F.when(F.unix_millis("kafka_timestamp") > until_ms, F.col("kafka_offset"))
+    """Returns by partition the offset behind the last new record until an instant that lies in a complete stretch. A
+    time that no record can have is not later: the groups of its partition would wait for it for ever."""
+    later = F.when(known_instant_ms(F.unix_millis("kafka_timestamp")) > until_ms, F.col("kafka_offset"))
     behind = F.coalesce(F.min(later), F.max("kafka_offset") + 1)
     coverage = ledger.arrow(COVERAGE, columns=["kafka_partition", "to_offset", "completeness"]).to_pylist()
     ends: dict[int, int] = {}

@@ -24,6 +24,8 @@ from groupledger.schemas.words import BurrowStatus, LagFlag
 from groupledger.transforms.lag.rules import burrow
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from groupledger.jobs.ask.cluster_rows import ClusterRows
     from groupledger.jobs.ask.table_rows import Filter
     from groupledger.transforms.lag.rules import LagRow
@@ -47,19 +49,7 @@ def routes(warehouse: Warehouse) -> APIRouter:
 
     @api.get("/{cluster}/consumer/{group}")
     def consumer(request: Request, cluster: str, group: str) -> Response:
-        topics: dict[str, list[dict[str, Any]]] = {}
-        for row in rows_of(warehouse, cluster, group):
-            partitions = topics.setdefault(row.topic, [])
-            partitions += [absent()] * (row.partition - len(partitions))
-            offsets = [] if row.committed_offset is None else [offset_of(row)]
-            partitions.append(
-                {
-                    "offsets": offsets,
-                    "owner": (row.client_host or "").lstrip("/"),
-                    "client_id": row.client_id or "",
-                    "current-lag": row.lag,
-                }
-            )
+        topics = partitions_by_topic(rows_of(warehouse, cluster, group))
         return told(request, "consumer detail returned", topics=topics)
 
     @api.get("/{cluster}/consumer/{group}/status")
@@ -116,6 +106,26 @@ def ends_of(tables: ClusterRows, topic: str) -> list[int | None]:
         raise UnknownNameError("The newest sampling round has no such topic.")
     ends = {row["partition"]: row["high_watermark"] for row in rows}
     return [ends.get(partition) for partition in range(max(ends) + 1)]
+
+
+def partitions_by_topic(rows: Iterable[LagRow]) -> dict[str, list[dict[str, Any]]]:
+    """Returns what is told of each partition at its place; `rows` are in the order of their keys. A partition without a
+    known end that lies behind a gap is left out, as the topic may not have it: a client may commit 2,147,483,647."""
+    topics: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        partitions = topics.setdefault(row.topic, [])
+        if row.high_watermark is None and row.partition > len(partitions):
+            continue
+        partitions += [absent()] * (row.partition - len(partitions))
+        partitions.append(
+            {
+                "offsets": [] if row.committed_offset is None else [offset_of(row)],
+                "owner": (row.client_host or "").lstrip("/"),
+                "client_id": row.client_id or "",
+                "current-lag": row.lag,
+            }
+        )
+    return topics
 
 
 def status_of(cluster: str, group_id: str, rows: list[LagRow]) -> dict[str, Any]:

@@ -134,12 +134,23 @@ def poisoned(case: Case, topic: str) -> list[Record]:
     records = [_healthy(each, each.value.latest_version, case.group_id, topic) for each in before]
     healthy = _healthy(kind, case.version, case.group_id, topic)
     if case.path == ("timestamp",):
-        return [*records, healthy, healthy, healthy]
+        return [*records, *(_moved(healthy, step) for step in range(3))]
     strange = deepcopy(healthy)
     target = strange.key if case.is_key else strange.value
     assert target is not None
     _put(target, case.path, case.value)
     return [*records, healthy, strange, healthy]
+
+
+def _moved(record: Record, step: int) -> Record:
+    """Returns the record with another generation, epoch or, going back, offset at each step, so that something has
+    happened at its time."""
+    moved = deepcopy(record)
+    assert moved.value is not None
+    for column, value in (("generation", step + 1), ("epoch", step + 1), ("offset", 9 - 3 * step)):
+        if column in moved.value:
+            moved.value[column] = value
+    return moved
 
 
 def _put(fields: Any, path: Path, value: int) -> None:

@@ -22,7 +22,7 @@ from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from groupledger.schemas.tables.commit_steps import COMMIT_STEPS
 from groupledger.schemas.words import Completeness
 from groupledger.transforms.incidents.rules.facts import INTERVAL_SAMPLE, MARKER_OFFSETS
-from groupledger.transforms.numbers import plus, record_ms
+from groupledger.transforms.numbers import known_instant_ms, plus, record_ms
 from groupledger.transforms.offsets.offset_commits import commit_log
 
 if TYPE_CHECKING:
@@ -68,10 +68,12 @@ def as_rows(steps: DataFrame) -> DataFrame:
 
 
 def commits_of(coordinator_records: DataFrame) -> DataFrame:
-    """Returns the commits and removals among the records; `offset` is null for a removal, and for offset -1."""
+    """Returns the commits and removals among the records; `offset` is null for a removal, and for offset -1. Where the
+    record has a time that none can have, the one counts that the commit names itself."""
+    known_ms = [known_instant_ms(at_ms) for at_ms in (F.unix_millis("kafka_timestamp"), F.col("commit_timestamp_ms"))]
     return commit_log(coordinator_records).select(
         *("group_id", "kafka_partition", "kafka_offset", "topic", "partition", "topic_id"),
-        record_ms().alias("at_ms"),
+        F.coalesce(*known_ms, record_ms()).alias("at_ms"),
         F.col("committed_offset").alias("offset"),
     )
 

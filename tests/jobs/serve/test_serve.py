@@ -17,6 +17,7 @@ from tests.jobs.serve.serving import AT, CLUSTER, MINUTE, Client, fill, served, 
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 HOSTILE = "a/owners?x=1#<script>alert(1)</script>&\"'\x1b[2J\u202e%2F"
 KNOWN_UNTIL = "2026-01-01T12:10:00.000Z"
@@ -183,6 +184,17 @@ def test_burrow(client: Client) -> None:
         answer = client.get(unknown)
         assert (answer.status, answer.json.keys()) == (404, {"error", "message", "request"})
         assert answer.json["error"] is True
+
+
+def test_burrow_has_no_place_for_partitions_that_a_topic_lacks(tmp_path: Path) -> None:
+    """Attack: a commit for the greatest partition makes no list of two billion; one of a later known end has gaps."""
+    fill(tmp_path, "pay", "orders", "pod-b")
+    lag = {"group_id": "pay", "topic": "orders", "sampled_at": AT + MINUTE, "sample_date": AT.date(), "flags": []}
+    lag |= {"committed_offset": 5}
+    write(tmp_path, "lag", {**lag, "partition": 2, "high_watermark": 9, "lag": 4}, {**lag, "partition": 2**31 - 1})
+    with served(tmp_path) as client:
+        partitions = client.get(f"/v3/kafka/{CLUSTER}/consumer/pay").json["topics"]["orders"]
+    assert [each["current-lag"] for each in partitions] == [7, 0, 4]
 
 
 @pytest.mark.parametrize(
