@@ -114,7 +114,9 @@ def sampled(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Pa
         for cluster in ("east", "west")
         for at, stable in ((NOON + timedelta(hours=hours), stable) for hours, stable in SAMPLES)
     ]
-    schema = T.StructType([WATERMARKS.schema[name] for name in WATERMARKS.schema.names if name != "topic_id"])
+    schema = T.StructType(
+        [WATERMARKS.schema[name] for name in WATERMARKS.schema.names if name not in ("topic_id", "markers_at_end")]
+    )
     for one in rows:
         frame = spark.createDataFrame([one], schema)
         writer = frame.coalesce(1).write.format("delta").partitionBy(*WATERMARKS.partition_columns).mode("append")
