@@ -31,6 +31,7 @@ from groupledger.jobs.warehouse.tables import Tables
 from groupledger.jobs.warehouse.warehouse import plan_for
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.tables.generations import GENERATIONS
+from groupledger.schemas.tables.lag import LAG
 from groupledger.schemas.tables.open_groups import OPEN_GROUPS
 from groupledger.transforms.history.rules.state import load
 from lab.warehouses.ledgers import open_test_ledger
@@ -53,7 +54,10 @@ OF_THE_RUN = {
     "source_file",
     "recorded_at",
     "proof",  # older releases kept none
+    "is_time_ambiguous",  # older releases did not look
 }
+# An older release left the time lag null where it knew a lower bound only; its rows stay as they are.
+OF_TIME_LAG = {"lag_seconds", "lag_seconds_lower_bound", "lag_seconds_method"}
 OF_THE_VIEW = "SELECT count(*) FROM offset_commits"  # what else it tells of them an older ledger may not know
 # Tables about the runs themselves.
 ABOUT_RUNS = ("quality_results", "log_files", "what_if_runs", "what_if_effects")
@@ -81,7 +85,8 @@ def fed_as_then(spark: SparkSession, warehouse: Path, inputs: Path, cluster: str
 def content(warehouse: Path, which: Table, cluster: str) -> list[str]:
     """Returns a cluster's rows without what tells about the run, in an order that is the same for equal tables."""
     found = dataset(str(warehouse), which).to_table(filter=pc.field("cluster") == cluster)
-    rows = found.drop_columns([name for name in found.column_names if name in OF_THE_RUN]).to_pylist()
+    left_out = OF_THE_RUN | (OF_TIME_LAG if which is LAG else set())
+    rows = found.drop_columns([name for name in found.column_names if name in left_out]).to_pylist()
     if which is OPEN_GROUPS:
         rows = [row | {"state": load(row["state"])} for row in rows]
     return sorted(map(repr, rows))
