@@ -86,3 +86,11 @@ def test_every_jar_is_locked(part: str) -> None:
 def test_the_jars_here_are_the_locked_ones(part: str) -> None:
     """Goal: what the tests run with is what is listed."""
     assert differences(jar_folder() / part, part) == []
+
+
+def test_the_project_has_one_version() -> None:
+    """Goal: pyproject.toml, the citation, the chart and the changelog speak of one release."""
+    (project,) = re.findall(r'^version = "(.+)"$', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
+    assert f"version: {project}\n" in (ROOT / "CITATION.cff").read_text()
+    assert f"appVersion: {project}\n" in (ROOT / "conf" / "deploy" / "chart" / "Chart.yaml").read_text()
+    assert f"## {project}\n" in (ROOT / "CHANGELOG.md").read_text()

@@ -1,4 +1,7 @@
-"""The coordinator as a pytest fixture, for `pytest_plugins = ["groupledger.jobs.coordinator.pytest_plugin"]`."""
+"""The coordinator as a pytest fixture. Where groupledger is installed pytest finds it by its entry point `groupledger`.
+
+It imports nothing of groupledger until a test asks for the fixture, so that other tests of the project pay nothing.
+"""
 
 from __future__ import annotations
 

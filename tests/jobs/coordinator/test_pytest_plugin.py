@@ -1,17 +1,13 @@
-"""The fixture that other projects' tests take from the plugin."""
+"""The fixture that other projects' tests get from the installed plugin: this file imports nothing for it."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from groupledger.jobs.coordinator.pytest_plugin import kafka_coordinator
-
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from groupledger.jobs.coordinator.testing import TestCoordinator
-
-__all__ = ["kafka_coordinator"]
 
 
 def test_two_coordinators(kafka_coordinator: Callable[..., TestCoordinator]) -> None:  # pytest's way
