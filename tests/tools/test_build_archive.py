@@ -30,7 +30,8 @@ def test_one_name(archive: Path) -> None:
         text=True,
         check=True,
     )
-    expected = {f"{PACKAGE}/{name}" for name in files.stdout.splitlines()} | {f"{PACKAGE}/__init__.py"}
+    expected = {f"{PACKAGE}/{name}" for name in files.stdout.splitlines()}
+    expected |= {f"{PACKAGE}/__init__.py", f"{PACKAGE}/py.typed"}
     assert folders == ["conf", "coordinator", "jobs", "schemas", "transforms"]
     assert {name for name in zipfile.ZipFile(archive).namelist() if not name.endswith(".pyc")} == expected
 
