@@ -18,7 +18,7 @@ TOP = Path(__file__).parents[1]
 FOLDERS = ("conf", "coordinator", "docs", "jobs", "lab", "schemas", "tools", "transforms")
 FILES = [file for folder in FOLDERS for file in (TOP / folder).rglob("*") if file.suffix in {".py", ".md", ".yaml"}]
 PAGE = re.compile(r"\bdocs/\w+\.md\b")
-README_LINES_MAX = 150
+README_LINES_MAX = 120
 LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
 
 
