@@ -14,11 +14,12 @@ import pyarrow as pa
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
-from groupledger.jobs.ask.table_rows import refuse_unreadable, rows_of_files, with_columns
+from groupledger.jobs.ask.table_rows import rows_of_files, with_columns
 from groupledger.jobs.process.errors import InputError, OutsideError
-from groupledger.jobs.process.outside import of_the_table
+from groupledger.jobs.process.outside import not_understood, of_the_table
 from groupledger.jobs.process.places import warehouse_uri
 from groupledger.jobs.process.terminal import printable
+from groupledger.jobs.warehouse.readable import refuse_unreadable
 from groupledger.schemas.definitions import table_names
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ class Snapshots:
         if table not in self._opened:
             with of_the_table(self.path(table)):
                 delta = DeltaTable(self.path(table))
-                refuse_unreadable(delta)
+                refuse_unreadable(delta, self.path(table))
                 self._opened[table] = delta
         return self._opened[table]
 
@@ -89,7 +90,7 @@ class Snapshots:
             raise self._failure(self.path(table), error) from error
 
     def _failure(self, place: str, error: Exception) -> OutsideError:
-        return OutsideError(
+        return not_understood(error, place) or OutsideError(
             f"delta-rs can't read {printable(place)} ({printable(' '.join(str(error).split()))}): check the path and"
             " the access, or take --engine spark, which reads what Hadoop reads."
         )

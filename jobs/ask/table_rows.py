@@ -20,9 +20,7 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake.exceptions import DeltaProtocolError
 from deltalake.fs import DeltaStorageHandler
-from deltalake.table import MAX_SUPPORTED_READER_VERSION, SUPPORTED_READER_FEATURES
 from pyarrow.fs import PyFileSystem
 from pyarrow.parquet import ParquetFile
 
@@ -91,14 +89,6 @@ def rows_of_files(
             raise type(error)(f"{file.path}: {error}") from error  # pyarrow does not tell which file it was
 
     return _some_at_once(files, pieces)
-
-
-def refuse_unreadable(delta: DeltaTable) -> None:
-    """Raises DeltaProtocolError for a table whose files do not say all about its rows."""
-    protocol = delta.protocol()
-    strange = {*(protocol.reader_features or ())} - SUPPORTED_READER_FEATURES
-    if protocol.min_reader_version > MAX_SUPPORTED_READER_VERSION or strange:
-        raise DeltaProtocolError(f"the table has features that this reader lacks: {sorted(strange)}")
 
 
 def files_of(delta: DeltaTable, schema: pa.Schema, wanted: Iterable[Wanted]) -> list[DataFile]:

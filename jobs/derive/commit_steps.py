@@ -173,7 +173,9 @@ def _rows(ledger: Ledger, kept: Kept, condition: Condition) -> DataFrame:
 
 
 def _kept(ledger: Ledger, rules: Rules) -> Kept:
-    found = read_progress(ledger, COMMIT_STEPS.name, Kept, "remove it: all commits are then read again")
+    found = read_progress(
+        ledger, COMMIT_STEPS.name, Kept, "move it out of the warehouse: all commits are then read again"
+    )
     if (
         found is None
         or (found.gap_ms, found.gap_intervals) != _of_rules(rules)

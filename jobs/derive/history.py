@@ -141,8 +141,8 @@ def update_history(ledger: Ledger, stop: threading.Event) -> HistoryTotals:
         return rebuild_history(ledger, stop)
     if missing and not is_first:
         raise InputError(
-            f"The history has been written before, and its tables {', '.join(missing)} are gone: run `groupledger"
-            " history --rebuild` to make all of them again."
+            f"The history has been written before, and its tables {', '.join(missing)} are gone: restore them from"
+            " a backup, or run `groupledger history --rebuild`, which makes all of them of the records that are left."
         )
     check_commits(ledger.storage, COORDINATOR_RECORDS, next_version(ledger) or 0)
     if is_first:

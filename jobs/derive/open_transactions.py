@@ -40,7 +40,7 @@ class Kept:
 def sampled_transactions(ledger: Ledger, stalled_ms: int) -> DataFrame:
     """Returns the samples by which transactions are found that were open for so long, and keeps them if it is time."""
     last_ms = last_sampled_at_ms(ledger, WATERMARKS)
-    kept = read_progress(ledger, NAME, Kept, "remove it: all samples are then read again") or Kept()
+    kept = read_progress(ledger, NAME, Kept, "move it out of the warehouse: all samples are then read again") or Kept()
     if kept.stalled_ms != stalled_ms or kept.until_ms > last_ms:
         kept = Kept()
     new = ledger.rows_within(WATERMARKS, sampled_within(kept.until_ms + 1, last_ms))

@@ -75,7 +75,9 @@ def read_manifest(storage: Storage) -> Manifest | None:
             explained_from={int(key): offset for key, offset in fields.get("explained_from", {}).items()},
         )
     except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
-        raise InputError(f"{MANIFEST} of the capture is damaged: restore it, or remove it to do without.") from error
+        raise InputError(
+            f"{MANIFEST} of the capture is damaged: restore it, or move it elsewhere to do without."
+        ) from error
     if manifest.completeness not in (Completeness.COMPACTED, Completeness.COMPLETE):
         kept = f"{Completeness.COMPACTED} or {Completeness.COMPLETE}"
         raise InputError(f"{MANIFEST} of the capture must have completeness {kept}.")

@@ -95,7 +95,7 @@ def replace_rows(ledger: Ledger, decoded: DataFrame, dates: Sequence[date]) -> N
 def read_state(storage: Storage, cluster: str) -> tuple[str | None, bool]:
     """Returns the digest of the codec that has tried every record (None before the first), and whether a run with it
     was killed around its commit."""
-    remedy = "remove it, then run `groupledger ingest` and `groupledger history --rebuild`"
+    remedy = "move it out of the warehouse, then run `groupledger ingest` and `groupledger history --rebuild`"
     return read_parsed(storage, _name(cluster), _parsed, remedy) or (None, False)
 
 

@@ -269,7 +269,7 @@ def failure_sentence(text: str) -> str:
     if "DIFFERENT_DELTA_TABLE_READ_BY_STREAMING_SOURCE" in text:
         return (
             f"The table {COORDINATOR_RECORDS.name} is another one than the history has read: it was deleted and made"
-            " anew. Run `groupledger history --rebuild`."
+            " anew. Put the one before back, or run `groupledger history --rebuild`."
         )
     if "DATA_LOSS" in text or "failOnDataLoss" in text:
         return (

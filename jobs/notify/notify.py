@@ -49,7 +49,7 @@ COLUMNS = (
 LOOK_EVERY_S = 15
 # An alert of a receiver that forgets stands for so many looks after the last one that told it.
 LOOKS_PER_ALERT = 12
-REMEDY = "remove it: recent incidents are then told again"
+REMEDY = "move it out of the warehouse: recent incidents are then told again"
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,10 @@ disk that is full comes as an OSError, as a DeltaError, as an exception of Spark
 traceback of a Python worker inside of that. Phrases count only in errors of libraries that do input and output. What is
 not known here is a fault of groupledger.
 
+No sentence says to delete or to overwrite anything of a warehouse. What is damaged is moved out of it, where nobody
+looks for it, so that it is still there if it was none. That is said only where the text proves that bytes are wrong, or
+that a file is missing; what may be healthy and is not understood comes before (`jobs.process.not_understood`).
+
 A sentence shows no text of an error but the path of a file, since the text may hold data or secrets.
 """
 
@@ -21,6 +25,13 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from groupledger.jobs.process.errors import InputError, JobError, OutsideError
+from groupledger.jobs.process.not_understood import (
+    ITS_LOG,
+    NO_BEGINNING,
+    checkpoint_of_another_form,
+    may_be_healthy,
+    what_is_needed,
+)
 from groupledger.jobs.process.places import local_path
 from groupledger.jobs.process.terminal import escaped
 
@@ -70,7 +81,9 @@ NUMBER = re.compile(rf"\(os error (\d+)\)|\[Errno (\d+)\]|({'|'.join(map(re.esca
 DAMAGED = re.compile(
     r"FAILED_READ_FILE|CANNOT_READ_FILE_FOOTER|is not a Parquet file|Could not read footer|Parquet magic bytes"
     r"|Parquet file size is|Could not open Parquet|Failed to parse parquet|Parquet error|Json error|Invalid JSON"
-    r"|DELTA_STATE_RECOVER_ERROR|ChecksumException|Invalid table version|Kernel error:"
+    r"|DELTA_STATE_RECOVER_ERROR|ChecksumException|Invalid table version|Expected contiguous commit"
+    r"|Arrow error|Malformed JSON|at line [0-9]+ column [0-9]"
+    r"|No table metadata or protocol|No protocol found|No metadata found|Invalid Checkpoint"
 )
 # How the loader of libraries says that there is no room for one, and Python that there is none for a thread.
 NO_ROOM = re.compile(r"failed to map segment|[Cc]annot allocate memory")
@@ -86,6 +99,7 @@ LIBRARIES = (
 )
 # What `of_the_table` notes of an error, before the folder of the table.
 OF_THE_TABLE = "groupledger read the table at "
+OF_DELTA_LAKE = re.compile(r'table "(file:/[^"\n]+)" requires')
 # What stands around a path in a text.
 AROUND = re.compile(r"[\s'\"(),;]")
 
@@ -99,7 +113,7 @@ LITTLE_MEMORY = OutsideError(
 SENTENCES: dict[str, JobError] = {
     "CommitFailedError": OutsideError(f"Another writer changed a table in the same moment: wait for it {AGAIN}."),
     "TableNotFoundError": OutsideError(f"A table was removed while it was in use: restore it {AGAIN}."),
-    "DeltaProtocolError": OutsideError("A table needs a newer Delta Lake: use the groupledger that wrote it."),
+    "DeltaProtocolError": may_be_healthy(None, "a rule or a version of Delta's protocol"),
     "JAVA_GATEWAY_EXITED": OutsideError("Java could not be started: run `groupledger doctor`, which says why."),
     "INVALID_DRIVER_MEMORY": LITTLE_MEMORY,
     "INVALID_EXECUTOR_MEMORY": LITTLE_MEMORY,
@@ -122,6 +136,7 @@ SENTENCES: dict[str, JobError] = {
         "Spark has no client for such a URI: name an S3 bucket by s3a://, or add the JAR of another client."
     ),
 }
+OF_KERNEL = "Kernel error:"
 # What a pass computes from other tables it computes from the beginning where nothing is there.
 COMPUTED = ("commit_steps", "committed_offsets", "incidents", "lag", "lag_seeds", "offset_events")
 # How a table is made again, by its name or by the command that writes it.
@@ -206,10 +221,45 @@ def _of_libraries(error: BaseException) -> JobError | None:
         found = NUMBERS[number[3]] if number[3] else int(number[1] or number[2])
         if found in OF_THE_SYSTEM:
             return _of_the_system(found)
+    strange = not_understood(error, _noted_folder(error))
+    if strange is not None:
+        return strange
     for phrase, sentence in SENTENCES.items():
         if phrase == type(error).__name__ or phrase in text:
             return sentence
     return _of_a_file(text, _noted_folder(error)) if DAMAGED.search(text) or MISSING.search(text) else None
+
+
+def not_understood(error: BaseException, folder: str | None) -> OutsideError | None:
+    """Returns the sentence for a table that has what this release does not know, and may be healthy; None if the error
+    says no such thing. The kernel of delta-rs says many things of a log: those that are not known here prove nothing.
+    """
+    text = "\n".join(_texts(error))
+    what = what_is_needed(text) or checkpoint_of_another_form(text, _log_names(text, folder))
+    if what is None and OF_KERNEL in text and not DAMAGED.search(text) and not MISSING.search(text):
+        what = ITS_LOG
+    return None if what is None else may_be_healthy(_shown(folder) if folder else _table_in(text), what)
+
+
+def _log_names(text: str, folder: str | None) -> list[str]:
+    """Returns the names in the log of a table of which an error says that it has no beginning."""
+    if folder is None or NO_BEGINNING.search(text) is None:
+        return []
+    from deltalake.exceptions import DeltaError
+    from deltalake.fs import DeltaStorageHandler
+    from pyarrow.fs import FileSelector, PyFileSystem
+
+    try:
+        found = PyFileSystem(DeltaStorageHandler(folder)).get_file_info(FileSelector("_delta_log"))
+    except (DeltaError, OSError):
+        return []
+    return [info.base_name for info in found]
+
+
+def _table_in(text: str) -> str | None:
+    """Returns the folder of the table that Delta Lake puts between quotes."""
+    found = OF_DELTA_LAKE.search(text)
+    return None if found is None else _shown(found[1])
 
 
 def _noted_folder(error: BaseException) -> str | None:
@@ -277,13 +327,19 @@ def _absolute(path: str) -> str:
 
 
 def made_again(name: str, folder: str) -> str:
-    """Returns how a table is made again without a backup."""
+    """Returns how a table is made again without a backup, from what its sources still have: the topic is compacted,
+    and the history goes on from rows whose records are gone."""
     from groupledger.schemas.definitions import table_names, written_by
 
     command = AGAIN_BY.get(name) or (AGAIN_BY.get(written_by(name)) if name in table_names() else None)
     if command is None:
         return "read its source again into another --warehouse"
-    return f"remove the folder {folder} and run `groupledger {command}`"
+    return f"{moved_out(folder)} and run `groupledger {command}`, which makes of it what its sources still have"
+
+
+def moved_out(folder: str) -> str:
+    """Returns how to do without a folder, so that nothing is lost by it."""
+    return f"move the folder {folder} out of the warehouse"
 
 
 def _texts(error: BaseException) -> Iterator[str]:

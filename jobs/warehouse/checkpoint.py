@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from groupledger.jobs.process.errors import OutsideError
+from groupledger.jobs.process.outside import moved_out
 from groupledger.jobs.warehouse.storage import read_parsed
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ def _json_lines(text: str) -> list[str]:
 
 def _remedy(folder: str) -> str:
     again = "history --rebuild" if folder.endswith("/history") else "ingest --recover"
-    return f"remove the folder {folder} and run `groupledger {again}`"
+    return f"{moved_out(folder)} and run `groupledger {again}`"
 
 
 def damaged_checkpoint(folder: str) -> str:

@@ -40,6 +40,7 @@ from deltalake.transaction import AddAction, RemoveAction
 
 from groupledger.jobs.process.clock import now_ms
 from groupledger.jobs.process.errors import InputError, OutsideError
+from groupledger.jobs.process.outside import not_understood
 from groupledger.jobs.warehouse.deletions import (
     UNNAMED_HOURS_MIN,
     deletable_files,
@@ -345,7 +346,10 @@ class Commits:
             try:
                 with self._unless_taken_over(table):
                     act(delta, CommitProperties({COMMIT: name}, retries, transactions))
-            except CommitFailedError:
+            except CommitFailedError as error:
+                strange = not_understood(error, table_uri(self.warehouse, table))
+                if strange is not None:  # which is no conflict, though delta-rs calls it so
+                    raise strange from error
                 time.sleep(random.uniform(0, PAUSE_S_MAX))  # noqa: S311 - so that two writers don't meet again
             except OSError:
                 unanswered += 1

@@ -30,6 +30,7 @@ from groupledger.jobs.process.errors import OutsideError
 from groupledger.jobs.process.outside import made_again, of_the_table
 from groupledger.jobs.process.places import warehouse_uri
 from groupledger.jobs.warehouse.local_files import local_files
+from groupledger.jobs.warehouse.readable import refuse_unreadable
 from groupledger.schemas.instants import instant_of_ms
 
 if TYPE_CHECKING:
@@ -54,9 +55,13 @@ def table_uri(warehouse: str, table: Table) -> str:
 
 
 def open_table(warehouse: str, table: Table, version: int | None = None) -> DeltaTable:
-    """Returns the table as it is now, or as it was in a version."""
-    with of_the_table(table_uri(warehouse, table)):
-        return DeltaTable(table_uri(warehouse, table), version)
+    """Returns the table as it is now, or as it was in a version. Raises OutsideError if it has what is not understood
+    here."""
+    place = table_uri(warehouse, table)
+    with of_the_table(place):
+        delta = DeltaTable(place, version)
+    refuse_unreadable(delta, place)
+    return delta
 
 
 def dataset(warehouse: str, table: Table, delta: DeltaTable | None = None) -> FileSystemDataset:
@@ -228,5 +233,5 @@ def _emptied(table: Table, version: int) -> OutsideError:
     return OutsideError(
         f"The file of commit {version} of the table {table.name} is empty, and what that commit did is missing: restore"
         f" {table.name}/_delta_log/{version:020}.json from a copy, or"
-        f" {made_again(table.name, f'{table.name} of the warehouse')}."
+        f" {made_again(table.name, table.name)}."
     )

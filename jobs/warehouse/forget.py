@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 NEAREST = 5
 ROWS_AT_ONCE = 50_000
 UNDER_WAY = "forget"
-REMEDY = "remove it and run `groupledger forget` for the cluster again"
+REMEDY = "move it out of the warehouse and run `groupledger forget` for the cluster again"
 
 
 @dataclass

@@ -14,7 +14,7 @@ from groupledger.jobs.warehouse.storage import STATE_FOLDER, read_parsed
 if TYPE_CHECKING:
     from groupledger.jobs.warehouse.storage import Readable, Storage
 
-REMEDY = "remove it and run `groupledger incidents --update`"
+REMEDY = "move it out of the warehouse and run `groupledger incidents --update`"
 
 
 def note_judged(storage: Storage, cluster: str, row_count: int) -> None:

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.types import ArrayType, MapType, StructType
 
+from groupledger.jobs.warehouse.readable import MAPPING, NO_MAPPING
+
 if TYPE_CHECKING:
     from deltalake import Metadata
     from pyspark.sql import DataFrame
@@ -25,8 +27,6 @@ if TYPE_CHECKING:
     from groupledger.schemas.tables.table import Table
 
     Path = tuple[str, ...]
-
-MAPPING, NO_MAPPING = "delta.columnMapping.mode", "none"
 
 
 @dataclass

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from groupledger.jobs.warehouse.storage import Storage
 
 REQUEST, ANSWER, VERSIONS = "rebuild_request", "rebuild_answer", "rebuild"
-REMEDY = "remove it and run `groupledger history --rebuild`"
+REMEDY = "move it out of the warehouse and run `groupledger history --rebuild`"
 
 
 def request_rebuild(storage: Storage, lease: Lease, reason: str, records_version: int) -> None:

@@ -62,8 +62,9 @@ def resume_point(ledger: Ledger, source: LedgerSource | None, *, recover: bool) 
     if problem is not None:
         if not recover:
             raise InputError(
-                f"The table {COORDINATOR_RECORDS.name} {problem}. Going on would repeat or lose rows: run `groupledger"
-                " ingest --recover` to go on behind the last row of the table."
+                f"The table {COORDINATOR_RECORDS.name} {problem}. Going on would repeat or lose rows:"
+                " restore both from one copy, or run `groupledger ingest --recover` to go on behind the last row of the"
+                " table."
             )
         if problem in (OLDER, EMPTY):
             source = go_back(ledger, source)

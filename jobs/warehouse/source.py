@@ -104,7 +104,7 @@ def source_name(cluster: str) -> str:
 
 def read_source(storage: Storage, cluster: str) -> LedgerSource | None:
     """Returns the source, or None if nothing was read yet. Raises OutsideError if the file is damaged."""
-    remedy = "restore it, or remove it and run `groupledger ingest --recover`"
+    remedy = "restore it, or move it out of the warehouse and run `groupledger ingest --recover`"
     return read_parsed(storage, source_name(cluster), _parsed, remedy)
 
 

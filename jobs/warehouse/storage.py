@@ -20,6 +20,7 @@ folder removes it, once it is a day old and, on a local disk, no living process 
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import re
 import time
@@ -79,13 +80,28 @@ class Storage(Readable, Protocol):
 
 
 def read_parsed(storage: Readable, name: str, parse: Callable[[str], T], remedy: str) -> T | None:
-    """Returns what a small file says, or None if there is none. Raises OutsideError with the remedy if it is
-    damaged."""
+    """Returns what a small file says, or None if there is none. Raises OutsideError with the remedy if it is damaged:
+    if it is whole, and says something else, a newer release may have written it, which needs it."""
+    text = None
     try:
         text = storage.read(name)
         return None if text is None else parse(text)
     except (AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
+        if text is not None and is_whole(text):
+            raise OutsideError(
+                f"The file {name} of the warehouse has what this release does not understand: a newer release may have"
+                " written it; use that one, or restore the file from a copy."
+            ) from error
         raise OutsideError(f"The file {name} of the warehouse is damaged: {remedy}.") from error
+
+
+def is_whole(text: str) -> bool:
+    """Returns whether the text of a small file is JSON, as far as it goes."""
+    try:
+        json.loads(text)
+    except (RecursionError, ValueError):
+        return False
+    return True
 
 
 def open_storage(spark: SparkSession, warehouse: str) -> Storage:

@@ -41,8 +41,9 @@ def migrate(tables: Tables, commits: Commits) -> None:
     for table, needed in plans.items():
         if needed.refused:
             raise InputError(
-                f"The table {table.name} was written by another version of groupledger, and can't be brought to this"
-                f" one: {'; '.join(needed.refused)}. Use that version, or another warehouse."
+                f"The table {table.name} was changed by another engine or another release of groupledger, and can't be"
+                f" brought to this one: {'; '.join(needed.refused)}. Use that release, ask who changed it, or take"
+                " another warehouse."
             )
     for table, needed in plans.items():
         if needed.is_repartitioned:

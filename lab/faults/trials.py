@@ -230,10 +230,10 @@ def wait_as_told(sentence: str) -> None:
 
 
 def remove_as_told(warehouse: Path, sentence: str) -> bool:
-    """Removes the folder, or the file, of the warehouse that a sentence says to remove, and returns whether it says
+    """Removes the folder, or the file, that a sentence says to move out of the warehouse, and returns whether it says
     so."""
-    folder = re.search(r"remove the folder (\S+)(?: of the warehouse)? and run", sentence)
-    file = re.search(r"The file (\S+) of the warehouse is damaged: (?:restore it, or )?remove it", sentence)
+    folder = re.search(r"move the folder (\S+) out of the warehouse and run", sentence)
+    file = re.search(r"The file (\S+) of the warehouse is damaged: (?:restore it, or )?move it out", sentence)
     told = folder or file
     if told is not None:
         path = (warehouse / told[1]).resolve()

@@ -48,12 +48,15 @@ def test_a_folder_is_removed_as_told(tmp_path: Path) -> None:
     checkpoint.mkdir(parents=True)
     remove_as_told(tmp_path, "groupledger: The file is damaged: run it again.")
     assert checkpoint.exists()
-    remedy = "remove the folder {} and run `groupledger history --rebuild`."
+    remedy = "move the folder {} out of the warehouse and run `groupledger history --rebuild`."
     remove_as_told(tmp_path, remedy.format("_checkpoints/test/history"))
     assert not checkpoint.exists()
     file = tmp_path / "source.json"
     file.touch()
-    remove_as_told(tmp_path, "The file source.json of the warehouse is damaged: restore it, or remove it and run `it`.")
+    moved = (
+        "The file source.json of the warehouse is damaged: restore it, or move it out of the warehouse and run `it`."
+    )
+    remove_as_told(tmp_path, moved)
     assert not file.exists()
     with pytest.raises(AssertionError):
         remove_as_told(tmp_path, remedy.format("../other"))

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
-from deltalake.exceptions import DeltaError
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from groupledger.jobs.ask import table_rows
@@ -17,7 +16,7 @@ from groupledger.jobs.ask.answers import of_groups
 from groupledger.jobs.ask.cluster_rows import ClusterRows, SmallFiles
 from groupledger.jobs.ask.commits import commit_log
 from groupledger.jobs.ask.table_rows import DataFile, files_of
-from groupledger.jobs.process.errors import InputError
+from groupledger.jobs.process.errors import InputError, OutsideError
 from groupledger.jobs.process.outside import explain
 from groupledger.jobs.warehouse.commits import Commits, as_new
 from groupledger.schemas.definitions import schema_of
@@ -111,9 +110,8 @@ def test_features_that_are_not_known(tmp_path: Path) -> None:
     features = {"readerFeatures": ["deletionVectors"], "writerFeatures": ["deletionVectors"]}
     log = tmp_path / "groups" / "_delta_log" / f"{1:020}.json"
     log.write_text(json.dumps({"protocol": protocol | features}) + "\n")
-    with pytest.raises(DeltaError) as raised:
+    with pytest.raises(OutsideError, match=r"has the table feature deletionVectors, which.*may be healthy"):
         groups(tmp_path)
-    assert "needs a newer Delta Lake" in str(explain(raised.value))
 
 
 def test_an_older_table(tmp_path: Path) -> None:

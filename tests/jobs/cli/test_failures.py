@@ -132,8 +132,8 @@ def test_damage_with_a_command_for_remedy(
 
 def follow(place: Place, sentence: str) -> str:
     """Does what a sentence says: removes the file or the folder, and runs the command, which it returns."""
-    file = re.search(r"The file (\S+) of the warehouse is damaged: restore it, or remove it and", sentence)
-    folder = re.search(r"remove the folder (\S+) and", sentence)
+    file = re.search(r"The file (\S+) of the warehouse is damaged: restore it, or move it out", sentence)
+    folder = re.search(r"move the folder (\S+) out of the warehouse and", sentence)
     if file is not None:
         (place.warehouse / file[1]).unlink()
     else:

@@ -450,7 +450,7 @@ def test_a_commit_that_a_machine_left_empty(tmp_path: Path, table: Table, comman
         file = tmp_path / table.name / "_delta_log" / f"{2:020}.json"
         whole = file.read_bytes()
         file.write_bytes(b"")
-        told = f"commit 2 of the table {table.name} is empty.*remove the folder {table.name} of the warehouse and run"
+        told = f"commit 2 of the table {table.name} is empty.*move the folder {table.name} out of the warehouse and run"
         with pytest.raises(OutsideError, match=f"{told} `groupledger {command}`"):
             commits.fence(table)
         file.write_bytes(whole)

@@ -140,8 +140,8 @@ def test_a_chain_of_leases_that_was_removed(tmp_path: Path) -> None:
 def test_a_damaged_note(tmp_path: Path) -> None:
     """Goal: a note that can't be read is named, with the remedy; one that only has to be there counts as it is."""
     storage = LocalStorage(tmp_path)
-    storage.write("_groupledger/c/rebuild-4.json", "[]")
+    storage.write("_groupledger/c/rebuild-4.json", "[")
     storage.write("_groupledger/c/rebuild_request-4.json", "")
     assert is_requested(storage, "c")
-    with pytest.raises(OutsideError, match=r"rebuild-4\.json of the warehouse is damaged: remove it"):
+    with pytest.raises(OutsideError, match=r"rebuild-4\.json of the warehouse is damaged: move it out of"):
         versions_before(storage, "c")

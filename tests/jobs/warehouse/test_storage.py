@@ -86,12 +86,16 @@ def test_what_killed_writers_have_left_goes(tmp_path: Path) -> None:
     ("name", "text", "read", "remedy"),
     [
         (source_name("c"), "{garbage", lambda storage: read_source(storage, "c"), "ingest --recover"),
-        (source_name("c"), '{"kind": "kafka"}', lambda storage: read_source(storage, "c"), "ingest --recover"),
-        ("_groupledger/c/floor.json", "[1]", lambda storage: read_floors({}, storage, "c"), "restore it"),
-        ("_groupledger/c/history_floor.json", "{}", lambda files: read_history_floor_ms([], files, "c"), "restore it"),
+        ("_groupledger/c/floor.json", "[1", lambda storage: read_floors({}, storage, "c"), "restore it"),
+        ("_groupledger/c/history_floor.json", "", lambda files: read_history_floor_ms([], files, "c"), "restore it"),
         ("_groupledger/c/codec.json", "{", lambda storage: read_state(storage, "c"), "history --rebuild"),
-        ("_groupledger/c/rebuild.json", "[]", lambda storage: versions_before(storage, "c"), "history --rebuild"),
-        ("x/metadata", "", lambda storage: whole_checkpoint(storage, "x"), "remove the folder x and run"),
+        ("_groupledger/c/rebuild.json", "[", lambda storage: versions_before(storage, "c"), "history --rebuild"),
+        (
+            "x/metadata",
+            "",
+            lambda storage: whole_checkpoint(storage, "x"),
+            "move the folder x out of the warehouse and run",
+        ),
         ("x/offsets/7", "", lambda storage: whole_checkpoint(storage, "x"), "ingest --recover"),
         ("x/offsets/7", "v1\n{}", lambda storage: whole_checkpoint(storage, "x"), "ingest --recover"),
         ("x/commits/7", "v1\n{", lambda storage: whole_checkpoint(storage, "x"), "ingest --recover"),
@@ -112,6 +116,30 @@ def test_a_damaged_file_is_named(
     assert remedy in str(found.value)
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "read"),
+    [
+        (source_name("c"), '{"kind": "kafka"}', lambda storage: read_source(storage, "c")),
+        ("_groupledger/c/floor.json", "[1]", lambda storage: read_floors({}, storage, "c")),
+        ("_groupledger/c/history_floor.json", "{}", lambda files: read_history_floor_ms([], files, "c")),
+        ("_groupledger/c/codec.json", '{"digests": []}', lambda storage: read_state(storage, "c")),
+        ("_groupledger/c/rebuild.json", "[]", lambda storage: versions_before(storage, "c")),
+        ("x/metadata", '{"name": 1}', lambda storage: whole_checkpoint(storage, "x")),
+    ],
+)
+def test_a_whole_file_of_another_form(tmp_path: Path, name: str, text: str, read: Callable[[Storage], object]) -> None:
+    """Goal: a state file that is whole, and says something else, may be a newer release's: nobody is told to do without
+    it."""
+    storage = LocalStorage(tmp_path)
+    storage.write(name, text)
+    with pytest.raises(OutsideError, match="a newer release may have written it") as found:
+        read(storage)
+    assert str(found.value) == (
+        f"The file {name} of the warehouse has what this release does not understand: a newer release may have written"
+        " it; use that one, or restore the file from a copy."
+    )
+
+
 @pytest.mark.parametrize("planned", [None, 6])
 def test_a_plan_that_is_gone(tmp_path: Path, planned: int | None) -> None:
     """Goal: a checkpoint that has committed a batch, and has not its plan, is refused with the remedy: Spark would plan
@@ -122,7 +150,8 @@ def test_a_plan_that_is_gone(tmp_path: Path, planned: int | None) -> None:
     if planned is not None:
         storage.write(f"x/history/offsets/{planned}", "v1\n{}\n{}")
     with pytest.raises(
-        OutsideError, match=r"damaged or gone: remove the folder x/history and run .groupledger history --rebuild."
+        OutsideError,
+        match=r"damaged or gone: move the folder x/history out of the warehouse and run .groupledger history --rebuild",
     ):
         whole_checkpoint(storage, "x/history")
 

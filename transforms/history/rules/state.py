@@ -36,7 +36,7 @@ class UnknownStateError(ValueError):
     def __init__(self, what: str) -> None:
         super().__init__(
             f"The open state of a group has {what}, which this version of groupledger does not know: use the version"
-            " that wrote it, or run `groupledger history --rebuild`."
+            " that wrote it, or, to stay with this one, run `groupledger history --rebuild`."
         )
 
 

@@ -1,0 +1,104 @@
+"""Says what this release does not understand in a table, by the words of the libraries that read and write tables.
+
+Such a table may be healthy: another engine, or a newer release, has given it a feature, a type or a form of its log
+that came after this release. Whoever took it for damaged, and made it anew, would destroy what may exist nowhere else.
+So these causes are looked for before those of damage (`jobs.process.outside`), and their sentence advises nothing that
+changes the table.
+
+A row of `CAUSES` is a phrase of delta-rs, of its kernel, of Delta Lake, of Spark, of Arrow or of a Parquet reader; the
+text from there up to a mark may name something, of which words and numbers alone are shown. The phrases are those that
+these libraries gave for tables that were made for it (`tests/jobs/process/test_not_understood.py`).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from groupledger.jobs.process.errors import OutsideError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+NAMED_MAX = 5
+OF_RUST = "Unknown"  # by which delta-rs puts a name that it does not know into brackets
+PROTOCOL = "a version of Delta's protocol"
+OTHER_TYPE = "a column of another type than its files"
+ITS_LOG = "something in its log"
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """A phrase, what the table has then, and the mark up to which the text names it."""
+
+    phrase: str
+    what: str
+    until: str | None = None
+
+
+CAUSES = (
+    Cause("Kernel error: Unsupported: Feature '", "the table feature", "'"),
+    Cause("Unsupported table features required: [", "the table feature", "]"),
+    Cause('that are unsupported by Delta Lake "', "the table feature", "\n"),
+    Cause("DELTA_FEATURES_PROTOCOL_METADATA_MISMATCH", "a table feature"),
+    Cause("Unsupported minimum reader version ", "the reader version", "\n"),
+    Cause(" requires reader version ", "the reader version", " and"),
+    Cause("Invalid protocol action in the delta log", PROTOCOL),
+    Cause("Table features must be specified", PROTOCOL),
+    Cause("Mismatched minReaderVersion", PROTOCOL),
+    Cause("Mismatched minWriterVersion", PROTOCOL),
+    Cause("Unsupported Delta table type: '", "the column type", "'"),
+    Cause("Failed to convert the JSON string '", "the column type", "'"),
+    Cause("olumn mapping ", "column mapping"),
+    Cause("eletion vector", "deletion vectors"),
+    Cause("catalog-managed table", "a catalog that manages it"),
+    Cause("is append-only", "the property delta.appendOnly"),
+    Cause("Invalid Spark read type", OTHER_TYPE),
+    Cause("PARQUET_COLUMN_DATA_TYPE_MISMATCH", OTHER_TYPE),
+    Cause("SchemaColumnConvertNotSupportedException", OTHER_TYPE),
+    Cause("Unsupported cast from", OTHER_TYPE),
+    Cause("encrypted", "files that are encrypted"),
+    Cause("found [80, 65, 82, 69]", "files that are encrypted"),  # PARE, where other Parquet files have PAR1
+    Cause("Unexpected CompressionCodec", "another compression"),
+    Cause("Support for codec '", "the compression", "'"),
+    Cause("Kernel error: Unsupported", ITS_LOG),
+)
+# What kernels say of a log that lacks its beginning, which may stand in a checkpoint of another form.
+NO_BEGINNING = re.compile(
+    r"No table metadata or protocol|No protocol found|No metadata found|Invalid Checkpoint"
+    r"|Could not find any delta files"
+)
+OTHER_CHECKPOINT = re.compile(r"[0-9]{20}\.checkpoint\.[0-9a-f-]{36}\.(?:json|parquet)")
+
+
+def what_is_needed(text: str) -> str | None:
+    """Returns what the table has that is not understood, by the text of an error, or None if it tells of no such
+    thing."""
+    for cause in CAUSES:
+        _, found, behind = text.partition(cause.phrase)
+        if found:
+            return cause.what if cause.until is None else named(cause.what, behind.partition(cause.until)[0])
+    return None
+
+
+def named(what: str, text: str) -> str:
+    """Returns what a table has, with the names that stand in a text. Delta Lake puts its own version before them."""
+    names = [each.strip(".") for each in NAME.findall(text.rpartition(": ")[2])]
+    return " ".join([what, ", ".join([each for each in names if each != OF_RUST][:NAMED_MAX])]).strip()
+
+
+def checkpoint_of_another_form(text: str, names_in_log: Iterable[str]) -> str | None:
+    """Returns what a table has whose log begins with a checkpoint of another form, or None if it does not."""
+    is_other = NO_BEGINNING.search(text) and any(OTHER_CHECKPOINT.fullmatch(name) for name in names_in_log)
+    return "a checkpoint of another form" if is_other else None
+
+
+def may_be_healthy(place: str | None, what: str) -> OutsideError:
+    """Returns the error for a table that has what is not understood."""
+    table = "A table" if place is None else f"The table at {place}"
+    return OutsideError(
+        f"{table} has {what}, which this release does not understand: it may be healthy, and another engine or a newer"
+        " release may have written it; leave it as it is, and upgrade groupledger or ask who changed it."
+    )
