@@ -47,6 +47,7 @@ from groupledger.jobs.warehouse.deletions import (
     delete_files,
     delete_half_written,
     delete_log_before,
+    refuse_linked_log,
     removed_files,
     unnamed_files,
 )
@@ -91,7 +92,9 @@ class Commits:
     leases: tuple[Lease, ...]
 
     def open(self, table: Table) -> DeltaTable:
-        """Returns the table as it is now. Raises OutsideError if a later writer has it."""
+        """Returns the table as it is now. Raises OutsideError if a later writer has it, and InputError if its log is a
+        link."""
+        refuse_linked_log(table_uri(self.warehouse, table))
         found = open_table(self.warehouse, table)
         for lease, _ in self._later_tokens(found):
             lease.lost.set()
@@ -290,7 +293,7 @@ class Commits:
         """Deletes the files of all versions but the newest, makes a checkpoint of it, and deletes the log before. No
         other writer and no reader may be at work; `check` raises if another has come. A file that no version named is
         deleted if it is older than an hour, or than the lease, if that is longer. Raises InputError if something of the
-        past lies behind a link that leads out of the table's folder, where nothing is deleted."""
+        past lies behind a link in the table's folder, where nothing is deleted."""
 
         def may_go_on() -> None:
             self.check_leases()
@@ -308,8 +311,8 @@ class Commits:
             left = [*({*left} & {*removed}), *delete_log_before(uri, newest.version(), may_go_on)]
         if left:
             raise InputError(
-                f"The file {uri}/{min(left)} lies behind a link that leads out of the table's folder, and is not"
-                " deleted: put the folder itself in the place of the link, and run the command again."
+                f"The file {uri}/{min(left)} lies behind a link in the table's folder, and is not deleted:"
+                " put the folder itself in the place of the link, and run the command again."
             )
 
     def _delete_found(self, table: Table, found: Sequence[str], check: Callable[[], None]) -> list[str]:

@@ -25,7 +25,8 @@ delta-rs writes a file on a local disk under its name, `#` and a number first, a
 One that is a day old was left by a writer that was killed. If it was not, and its writer slept for a day, then what
 that writer calls next fails: nothing has named the file.
 
-A link that leads out of the table's folder is not followed: what it leads to is not the ledger's.
+No link is followed. What one leads to is not the ledger's, or, inside of the table's folder, has another name there,
+which the table may still have. A log behind a link is not even written to: delta-rs cleans it up by itself.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow.fs import FileSelector
 
+from groupledger.jobs.process.errors import InputError
 from groupledger.jobs.warehouse.delta_log import files_of
 from groupledger.jobs.warehouse.lease import all_held, has_been_held
 from groupledger.jobs.warehouse.local_files import local_files
@@ -96,7 +98,7 @@ def deletable_files(found: Iterable[str], fenced: DeltaTable) -> list[str]:
 
 def delete_files(table_uri: str, paths: Iterable[str], check: Callable[[], None]) -> list[str]:
     """Deletes files of a table, in pieces; `check` raises if the process has to stop. A file that is gone is no error.
-    Returns those that lie behind a link out of the folder, and stay."""
+    Returns those that lie behind a link, or out of the folder, and stay."""
     files, root = files_of(table_uri), _root(table_uri)
     left, outside = iter(paths), []
     while piece := list(islice(left, PIECE)):
@@ -136,6 +138,16 @@ def newcomers(storage: Storage, held: Iterable[str]) -> list[str]:
     return sorted(each for each in every - {*held} if has_been_held(storage, each))
 
 
+def refuse_linked_log(table_uri: str) -> None:
+    """Raises InputError if the log of a table is a link."""
+    root = _root(table_uri)
+    if root is not None and (root / LOG).is_symlink():
+        raise InputError(
+            f"The folder {root}/{LOG} is a link, and what is behind it is not the ledger's to change: put the folder"
+            " itself in the place of the link, and run the command again."
+        )
+
+
 def _delete(files: FileSystem, path: str) -> None:
     with suppress(FileNotFoundError):
         files.delete_file(path)
@@ -147,4 +159,5 @@ def _root(table_uri: str) -> Path | None:
 
 
 def _is_inside(root: Path, path: str) -> bool:
-    return (root / path).parent.resolve().is_relative_to(root)
+    folder = (root / path).parent
+    return folder.is_relative_to(root) and folder.resolve() == folder
