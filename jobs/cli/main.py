@@ -86,6 +86,14 @@ class Commands(click.Group):
         if has_findings:
             ctx.exit(1)
 
+    def make_context(self, *args: Any, **extra: Any) -> click.Context:
+        """Reads the arguments, and answers `--help` and `--version`, which may find nobody who reads, or no room."""
+        try:
+            return super().make_context(*args, **extra)
+        except OSError as error:
+            is_gone = isinstance(error, BrokenPipeError) and is_unread()
+            raise click.exceptions.Exit(UNREAD if is_gone else tell(error)) from None
+
     def add_command(self, cmd: click.Command, name: str | None = None) -> None:
         """Gives every option its environment variable: GROUPLEDGER_WAREHOUSE for --warehouse. What takes a directory or
         a URI is made absolute: delta-rs, Hadoop and Python take relative ones for different places."""

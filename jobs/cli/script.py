@@ -4,6 +4,9 @@ the process without a word; and with too little memory nothing begins.
 Python imports for half a second, and would end there with a traceback, or with the exit code of who was killed. Where
 the address space is limited (`ulimit -v`), the libraries end the process as they like, one of them with the exit code
 of findings: what they reserve is much more than what they use.
+
+Who starts it without standard streams (`>&-`, some supervisors) gets nothing said. Left closed, their numbers would be
+those of the next files that are opened, and a word for standard error would stand in a table's file.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ ADDRESS_SPACE_MIN_BYTES = 2_000_000 << 10
 
 def run() -> None:
     """Runs the command line. While a command runs, `jobs.process.signals` says what becomes of a signal."""
+    open_all_streams()
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
     if limit != resource.RLIM_INFINITY and limit < ADDRESS_SPACE_MIN_BYTES:
         sys.stderr.write(
@@ -32,6 +36,15 @@ def run() -> None:
     from groupledger.jobs.cli.main import main
 
     main()
+
+
+def open_all_streams() -> None:
+    """Opens standard streams that are closed, to nowhere."""
+    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        if getattr(sys, name) is None:
+            if os.open(os.devnull, os.O_RDWR) != number:
+                raise OSError(f"the stream {name} could not be opened")
+            setattr(sys, name, open(number, mode))  # noqa: SIM115, PTH123 - for as long as the process lives
 
 
 if __name__ == "__main__":

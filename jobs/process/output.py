@@ -24,23 +24,26 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
 Answer = dict[str, Any]
-STDOUT = 1
+STDOUT, STDERR = 1, 2
 
 
 def say(text: str) -> None:
-    """Tells about progress."""
-    click.echo(text, err=True)
+    """Tells about progress. Work does not end because nobody reads of it, or because the disk of its log is full."""
+    try:
+        click.echo(text, err=True)
+    except OSError:
+        is_unread(STDERR)
 
 
-def is_unread() -> bool:
-    """Returns whether whoever read standard output is gone, as `head` is when it has its lines. What is still to be
+def is_unread(stream: int = STDOUT) -> bool:
+    """Returns whether whoever read a standard stream is gone, as `head` is when it has its lines. What is still to be
     written there then goes nowhere, and so raises nothing when the process ends."""
     watch = select.poll()
-    watch.register(STDOUT, 0)
+    watch.register(stream, 0)
     if not any(event & (select.POLLERR | select.POLLHUP) for _, event in watch.poll(0)):
         return False
     nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, STDOUT)
+    os.dup2(nowhere, stream)
     os.close(nowhere)
     return True
 

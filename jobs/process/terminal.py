@@ -6,6 +6,7 @@ Rich is imported where a table is printed: JSON and errors do without.
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import click
@@ -43,7 +44,8 @@ def print_table(
     if not console.is_terminal:
         sys.stdout.flush()
         if title:
-            click.echo(title, err=True)
+            with suppress(OSError):  # as `output.say`
+                click.echo(title, err=True)
         print_plain(columns, cells)
         return
     from rich.table import Table

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import subprocess
 import sys
@@ -100,6 +101,55 @@ def test_an_answer_that_fills_the_disk(tmp_path: Path) -> None:
     code, text = in_a_process("simulate", "--list", answer=tmp_path / "answer", file_bytes=100)
     assert (code, text.count("\n")) == (3, 1)
     assert "A file may not become as large as it must" in text
+
+
+def _unread() -> int:
+    reader, writer = os.pipe()
+    os.close(reader)
+    return writer
+
+
+HOLDS = {"closed": lambda: None, "full": lambda: os.open("/dev/full", os.O_WRONLY), "unread": _unread}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "of_answer", "of_words", "code"),
+    [
+        (["--help"], "closed", "closed", 0),
+        (["--help"], "unread", "closed", 141),
+        (["--help"], "full", "full", 3),
+        (["simulate", "--list"], "closed", "closed", 0),
+        (["simulate", "--list"], "closed", "unread", 0),
+        (["simulate", "--list"], "unread", "unread", 141),
+        (["simulate", "--list"], "full", "unread", 3),
+        (["groups", "--warehouse", "/none"], "closed", "full", 2),
+        (["groups", "--warehouse", "/none"], "unread", "unread", 2),
+    ],
+)
+def test_streams_that_take_nothing(arguments: list[str], of_answer: str, of_words: str, code: int) -> None:
+    """Goal: streams that are closed, full or read by nobody never end as a finding or a fault, and no file of ours
+    gets the number of one."""
+    held = {1: HOLDS[of_answer](), 2: HOLDS[of_words]()}
+
+    def place() -> None:
+        for number, source in held.items():
+            os.close(number) if source is None else os.dup2(source, number)
+
+    program = [sys.executable, "-c", "from groupledger.jobs.cli.script import run; run()", *arguments]
+    assert subprocess.run(program, check=False, preexec_fn=place, stdin=subprocess.DEVNULL).returncode == code
+    for source in held.values():
+        if source is not None:
+            os.close(source)
+
+
+def test_no_file_is_a_stream() -> None:
+    """Goal: the first files that a process without streams opens have other numbers than theirs."""
+    program = (
+        "import os, sys; from groupledger.jobs.cli.script import open_all_streams; open_all_streams();"
+        " print('lost'); print('lost', file=sys.stderr); sys.exit(os.open('/dev/null', os.O_RDONLY))"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], check=False, preexec_fn=lambda: os.closerange(0, 3))
+    assert ended.returncode > 2
 
 
 @pytest.mark.parametrize("lines", [0, 1])
