@@ -11,8 +11,8 @@ and of our own, by group: `_rebalances_total`, `_generation`, `_members`, `_last
 and `_burrow_status` (Burrow's codes). What happened in the groups is in `activity_metrics`.
 
 `consumer_id` is left out, as member ids are new with every restart; an absent label equals an empty one to Prometheus.
-Which groups, topics and labels are told is a setting, and so is how many series: what is beyond is counted in
-`groupledger_series_left_out`.
+Which groups, topics, partitions and labels are told is a setting, and so is how many series: what is beyond is counted
+in `groupledger_series_left_out`.
 """
 
 from __future__ import annotations
