@@ -147,6 +147,8 @@ def _of_lag(tables: ClusterRows, name: str, since: datetime, until: datetime | N
 
 def _lag_text(row: Answer, before: str | None) -> str:
     parts = ["unknown lag" if row["lag_sum"] is None else f"{row['lag_sum']:,} records"]
+    if row["partitions_without_lag"] and row["lag_sum"] is not None:
+        parts.append(f"partitions without a known lag: {row['partitions_without_lag']:,}")
     if row["worst_topic"] is not None and row["lag_sum"]:
         place = f"most in {row['worst_topic']} {row['worst_partition']}"
         parts.append(place if row["worst_owner"] is None else f"{place} of {row['worst_owner']}")

@@ -41,7 +41,7 @@ def templates() -> Environment:
     escape: names come from clients."""
     loader = PackageLoader("groupledger.jobs.serve")
     found = Environment(loader=loader, autoescape=True, trim_blocks=True, undefined=StrictUndefined, finalize=readable)
-    found.filters |= {"at": instant, "named": named, "number": number, "part": part}
+    found.filters |= {"at": instant, "named": named, "number": number, "part": part, "seconds": seconds}
     found.globals |= {"link": link}
     return found
 
@@ -63,6 +63,10 @@ def number(value: float | None) -> str:
     if value is None:
         return "-"
     return f"{value:,.1f}" if type(value) is float else f"{value:,}"
+
+
+def seconds(milliseconds: int | None) -> str:
+    return "-" if milliseconds is None else f"{milliseconds / 1_000:,.0f}"
 
 
 def group_path(cluster: str, name: str, at: datetime | None = None) -> str:

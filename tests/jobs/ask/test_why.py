@@ -81,7 +81,7 @@ def write(warehouse: Path, table: str, *rows: dict[str, Any]) -> None:
     write_deltalake(str(warehouse / table), found, mode="append")
 
 
-def lag(minutes: int, partition: int, records: int, status: str) -> dict[str, Any]:
+def lag(minutes: int, partition: int, records: int | None, status: str) -> dict[str, Any]:
     at = AT + minutes * MINUTE
     row = {"sampled_at": at, "sample_date": at.date(), "topic": "orders", "partition": partition, "lag": records}
     return row | {"status": status, "owner": f"pod-{partition}"}
@@ -100,7 +100,7 @@ def test_what_happened(tmp_path: Path) -> None:
         *(event | {"partition": partition, "records_skipped": 1_000} for partition in (1, 0)),
         event | {"partition": 0, "kind": "rewound", "records_repeated": 5, "happened_at": AT + 9 * MINUTE},
     )
-    rounds = [(0, 3, "ok", 1, "ok"), (1, 4, "ok", 2, "ok"), (3, 5, "ok", 900, "stopped"), (4, 0, "ok", 0, "ok")]
+    rounds = [(0, 3, "ok", 1, "ok"), (1, 4, "ok", 2, "ok"), (3, 5, "ok", 900, "stopped"), (4, 0, "ok", None, "ok")]
     for minutes, one, of_one, other, of_other in rounds:
         write(tmp_path, "lag", lag(minutes, 0, one, of_one), lag(minutes, 1, other, of_other))
     entries, found = why(ClusterRows(str(tmp_path), "c"), "g", AT, AT + 5 * MINUTE)
@@ -109,6 +109,6 @@ def test_what_happened(tmp_path: Path) -> None:
         (1, "rebalance", None, "generation 3 to 4; 2 members then; Connect keeps what it lost for at most 300,000 ms"),
         (2, "offset", "skipped", "orders 0 1; 2,000 records never read; cause: no_member"),
         (3, "lag", "stopped", "905 records; most in orders 1 of pod-1; ok before"),
-        (4, "lag", "ok", "0 records; stopped before"),
+        (4, "lag", "ok", "0 records; partitions without a known lag: 1; stopped before"),
     ]
     assert found["root"] is None
