@@ -74,7 +74,7 @@ def test_a_page(client: Client, name: str) -> None:
     assert 'class="owner0"' in page.text
     assert 'class="rebalance"' in page.text
     assert "next rebalance" in page.text
-    assert '<td>static</td><td class="n">3</td><td class="n">2 to 3</td>' in page.text
+    assert '<td>static</td><td class="n">3</td><td class="n">about 2</td>' in page.text
     later = client.get(f"{link}?at=2026-01-01T12:06:00Z&window=1h").text
     assert "previous rebalance" in later
     assert not re.search(r"(src|href)=\"(https?:)?//", page.text + later)
