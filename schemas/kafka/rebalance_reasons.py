@@ -1,7 +1,8 @@
 """Why a coordinator says that it prepares a rebalance, `(reason: ...)`, and the words of clients that stand in it.
 
 A template for each text, with the kind of the reason before the colon. The texts are those of the Java coordinator
-(4.x), which come first, and of the Scala one (2.8, 3.0 and 3.2 on differ). The first template that fits counts.
+(4.x), which come first, and of the Scala one (since 2.1, the first that gives a reason). The first template that fits
+counts.
 """
 
 from groupledger.schemas.kafka.log_template import read_templates
@@ -51,8 +52,15 @@ group_downgraded: Downgrade group {group_id} from consumer to classic for member
 group_downgraded_by_replacement: Downgrade group {group_id} from consumer to classic for static member replacement with
     different subscription.
 """)
+# Before 2.5 and 2.6. The last then stood for a leader that joins again, too.
+_OF_OLDER_COORDINATORS = read_templates("""
+new_member: Adding new member {member_id} with group instanceid {group_instance_id}
+new_member: Adding new member {member_id}
+rejoined: Updating metadata for member {member_id}
+""")
 REASONS = (
     *((kind, text + "; client reason: {client_reason}") for kind, text in _OF_CLIENTS),
     *_OF_CLIENTS,
     *_OF_THE_COORDINATOR,
+    *_OF_OLDER_COORDINATORS,
 )

@@ -76,6 +76,11 @@ ASSIGNMENT_CONFIGURED = Trigger(
 LEADER_REJOINED = Trigger(
     name="leader_rejoined", meaning="The leader joined again, as it does when the topics' partitions change."
 )
+REJOINED = Trigger(
+    name="rejoined",
+    meaning="A member joined again, as the leader or with another subscription; a broker before 2.6 says no more.",
+    is_only_logged=True,
+)
 PROTOCOL_CHANGED = Trigger(
     name="protocol_changed", meaning="A static member came back with other protocols, and the group's choice changed."
 )
