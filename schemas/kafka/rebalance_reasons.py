@@ -10,6 +10,9 @@ from groupledger.schemas.kafka.log_template import read_templates
 # What the coordinator writes where the client gave no reason, and what Java's clients give.
 NOT_PROVIDED = "not provided"
 POLL_TIMEOUT_REASON = "consumer poll timeout has expired."
+# Of a worker of Kafka Connect, since 3.8, which has rebalance.timeout.ms for it.
+WORKER_POLL_TIMEOUT_REASON = "worker poll timeout has expired."
+POLL_TIMEOUT_REASONS = (POLL_TIMEOUT_REASON, WORKER_POLL_TIMEOUT_REASON)
 REMOVED_BY_ADMIN_REASON = "member was removed by an admin"
 
 # Why a coordinator fences a member of a consumer (KIP-848), share or streams group; the last goes on with the epoch.

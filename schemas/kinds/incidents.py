@@ -62,8 +62,9 @@ _OF_MEMBERS = (*_JOINS, ApiKey.HEARTBEAT.name, ApiKey.LEAVE_GROUP.name, *_EPOCH_
 _OF_CONSUMERS = (ApiKey.CONSUMER_GROUP_HEARTBEAT.name,)
 _OF_STREAMS = (ApiKey.STREAMS_GROUP_HEARTBEAT.name,)
 _PROBABLY = (Clause("probably ", needs=(Fact.INFERRED,)),)
-# A share or streams group has no static members.
-_STATIC_MEMBERSHIP = Clause("group.instance.id", excludes=(Fact.SHARE_GROUP, Fact.STREAMS_GROUP))
+# A share or streams group has no static members, nor has Kafka Connect.
+_WITHOUT_STATIC_MEMBERS = (Fact.SHARE_GROUP, Fact.STREAMS_GROUP, Fact.CONNECT_GROUP)
+_STATIC_MEMBERSHIP = Clause("group.instance.id", excludes=_WITHOUT_STATIC_MEMBERS)
 
 ILLEGAL_GENERATION = IncidentKind(
     name="illegal_generation",
@@ -240,10 +241,24 @@ REBALANCE_TIMEOUT_FENCED = IncidentKind(
 POLL_TIMEOUT = IncidentKind(
     name="poll_timeout",
     meaning="A member left because it did not poll within max.poll.interval.ms.",
-    happened=("{who} ", *_PROBABLY, "did not poll for longer than max.poll.interval.ms, and left the group."),
+    happened=(*("{who} ", *_PROBABLY, "did not poll for longer than ", *roots.POLL_INTERVAL, ", and left the group."),),
     root=roots.POLL_TIMEOUT_EXCEEDED,
     trigger=triggers.LEFT_POLL_TIMEOUT,
     confidence=0.7,
+)
+FAILED_TO_REJOIN = IncidentKind(
+    name="failed_to_rejoin",
+    meaning="A member did not join again while its group rebalanced, and was removed (classic protocol).",
+    happened="{who} did not join again within the rebalance timeout, while the group waited for it, and was removed.",
+    advice=(
+        "It was busy between two polls, hung or gone, and reads nothing until it joins again: shorten its work, or",
+        " raise ",
+        *roots.POLL_INTERVAL,
+        " (a client that is not Java's calls it its rebalance timeout).",
+    ),
+    settings=(*roots.POLL_INTERVAL, Clause("max.poll.records", excludes=(Fact.CONNECT_GROUP,))),
+    root=roots.POLL_TIMEOUT_EXCEEDED,
+    trigger=triggers.FAILED_TO_REJOIN,
 )
 SESSION_EXPIRED = IncidentKind(
     name="session_expired",
@@ -336,20 +351,46 @@ REBALANCE_STORM = IncidentKind(
     happened="The group rebalanced {detail} times within {seconds} s.",
     advice=(
         Clause(
+            "Most of them only follow up the one before, and nobody came or went with them: members do not get their"
+            " assignment in time, or their assignor keeps moving partitions. Upgrade the clients, or give all of them"
+            " another partition.assignment.strategy.",
+            needs=(Fact.CLASSIC_GROUP, Fact.FOLLOW_UPS),
+        ),
+        Clause(
             "Nothing is processed while members join again, unless their assignor is a cooperative one: look at who"
             " comes and goes, use static membership (group.instance.id) and cooperative-sticky.",
             needs=(Fact.CLASSIC_GROUP,),
+            excludes=(Fact.FOLLOW_UPS,),
         ),
         Clause(
             "Members that keep their partitions go on processing: look at who comes and goes, and use static membership"
             " (group.instance.id).",
             needs=(Fact.CONSUMER_GROUP,),
         ),
-        Clause("Look at who comes and goes.", excludes=(Fact.CLASSIC_GROUP, Fact.CONSUMER_GROUP)),
+        Clause(
+            "Look at which workers come and go, and at connectors whose configuration or tasks change again and again;"
+            " raise scheduled.rebalance.max.delay.ms where workers are restarted.",
+            needs=(Fact.CONNECT_GROUP,),
+        ),
+        Clause(
+            "Tasks that do not move go on: look at who comes and goes, use static membership (group.instance.id), and"
+            " standby tasks (num.standby.replicas) where state takes long to restore.",
+            needs=(Fact.CLASSIC_STREAMS_GROUP,),
+        ),
+        Clause(
+            "Look at who comes and goes.",
+            excludes=(Fact.CLASSIC_GROUP, Fact.CONSUMER_GROUP, Fact.CONNECT_GROUP, Fact.CLASSIC_STREAMS_GROUP),
+        ),
     ),
     settings=(
-        _STATIC_MEMBERSHIP,
-        Clause("partition.assignment.strategy=cooperative-sticky", needs=(Fact.CLASSIC_GROUP,)),
+        Clause("partition.assignment.strategy", needs=(Fact.CLASSIC_GROUP, Fact.FOLLOW_UPS)),
+        Clause("group.instance.id", excludes=(*_WITHOUT_STATIC_MEMBERS, Fact.FOLLOW_UPS)),
+        Clause("scheduled.rebalance.max.delay.ms", needs=(Fact.CONNECT_GROUP,)),
+        Clause(
+            "partition.assignment.strategy=cooperative-sticky",
+            needs=(Fact.CLASSIC_GROUP,),
+            excludes=(Fact.FOLLOW_UPS,),
+        ),
     ),
     root=roots.REBALANCE,
     is_pattern=True,
@@ -363,7 +404,7 @@ MEMBER_FLAPPING = IncidentKind(
         "Each time the group rebalances: mend the process",
         Clause(
             ", or give it a group.instance.id so that a restart costs no rebalance",
-            excludes=(Fact.SHARE_GROUP, Fact.STREAMS_GROUP),
+            excludes=_WITHOUT_STATIC_MEMBERS,
         ),
         ".",
     ),
@@ -401,7 +442,7 @@ ASSIGNMENT_NOT_STORED = IncidentKind(
     meaning="The coordinator could not store what the leader assigned, and the group rebalanced again.",
     happened="The coordinator failed {times} to store the group's assignment ({detail}), and made the group rebalance"
     " each time: nobody had partitions meanwhile.",
-    root=roots.ASSIGNMENT_TOO_LARGE,
+    root=roots.ASSIGNMENT_UNSTORED,
     severity=Severity.ERROR,
     is_pattern=True,
 )
@@ -410,9 +451,15 @@ REBALANCE_STUCK = IncidentKind(
     meaning="A group hangs in a rebalance, and reads nothing while records wait.",
     happened="The group has been in one rebalance for {seconds} s, in which nobody read the {detail} records that"
     " waited in {count} partitions.",
-    advice="It waits for a member that does not join, for as long as the longest max.poll.interval.ms of the group"
-    " allows: stop the process that hangs, and lower max.poll.interval.ms.",
-    settings=("max.poll.interval.ms",),
+    advice=(
+        *(
+            "It waits for a member that does not join, for as long as the longest ",
+            *roots.POLL_INTERVAL,
+            " of the group",
+        ),
+        *(" allows: stop the process that hangs, and lower ", *roots.POLL_INTERVAL, "."),
+    ),
+    settings=roots.POLL_INTERVAL,
     root=roots.REBALANCE,
     severity=Severity.ERROR,
     confidence=0.95,
