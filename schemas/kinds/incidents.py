@@ -100,8 +100,8 @@ COMMIT_FROM_OUTSIDE = IncidentKind(
 FENCED_INSTANCE = IncidentKind(
     name="fenced_instance",
     meaning="Another process has the member's instance id (KIP-345).",
-    happened="{who} was refused {times} with FENCED_INSTANCE_ID: another process joined under its instance id"
-    " {instance}.",
+    happened="{who} was refused {times} with FENCED_INSTANCE_ID: its coordinator knows another member under its"
+    " instance id {instance}.",
     root=roots.INSTANCE_STARTED_TWICE,
     severity=Severity.ERROR,
     error_code=Error.FENCED_INSTANCE_ID.value,

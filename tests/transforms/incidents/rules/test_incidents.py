@@ -157,6 +157,25 @@ def test_the_last_commit_of_librdkafka() -> None:
             "coordinator_failover",
         ),
         (
+            {
+                "requests": [request("HEARTBEAT", 82, T + 55_000, "m-2", group_instance_id="i")],
+                "events": [event("group_loaded", T + 50_000)],
+            },
+            {"fenced_instance"},
+            "coordinator_failover",
+        ),
+        (
+            {
+                "requests": [
+                    request("JOIN_GROUP", 0, T + 52_000, "", group_instance_id="i"),
+                    request("HEARTBEAT", 82, T + 55_000, "m-2", group_instance_id="i"),
+                ],
+                "events": [event("group_loaded", T + 50_000)],
+            },
+            {"fenced_instance"},
+            "instance_started_twice",
+        ),
+        (
             {"requests": [request("OFFSET_COMMIT", 27, T + 49_000, offsets=OFFSETS)]},
             {"rebalance_in_progress_commit"},
             "rebalance",
