@@ -612,6 +612,21 @@ UNSTABLE_OFFSETS = IncidentKind(
     apis=(ApiKey.OFFSET_FETCH.name,),
     repeats_within_ms=10_000,
 )
+COORDINATOR_NOT_FOUND = IncidentKind(
+    name="coordinator_not_found",
+    meaning="A client looks in vain for the coordinator of its group, for long.",
+    happened="{who} looked for the group's coordinator for {seconds} s, and was answered {times} with"
+    " COORDINATOR_NOT_AVAILABLE: there was none.",
+    advice="It can't join, and nothing is committed, until a broker leads the partition of __consumer_offsets with the"
+    " group: look at its replicas and at the brokers; there is nothing to change in the client.",
+    settings=(),
+    root=roots.OFFSETS_TOPIC_UNAVAILABLE,
+    severity=Severity.ERROR,
+    error_code=Error.COORDINATOR_NOT_AVAILABLE.value,
+    apis=(ApiKey.FIND_COORDINATOR.name,),
+    # Clients ask again at once, or after retry.backoff.ms; a slow one each minute.
+    repeats_within_ms=90_000,
+)
 COMMIT_GAP = IncidentKind(
     name="commit_gap",
     meaning="A member stopped committing everything that it owns, while records waited for it.",

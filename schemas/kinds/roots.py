@@ -131,7 +131,7 @@ ASSIGNMENT_UNSTORED = Root(
 )
 OFFSETS_TOPIC_UNAVAILABLE = Root(
     name="offsets_topic_unavailable",
-    advice="The brokers could not write to __consumer_offsets: look at its replicas and at the brokers' disks; there is"
+    advice="The brokers could not use __consumer_offsets: look at its replicas and at the brokers' disks; there is"
     " nothing to change in the client.",
 )
 NOT_AUTHORIZED = Root(name="not_authorized", advice="The client's principal lacks a right.")

@@ -350,6 +350,7 @@ def test_a_refused_commit_of_the_present_generation() -> None:
     [
         (47, "TXN_OFFSET_COMMIT", 60, "producer_fenced", "error"),
         (88, "OFFSET_FETCH", 1, "unstable_offsets", "warning"),
+        (15, "FIND_COORDINATOR", 20, "coordinator_not_found", "error"),
     ],
 )
 def test_refusals_that_go_on(error_code: int, api: str, every_s: int, kind: str, severity: str) -> None:
