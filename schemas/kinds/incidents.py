@@ -352,10 +352,13 @@ REBALANCE_STORM = IncidentKind(
     advice=(
         Clause(
             "Most of them only follow up the one before, and nobody came or went with them: members do not get their"
-            " assignment in time, or their assignor keeps moving partitions. Upgrade the clients, or give all of them"
-            " another partition.assignment.strategy.",
-            needs=(Fact.CLASSIC_GROUP, Fact.FOLLOW_UPS),
+            " assignment in time, or their assignor keeps moving partitions. Upgrade the clients",
+            needs=(Fact.FOLLOW_UPS,),
         ),
+        Clause(
+            ", or give all of them another partition.assignment.strategy", needs=(Fact.CLASSIC_GROUP, Fact.FOLLOW_UPS)
+        ),
+        Clause(".", needs=(Fact.FOLLOW_UPS,)),
         Clause(
             "Nothing is processed while members join again, unless their assignor is a cooperative one: look at who"
             " comes and goes, use static membership (group.instance.id) and cooperative-sticky.",
@@ -366,26 +369,32 @@ REBALANCE_STORM = IncidentKind(
             "Members that keep their partitions go on processing: look at who comes and goes, and use static membership"
             " (group.instance.id).",
             needs=(Fact.CONSUMER_GROUP,),
+            excludes=(Fact.FOLLOW_UPS,),
         ),
         Clause(
             "Look at which workers come and go, and at connectors whose configuration or tasks change again and again;"
             " raise scheduled.rebalance.max.delay.ms where workers are restarted.",
             needs=(Fact.CONNECT_GROUP,),
+            excludes=(Fact.FOLLOW_UPS,),
         ),
         Clause(
             "Tasks that do not move go on: look at who comes and goes, use static membership (group.instance.id), and"
             " standby tasks (num.standby.replicas) where state takes long to restore.",
             needs=(Fact.CLASSIC_STREAMS_GROUP,),
+            excludes=(Fact.FOLLOW_UPS,),
         ),
         Clause(
             "Look at who comes and goes.",
-            excludes=(Fact.CLASSIC_GROUP, Fact.CONSUMER_GROUP, Fact.CONNECT_GROUP, Fact.CLASSIC_STREAMS_GROUP),
+            excludes=(
+                *(Fact.CLASSIC_GROUP, Fact.CONSUMER_GROUP, Fact.CONNECT_GROUP, Fact.CLASSIC_STREAMS_GROUP),
+                Fact.FOLLOW_UPS,
+            ),
         ),
     ),
     settings=(
         Clause("partition.assignment.strategy", needs=(Fact.CLASSIC_GROUP, Fact.FOLLOW_UPS)),
         Clause("group.instance.id", excludes=(*_WITHOUT_STATIC_MEMBERS, Fact.FOLLOW_UPS)),
-        Clause("scheduled.rebalance.max.delay.ms", needs=(Fact.CONNECT_GROUP,)),
+        Clause("scheduled.rebalance.max.delay.ms", needs=(Fact.CONNECT_GROUP,), excludes=(Fact.FOLLOW_UPS,)),
         Clause(
             "partition.assignment.strategy=cooperative-sticky",
             needs=(Fact.CLASSIC_GROUP,),
