@@ -353,6 +353,7 @@ class CoordinatorEventKind:
     GROUP_NOW_EMPTY = "group_now_empty"
     MEMBER_LEFT = "member_left"
     MEMBER_FAILED = "member_failed"
+    DYNAMIC_MEMBERS_REMOVED = "dynamic_members_removed"
     CONSUMER_MEMBER_JOINED = "consumer_member_joined"
     CONSUMER_STATIC_MEMBER_JOINED = "consumer_static_member_joined"
     CONSUMER_STATIC_MEMBER_REPLACED = "consumer_static_member_replaced"

@@ -21,6 +21,9 @@ FOLDERS = ("conf", "coordinator", "docs", "jobs", "lab", "schemas", "tools", "tr
 FILES = [file for folder in FOLDERS for file in (TOP / folder).rglob("*") if file.suffix in {".py", ".md", ".yaml"}]
 PAGE = re.compile(r"\bdocs/\w+\.md\b")
 README_LINES_MAX = 120
+REPORTS_MIN = 60
+OPEN = {"can't tell", "silent", "wrong"}
+VERDICTS = {"right", "right with logs", "mended", *OPEN}
 LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
 
 
@@ -118,3 +121,19 @@ def unfolded(path: str) -> list[str]:
     """`/a/{b,c}` as `/a/b` and `/a/c`."""
     head, brace, names = path.partition("{")
     return [head + name for name in names.rstrip("}").split(",")] if brace else [path]
+
+
+def test_the_field_log() -> None:
+    """Goal: at least 60 reports, each once, in one line with source and verdict; what is open is told as a limit."""
+    lines = (TOP / "docs/field_log.md").read_text().splitlines()
+    rows = [
+        [cell.strip() for cell in line.strip("|").split(" | ")] for line in lines if "#" in line or "| KAFKA-" in line
+    ]
+    rows = [row for row in rows if re.fullmatch(r"[\w.-]+/[\w.-]+#\d+|KAFKA-\d+", row[0])]
+    assert len(rows) >= REPORTS_MIN
+    assert len({row[0] for row in rows}) == len(rows)
+    assert {len(row) for row in rows} == {4}
+    assert {row[3] for row in rows} <= VERDICTS
+    limits = (TOP / "docs/accuracy.md").read_text().partition("## Known limits from the field")[2].partition("\n## ")[0]
+    told = set(re.findall(r"[\w.-]+#\d+", limits))
+    assert told == {row[0].rpartition("/")[2] for row in rows if row[3] in OPEN}

@@ -32,7 +32,7 @@ from kafka.protocol.metadata.metadata import MetadataRequest
 from groupledger.jobs.kafka.brokers import answer_or_error, ask_each, attempts, error_name
 from groupledger.jobs.kafka.messages import ConsumerGroupDescribeRequest
 from groupledger.jobs.process.errors import OutsideError
-from groupledger.schemas.codec.consumer_protocol import decode_subscription
+from groupledger.schemas.codec.consumer_protocol import read_subscription
 from groupledger.schemas.codec.errors import DecodeError
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC, ZERO_UUID
 from groupledger.schemas.kafka.topic_partition import TopicPartition
@@ -326,7 +326,7 @@ def subscribed_topics(protocol_type: str, metadata: bytes) -> Iterable[str]:
     if protocol_type != "consumer" or not metadata:
         return ()
     try:
-        return tuple(decode_subscription(bytes(metadata)).fields["topics"])
+        return tuple(read_subscription(bytes(metadata)).fields["topics"])
     except DecodeError:
         return ()
 

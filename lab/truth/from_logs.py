@@ -45,6 +45,7 @@ def event_facts(lines: Iterable[str]) -> dict[str, list[CoordinatorEvent]]:
                 line_number=row["line_number"],
                 logged_at_ms=row["logged_at"] // 1_000,
                 **{name: row[name] for name in names},
+                member_ids=row["member_ids"],
             )
             found.setdefault(row["group_id"], []).append(event)
     return found

@@ -6,8 +6,9 @@ it has); those behind it are of other versions and of the Scala coordinator. Pla
 before those that they contain. What no template fits is kept as the kind `other`: a version that is not known here
 loses nothing.
 
-Source: GroupMetadataManager, ClassicGroup, OffsetMetadataManager and GroupCoordinatorShard of 4.2; GroupCoordinator and
-GroupMetadataManager (Scala) of 2.8, 3.0 and 3.9; and logs of real 4.2 brokers, to which tests hold the table.
+Source: GroupMetadataManager, ClassicGroup, OffsetMetadataManager and GroupCoordinatorShard of 4.2; GroupCoordinator,
+GroupMetadataManager and GroupMetadata (Scala) of the releases from 0.10.0 to 3.8, and of 3.9; and logs of real 4.2
+brokers, to which tests hold the table. Before 2.1 the coordinator gave no reason for a rebalance.
 """
 
 import re
@@ -15,13 +16,14 @@ import re
 from groupledger.schemas.kafka.log_template import read_templates
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 
-LOGGERS = ("org.apache.kafka.coordinator.group.", "kafka.coordinator.group.")
+# The last is that of the Scala coordinator before 0.11.
+LOGGERS = ("org.apache.kafka.coordinator.group.", "kafka.coordinator.group.", "kafka.coordinator.Group")
 # Also about partitions of the offsets topic, where a line has the coordinator's prefix.
 RUNTIME_LOGGER = "org.apache.kafka.coordinator.common.runtime."
 # Before the text; the Scala coordinator gave its broker's id alone.
 BEGIN = "[GroupCoordinator "
 PREFIX = re.compile(
-    r"\[Group(?:Coordinator|MetadataManager) (?:(?:id|brokerId)=)?(?P<broker_id>\d+)"
+    r"\[Group(?:Coordinator|MetadataManager| Metadata Manager on Broker) (?:(?:id|brokerId)=)?(?P<broker_id>\d+)"
     rf"(?: topic={OFFSETS_TOPIC} partition=(?P<kafka_partition>\d+))?\]:? "
 )
 
@@ -37,9 +39,13 @@ member_id_required: Dynamic member with unknown member id joins group {group_id}
     member id {member_id} and requesting the member to rejoin with this id.
 member_id_required: Dynamic member with unknown member id joins group {group_id} in {state:word} state. Created a new
     member id {member_id} and request the member to rejoin with this id.
+member_id_required: Dynamic member with unknown member id rejoins group {group_id} in {state:word} state. Created a
+    new member id {member_id} and request the member to rejoin with this id.
 dynamic_member_added: Dynamic member with unknown member id joins group {group_id} in state {state:word}. Created a
     new member id {member_id} and added the member to the group.
 dynamic_member_added: Dynamic Member with unknown member id joins group {group_id} in {state:word} state. Created a
+    new member id {member_id} for this member and add to the group.
+dynamic_member_added: Dynamic member with unknown member id rejoins group {group_id} in {state:word} state. Created a
     new member id {member_id} for this member and add to the group.
 pending_member_joins: Pending dynamic member with id {member_id} joins group {group_id} in {state:word} state. Adding
     to the group now.
@@ -57,10 +63,13 @@ static_member_replaced: Static member with groupInstanceId={group_instance_id} a
     groupInstanceId.
 static_member_replaced: Static member {group_instance_id} of group {group_id} with unknown member id rejoins,
     assigning new member id {member_id}, while old member id {previous_member_id} will be removed.
+static_member_replaced: Static member {group_instance_id} with unknown member id rejoins, assigning new member id
+    {member_id}, while old member {previous_member_id} will be removed.
 static_member_keeps_protocol: Static member which joins during Stable stage and doesn't affect the selected protocol
     will not trigger a rebalance.
 static_member_keeps_protocol: Static member which joins during Stable stage and doesn't affect selectProtocol will not
     trigger rebalance.
+static_member_keeps_protocol: Static member joins during {state:word} stage will not trigger rebalance.
 static_member_not_persisted: Failed to persist metadata for group {group_id} static member {member_id} with group
     instance id {group_instance_id} due to {error}. Reverting to old member id {previous_member_id}.
 static_member_not_persisted: Failed to persist metadata for group {group_id}: {error}
@@ -70,7 +79,11 @@ preparing_rebalance: Preparing to rebalance group {group_id} in state {state:wor
     {previous_generation:int} (reason: {reason}).
 preparing_rebalance: Preparing to rebalance group {group_id} in state {state:word} with old generation
     {previous_generation:int} (__consumer_offsets-{kafka_partition:int}) (reason: {reason})
+preparing_rebalance: Preparing to rebalance group {group_id} with old generation {previous_generation:int}
+    (__consumer_offsets-{kafka_partition:int})
+preparing_rebalance: Preparing to restabilize group {group_id} with old generation {previous_generation:int}
 dynamic_members_removed: Group {group_id} removed dynamic members who haven't joined: {member_ids}
+dynamic_members_removed: Group {group_id} remove dynamic members who haven't joined: {member_ids}
 sync_missing: Group {group_id} removed members who haven't sent their sync requests: {member_ids}
 sync_missing: Group {group_id} removed members who haven't sent their sync request: {member_ids}
 group_is_dead: Group {group_id} is dead, skipping rebalance stage.
@@ -80,14 +93,18 @@ no_members_rejoined: Group {group_id} could not complete rebalance because no me
 stabilized: Stabilized group {group_id} generation {generation:int} with {member_count:int} members.
 stabilized: Stabilized group {group_id} generation {generation:int} (__consumer_offsets-{kafka_partition:int}) with
     {member_count:int} members
+stabilized: Stabilized group {group_id} generation {generation:int} (__consumer_offsets-{kafka_partition:int})
+stabilized: Stabilized group {group_id} generation {generation:int}
 group_now_empty: Group {group_id} with generation {generation:int} is now empty.
 group_now_empty: Group {group_id} with generation {generation:int} is now empty
     (__consumer_offsets-{kafka_partition:int})
+group_now_empty: Group {group_id} with generation {generation:int} is now empty
 empty_metadata_not_written: Failed to write empty metadata for group {group_id}: {error}
 assignment_received: Assignment received from leader {member_id} for group {group_id} for generation {generation:int}.
     The group has {member_count:int} members, {static_member_count:int} of which are static.
 assignment_received: Assignment received from leader for group {group_id} for generation {generation:int}. The group
     has {member_count:int} members, {static_member_count:int} of which are static.
+assignment_received: Assignment received from leader for group {group_id} for generation {generation:int}
 empty_assignments_set: Setting empty assignments for members {members} of {group_id} for generation
     {generation:int}.
 empty_assignments_set: Setting empty assignments for members {members} of {group_id} for generation
@@ -96,8 +113,12 @@ empty_assignment_sent: Sending empty assignment to member {member_id} of {group_
     with no errors
 leader_replaced: Group leader [memberId: {member_id}, groupInstanceId: {group_instance_id}] failed to join before the
     rebalance timeout. Member {new_leader} was elected as the new leader.
+leader_replaced: Group leader [member.id: {member_id}, group.instance.id: {group_instance_id}] failed to join before
+    rebalance timeout, while new leader {new_leader} was elected.
 no_leader_elected: Group leader [memberId: {member_id}, groupInstanceId: {group_instance_id}] failed to join before
     the rebalance timeout and the group couldn't proceed to the next generation because no member joined.
+no_leader_elected: Group leader [member.id: {member_id}, group.instance.id: {group_instance_id}] failed to join before
+    rebalance timeout, and the group couldn't proceed to next generationbecause no member joined.
 member_failed: Member {member_id} in group {group_id} has failed, removing it from the group.
 member_failed: Member {member_id} in group {group_id} has failed, removing it from the group
 pending_member_expired: Pending member {member_id} in group {group_id} has been removed after session timeout
@@ -113,6 +134,7 @@ member_left: Member MemberMetadata(memberId={member_id}, groupInstanceId={group_
     clientId={member_metadata}) has left group {group_id} through explicit `LeaveGroup` request
 member_left: Member[group.instance.id {group_instance_id}, member.id {member_id}] in group {group_id} has left,
     removing it from the group
+member_left: Member {member_id} in group {group_id} has left, removing it from the group
 pending_member_left: Pending member with memberId={member_id} has left group {group_id} through explicit `LeaveGroup`
     request
 pending_member_left: Pending member {member_id} is leaving group {group_id}.
@@ -140,6 +162,7 @@ group_unloaded: [GroupId={group_id}] Unloading group metadata for generation {ge
 modern_group_unloaded: [GroupId={group_id}] Unloaded group metadata for group epoch {generation:int}.
 group_unloaded: Unloading group metadata for {group_id} with generation {generation:int}
 group_dead: Group {group_id} transitioned to Dead in generation {generation:int}
+group_dead: Group {group_id} generation {generation:int} is dead and removed
 simple_group_created: [GroupId {group_id}] Creating a simple consumer group via manual offset commit.
 simple_group_created: Creating simple consumer group {group_id} via manual offset commit.
 tombstones_generated: Generated {tombstone_count:int} tombstone records while cleaning up group metadata in
@@ -217,10 +240,18 @@ partition_loading: Scheduling loading of metadata from __consumer_offsets-{kafka
     {coordinator_epoch:int}
 partition_loading: Scheduling loading of offsets and group metadata from __consumer_offsets-{kafka_partition:int} for
     epoch {coordinator_epoch:int}
+partition_loading: Scheduling loading of offsets and group metadata from __consumer_offsets-{kafka_partition:int}
+partition_loading: Loading offsets and group metadata from __consumer_offsets-{kafka_partition:int}
 partition_loaded: Finished loading of metadata from __consumer_offsets-{kafka_partition:int} with epoch
     {coordinator_epoch:int} in {loading}
 partition_loaded: Finished loading offsets and group metadata from __consumer_offsets-{kafka_partition:int} in
     {duration_ms:int} milliseconds for epoch {coordinator_epoch:int}, of which {loading}
+partition_loaded: Finished loading offsets and group metadata from __consumer_offsets-{kafka_partition:int} in
+    {duration_ms:int} milliseconds, of which {loading}
+partition_loaded: Finished loading offsets and group metadata from __consumer_offsets-{kafka_partition:int} in
+    {duration_ms:int} milliseconds.
+partition_loaded: Finished loading offsets from __consumer_offsets-{kafka_partition:int} in {duration_ms:int}
+    milliseconds.
 partition_unloading: Scheduling unloading of metadata for __consumer_offsets-{kafka_partition:int} with epoch
     {coordinator_epoch}
 partition_unloading: Scheduling unloading of offsets and group metadata from __consumer_offsets-{kafka_partition:int}
@@ -229,6 +260,7 @@ partition_unloading: Started unloading metadata for __consumer_offsets-{kafka_pa
 partition_unloaded: Finished unloading metadata for __consumer_offsets-{kafka_partition:int} with epoch
     {coordinator_epoch}.
 partition_unloaded: Finished unloading __consumer_offsets-{kafka_partition:int} for coordinator epoch {unloading}
+partition_unloaded: Finished unloading __consumer_offsets-{kafka_partition:int}. Removed {unloading}
 """)
 
 # Of the texts that a 4.2 broker writes: those that are no INFO, and those that GroupMetadataManager does not write.

@@ -1,5 +1,5 @@
-"""Names that Kafka itself gives: its internal topics, the UUID that means none, the client that may do more, and the
-groups of its console consumer."""
+"""Names that Kafka itself gives: its internal topics, the UUID that means none, the client that may do more, the
+groups of its console consumer, and the assignor of Kafka Streams."""
 
 OFFSETS_TOPIC = "__consumer_offsets"
 SHARE_STATE_TOPIC = "__share_group_state"
@@ -9,3 +9,5 @@ ADMIN_CLIENT_ID = "__admin_client"
 """The only client id of a producer that a broker lets write to an internal topic."""
 CONSOLE_GROUP_PREFIX = "console-consumer-"
 """A console consumer that is given no group makes one up, with a random number behind this: it is never used again."""
+STREAMS_PROTOCOL = "stream"
+"""What the assignor of Kafka Streams is called, the protocol of its classic groups."""

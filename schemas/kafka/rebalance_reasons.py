@@ -1,7 +1,8 @@
 """Why a coordinator says that it prepares a rebalance, `(reason: ...)`, and the words of clients that stand in it.
 
 A template for each text, with the kind of the reason before the colon. The texts are those of the Java coordinator
-(4.x), which come first, and of the Scala one (2.8, 3.0 and 3.2 on differ). The first template that fits counts.
+(4.x), which come first, and of the Scala one (since 2.1, the first that gives a reason). The first template that fits
+counts.
 """
 
 from groupledger.schemas.kafka.log_template import read_templates
@@ -9,6 +10,9 @@ from groupledger.schemas.kafka.log_template import read_templates
 # What the coordinator writes where the client gave no reason, and what Java's clients give.
 NOT_PROVIDED = "not provided"
 POLL_TIMEOUT_REASON = "consumer poll timeout has expired."
+# Of a worker of Kafka Connect, since 3.8, which has rebalance.timeout.ms for it.
+WORKER_POLL_TIMEOUT_REASON = "worker poll timeout has expired."
+POLL_TIMEOUT_REASONS = (POLL_TIMEOUT_REASON, WORKER_POLL_TIMEOUT_REASON)
 REMOVED_BY_ADMIN_REASON = "member was removed by an admin"
 
 # Why a coordinator fences a member of a consumer (KIP-848), share or streams group; the last goes on with the epoch.
@@ -51,8 +55,15 @@ group_downgraded: Downgrade group {group_id} from consumer to classic for member
 group_downgraded_by_replacement: Downgrade group {group_id} from consumer to classic for static member replacement with
     different subscription.
 """)
+# Before 2.5 and 2.6. The last then stood for a leader that joins again, too.
+_OF_OLDER_COORDINATORS = read_templates("""
+new_member: Adding new member {member_id} with group instanceid {group_instance_id}
+new_member: Adding new member {member_id}
+rejoined: Updating metadata for member {member_id}
+""")
 REASONS = (
     *((kind, text + "; client reason: {client_reason}") for kind, text in _OF_CLIENTS),
     *_OF_CLIENTS,
     *_OF_THE_COORDINATOR,
+    *_OF_OLDER_COORDINATORS,
 )

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 class Fact:
     """Names what may be known of an incident beside its row."""
 
-    CLASSIC_GROUP = "classic_group"
+    CLASSIC_GROUP = "classic_group"  # consumers whose assignor is a setting
+    CONNECT_GROUP = "connect_group"  # workers of Kafka Connect
+    CLASSIC_STREAMS_GROUP = "classic_streams_group"  # Kafka Streams by the classic protocol, which brings its assignor
     CONSUMER_GROUP = "consumer_group"  # KIP-848
     SHARE_GROUP = "share_group"
     STREAMS_GROUP = "streams_group"
@@ -26,6 +28,7 @@ class Fact:
     WAS_REMOVED = "was_removed"  # a record or a line shows that the group removed the member before
     NEW_OWNER = "new_owner"  # another member owns a partition of the refused commit
     LOG_IMPORTED = "log_imported"  # a server log has lines about the group around that time
+    FOLLOW_UPS = "follow_ups"  # most rebalances of the storm only follow up another one
 
 
 MODERN_GROUP = (Fact.CONSUMER_GROUP, Fact.SHARE_GROUP, Fact.STREAMS_GROUP)

@@ -62,8 +62,9 @@ _OF_MEMBERS = (*_JOINS, ApiKey.HEARTBEAT.name, ApiKey.LEAVE_GROUP.name, *_EPOCH_
 _OF_CONSUMERS = (ApiKey.CONSUMER_GROUP_HEARTBEAT.name,)
 _OF_STREAMS = (ApiKey.STREAMS_GROUP_HEARTBEAT.name,)
 _PROBABLY = (Clause("probably ", needs=(Fact.INFERRED,)),)
-# A share or streams group has no static members.
-_STATIC_MEMBERSHIP = Clause("group.instance.id", excludes=(Fact.SHARE_GROUP, Fact.STREAMS_GROUP))
+# A share or streams group has no static members, nor has Kafka Connect.
+_WITHOUT_STATIC_MEMBERS = (Fact.SHARE_GROUP, Fact.STREAMS_GROUP, Fact.CONNECT_GROUP)
+_STATIC_MEMBERSHIP = Clause("group.instance.id", excludes=_WITHOUT_STATIC_MEMBERS)
 
 ILLEGAL_GENERATION = IncidentKind(
     name="illegal_generation",
@@ -99,8 +100,8 @@ COMMIT_FROM_OUTSIDE = IncidentKind(
 FENCED_INSTANCE = IncidentKind(
     name="fenced_instance",
     meaning="Another process has the member's instance id (KIP-345).",
-    happened="{who} was refused {times} with FENCED_INSTANCE_ID: another process joined under its instance id"
-    " {instance}.",
+    happened="{who} was refused {times} with FENCED_INSTANCE_ID: its coordinator knows another member under its"
+    " instance id {instance}.",
     root=roots.INSTANCE_STARTED_TWICE,
     severity=Severity.ERROR,
     error_code=Error.FENCED_INSTANCE_ID.value,
@@ -240,10 +241,24 @@ REBALANCE_TIMEOUT_FENCED = IncidentKind(
 POLL_TIMEOUT = IncidentKind(
     name="poll_timeout",
     meaning="A member left because it did not poll within max.poll.interval.ms.",
-    happened=("{who} ", *_PROBABLY, "did not poll for longer than max.poll.interval.ms, and left the group."),
+    happened=(*("{who} ", *_PROBABLY, "did not poll for longer than ", *roots.POLL_INTERVAL, ", and left the group."),),
     root=roots.POLL_TIMEOUT_EXCEEDED,
     trigger=triggers.LEFT_POLL_TIMEOUT,
     confidence=0.7,
+)
+FAILED_TO_REJOIN = IncidentKind(
+    name="failed_to_rejoin",
+    meaning="A member did not join again while its group rebalanced, and was removed (classic protocol).",
+    happened="{who} did not join again within the rebalance timeout, while the group waited for it, and was removed.",
+    advice=(
+        "It was busy between two polls, hung or gone, and reads nothing until it joins again: shorten its work, or",
+        " raise ",
+        *roots.POLL_INTERVAL,
+        " (a client that is not Java's calls it its rebalance timeout).",
+    ),
+    settings=(*roots.POLL_INTERVAL, Clause("max.poll.records", excludes=(Fact.CONNECT_GROUP,))),
+    root=roots.POLL_TIMEOUT_EXCEEDED,
+    trigger=triggers.FAILED_TO_REJOIN,
 )
 SESSION_EXPIRED = IncidentKind(
     name="session_expired",
@@ -336,20 +351,55 @@ REBALANCE_STORM = IncidentKind(
     happened="The group rebalanced {detail} times within {seconds} s.",
     advice=(
         Clause(
+            "Most of them only follow up the one before, and nobody came or went with them: members do not get their"
+            " assignment in time, or their assignor keeps moving partitions. Upgrade the clients",
+            needs=(Fact.FOLLOW_UPS,),
+        ),
+        Clause(
+            ", or give all of them another partition.assignment.strategy", needs=(Fact.CLASSIC_GROUP, Fact.FOLLOW_UPS)
+        ),
+        Clause(".", needs=(Fact.FOLLOW_UPS,)),
+        Clause(
             "Nothing is processed while members join again, unless their assignor is a cooperative one: look at who"
             " comes and goes, use static membership (group.instance.id) and cooperative-sticky.",
             needs=(Fact.CLASSIC_GROUP,),
+            excludes=(Fact.FOLLOW_UPS,),
         ),
         Clause(
             "Members that keep their partitions go on processing: look at who comes and goes, and use static membership"
             " (group.instance.id).",
             needs=(Fact.CONSUMER_GROUP,),
+            excludes=(Fact.FOLLOW_UPS,),
         ),
-        Clause("Look at who comes and goes.", excludes=(Fact.CLASSIC_GROUP, Fact.CONSUMER_GROUP)),
+        Clause(
+            "Look at which workers come and go, and at connectors whose configuration or tasks change again and again;"
+            " raise scheduled.rebalance.max.delay.ms where workers are restarted.",
+            needs=(Fact.CONNECT_GROUP,),
+            excludes=(Fact.FOLLOW_UPS,),
+        ),
+        Clause(
+            "Tasks that do not move go on: look at who comes and goes, use static membership (group.instance.id), and"
+            " standby tasks (num.standby.replicas) where state takes long to restore.",
+            needs=(Fact.CLASSIC_STREAMS_GROUP,),
+            excludes=(Fact.FOLLOW_UPS,),
+        ),
+        Clause(
+            "Look at who comes and goes.",
+            excludes=(
+                *(Fact.CLASSIC_GROUP, Fact.CONSUMER_GROUP, Fact.CONNECT_GROUP, Fact.CLASSIC_STREAMS_GROUP),
+                Fact.FOLLOW_UPS,
+            ),
+        ),
     ),
     settings=(
-        _STATIC_MEMBERSHIP,
-        Clause("partition.assignment.strategy=cooperative-sticky", needs=(Fact.CLASSIC_GROUP,)),
+        Clause("partition.assignment.strategy", needs=(Fact.CLASSIC_GROUP, Fact.FOLLOW_UPS)),
+        Clause("group.instance.id", excludes=(*_WITHOUT_STATIC_MEMBERS, Fact.FOLLOW_UPS)),
+        Clause("scheduled.rebalance.max.delay.ms", needs=(Fact.CONNECT_GROUP,), excludes=(Fact.FOLLOW_UPS,)),
+        Clause(
+            "partition.assignment.strategy=cooperative-sticky",
+            needs=(Fact.CLASSIC_GROUP,),
+            excludes=(Fact.FOLLOW_UPS,),
+        ),
     ),
     root=roots.REBALANCE,
     is_pattern=True,
@@ -363,7 +413,7 @@ MEMBER_FLAPPING = IncidentKind(
         "Each time the group rebalances: mend the process",
         Clause(
             ", or give it a group.instance.id so that a restart costs no rebalance",
-            excludes=(Fact.SHARE_GROUP, Fact.STREAMS_GROUP),
+            excludes=_WITHOUT_STATIC_MEMBERS,
         ),
         ".",
     ),
@@ -401,7 +451,7 @@ ASSIGNMENT_NOT_STORED = IncidentKind(
     meaning="The coordinator could not store what the leader assigned, and the group rebalanced again.",
     happened="The coordinator failed {times} to store the group's assignment ({detail}), and made the group rebalance"
     " each time: nobody had partitions meanwhile.",
-    root=roots.ASSIGNMENT_TOO_LARGE,
+    root=roots.ASSIGNMENT_UNSTORED,
     severity=Severity.ERROR,
     is_pattern=True,
 )
@@ -410,9 +460,15 @@ REBALANCE_STUCK = IncidentKind(
     meaning="A group hangs in a rebalance, and reads nothing while records wait.",
     happened="The group has been in one rebalance for {seconds} s, in which nobody read the {detail} records that"
     " waited in {count} partitions.",
-    advice="It waits for a member that does not join, for as long as the longest max.poll.interval.ms of the group"
-    " allows: stop the process that hangs, and lower max.poll.interval.ms.",
-    settings=("max.poll.interval.ms",),
+    advice=(
+        *(
+            "It waits for a member that does not join, for as long as the longest ",
+            *roots.POLL_INTERVAL,
+            " of the group",
+        ),
+        *(" allows: stop the process that hangs, and lower ", *roots.POLL_INTERVAL, "."),
+    ),
+    settings=roots.POLL_INTERVAL,
     root=roots.REBALANCE,
     severity=Severity.ERROR,
     confidence=0.95,
@@ -564,6 +620,21 @@ UNSTABLE_OFFSETS = IncidentKind(
     error_code=Error.UNSTABLE_OFFSET_COMMIT.value,
     apis=(ApiKey.OFFSET_FETCH.name,),
     repeats_within_ms=10_000,
+)
+COORDINATOR_NOT_FOUND = IncidentKind(
+    name="coordinator_not_found",
+    meaning="A client looks in vain for the coordinator of its group, for long.",
+    happened="{who} looked for the group's coordinator for {seconds} s, and was answered {times} with"
+    " COORDINATOR_NOT_AVAILABLE: there was none.",
+    advice="It can't join, and nothing is committed, until a broker leads the partition of __consumer_offsets with the"
+    " group: look at its replicas and at the brokers; there is nothing to change in the client.",
+    settings=(),
+    root=roots.OFFSETS_TOPIC_UNAVAILABLE,
+    severity=Severity.ERROR,
+    error_code=Error.COORDINATOR_NOT_AVAILABLE.value,
+    apis=(ApiKey.FIND_COORDINATOR.name,),
+    # Clients ask again at once, or after retry.backoff.ms; a slow one each minute.
+    repeats_within_ms=90_000,
 )
 COMMIT_GAP = IncidentKind(
     name="commit_gap",

@@ -29,10 +29,19 @@ SESSION_TIMEOUT = (
     Clause("share.session.timeout.ms of the group", needs=(Fact.SHARE_GROUP,)),
     Clause("streams.session.timeout.ms of the group", needs=(Fact.STREAMS_GROUP,)),
 )
+POLL_INTERVAL = (
+    Clause("max.poll.interval.ms", excludes=(Fact.CONNECT_GROUP,)),
+    Clause("rebalance.timeout.ms", needs=(Fact.CONNECT_GROUP,)),
+)
 POLL_TIMEOUT_EXCEEDED = Root(
     name="poll_timeout_exceeded",
-    advice="Its processing takes too long between two polls: raise max.poll.interval.ms, or lower max.poll.records.",
-    settings=("max.poll.interval.ms", "max.poll.records"),
+    advice=(
+        *("Its processing takes too long between two polls: raise ", *POLL_INTERVAL),
+        Clause(", or lower max.poll.records", excludes=(Fact.CONNECT_GROUP,)),
+        Clause(", or look at what its connectors do as they start and stop", needs=(Fact.CONNECT_GROUP,)),
+        ".",
+    ),
+    settings=(*POLL_INTERVAL, Clause("max.poll.records", excludes=(Fact.CONNECT_GROUP,))),
 )
 SESSION_EXPIRED = Root(
     name="session_expired",
@@ -114,9 +123,15 @@ ASSIGNMENT_TOO_LARGE = Root(
     " members.",
     settings=("max.message.bytes of __consumer_offsets", "offsets.topic.compression.codec"),
 )
+ASSIGNMENT_UNSTORED = Root(
+    name="assignment_unstored",
+    advice="The log does not name the error, as brokers before 3.4 do not: either the group's record is larger than"
+    " max.message.bytes of __consumer_offsets, or the brokers could not write to that topic, whose replicas tell it.",
+    settings=("max.message.bytes of __consumer_offsets",),
+)
 OFFSETS_TOPIC_UNAVAILABLE = Root(
     name="offsets_topic_unavailable",
-    advice="The brokers could not write to __consumer_offsets: look at its replicas and at the brokers' disks; there is"
+    advice="The brokers could not use __consumer_offsets: look at its replicas and at the brokers' disks; there is"
     " nothing to change in the client.",
 )
 NOT_AUTHORIZED = Root(name="not_authorized", advice="The client's principal lacks a right.")

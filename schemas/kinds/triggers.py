@@ -12,7 +12,7 @@ from groupledger.schemas.kafka.rebalance_reasons import (
     CLASSIC_NOT_JOINED_FENCE,
     CLASSIC_NOT_SYNCED_FENCE,
     NOT_REVOKED_FENCE,
-    POLL_TIMEOUT_REASON,
+    POLL_TIMEOUT_REASONS,
     REMOVED_BY_ADMIN_REASON,
     SESSION_EXPIRED_FENCE,
 )
@@ -35,7 +35,8 @@ JOINED = Trigger(name="joined", meaning="A member joined.")
 LEFT = Trigger(name="left", meaning="A member left by itself.", is_departure=True)
 LEFT_POLL_TIMEOUT = Trigger(
     name="left_poll_timeout",
-    meaning="A member left because it had not polled for longer than max.poll.interval.ms.",
+    meaning="A member left because it had not polled for longer than max.poll.interval.ms (a worker of Kafka Connect:"
+    " rebalance.timeout.ms).",
     is_departure=True,
 )
 SESSION_EXPIRED = Trigger(
@@ -48,6 +49,12 @@ REBALANCE_TIMEOUT = Trigger(
     meaning="A member did not give up partitions, or not join again, within its rebalance timeout, and was fenced"
     " (KIP-848).",
     is_departure=True,
+)
+FAILED_TO_REJOIN = Trigger(
+    name="failed_to_rejoin",
+    meaning="A member did not join again within the rebalance timeout, and was removed (classic protocol).",
+    is_departure=True,
+    is_only_logged=True,
 )
 ADMIN_REMOVED = Trigger(
     name="admin_removed", meaning="An administrator removed a member, by its instance id.", is_departure=True
@@ -75,6 +82,11 @@ ASSIGNMENT_CONFIGURED = Trigger(
 )
 LEADER_REJOINED = Trigger(
     name="leader_rejoined", meaning="The leader joined again, as it does when the topics' partitions change."
+)
+REJOINED = Trigger(
+    name="rejoined",
+    meaning="A member joined again, as the leader or with another subscription; a broker before 2.6 says no more.",
+    is_only_logged=True,
 )
 PROTOCOL_CHANGED = Trigger(
     name="protocol_changed", meaning="A static member came back with other protocols, and the group's choice changed."
@@ -119,7 +131,7 @@ def trigger_of(kind: str) -> Trigger:
 
 def trigger_of_leave(client_reason: str | None) -> Trigger:
     """Returns the trigger that a leave is: the member's own will, unless the client's reason says otherwise."""
-    if client_reason is not None and client_reason.startswith(POLL_TIMEOUT_REASON):
+    if client_reason is not None and client_reason.startswith(POLL_TIMEOUT_REASONS):
         return LEFT_POLL_TIMEOUT
     if client_reason is not None and client_reason.startswith(REMOVED_BY_ADMIN_REASON):
         return ADMIN_REMOVED
@@ -150,6 +162,8 @@ def trigger_of_departure(kind: str, reason: str | None, client_reason: str | Non
         return trigger_of_leave(client_reason)
     if kind == CoordinatorEventKind.MEMBER_FAILED:
         return SESSION_EXPIRED
+    if kind == CoordinatorEventKind.DYNAMIC_MEMBERS_REMOVED:
+        return FAILED_TO_REJOIN
     if kind == CoordinatorEventKind.CONSUMER_MEMBER_NOT_REVOKING:
         return REBALANCE_TIMEOUT
     if kind in _FENCED_LINES:

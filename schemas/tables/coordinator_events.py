@@ -1,6 +1,6 @@
 """`coordinator_events`: one row for each thing that a group coordinator said about a group in the broker's server log.
 
-Both coordinators are known: Scala's (2.8 to 3.x, `kafka.coordinator.group`) and Java's (3.7 on,
+Both coordinators are known: Scala's (0.10 to 3.x, `kafka.coordinator.group`) and Java's (3.7 on,
 `org.apache.kafka.coordinator.group`); the same event has the same `kind`. The log is text, and group ids, member ids
 and reasons stand in it as their clients wrote them: where a line could be split in another way too, `is_certain` is
 false, and the row shows the likeliest reading. A line that a client forges by a line break in a name can't be told from
@@ -54,7 +54,8 @@ COORDINATOR_EVENTS = Table(
         column(
             "trigger",
             T.StringType(),
-            "Of preparing_rebalance: the reason in the words of rebalances.trigger; unknown for one not known.",
+            "Of preparing_rebalance: the reason in the words of rebalances.trigger; unknown for one not known, null if"
+            " the broker gave none (before 2.1).",
         ),
         column("details", T.MapType(T.StringType(), T.StringType()), "What else the line names, by name."),
         column("is_certain", T.BooleanType(), "The line can be split into its names in one way only."),

@@ -4,8 +4,9 @@ A window's row is always counted from all rows in the window, so it does not mat
 
 A rebalance is in a storm if, within the `storm_window_ms` up to it, the group has rebalanced at least
 `storm_rebalances` times, and at least `storm_rebalances_per_member` times per member: a restart of every member costs
-two rebalances each, and is no storm. A group's first generation and cooperative follow-ups do not count. The storm
-belongs to the window in which it was recognized, so later rebalances never change it.
+two rebalances each, and is no storm. A group's first generation and the cooperative follow-ups that another rebalance
+costs do not count; those of a chain that does not end do (`transforms.history.rules.follow_ups`). The storm belongs to
+the window in which it was recognized, so later rebalances never change it.
 
 A member flaps if at least `flapping_tenures` of its tenures, each shorter than `flapping_tenure_ms`, ended in the
 window. A static member is recognized by its instance id, a dynamic one by its client id and host. The tenure of the
@@ -37,6 +38,7 @@ from groupledger.schemas.tables.rebalance_stats import REBALANCE_STATS
 from groupledger.schemas.words import StatsWindow
 from groupledger.transforms.by_group import by_group
 from groupledger.transforms.history.group_activity import GROUP, is_birth
+from groupledger.transforms.history.rules.follow_ups import is_price_of_another
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -50,7 +52,9 @@ WORST = 10
 PLACE = ("group_instance_id", "client_id", "client_host")
 UNIT = ("topic", "partition")
 # What is counted of a rebalance.
-COUNTED = ("kafka_offset", "generation_gap", "caused_by_generation", "member_count", "partitions_moved")
+COUNTED = (
+    *("kafka_offset", "to_generation", "generation_gap", "caused_by_generation", "member_count", "partitions_moved"),
+)
 PAUSES = ("pause_lower_ms", "pause_upper_ms")
 
 
@@ -198,7 +202,7 @@ def _with_storms(rebalances: Sequence[Row], rules: StatsRules) -> list[Row]:
     """Returns rebalances in order, with `is_stormy` (in a storm) and `is_storm_start` (the storm began here)."""
     rows = sorted(rebalances, key=itemgetter("at_us", "kafka_offset"))
     times_ms = [row["at_us"] // 1_000 for row in rows]
-    is_counted = [not row["is_birth"] and row["caused_by_generation"] is None for row in rows]
+    is_counted = [not row["is_birth"] and not is_price_of_another(row) for row in rows]
     first = end = 0
     was_stormy = False
     found = []

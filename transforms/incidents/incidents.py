@@ -290,7 +290,7 @@ def _mending(others: DataFrame, requests: DataFrame) -> DataFrame:
 def _events(events: DataFrame) -> DataFrame:
     return events.where(F.col("kind").isin(*words_of(CoordinatorEventKind)) & F.col("group_id").isNotNull()).select(
         *("group_id", "source_file", "line_number", "kind", "generation", "member_id", "client_reason", "trigger"),
-        "reason",
+        *("reason", "member_ids"),
         F.unix_millis("logged_at").alias("logged_at_ms"),
         F.unix_millis("logged_at").alias("order"),
     )

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from groupledger.schemas.codec.connect_protocol import decode_connect_assignment, decode_connect_metadata
-from groupledger.schemas.codec.consumer_protocol import decode_assignment, decode_subscription
+from groupledger.schemas.codec.consumer_protocol import read_assignment, read_subscription
 from groupledger.schemas.codec.errors import DecodeError
 from groupledger.schemas.codec.user_data import (
     decode_cooperative_sticky_user_data,
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 # protocol type -> (column, decoder) of the subscription and of the assignment.
 PROTOCOL_TYPES: dict[str, tuple[tuple[str, Decoder], tuple[str, Decoder]]] = {
-    "consumer": (("consumer_subscription", decode_subscription), ("consumer_assignment", decode_assignment)),
+    "consumer": (("consumer_subscription", read_subscription), ("consumer_assignment", read_assignment)),
     "connect": (("connect_metadata", decode_connect_metadata), ("connect_assignment", decode_connect_assignment)),
 }
 

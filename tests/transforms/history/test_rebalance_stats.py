@@ -67,6 +67,11 @@ REBALANCED = [
     *(rebalance("storm", offset, 80 + offset) for offset in range(10, 14)),
     # Five members that are restarted one by one.
     *(rebalance("restart", offset, offset / 2, member_count=5) for offset in range(10)),
+    # Follow-ups of follow-ups, of which two are the price of the first rebalance.
+    *(
+        rebalance("chain", offset, offset / 2, "cooperative_follow_up", caused_by_generation=1)
+        for offset in range(2, 9)
+    ),
     # A job that runs every five minutes, alone.
     *(rebalance("job", offset, 5 * offset, member_count=offset % 2) for offset in range(7)),
 ]
@@ -129,7 +134,12 @@ def test_counts(rows: dict[tuple[str, str, int], dict[str, Any]]) -> None:
 def test_storms(rows: dict[tuple[str, str, int], dict[str, Any]]) -> None:
     """Goal: a storm counts where it is recognized; restarting every member is none."""
     found = {key: (row["storms"], row["storm_rebalances"]) for key, row in rows.items() if row["storms"]}
-    assert found == {("storm", "hour", 1): (2, 4), ("storm", "day", 0): (2, 4)}
+    assert found == {
+        ("storm", "hour", 1): (2, 4),
+        ("storm", "day", 0): (2, 4),
+        ("chain", "hour", 0): (1, 2),
+        ("chain", "day", 0): (1, 2),
+    }
     assert rows["restart", "hour", 0]["rebalances"] == 10
 
 

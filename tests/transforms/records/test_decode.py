@@ -79,6 +79,25 @@ def test_damage_inside_a_member_stays_inside(part: str) -> None:
     assert f"consumer_{other}" in member
 
 
+@pytest.mark.parametrize("user_data", ["ffffffff", "00000001 aa"])
+def test_what_other_clients_leave_out(user_data: str) -> None:
+    """Goal: the topics of a kafka-go member, whose subscription names version 1 and has no owned partitions; and the
+    partitions of an assignment of brod's, without user data. One that is cut within a field stays an error."""
+    topics = bytes.fromhex("00000001 0006") + b"orders"
+    subscription = b"\x00\x01" + topics + bytes.fromhex(user_data)
+    assignment = bytes(2) + topics + bytes.fromhex("00000001 00000007")
+    (row,) = decoded([group_metadata(subscription=subscription, assignment=assignment)])
+    (member,) = json.loads(row["record_json"])["members"]
+    assert not {"subscription_error", "assignment_error"} & set(member)
+    assert (member["consumer_subscription"]["version"], member["consumer_subscription"]["topics"]) == (1, ["orders"])
+    assert member["consumer_subscription"]["owned_partitions"] == []
+    assert member["consumer_assignment"]["assigned_partitions"] == [{"topic": "orders", "partitions": [7]}]
+    for version in (1, 3):
+        cut = bytes([0, version, *subscription[2 : None if version == 3 else -1]])
+        (row,) = decoded([group_metadata(subscription=cut)])
+        assert "subscription_error" in json.loads(row["record_json"])["members"][0]
+
+
 @pytest.mark.parametrize("protocol_type", ["connect", "something else"])
 def test_other_protocol_types(protocol_type: str) -> None:
     """Goal: a member's bytes are read in the language of its protocol type, or not at all."""

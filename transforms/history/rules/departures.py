@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     Row = Mapping[str, Any]
 
-EVENT_COLUMNS = ("logged_at", "kind", "member_id", "reason", "client_reason")
+EVENT_COLUMNS = ("logged_at", "kind", "member_id", "member_ids", "reason", "client_reason")
 # The line comes before the record: by a rebalance, at most. Clocks of two brokers differ a little.
 BEFORE_RECORD_MAX = timedelta(minutes=10)
 CLOCK_SKEW_MAX = timedelta(seconds=10)
@@ -29,8 +29,10 @@ def with_logged_causes(members: Iterable[Row], events: Iterable[Row]) -> list[di
     departures = defaultdict(list)
     for event in events:
         trigger = trigger_of_departure(event["kind"], event["reason"], event["client_reason"])
-        if trigger is not None and event["member_id"] is not None:
-            departures[event["member_id"]].append((event["logged_at"], trigger.name))
+        if trigger is None:
+            continue
+        for member_id in (event["member_ids"] or ()) if event["member_id"] is None else (event["member_id"],):
+            departures[member_id].append((event["logged_at"], trigger.name))
     found = []
     for row in members:
         lines = [

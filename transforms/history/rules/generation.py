@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from groupledger.schemas.instants import saturated_int32
-from groupledger.schemas.kinds.changes import COOPERATIVE_FOLLOW_UP, GROUP_STARTED, LEADER_CHANGED
+from groupledger.schemas.kinds.changes import COOPERATIVE_FOLLOW_UP, GROUP_STARTED
 from groupledger.schemas.words import EndedBy, HoleCause, LeaveCause, ProtocolKind
 from groupledger.transforms.history.rules import cost
 from groupledger.transforms.history.rules.changes import (
@@ -23,6 +23,7 @@ from groupledger.transforms.history.rules.changes import (
     grow_universe,
     turnover,
 )
+from groupledger.transforms.history.rules.follow_ups import is_mere_follow_up
 from groupledger.transforms.history.rules.rows import End, Rows, micros, put_generation, put_intervals, put_member
 from groupledger.transforms.history.rules.state import Interval, OpenGeneration, OpenGroup, Tenure
 from groupledger.transforms.history.rules.trigger import Guess, departure, infer, silences
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from groupledger.transforms.history.rules.events import GroupRecord
 
 # A rebalance with no other changes than these is not the cause of the rebalances that follow.
-_FOLLOW_UP_CHANGES = {COOPERATIVE_FOLLOW_UP.name, LEADER_CHANGED.name}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -266,8 +266,7 @@ def _prepare_next(group: OpenGroup, transition: Transition) -> None:
     # Partitions may have been added within a hole: their numbers are not compared over it.
     group.universe = grow_universe(group.universe if transition.is_known else {}, record)
     group.pending, group.revokers = cost.revocations(record)
-    is_mere_follow_up = COOPERATIVE_FOLLOW_UP.name in transition.kinds and transition.kinds <= _FOLLOW_UP_CHANGES
-    if not transition.is_revision and not is_mere_follow_up:
+    if not transition.is_revision and not is_mere_follow_up(transition.kinds):
         group.cause_generation = record.generation
 
 

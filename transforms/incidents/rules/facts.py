@@ -103,11 +103,17 @@ class CoordinatorEvent:
     client_reason: str | None
     trigger: str | None = None
     reason: str | None = None
+    member_ids: Sequence[str] | None = None
 
     @property
     def departure(self) -> Trigger | None:
         """Returns the trigger that the line tells with a member's departure; None for other lines."""
         return trigger_of_departure(self.kind, self.reason, self.client_reason)
+
+    @property
+    def departed(self) -> Sequence[str | None]:
+        """Returns the members that the line is about."""
+        return self.member_ids if self.member_id is None and self.member_ids else [self.member_id]
 
     @property
     def proof(self) -> Proof:

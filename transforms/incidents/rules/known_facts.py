@@ -1,17 +1,21 @@
 """Finds what is known of an incident beside its row, so that its clauses (`schemas.kinds.clauses`) claim no more.
 
-The group's type is that of its generation in force, or else of the group now: advice has to fit what the group is. A
-member was removed before if its tenure had ended, or if a removal of it is in the same episode. The owner of a refused
-partition is another one if it is known, and has another member id.
+The group's type is that of its generation in force, or else of the group now: advice has to fit what the group is, also
+among classic ones, where workers of Kafka Connect and Kafka Streams have settings of their own. A member was removed
+before if its tenure had ended, or if a removal of it is in the same episode. The owner of a refused partition is
+another one if it is known, and has another member id.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from groupledger.schemas.kafka.names import STREAMS_PROTOCOL
 from groupledger.schemas.kinds.clauses import Fact
-from groupledger.schemas.kinds.incidents import REMOVALS
+from groupledger.schemas.kinds.incidents import REBALANCE_STORM, REMOVALS
 from groupledger.schemas.words import Evidence, GroupType
+from groupledger.transforms.history.rules.events import CONNECT
+from groupledger.transforms.history.rules.follow_ups import is_mere_follow_up
 from groupledger.transforms.incidents.rules.inferred import milliseconds
 
 if TYPE_CHECKING:
@@ -37,9 +41,9 @@ def known_facts(facts: GroupFacts, episode: Episode, row: Row, rules: Rules) -> 
 
 
 def _known(facts: GroupFacts, episode: Episode, row: Row, rules: Rules) -> Iterator[str]:
-    group_type = _group_type(facts, milliseconds(row["first_seen_at"]))
-    if group_type is not None:
-        yield FACT_OF_TYPE[group_type]
+    kind_of_group = _kind_of_group(facts, milliseconds(row["first_seen_at"]))
+    if kind_of_group is not None:
+        yield kind_of_group
     if row["evidence"] == Evidence.INFERRED:
         yield Fact.INFERRED
     if row["group_instance_id"] is not None:
@@ -51,15 +55,21 @@ def _known(facts: GroupFacts, episode: Episode, row: Row, rules: Rules) -> Itera
         yield Fact.NEW_OWNER
     if _has_log(facts, episode):
         yield Fact.LOG_IMPORTED
+    if row["kind"] == REBALANCE_STORM.name and _are_follow_ups(facts, row):
+        yield Fact.FOLLOW_UPS
 
 
-def _group_type(facts: GroupFacts, at_ms: int) -> str | None:
+def _kind_of_group(facts: GroupFacts, at_ms: int) -> str | None:
     begun = [row for row in facts.generations if milliseconds(row["started_at"]) <= at_ms]
     last = max(begun, key=lambda row: row["kafka_offset"], default=None)
     of_generation = None if last is None else last.get("group_type")
     of_group = facts.groups[0].get("group_type") if facts.groups else None
-    found = of_generation or of_group
-    return found if found in FACT_OF_TYPE else None
+    fact = FACT_OF_TYPE.get(of_generation or of_group or "")
+    if fact != Fact.CLASSIC_GROUP or last is None:
+        return fact
+    if last["protocol_type"] == CONNECT:
+        return Fact.CONNECT_GROUP
+    return Fact.CLASSIC_STREAMS_GROUP if last.get("protocol") == STREAMS_PROTOCOL else fact
 
 
 def _was_removed(facts: GroupFacts, episode: Episode, row: Row, rules: Rules) -> bool:
@@ -72,6 +82,16 @@ def _was_removed(facts: GroupFacts, episode: Episode, row: Row, rules: Rules) ->
         for tenure in facts.members
         if tenure["member_id"] == member_id
     )
+
+
+def _are_follow_ups(facts: GroupFacts, row: Row) -> bool:
+    """Tells whether most of a storm's rebalances only follow up another one."""
+    of_storm = [
+        is_mere_follow_up({change["kind"] for change in each["changes"] or ()})
+        for each in facts.rebalances
+        if row["first_seen_at"] <= each["happened_at"] <= row["last_seen_at"]
+    ]
+    return sum(of_storm) * 2 > len(of_storm)
 
 
 def _has_log(facts: GroupFacts, episode: Episode) -> bool:

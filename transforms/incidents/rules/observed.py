@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from groupledger.schemas.kafka.api_keys import ApiKey
 from groupledger.schemas.kafka.errors import Error
-from groupledger.schemas.kafka.rebalance_reasons import POLL_TIMEOUT_REASON
+from groupledger.schemas.kafka.rebalance_reasons import POLL_TIMEOUT_REASONS
 from groupledger.schemas.kafka.topic_partition import TopicPartition
 from groupledger.schemas.kinds import roots, triggers
 from groupledger.schemas.kinds.incidents import (
@@ -157,7 +157,7 @@ def _poll_timeouts(request: Request, joins: Mapping[str, Sequence[int]]) -> Iter
     back_ms = next((at_ms for at_ms in later if at_ms > request.happened_at_ms), None)
     came_back = back_ms is not None and back_ms - request.happened_at_ms >= BACK_AFTER_MS
     for member in request.leaving:
-        is_told = POLL_TIMEOUT_REASON in (member.reason or "")
+        is_told = any(reason in (member.reason or "") for reason in POLL_TIMEOUT_REASONS)
         if not member.error_code and (is_told or (member.reason is None and came_back)):
             yield Sighting(
                 kind=POLL_TIMEOUT,
@@ -211,8 +211,9 @@ def _assignments_not_stored(events: Iterable[CoordinatorEvent]) -> Iterator[Sigh
     for event in events:
         if event.trigger != triggers.ASSIGNMENT_NOT_STORED.name:
             continue
-        error = next((each.name for each in Error if each.name in (event.reason or "").split()), "of an unknown error")
-        is_too_large = error == Error.UNKNOWN_SERVER_ERROR.name
+        words = (event.reason or "").split()
+        error = next((each.name for each in Error if each.name in words), "of an unknown error")
+        is_named = words[1:2] != ["when"]
         yield Sighting(
             kind=ASSIGNMENT_NOT_STORED,
             evidence=Evidence.OBSERVED,
@@ -222,9 +223,15 @@ def _assignments_not_stored(events: Iterable[CoordinatorEvent]) -> Iterator[Sigh
             last_ms=event.logged_at_ms,
             happening=f"{event.source_file}/{event.line_number}",
             proofs=(event.proof,),
-            root=roots.ASSIGNMENT_TOO_LARGE if is_too_large else roots.OFFSETS_TOPIC_UNAVAILABLE,
+            root=_root_of_unstored(error, is_named=is_named),
             detail=error,
         )
+
+
+def _root_of_unstored(error: str, *, is_named: bool) -> roots.Root:
+    if not is_named:
+        return roots.ASSIGNMENT_UNSTORED
+    return roots.ASSIGNMENT_TOO_LARGE if error == Error.UNKNOWN_SERVER_ERROR.name else roots.OFFSETS_TOPIC_UNAVAILABLE
 
 
 def _removal(event: CoordinatorEvent) -> Iterator[Sighting]:
@@ -232,14 +239,15 @@ def _removal(event: CoordinatorEvent) -> Iterator[Sighting]:
     kind = None if departure is None else KIND_OF_LEAVE.get(departure.name)
     if kind is None:
         return
-    yield Sighting(
-        kind=kind,
-        evidence=Evidence.OBSERVED,
-        severity=kind.severity,
-        confidence=1.0,
-        first_ms=event.logged_at_ms,
-        last_ms=event.logged_at_ms,
-        happening=event.member_id or "",
-        proofs=(event.proof,),
-        member_id=event.member_id,
-    )
+    for member_id in event.departed:
+        yield Sighting(
+            kind=kind,
+            evidence=Evidence.OBSERVED,
+            severity=kind.severity,
+            confidence=1.0,
+            first_ms=event.logged_at_ms,
+            last_ms=event.logged_at_ms,
+            happening=member_id or "",
+            proofs=(event.proof,),
+            member_id=member_id,
+        )

@@ -32,6 +32,7 @@ from groupledger.schemas.kinds.incidents import (
     STALLED_TRANSACTION,
 )
 from groupledger.schemas.words import Evidence
+from groupledger.transforms.history.rules.follow_ups import is_price_of_another
 from groupledger.transforms.incidents.rules.facts import Proof, RebalanceStretch, host
 from groupledger.transforms.incidents.rules.inferred import identity, milliseconds, row_proof
 from groupledger.transforms.incidents.rules.jobs import job_runs
@@ -62,7 +63,7 @@ def _storms(facts: GroupFacts, jobs: JobRuns, rules: Rules) -> Iterator[Sighting
     recent: deque[Row] = deque()
     storm: list[Row] = []
     for row in sorted(facts.rebalances, key=lambda row: (row["happened_at"], row["kafka_offset"])):
-        if _is_birth(row) or row["caused_by_generation"] is not None or jobs.holds(row["kafka_offset"]):
+        if _is_birth(row) or is_price_of_another(row) or jobs.holds(row["kafka_offset"]):
             continue
         recent.append(row)
         while milliseconds(row["happened_at"]) - milliseconds(recent[0]["happened_at"]) >= rules.storm_window_ms:

@@ -4,13 +4,16 @@ Past the poll interval a client leaves by itself: Java's client says why, librdk
 commit as the member that it has just declared gone. A client that closes for good sends no further requests. A member
 that did not leave and is unknown has either run out its session, or its coordinator has lost it: a failover takes back
 what no record holds, so it counts if the coordinator was away shortly before and no session is known to have run out.
-Several members at different addresses that expire at once were cut off, rather than all paused at the same moment.
+A static member that is fenced then, though nobody joined under its instance id, is known to the new coordinator by an
+older id. Several members at different addresses that expire at once were cut off, rather than all paused at the same
+moment.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from groupledger.schemas.kafka.api_keys import ApiKey
 from groupledger.schemas.kinds import roots
 from groupledger.schemas.kinds.incidents import (
     FENCED_INSTANCE,
@@ -24,6 +27,7 @@ from groupledger.schemas.kinds.incidents import (
 )
 from groupledger.schemas.words import CoordinatorEventKind
 from groupledger.transforms.incidents.rules.facts import COORDINATOR_AWAY
+from groupledger.transforms.incidents.rules.inferred import milliseconds
 
 if TYPE_CHECKING:
     from groupledger.schemas.kinds.roots import Root
@@ -40,7 +44,8 @@ def probable_root(episode: Episode, facts: GroupFacts, rules: Rules, expired: li
     if kinds & {POLL_TIMEOUT, REBALANCE_TIMEOUT_FENCED}:
         return roots.POLL_TIMEOUT_EXCEEDED
     if FENCED_INSTANCE in kinds:
-        return roots.INSTANCE_STARTED_TWICE
+        is_old = _coordinator_was_away(episode, facts, rules) and not _joined_again(episode, facts, rules)
+        return roots.COORDINATOR_FAILOVER if is_old else roots.INSTANCE_STARTED_TWICE
     if SESSION_EXPIRED in kinds:
         return roots.NETWORK if _were_cut_off(episode, expired) else roots.SESSION_EXPIRED
     if kinds & {UNKNOWN_MEMBER, ILLEGAL_GENERATION, FENCED_MEMBER_EPOCH}:
@@ -63,6 +68,12 @@ def _were_cut_off(episode: Episode, expired: list[Sighting]) -> bool:
 def _of_refusals(episode: Episode, facts: GroupFacts, rules: Rules) -> Root:
     if _left_by_itself(episode, facts):
         return roots.POLL_TIMEOUT_EXCEEDED
+    if _coordinator_was_away(episode, facts, rules):
+        return roots.COORDINATOR_FAILOVER
+    return roots.UNKNOWN if UNKNOWN_MEMBER in episode.kinds else roots.STALE_GENERATION_KEPT
+
+
+def _coordinator_was_away(episode: Episode, facts: GroupFacts, rules: Rules) -> bool:
     since_ms = episode.first_ms - rules.link_ms
     was_away = any(
         request.error_code in COORDINATOR_AWAY and since_ms <= request.happened_at_ms <= episode.last_ms
@@ -74,9 +85,20 @@ def _of_refusals(episode: Episode, facts: GroupFacts, rules: Rules) -> Root:
         CoordinatorEventKind.MODERN_GROUP_UNLOADED,
     )
     was_moved = any(event.kind in moves and since_ms <= event.logged_at_ms <= episode.last_ms for event in facts.events)
-    if was_away or was_moved:
-        return roots.COORDINATOR_FAILOVER
-    return roots.UNKNOWN if UNKNOWN_MEMBER in episode.kinds else roots.STALE_GENERATION_KEPT
+    return was_away or was_moved
+
+
+def _joined_again(episode: Episode, facts: GroupFacts, rules: Rules) -> bool:
+    """Tells whether somebody is known to have joined under the instance id of one that was fenced."""
+    fenced = {each.group_instance_id for each in episode.sightings if each.kind == FENCED_INSTANCE}
+    since_ms = episode.first_ms - rules.link_ms
+    joins = (
+        (request.group_instance_id, request.happened_at_ms)
+        for request in facts.requests
+        if request.api == ApiKey.JOIN_GROUP.name and not request.error_code
+    )
+    tenures = ((row["group_instance_id"], milliseconds(row["joined_at"])) for row in facts.members)
+    return any(instance in fenced and since_ms <= at_ms <= episode.last_ms for instance, at_ms in (*joins, *tenures))
 
 
 def _left_by_itself(episode: Episode, facts: GroupFacts) -> bool:

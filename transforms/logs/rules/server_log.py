@@ -126,7 +126,7 @@ def parse_entry(entry: Entry, time_zone: str, privacy: Privacy) -> dict[str, Any
     }
     if row["kafka_partition"] is None:
         row["kafka_partition"] = _integer(said.get("kafka_partition"))
-    return row if kind != "preparing_rebalance" else row | _reason_columns(row)
+    return row if kind != "preparing_rebalance" or row["reason"] is None else row | _reason_columns(row)
 
 
 def _recognize(message: str) -> tuple[str, Split]:

@@ -6,6 +6,9 @@ it is what the rebalance leads to. A coordinator that takes the group over knows
 and begins its own: of several that would lead to the same generation the last counts. Numbers come back in another
 incarnation of the group, so the instants must fit, too: after the record before, and not after the record itself.
 
+Before 2.1 a coordinator gave no reason. Where a member had failed or left, it said so in the line before, which is the
+reason then; else nothing is told but when it began.
+
 A leave is told apart by what the client gave as its reason: the Scala coordinator says it in the reason itself, the
 Java one in a line of its own before. A leave that names no member, only an instance id, is an administrator's.
 
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
     Row = Mapping[str, Any]
 
 PREPARING, LEFT = CoordinatorEventKind.PREPARING_REBALANCE, CoordinatorEventKind.MEMBER_LEFT
+GONE = frozenset({LEFT, CoordinatorEventKind.MEMBER_FAILED})
 BUMPED = CoordinatorEventKind.GROUP_EPOCH_BUMPED
 DEPARTED = frozenset(
     {
@@ -49,13 +53,15 @@ JOINED = frozenset(
         CoordinatorEventKind.SHARE_MEMBER_JOINED,
     }
 )
-KINDS = frozenset({PREPARING, LEFT, BUMPED, *DEPARTED, *JOINED})
+KINDS = frozenset({PREPARING, *GONE, BUMPED, *DEPARTED, *JOINED})
 EVENT_COLUMNS = (
     *("source_file", "line_number", "logged_at", "kind", "generation", "previous_generation"),
     *("member_id", "member_ids", "reason", "client_reason", "trigger", "is_certain"),
 )
 # A record's timestamp and the time of a line come from the same clock, read one after the other.
 TOLERANCE_US = 1_000_000
+# Two lines of one step of a coordinator.
+SAME_STEP_US = 100_000
 TRIGGER_COLUMNS = (
     *("trigger", "trigger_at", "trigger_reason", "trigger_client_reason", "trigger_member_ids"),
     *("trigger_is_certain", "trigger_source_file", "trigger_line_number"),
@@ -103,13 +109,16 @@ class _Starts:
 def _starts(events: Iterable[Row]) -> Iterator[dict[str, Any]]:
     """Yields every rebalance that a coordinator began."""
     left: Row | None = None
+    gone: Row | None = None
     departed: list[Row] = []
     for event in sorted(events, key=itemgetter("logged_at", "source_file", "line_number")):
         kind = event["kind"]
-        if kind == LEFT:
-            left = event
+        if kind in GONE:
+            gone = event
+            left = event if kind == LEFT else left
         elif kind == PREPARING:
-            yield _start(event, left)
+            yield _start(event, left) if event["trigger"] is not None else _start_without_reason(event, gone)
+            gone = None
         elif kind in DEPARTED:
             departed.append(event)
         else:  # a new epoch, or a member that joined: what was said before is about something else
@@ -127,12 +136,33 @@ def _start(event: Row, left: Row | None) -> dict[str, Any]:
             client_reason = left["client_reason"]
         trigger = (trigger_of_leave(client_reason) if any(member_ids) else ADMIN_REMOVED).name
     return {
-        "previous_generation": event["previous_generation"],
+        **_began(event),
         "trigger": trigger,
-        "trigger_at": event["logged_at"],
         "trigger_reason": event["reason"],
         "trigger_client_reason": client_reason,
         "trigger_member_ids": member_ids,
+    }
+
+
+def _start_without_reason(event: Row, gone: Row | None) -> dict[str, Any]:
+    """Returns the start of a rebalance whose line gives no reason; `gone` is the last line about a member that went
+    since the rebalance before."""
+    start = {**NO_TRIGGER, **_began(event), "trigger_member_ids": []}
+    if gone is None or event["logged_at"] - gone["logged_at"] > SAME_STEP_US:
+        return start
+    trigger = trigger_of_departure(gone["kind"], gone["reason"], gone["client_reason"]) or UNKNOWN
+    return {
+        **start,
+        "trigger": trigger.name,
+        "trigger_member_ids": [gone["member_id"]],
+        "trigger_is_certain": event["is_certain"] and gone["is_certain"],
+    }
+
+
+def _began(event: Row) -> dict[str, Any]:
+    return {
+        "previous_generation": event["previous_generation"],
+        "trigger_at": event["logged_at"],
         "trigger_is_certain": event["is_certain"],
         "trigger_source_file": event["source_file"],
         "trigger_line_number": event["line_number"],

@@ -16,7 +16,7 @@ def tenure(left_after_s: int | None, member_id: str = "m-1") -> dict[str, Any]:
 
 
 def line(after_s: int, kind: str = "member_failed", **fields: Any) -> dict[str, Any]:
-    told = {"kind": kind, "member_id": "m-1", "reason": None, "client_reason": None, **fields}
+    told = {"kind": kind, "member_id": "m-1", "member_ids": None, "reason": None, "client_reason": None, **fields}
     return {"logged_at": AT + timedelta(seconds=after_s), **told}
 
 
@@ -29,6 +29,12 @@ def test_a_line_wins() -> None:
     assert causes([tenure(60)], line(58, "member_left", client_reason="the consumer is being closed")) == [
         ("left", 1.0)
     ]
+
+
+def test_a_line_of_several_members() -> None:
+    """Goal: those who did not join again in time are named in one line."""
+    several = line(58, "dynamic_members_removed", member_id=None, member_ids=["m-1", "m-2"])
+    assert causes([tenure(60), tenure(60, "m-3")], several) == [("failed_to_rejoin", 1.0), ("left", 0.5)]
 
 
 def test_what_is_not_about_the_tenure() -> None:

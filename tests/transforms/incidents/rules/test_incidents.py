@@ -11,7 +11,7 @@ from groupledger.schemas.kinds.incidents import KIND_OF_ERROR
 from groupledger.schemas.tables.incidents import INCIDENTS
 from groupledger.transforms.incidents.rules import GroupFacts, incidents
 from groupledger.transforms.incidents.rules.facts import LeavingMember
-from lab.truth.made import RULES, T, commit, event, facts, generation, interval, request, tenure
+from lab.truth.made import RULES, T, commit, event, facts, generation, interval, rebalance, request, tenure
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -155,6 +155,25 @@ def test_the_last_commit_of_librdkafka() -> None:
             },
             {"unknown_member"},
             "coordinator_failover",
+        ),
+        (
+            {
+                "requests": [request("HEARTBEAT", 82, T + 55_000, "m-2", group_instance_id="i")],
+                "events": [event("group_loaded", T + 50_000)],
+            },
+            {"fenced_instance"},
+            "coordinator_failover",
+        ),
+        (
+            {
+                "requests": [
+                    request("JOIN_GROUP", 0, T + 52_000, "", group_instance_id="i"),
+                    request("HEARTBEAT", 82, T + 55_000, "m-2", group_instance_id="i"),
+                ],
+                "events": [event("group_loaded", T + 50_000)],
+            },
+            {"fenced_instance"},
+            "instance_started_twice",
         ),
         (
             {"requests": [request("OFFSET_COMMIT", 27, T + 49_000, offsets=OFFSETS)]},
@@ -331,6 +350,7 @@ def test_a_refused_commit_of_the_present_generation() -> None:
     [
         (47, "TXN_OFFSET_COMMIT", 60, "producer_fenced", "error"),
         (88, "OFFSET_FETCH", 1, "unstable_offsets", "warning"),
+        (15, "FIND_COORDINATOR", 20, "coordinator_not_found", "error"),
     ],
 )
 def test_refusals_that_go_on(error_code: int, api: str, every_s: int, kind: str, severity: str) -> None:
@@ -421,18 +441,59 @@ def test_a_commit_from_outside() -> None:
         ("UNKNOWN_SERVER_ERROR", "assignment_too_large"),
         ("COORDINATOR_NOT_AVAILABLE", "offsets_topic_unavailable"),
         ("A_NEW_ERROR", "offsets_topic_unavailable"),
+        ("", "assignment_unstored"),
     ],
 )
 def test_an_assignment_that_cannot_be_stored(error: str, root: str) -> None:
-    """Goal: rebalances that go on because an assignment can't be stored are one incident, by the error's cause."""
-    reason = f"Error {error} when storing group assignmentduring SyncGroup (member: m-1)."
+    """Goal: rebalances that go on because an assignment can't be stored are one incident, by the error's cause; where
+    the broker names no error, none is taken for it."""
+    reason = f"Error {error} when storing group assignmentduring SyncGroup (member: m-1).".replace("  ", " ")
     lines = [
         event("preparing_rebalance", T + n * 1_000, "m-1", trigger="assignment_not_stored", reason=reason)
         for n in range(3)
     ]
     row = found(facts(events=lines))["assignment_not_stored"]
     assert (row["severity"], row["occurrences"], row["probable_root"]) == ("error", 3, root)
-    assert (row["setting_to_change"] or "").startswith("max.message.bytes") == (root == "assignment_too_large")
+    assert (row["setting_to_change"] or "").startswith("max.message.bytes") == (
+        root in {"assignment_too_large", "assignment_unstored"}
+    )
+
+
+def test_members_that_did_not_join_again() -> None:
+    """Goal: each member that a coordinator dropped because it did not join again in time is told, and nothing is
+    guessed of why it went."""
+    dropped = event("dynamic_members_removed", T + 50_000, member_ids=("m-1", "m-2"))
+    silent = {"leave_cause": "session_expired", "leave_cause_confidence": 0.85}
+    members = [tenure(each, 10, 51, client_id=f"client of {each}", **silent) for each in ("m-1", "m-2", "m-3")]
+    rows = incidents(facts(events=[dropped], members=members), RULES)
+    assert {(row["member_id"], row["kind"], row["evidence"]) for row in rows} == {
+        ("m-1", "failed_to_rejoin", "observed"),
+        ("m-2", "failed_to_rejoin", "observed"),
+        ("m-3", "session_expired", "inferred"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("protocol", "settings"),
+    [
+        ({"protocol_type": "connect"}, "rebalance.timeout.ms"),
+        ({"protocol_type": "consumer", "protocol": "stream"}, "max.poll.interval.ms, max.poll.records"),
+        ({"protocol_type": "consumer", "protocol": "range"}, "max.poll.interval.ms, max.poll.records"),
+    ],
+)
+def test_advice_fits_the_kind_of_client(protocol: dict[str, str], settings: str) -> None:
+    """Goal: a worker of Kafka Connect has other settings, and no instance id; Kafka Streams takes no other assignor."""
+    generations = [generation(2, 10, None, group_type="classic", **protocol)]
+    storm = [rebalance(number, 100 + number * 50) for number in range(2, 14)]
+    timed_out = event("member_left", T + 100_000, "m-1", client_reason="worker poll timeout has expired.")
+    told = incidents(facts(generations=generations, rebalances=storm, events=[timed_out]), RULES)
+    rows = {row["kind"]: row for row in told}
+    assert rows["poll_timeout"]["setting_to_change"] == settings
+    of_storm = rows["rebalance_storm"]["explanation"], rows["rebalance_storm"]["setting_to_change"]
+    is_consumer = protocol.get("protocol") == "range"
+    assert all(("cooperative-sticky" in text) == is_consumer for text in of_storm)
+    assert all(("group.instance.id" in text) == (protocol["protocol_type"] == "consumer") for text in of_storm)
+    assert "{" not in "".join(of_storm)
 
 
 @pytest.mark.parametrize(

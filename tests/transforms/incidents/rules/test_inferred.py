@@ -166,8 +166,25 @@ def test_storms() -> None:
     assert row["explanation"].startswith("The group rebalanced 12 times within 550 s.")
     restarted = [rebalance(number, 100 + number * 50, member_count=5) for number in range(2, 12)]
     assert kinds(facts(rebalances=restarted)) == {}
-    follow_ups = [{**row, "caused_by_generation": 1} for row in storm]
+    follow_ups = [{**row, "caused_by_generation": row["to_generation"] - 1} for row in storm]
     assert kinds(facts(rebalances=follow_ups)) == {}
+
+
+def test_follow_ups_without_an_end() -> None:
+    """Goal: the one or two rounds that a cooperative rebalance costs are no rebalances of their own; those of a chain
+    that goes on are, and the advice is about what keeps it going."""
+    round_of = {"caused_by_generation": 2, "changes": [{"kind": "cooperative_follow_up"}]}
+    chain = [rebalance(number, 100 + number * 15, **round_of) for number in range(3, 20)]
+    row = kinds(facts(rebalances=chain))["rebalance_storm"]
+    assert row["explanation"].startswith("The group rebalanced 15 times within 210 s.")
+    assert row["explanation"].endswith("keeps moving partitions. Upgrade the clients.")  # its type is not known
+    classic = [{**generation(2, 90, None), "group_type": "classic"}]
+    row = kinds(facts(rebalances=chain, generations=classic))["rebalance_storm"]
+    assert row["explanation"].endswith("give all of them another partition.assignment.strategy.")
+    assert row["setting_to_change"] == "partition.assignment.strategy"
+    come_and_go = [{**each, "changes": [*each["changes"], {"kind": "member_joined"}]} for each in chain]
+    row = kinds(facts(rebalances=come_and_go))["rebalance_storm"]
+    assert "group.instance.id" in row["setting_to_change"]
 
 
 def test_flapping() -> None:

@@ -178,6 +178,90 @@ def test_the_scala_coordinator(message: str, expected: dict[str, Any]) -> None:
     assert found["message"] == SCALA + message
 
 
+OLD_REQUIRED = (
+    f"Dynamic member with unknown member id rejoins group g1 in Stable state. Created a new member id {MEMBER} and"
+    " request the member to rejoin with this id."
+)
+OLD_REPLACED = (
+    f"Static member i1 with unknown member id rejoins, assigning new member id {MEMBER}, while old member"
+    f" {OTHER_MEMBER} will be removed."
+)
+OLD_PREPARING = "Preparing to rebalance group g1 with old generation 4 (__consumer_offsets-12)"
+OLD_LEADER = (
+    f"Group leader [member.id: {MEMBER}, group.instance.id: None] failed to join before rebalance timeout, while"
+)
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        (OLD_PREPARING, {"previous_generation": 4, "kafka_partition": 12, "trigger": None, "reason": None}),
+        ("Preparing to restabilize group g1 with old generation 4", {"previous_generation": 4, "trigger": None}),
+        (
+            f"{PREPARING} (reason: Adding new member {MEMBER} with group instanceid None)",
+            {"trigger": "joined", "member_id": MEMBER, "group_instance_id": None},
+        ),
+        (f"{PREPARING} (reason: Adding new member {MEMBER})", {"trigger": "joined", "member_id": MEMBER}),
+        (f"{PREPARING} (reason: Updating metadata for member {MEMBER})", {"trigger": "rejoined", "member_id": MEMBER}),
+        (
+            "Stabilized group g1 generation 5 (__consumer_offsets-12)",
+            {"kind": "stabilized", "group_id": "g1", "generation": 5, "member_count": None},
+        ),
+        ("Stabilized group g1 generation 5", {"kind": "stabilized", "generation": 5}),
+        ("Assignment received from leader for group g1 for generation 5", {"kind": "assignment_received"}),
+        (
+            f"Member {MEMBER} in group g1 has left, removing it from the group",
+            {"kind": "member_left", "member_id": MEMBER, "group_id": "g1"},
+        ),
+        (
+            f"Member {MEMBER} in group g1 has failed, removing it from the group",
+            {"kind": "member_failed", "member_id": MEMBER, "group_id": "g1"},
+        ),
+        ("Group g1 with generation 5 is now empty", {"kind": "group_now_empty", "generation": 5}),
+        ("Group g1 generation 5 is dead and removed", {"kind": "group_dead", "generation": 5}),
+        (
+            f"Group g1 remove dynamic members who haven't joined: Set({MEMBER}, {OTHER_MEMBER})",
+            {"kind": "dynamic_members_removed", "member_ids": [MEMBER, OTHER_MEMBER]},
+        ),
+        (
+            OLD_REQUIRED,
+            {"kind": "member_id_required", "member_id": MEMBER, "group_id": "g1"},
+        ),
+        (
+            OLD_REPLACED,
+            {"kind": "static_member_replaced", "member_id": MEMBER, "previous_member_id": OTHER_MEMBER},
+        ),
+        (f"{OLD_LEADER} new leader m was elected.", {"kind": "leader_replaced", "member_id": MEMBER}),
+        (
+            "Finished loading offsets and group metadata from __consumer_offsets-12 in 41 milliseconds.",
+            {"kind": "partition_loaded", "kafka_partition": 12},
+        ),
+        (
+            "Finished unloading __consumer_offsets-12. Removed 3 cached offsets and 1 cached groups.",
+            {"kind": "partition_unloaded", "kafka_partition": 12},
+        ),
+    ],
+)
+def test_older_coordinators(message: str, expected: dict[str, Any]) -> None:
+    """Goal: brokers from 0.10 to 2.7 say the same in fewer words; what they do not say stays unknown."""
+    found = scala(message)
+    assert {name: found[name] for name in expected} == expected
+    assert found["is_certain"]
+
+
+def test_loggers_before_0_11() -> None:
+    """Goal: the classes had other names, and one of them another prefix."""
+    group = parse(
+        f"[2016-12-09 12:00:00,123] INFO {SCALA}Stabilized group g1 generation 5 (kafka.coordinator.GroupCoordinator)"
+    )
+    assert (group["kind"], group["broker_id"]) == ("stabilized", 3)
+    offsets = parse(
+        "[2016-12-09 12:00:00,123] INFO [Group Metadata Manager on Broker 3]: Removed 7 expired offsets in 2"
+        " milliseconds. (kafka.coordinator.GroupMetadataManager)"
+    )
+    assert (offsets["kind"], offsets["broker_id"]) == ("offsets_expired", 3)
+
+
 def test_members_of_the_scala_coordinator_are_printed_whole() -> None:
     """Goal: the member's id out of all that is printed of it; its address goes where the settings want it."""
     message = (

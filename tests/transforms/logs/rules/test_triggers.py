@@ -79,6 +79,21 @@ def test_leaves_by_their_reason() -> None:
     assert found(row, left(1, "consumer poll timeout has expired."), other) == ["left"]
 
 
+def test_a_coordinator_that_gives_no_reason() -> None:
+    """Goal: before 2.1 the line of the same step says who went; of one that says nothing, it is told when it began."""
+    row, begun = [rebalance(3, 5)], event(2, "preparing_rebalance", previous_generation=4)
+    failed = event(2, "member_failed", member_id=MEMBER, line_number=19)
+    (told,) = triggers(row, [failed, begun])
+    assert (told["trigger"], told["trigger_member_ids"], told["trigger_at"]) == (
+        *("session_expired", [MEMBER]),
+        2 * SECOND,
+    )
+    assert found(row, {**left(2, None), "line_number": 19}, begun) == ["left"]
+    for events in ([begun], [{**failed, "logged_at": SECOND}, begun], [failed, preparing(2, 3), begun]):
+        told = next(iter(triggers(row, events)))
+        assert (told["trigger"], told["trigger_reason"], told["trigger_at"]) == (None, None, 2 * SECOND)
+
+
 def bumped(second: float, epoch: int) -> dict[str, Any]:
     return event(second, "group_epoch_bumped", generation=epoch)
 
