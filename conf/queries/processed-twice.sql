@@ -1,11 +1,25 @@
--- Partitions whose committed offset went back over a rebalance: what lies between was processed again.
+-- What was processed twice: what incidents know, and offsets that went back over a rebalance. Both may tell of the same.
 -- :since = 1970-01-01T00:00:00Z  Only from then on.
 
-SELECT
-    cluster, group_id, to_generation AS generation, happened_at, pause.topic, pause.partition,
-    pause.committed_offset_before, pause.committed_offset_after,
-    pause.committed_offset_before - pause.committed_offset_after AS offsets_again
-FROM (SELECT *, explode(partition_pauses) AS pause FROM rebalances)
-WHERE
-    pause.committed_offset_after < pause.committed_offset_before AND happened_at >= CAST(:since AS TIMESTAMP)
-ORDER BY offsets_again DESC, happened_at DESC, cluster, group_id, pause.topic, pause.partition
+WITH found AS (
+    -- Who commits less than was committed before the rebalance has processed again what lies between.
+    SELECT
+        cluster, group_id, happened_at, 'rebalances' AS known_from,
+        concat('generation ', CAST(to_generation AS STRING)) AS what, pause.topic, pause.partition,
+        pause.committed_offset_before - pause.committed_offset_after AS records_min,
+        pause.committed_offset_before - pause.committed_offset_after AS records_max,
+        CAST(NULL AS STRING) AS evidence, CAST(NULL AS DOUBLE) AS confidence
+    FROM (SELECT *, explode(partition_pauses) AS pause FROM rebalances)
+    WHERE pause.committed_offset_after < pause.committed_offset_before
+    UNION ALL
+    SELECT
+        cluster, group_id, first_seen_at AS happened_at, 'incidents' AS known_from, kind AS what,
+        CAST(NULL AS STRING) AS topic, CAST(NULL AS INT) AS partition, -- of all its partitions
+        duplicates_min AS records_min, duplicates_max AS records_max, evidence, confidence
+    FROM incidents
+    WHERE duplicates_min > 0 OR duplicates_max > 0
+)
+SELECT * FROM found
+WHERE happened_at >= CAST(:since AS TIMESTAMP)
+ORDER BY
+    coalesce(records_max, records_min) DESC, happened_at DESC, cluster, group_id, known_from, what, topic, partition

@@ -181,7 +181,7 @@ EXPECTED: dict[str, tuple[dict[str, str], str, set[tuple[Any, ...]]]] = {
         {("orders", 0, "a"), ("orders", 1, "b")},
     ),
     "ownership-history": ({"topic": "orders"}, "group_id member_id from_generation", {("emptied", "a", 1)}),
-    "processed-twice": ({}, "group_id", set()),
+    "processed-twice": ({}, "group_id known_from", {("x", "incidents")}),
     "rebalance-storms": ({}, "cluster group_id", {(SIMULATED, "mix-0003")}),
     "rebalance-triggers": ({}, "cluster group_id probable_trigger", {(SIMULATED, "mix-0003", "left")}),
     "rebalances-by-hour": ({}, "group_id rebalances", {("g1", 3), ("emptied", 1)}),

@@ -97,7 +97,10 @@ def test_what_is_excluded_has_no_metrics() -> None:
     state._lag.commit("a", "orders", 1, Commit(9, BEGAN_MS, 0, 11))
     state.compute(sampled(1, {0: 20}, end=10), passed={0})
     assert [(each.topic, each.lag_sum) for each in state.rollups] == [(None, None), ("orders", None)]
-    assert {name[0] for name in Scrape(state).samples if "orders" in name} == {"kafka_consumergroup_group_offset"}
+    found = Scrape(state).samples
+    assert not any("0" in names for _, *names in found)
+    assert found["kafka_consumergroup_group_offset", "1", "a", "orders"] == 9
+    assert found["kafka_consumergroup_group_topic_partitions_without_lag", "a", "orders"] == 1
     assert [row.lag for row in state._rows] == [6, None]
 
 
