@@ -286,6 +286,8 @@ def _of_a_file(text: str, folder: str | None) -> JobError:
     # All tables have partitions, so that no file of rows lies in a table's own folder; those of a capture do.
     parts = path.split("/")
     inner = next((index for index, part in enumerate(parts) if part == "_delta_log" or "=" in part), None)
+    if inner is None and folder is not None and path.startswith(f"{_shown(folder)}/"):
+        inner = _shown(folder).count("/") + 1  # a table that another engine has given no partitions
     if inner is None:
         return InputError(f"The file {path} {is_what}: copy it anew {AGAIN}.")
     table, folder = parts[inner - 1], "/".join(parts[:inner])

@@ -15,14 +15,20 @@ if TYPE_CHECKING:
     from datetime import datetime
     from typing import Any
 
-    from groupledger.jobs.serve.group_rows import GroupRows
+    from groupledger.jobs.process.output import Answer
+    from groupledger.jobs.serve.group_rows import GroupRows, Standing
     from groupledger.jobs.serve.lanes import Window
+
+
+OWNERS_MAX = 500
+"""A page of 100,000 partitions has 33 MB, and takes a browser minutes."""
 
 
 def group_values(rows: GroupRows, window: Window, at: datetime, rebalances_max: int) -> dict[str, Any]:
     """Returns what the templates of a group show, by their names."""
     history = rows.history
     unknown = why_unknown(history.coverage, at)
+    owners = list(owner_rows(history, at))
     return {
         "width": WIDTH,
         "left": LEFT,
@@ -34,7 +40,8 @@ def group_values(rows: GroupRows, window: Window, at: datetime, rebalances_max: 
         "until": window.until,
         "unknown": unknown and for_readers(unknown),
         "generation": history.generation_at(at),
-        "owners": list(owner_rows(history, at)),
+        "owners": most_behind(owners, rows.standing),
+        "owners_left_out": max(len(owners) - OWNERS_MAX, 0),
         "reserved": Ownership.RESERVED,
         "copies": rows.copies,
         "is_share": history.group["group_type"] == GroupType.SHARE,
@@ -50,3 +57,17 @@ def group_values(rows: GroupRows, window: Window, at: datetime, rebalances_max: 
         "lag_parts": LAG_PARTS,
         "drawing": draw(rows, window, at),
     }
+
+
+def most_behind(owners: list[Answer], standing: Standing) -> list[Answer]:
+    """Returns the rows that a page shows, in their order: all, or those of the partitions with the most lag."""
+    if len(owners) <= OWNERS_MAX:
+        return owners
+
+    def lag(number: int) -> int:
+        told = standing.get((owners[number]["topic"], owners[number]["partition"]))
+        found = None if told is None else told["lag"] if isinstance(told, dict) else told.lag
+        return -1 if found is None else found
+
+    chosen = sorted(range(len(owners)), key=lag, reverse=True)[:OWNERS_MAX]
+    return [owners[number] for number in sorted(chosen)]

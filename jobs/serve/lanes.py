@@ -8,6 +8,7 @@ has pixels: what would lie in a pixel that is filled is not drawn. The same as r
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass, field
 from datetime import timedelta
 from itertools import groupby
@@ -122,10 +123,15 @@ def _lanes(found: Drawing, rows: GroupRows, window: Window) -> int:
     """Adds the lanes, and returns where they end."""
     history = rows.history
     of_group = spans(history.group, history.generations, history.coverage, window.since, window.until)
-    of_partitions = bars([*history.assignments, *rows.connect_assignments], of_group, history.coverage)
+    assigned: defaultdict[tuple[str, int], list[Answer]] = defaultdict(list)
+    for row in [*history.assignments, *rows.connect_assignments]:
+        assigned[row["topic"], row["partition"]].append(row)
+    # A group may have 100,000 partitions: what is not drawn is not laid out either.
+    chosen = sorted(assigned)[:LANES_MAX]
+    of_partitions = bars([row for unit in chosen for row in assigned[unit]], of_group, history.coverage)
     units = sorted({bar.unit for bar in of_partitions})
-    found.partitions_left_out = max(len(units) - LANES_MAX, 0)
-    lanes = {unit: TOP + place * LANE for place, unit in enumerate(units[:LANES_MAX])}
+    found.partitions_left_out = len(assigned) - len(chosen) if units else 0
+    lanes = {unit: TOP + place * LANE for place, unit in enumerate(units)}
     bottom = TOP + max(len(lanes), 1) * LANE
     for unit, y in lanes.items():
         found.names.append(Label(LEFT - 8, y + LANE - 4, "lane", f"{unit.topic} {unit.partition}"))
@@ -151,7 +157,7 @@ def _lanes(found: Drawing, rows: GroupRows, window: Window) -> int:
                 style = found.owners.setdefault(owner, f"owner{len(found.owners) % COLOURS}")
         found.stretches.append(Stretch(*bar.unit, bar.begin, bar.end, owner))
         last = int(window.x(bar.end))
-        if bar.unit in lanes and filled.get(bar.unit) != last:
+        if filled.get(bar.unit) != last:
             filled[bar.unit] = last
             text = f"{bar.unit.topic} {bar.unit.partition}: {owner}{since}"
             found.rectangles.append(_rectangle(window, bar.begin, bar.end, lanes[bar.unit], LANE - 2, style, text))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
-from deltalake import write_deltalake
+from deltalake import DeltaTable, write_deltalake
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from groupledger.jobs.ask import table_rows
@@ -101,6 +102,33 @@ def test_files_by_date(tmp_path: Path, read: list[str]) -> None:
     assert [row["sample_date"] for row in tables.rows("lag", ("sample_date", "in", days[2:]))] == days[2:]
     assert ClusterRows(str(tmp_path), "other").rows("lag") == []
     assert len(read) == 2
+
+
+@pytest.mark.parametrize("put", [os.mkfifo, os.mkdir, lambda path: path.symlink_to("/dev/zero")])
+def test_a_file_that_is_none(tmp_path: Path, put: Callable[[Path], None]) -> None:
+    """Goal: a pipe, a folder or a device in the place of a file of a table is not read, and not waited for."""
+    append(tmp_path, "groups", {"group_id": "a"})
+    (file,) = (tmp_path / "groups").rglob("*.parquet")
+    file.unlink()
+    put(file)
+    with pytest.raises(OutsideError, match="is no regular file, and is not read"):
+        groups(tmp_path)
+
+
+def test_what_a_vacuum_took_while_it_was_read(tmp_path: Path) -> None:
+    """Goal: a reader whose files vanish is to ask again, with exit code 3 and 503, also where another engine has given
+    the table no partitions."""
+    append(tmp_path, "groups", {"group_id": "a"})
+    tables = ClusterRows(str(tmp_path), CLUSTER)
+    assert tables.version("groups") == 0
+    folder = str(tmp_path / "groups")
+    write_deltalake(folder, DeltaTable(folder).to_pyarrow_table(), mode="overwrite")
+    DeltaTable(folder).vacuum(0, dry_run=False, enforce_retention_duration=False)
+    with pytest.raises(FileNotFoundError) as raised:
+        tables.rows("groups")
+    told = explain(raised.value)
+    assert isinstance(told, OutsideError)
+    assert str(told).startswith("The table groups was changed while it was read, and what was read is gone: run")
 
 
 def test_features_that_are_not_known(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ pytestmark = pytest.mark.browser
 
 GROUPS = 10_000
 HOSTILE = "a/owners?x=1#<script>window.isRun=1</script>&\"'<img src=x onerror=window.isRun=1>\u202e%2F"
+FAR = (1 << 63) - 3
 PAY = f"/clusters/{CLUSTER}/groups/pay"
 
 
@@ -46,6 +47,13 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
     record = {"kafka_partition": 7, "kafka_offset": 3, "kafka_timestamp": AT, "group_id": HOSTILE}
     record |= {"record_type": "offset_commit", "is_tombstone": False, "ingest_date": AT.date()}
     write(warehouse, "coordinator_records", record | {"offset_commit": commit})
+    fill(warehouse, "far", "distances", "pod-f")
+    lag = {"group_id": "far", "topic": "distances", "partition": 1, "sampled_at": AT + MINUTE, "flags": []}
+    lag |= {"sample_date": AT.date(), "committed_offset": FAR, "high_watermark": FAR + 1, "lag": 1, "status": "ok"}
+    write(warehouse, "lag", lag | {"burrow_status": "OK"})
+    owned = {"group_id": "far", "incarnation": 1, "topic": "distances", "partition": 1, "member_id": "pod-f"}
+    owned |= {"other_member_ids": [], "from_offset": 1, "to_offset": 5, "valid_from": AT, "valid_to": AT + 5 * MINUTE}
+    write(warehouse, "assignments", owned | {"is_start_known": True, "is_end_known": True})
     with served(warehouse) as found:
         yield found
 
@@ -63,6 +71,17 @@ def shown(browser: Browser, client: Client) -> Iterator[Browser]:
 
 def go(browser: Browser, client: Client, path: str) -> None:
     browser.visit(f"http://127.0.0.1:{client.port}{path}")
+
+
+def test_offsets_keep_their_digits(shown: Browser, client: Client) -> None:
+    """Goal: an offset above 2^53, which a number of JavaScript's can't hold, has all its digits on the page and in the
+    text of its JSON."""
+    go(shown, client, f"/clusters/{CLUSTER}/groups/far?at=2026-01-01T12:01:00Z")
+    cells = "[...document.querySelectorAll('td')].map((cell) => cell.textContent)"
+    assert {f"{FAR:,}", f"{FAR + 1:,}"} <= {*shown.evaluate(cells)}
+    text = client.get(f"/api/v1/clusters/{CLUSTER}/groups/far/lag?at=2026-01-01T12:01:00Z").text
+    assert f'"committed_offset":{FAR},' in text
+    assert f'"high_watermark":{FAR + 1},' in text
 
 
 def the_instant(browser: Browser) -> str:
