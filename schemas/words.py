@@ -48,6 +48,16 @@ class Proof:
     REPEATED_KEY = "repeated_key"  # the cleaner leaves at most one record of a key; of a single replica
 
 
+class Source:
+    """Names what the ledger reads, each until an instant of its own (`known_until` of every answer)."""
+
+    TOPIC = "topic"  # `__consumer_offsets`
+    SAMPLES = "samples"  # the sampling rounds that lag is made of
+    REQUEST_LOG = "request_log"
+    SERVER_LOG = "server_log"
+    INCIDENTS = "incidents"  # the search for them
+
+
 class OffsetStatus:
     """Says whether a committed offset of a past instant is known (the answer of `groupledger offsets`)."""
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from groupledger.jobs.ask.owners import read_history
 from groupledger.jobs.ask.rounds import last_round, of_round
-from groupledger.jobs.process.errors import InputError
+from groupledger.jobs.process.errors import NotKnownError
 from groupledger.schemas.words import LagFlag, Ownership
 from groupledger.transforms.coverage.rules.coverage_at import iso, why_unknown
 
@@ -33,7 +33,7 @@ ORDER = (*OF_GENERATION, "member", "owner", "lag")
 
 def group_diff(tables: ClusterRows, name: str, then: datetime, now: datetime | None) -> tuple[datetime, list[Answer]]:
     """Returns the later instant, which is the last that the ledger knows of if none is given, and a row for each
-    difference: its values are null where there was no such thing. Raises InputError for an instant that is not known.
+    difference: its values are null where there was no such thing. Raises NotKnownError where an instant is unknown.
     """
     history = read_history(tables, name)
     now = now or history.known_until or then
@@ -41,7 +41,7 @@ def group_diff(tables: ClusterRows, name: str, then: datetime, now: datetime | N
     for at in (then, now):
         reason = why_unknown(history.coverage, at)
         if reason is not None:
-            raise InputError(f"What the group was at {iso(at)} is unknown: {reason}.")
+            raise NotKnownError(f"What the group was at {iso(at)} is unknown: {reason}.")
         states.append(_state(history, at) | _lag(tables, name, at))
     return now, _differences(*states)
 

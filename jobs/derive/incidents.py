@@ -22,6 +22,7 @@ from groupledger.jobs.process.settings import rules_from
 from groupledger.jobs.warehouse.judged_logs import note_judged
 from groupledger.jobs.warehouse.tables import every_row, of_spark
 from groupledger.jobs.warehouse.upsert import replace_cluster
+from groupledger.schemas.instants import ms_if_known
 from groupledger.schemas.tables.assignments import ASSIGNMENTS
 from groupledger.schemas.tables.committed_offsets import COMMITTED_OFFSETS
 from groupledger.schemas.tables.coordinator_events import COORDINATOR_EVENTS
@@ -71,7 +72,8 @@ def update_incidents(ledger: Ledger) -> int:
     for table in NEEDED:
         ledger.require(table)
     log_rows = _imported_log_rows(ledger)  # before they are read: more may be imported meanwhile
-    as_of_ms = _known_until_ms(ledger)
+    topic_ms = _topic_until_ms(ledger)
+    as_of_ms = _known_until_ms(ledger, topic_ms)
     ledger.create(INCIDENTS)
     with _keeping() as keep:
         steps = commit_steps_until(ledger, as_of_ms, rules, keep)
@@ -80,7 +82,7 @@ def update_incidents(ledger: Ledger) -> int:
         found = incidents(facts, rules, as_of_ms)
         ledger.give_way()
         replace_cluster(ledger, INCIDENTS, found.withColumn("cluster", F.lit(ledger.cluster)))
-    note_judged(ledger.storage, ledger.cluster, log_rows)
+    note_judged(ledger.storage, ledger.cluster, log_rows, topic_ms)
     count: int = ledger.arrow(INCIDENTS, columns=("incident_id",)).num_rows
     ledger.say(f"incidents: {count:,}")
     return count
@@ -181,10 +183,14 @@ def _imported_log_rows(ledger: Ledger) -> int:
     return pc.sum(ledger.arrow(LOG_FILES, columns=("row_count",))["row_count"]).as_py() or 0
 
 
-def _known_until_ms(ledger: Ledger) -> int:
+def _topic_until_ms(ledger: Ledger) -> int | None:
+    ends = ledger.arrow(COVERAGE, columns=("to_time",))["to_time"]
+    return ms_if_known(pc.max(ends).as_py())
+
+
+def _known_until_ms(ledger: Ledger, topic_ms: int | None) -> int:
     """Returns the latest instant that the ledger knows of, which decides whether an incident is still open."""
-    ends = [ledger.rows_within(COVERAGE, every_row).select(F.col("to_time").alias("at"))]
+    logged_ms = None
     if ledger.exists(LOG_FILES):  # which leaves out what wrong clocks have logged of times to come
-        ends.append(ledger.rows(LOG_FILES).select(F.col("last_logged_at").alias("at")))
-    latest: list[int | None] = [end.agg(F.unix_millis(F.max("at"))).collect()[0][0] for end in ends]
-    return max(last_sampled_at_ms(ledger, WATERMARKS), *(each or 0 for each in latest))
+        logged_ms = ms_if_known(pc.max(ledger.arrow(LOG_FILES, columns=("last_logged_at",))["last_logged_at"]).as_py())
+    return max(last_sampled_at_ms(ledger, WATERMARKS), topic_ms or 0, logged_ms or 0)
