@@ -126,8 +126,14 @@ class Ownership:
 
     OWNED = "owned"
     RESERVED = "reserved"  # for a static member of a KIP-848 group that is away: nobody processes the partition
-    UNOWNED = "unowned"
+    UNOWNED = "unowned"  # nobody's, though the group was there
+    NOT_BORN = "not_born"  # the group had no record yet; one of its name may have been gone before the log was followed
+    ENDED = "ended"  # the group was gone
     UNKNOWN = "unknown"
+
+    @staticmethod
+    def is_nobodys(word: str) -> bool:
+        return word in {Ownership.UNOWNED, Ownership.NOT_BORN, Ownership.ENDED}
 
 
 class NeverSeen:

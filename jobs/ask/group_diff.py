@@ -48,9 +48,7 @@ def group_diff(tables: ClusterRows, name: str, then: datetime, now: datetime | N
 
 def _state(history: GroupHistory, at: datetime) -> State:
     generation = history.generation_at(at)
-    if generation is None:
-        return {}
-    state: State = {(column, None, None): generation[column] for column in OF_GENERATION}
+    state: State = {(column, None, None): generation[column] for column in OF_GENERATION} if generation else {}
     for member in history.members_at(at):
         # A static member stays the same when its process starts again under another id.
         who = member["group_instance_id"] or member["member_id"]

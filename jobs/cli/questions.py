@@ -92,9 +92,10 @@ def rebalances(
 @question(Source.TOPIC)
 @AT
 def owner(job: Job, *, name: str, topic: str, partition: int, at: datetime, as_json: bool) -> None:
-    """Show who owned a partition at an instant: owned, reserved, unowned, or unknown and why.
+    """Show who owned a partition at an instant: owned, reserved, unowned, not_born, ended, or unknown and why.
 
-    It is reserved while a static member of a KIP-848 group is away: nobody reads it, and nobody else gets it.
+    It is reserved while a static member of a KIP-848 group is away: nobody reads it, and nobody else gets it. The group
+    was not_born before its first record, and had ended by its removal.
     A group, a topic or a partition that the ledger never saw is unknown, with the names nearest to it."""
     tables = job.rows()
     from groupledger.jobs.ask.owner import owner as owner_of

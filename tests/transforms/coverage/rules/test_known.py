@@ -71,7 +71,7 @@ def test_nothing_known() -> None:
 
 def test_the_log() -> None:
     """Goal: the log is known until the last pass that came to its end, groups as far as each of their partitions."""
-    coverage = [
+    coverage: list[dict[str, object]] = [
         {"kafka_partition": 1, "to_time": END - SECOND},
         {"kafka_partition": 1, "to_time": END},
         {"kafka_partition": 2, "to_time": END + SECOND},
