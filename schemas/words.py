@@ -52,6 +52,7 @@ class Source:
     """Names what the ledger reads, each until an instant of its own (`known_until` of every answer)."""
 
     TOPIC = "topic"  # `__consumer_offsets`
+    HISTORY = "history"  # what is folded of it
     SAMPLES = "samples"  # the sampling rounds that lag is made of
     REQUEST_LOG = "request_log"
     SERVER_LOG = "server_log"

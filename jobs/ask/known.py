@@ -1,13 +1,13 @@
 """Gathers until when each source was read (`transforms.coverage.rules.known`), by reads that cost little: the few rows
-of `coverage` and `log_files`, the bounds that Delta's log has of the sampling rounds, and the note of the last search
-for incidents."""
+of `coverage` and `log_files`, the bounds that Delta's log has of the sampling rounds, and the notes of the steps."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from groupledger.jobs.ask.rounds import last_round
-from groupledger.jobs.warehouse.judged_logs import judged_rows, searched_until
+from groupledger.jobs.warehouse.judged_logs import judged_rows
+from groupledger.jobs.warehouse.known_until import noted_until
 from groupledger.schemas.words import Source
 from groupledger.transforms.coverage.rules.known import topic_known_until
 
@@ -28,6 +28,7 @@ def sources_known(tables: ClusterRows, names: Sequence[str] = ()) -> Known:
     logs = tables.rows_if_any("log_files", columns=("log", "last_logged_at"))
     return {
         Source.TOPIC: topic,
+        Source.HISTORY: _folded(tables, topic),
         Source.SAMPLES: last_round(tables, "lag") if tables.exists("lag") else None,
         **{log: _last(row["last_logged_at"] for row in logs if row["log"] == log) for log in LOGS},
         Source.INCIDENTS: _searched(tables, topic),
@@ -42,13 +43,20 @@ def _topic(tables: ClusterRows, names: Sequence[str]) -> datetime | None:
     return topic_known_until(coverage, {row["kafka_partition"] for row in groups})
 
 
+def _folded(tables: ClusterRows, topic: datetime | None) -> datetime | None:
+    """Returns until when the history is folded. Earlier releases have not noted it: theirs is, or it is not there."""
+    if topic is None or not tables.exists("groups"):
+        return None
+    return min(topic, noted_until(tables.small_files, tables.cluster, Source.HISTORY) or topic)
+
+
 def _searched(tables: ClusterRows, topic: datetime | None) -> datetime | None:
     """Returns until when incidents were looked for. Earlier releases have not noted it; they looked with each pass. A
     table without a row and without a note is one of which the first search is not over."""
     if not tables.exists("incidents"):
         return None
     files, cluster = tables.small_files, tables.cluster
-    until = searched_until(files, cluster)
+    until = noted_until(files, cluster, Source.INCIDENTS)
     if until is not None:
         return until
     is_searched = judged_rows(files, cluster) is not None or any(tables.rows("incidents", columns=("is_open",)))

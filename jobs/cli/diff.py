@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("name", shell_complete=group_names)
-@question(Source.TOPIC)
+@question(Source.HISTORY)
 @click.option("--from", "then", required=True, type=instant, metavar="TIME", help="The one instant, as 14:03 or 2h.")
 @click.option("--to", "now", type=instant, metavar="TIME", help="The other; if left out, the last that is known.")
 def diff(job: Job, *, name: str, then: datetime, now: datetime | None, as_json: bool) -> None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("pattern", required=False, shell_complete=group_names)
-@question(Source.TOPIC)
+@question(Source.HISTORY)
 @click.option(
     "--status", "statuses", multiple=True, type=click.Choice(words_of(LagStatus)), help="Only with this status of lag."
 )

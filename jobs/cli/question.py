@@ -78,8 +78,11 @@ class Question(Job):
     def close(self) -> None:
         """Says until when the answer is known. Raises NotKnownError if more was asked."""
         topic = self.known[Source.TOPIC]
-        others = {source: self.known[source] for source in self.sources if source != Source.TOPIC}
-        told = [f"{source} until {in_zone(at)}" for source, at in others.items() if at not in {None, topic}]
+        told = [
+            f"{source} until {in_zone(at)}"
+            for source in self.sources
+            if (at := self.known[source]) is not None and at != topic
+        ]
         if topic is not None:
             say(", ".join((f"known until {in_zone(topic)}", *told)))
         if self.not_known is not None:

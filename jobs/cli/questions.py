@@ -29,7 +29,7 @@ TOP = click.option("--top", type=click.IntRange(min=1), default=20, show_default
 
 @click.command()
 @click.argument("name", shell_complete=group_names)
-@question(Source.TOPIC)
+@question(Source.HISTORY)
 @SINCE
 @UNTIL
 @click.option("--limit", type=click.IntRange(min=1), default=100, show_default=True, help="Only the last records.")
@@ -62,7 +62,7 @@ def group(
 
 
 @click.command()
-@question(Source.TOPIC)
+@question(Source.HISTORY)
 @SINCE
 @UNTIL
 @TOP
@@ -89,7 +89,7 @@ def rebalances(
 @click.argument("name", shell_complete=group_names)
 @click.argument("topic", shell_complete=topic_names)
 @click.argument("partition", type=click.IntRange(min=0))
-@question(Source.TOPIC)
+@question(Source.HISTORY)
 @AT
 def owner(job: Job, *, name: str, topic: str, partition: int, at: datetime, as_json: bool) -> None:
     """Show who owned a partition at an instant: owned, reserved, unowned, not_born, ended, or unknown and why.

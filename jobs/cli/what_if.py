@@ -35,7 +35,7 @@ COLUMNS = ("group", "setting", "what", "observed", "replayed", "it would have be
 
 @click.command("what-if")
 @click.argument("names", metavar="[GROUP]...", nargs=-1, shell_complete=group_names)
-@question(Source.TOPIC)
+@question(Source.HISTORY)
 @click.option("--all", "is_all", is_flag=True, help="All groups that rebalanced in that time.")
 @click.option(
     "--since",

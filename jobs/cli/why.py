@@ -28,7 +28,7 @@ WINDOW = timedelta(hours=2)
 
 @click.command()
 @click.argument("name", shell_complete=group_names)
-@question(Source.TOPIC, Source.INCIDENTS)
+@question(Source.HISTORY, Source.INCIDENTS)
 @click.option(
     "--since",
     type=instant,

@@ -20,6 +20,7 @@ from groupledger.jobs.derive.open_transactions import sampled_transactions
 from groupledger.jobs.ingest.samples import last_sampled_at_ms
 from groupledger.jobs.process.settings import rules_from
 from groupledger.jobs.warehouse.judged_logs import note_judged
+from groupledger.jobs.warehouse.known_until import note_until, noted_until, topic_until_ms
 from groupledger.jobs.warehouse.tables import every_row, of_spark
 from groupledger.jobs.warehouse.upsert import replace_cluster
 from groupledger.schemas.instants import ms_if_known
@@ -39,6 +40,7 @@ from groupledger.schemas.tables.offset_events import OFFSET_EVENTS
 from groupledger.schemas.tables.rebalances import REBALANCES
 from groupledger.schemas.tables.requests import REQUESTS
 from groupledger.schemas.tables.watermarks import WATERMARKS
+from groupledger.schemas.words import Source
 from groupledger.transforms.incidents.incidents import (
     Asked,
     History,
@@ -72,7 +74,7 @@ def update_incidents(ledger: Ledger) -> int:
     for table in NEEDED:
         ledger.require(table)
     log_rows = _imported_log_rows(ledger)  # before they are read: more may be imported meanwhile
-    topic_ms = _topic_until_ms(ledger)
+    topic_ms = topic_until_ms(ledger)
     as_of_ms = _known_until_ms(ledger, topic_ms)
     ledger.create(INCIDENTS)
     with _keeping() as keep:
@@ -82,7 +84,8 @@ def update_incidents(ledger: Ledger) -> int:
         found = incidents(facts, rules, as_of_ms)
         ledger.give_way()
         replace_cluster(ledger, INCIDENTS, found.withColumn("cluster", F.lit(ledger.cluster)))
-    note_judged(ledger.storage, ledger.cluster, log_rows, topic_ms)
+    note_judged(ledger.storage, ledger.cluster, log_rows)
+    note_until(ledger.storage, ledger.cluster, Source.INCIDENTS, _history_ms(ledger, topic_ms))
     count: int = ledger.arrow(INCIDENTS, columns=("incident_id",)).num_rows
     ledger.say(f"incidents: {count:,}")
     return count
@@ -183,9 +186,10 @@ def _imported_log_rows(ledger: Ledger) -> int:
     return pc.sum(ledger.arrow(LOG_FILES, columns=("row_count",))["row_count"]).as_py() or 0
 
 
-def _topic_until_ms(ledger: Ledger) -> int | None:
-    ends = ledger.arrow(COVERAGE, columns=("to_time",))["to_time"]
-    return ms_if_known(pc.max(ends).as_py())
+def _history_ms(ledger: Ledger, topic_ms: int | None) -> int | None:
+    """Returns until when the history tells what the topic had."""
+    folded_ms = ms_if_known(noted_until(ledger.storage, ledger.cluster, Source.HISTORY))
+    return topic_ms if folded_ms is None or topic_ms is None else min(folded_ms, topic_ms)
 
 
 def _known_until_ms(ledger: Ledger, topic_ms: int | None) -> int:

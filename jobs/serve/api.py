@@ -39,7 +39,8 @@ from groupledger.transforms.lag.rules import lag_to_scale_by
 PAGE_MAX = 1_000
 WINDOW = timedelta(hours=2)
 # The sources that answers rest on.
-TOPIC, INCIDENTS, OF_WHY = (Source.TOPIC,), (Source.INCIDENTS,), (Source.TOPIC, Source.INCIDENTS)
+TOPIC, HISTORY, INCIDENTS = (Source.TOPIC,), (Source.HISTORY,), (Source.INCIDENTS,)
+OF_WHY = (*HISTORY, *INCIDENTS)
 At = Annotated[str | None, Query(description="The instant: 2026-01-31T14:03:00Z, 14:03, or 2h; now if left out.")]
 Since = Annotated[str | None, Query(description="Only from then on.")]
 Until = Annotated[str | None, Query(description="Only before then.")]
@@ -77,7 +78,7 @@ def of_clusters(api: APIRouter, warehouse: Warehouse) -> None:
         found = chosen(warehouse.groups(tables), wanted)
         page, following = page_of(found, limit, cursor)
         answer = {"count": len(found), "groups": page, "next": following}
-        return known_answer(answer, tables, TOPIC)
+        return known_answer(answer, tables, HISTORY)
 
     @api.get("/clusters/{cluster}/topics/{topic}/readers", summary="The groups that read a topic, owners first")
     def readers_of_topic(cluster: str, topic: str) -> Response:
@@ -104,20 +105,20 @@ def of_a_group(api: APIRouter, warehouse: Warehouse) -> None:
         asked = instant_in(at)
         instant, owners = owners_of(tables, name, asked)
         answer = {"group": row, "at": instant, "owners": owners}
-        return known_answer(answer, tables, TOPIC, Time.at(asked), [name])
+        return known_answer(answer, tables, HISTORY, Time.at(asked), [name])
 
     @api.get("/clusters/{cluster}/groups/{group}/owners", summary="Who owned each partition at an instant")
     def owners(cluster: str, group: str, at: At = None) -> Response:
         tables, name = warehouse.rows(cluster), name_in(group)
         asked = instant_in(at)
         instant, found = owners_of(tables, name, asked)
-        return known_answer({"at": instant, "owners": found}, tables, TOPIC, Time.at(asked), [name])
+        return known_answer({"at": instant, "owners": found}, tables, HISTORY, Time.at(asked), [name])
 
     @api.get("/clusters/{cluster}/groups/{group}/members", summary="The present members, with what they own")
     def members(cluster: str, group: str) -> Response:
         tables, name = warehouse.rows(cluster), name_in(group)
         group_row(tables, name)
-        return known_answer({"members": owners_now(tables, name)}, tables, TOPIC, names=[name])
+        return known_answer({"members": owners_now(tables, name)}, tables, HISTORY, names=[name])
 
 
 def of_times(api: APIRouter, warehouse: Warehouse) -> None:
@@ -126,14 +127,14 @@ def of_times(api: APIRouter, warehouse: Warehouse) -> None:
         tables, name = warehouse.rows(cluster), name_in(group)
         time = Time(since=instant_in(since), until=instant_in(until))
         _, entries, left_out = group_timeline(tables, name, time.since, time.until, limit)
-        return known_answer({"entries": entries, "left_out": left_out}, tables, TOPIC, time, [name])
+        return known_answer({"entries": entries, "left_out": left_out}, tables, HISTORY, time, [name])
 
     @api.get("/clusters/{cluster}/groups/{group}/rebalances", summary="The last rebalances")
     def rebalances(cluster: str, group: str, since: Since = None, until: Until = None, limit: Limit = 100) -> Response:
         tables, name = warehouse.rows(cluster), name_in(group)
         time = Time(since=instant_in(since), until=instant_in(until))
         found = rebalances_of(tables, name, time.since, time.until, limit)
-        return known_answer({"rebalances": found}, tables, TOPIC, time, [name])
+        return known_answer({"rebalances": found}, tables, HISTORY, time, [name])
 
     @api.get("/clusters/{cluster}/groups/{group}/incidents", summary="What went wrong, why, and what to change")
     def incidents_of_group(cluster: str, group: str, since: Since = None, severity: str = Severity.WARNING) -> Response:
@@ -164,7 +165,7 @@ def of_times(api: APIRouter, warehouse: Warehouse) -> None:
         tables, name = warehouse.rows(cluster), name_in(group)
         now, found = group_diff(tables, name, begin, instant_in(to))
         answer = {"from": begin, "to": now, "differences": found}
-        return known_answer(answer, tables, TOPIC, names=[name])
+        return known_answer(answer, tables, HISTORY, names=[name])
 
     @api.get("/clusters/{cluster}/groups/{group}/why", summary="All of a group's trouble in the order of time")
     def reasons(cluster: str, group: str, since: Since = None, until: Until = None) -> Response:

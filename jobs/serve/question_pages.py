@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 WINDOW = timedelta(hours=2)
 ENTRIES_MAX = 1_000
 # The sources that the pages rest on.
-TOPIC, OF_WHY = (Source.TOPIC,), (Source.TOPIC, Source.INCIDENTS)
+TOPIC, HISTORY = (Source.TOPIC,), (Source.HISTORY,)
+OF_WHY = (*HISTORY, Source.INCIDENTS)
 OF_LAG = ("lag_sum", "lag_seconds_max", "status")
 
 
@@ -70,7 +71,7 @@ def routes(warehouse: Warehouse, environment: Environment) -> APIRouter:
         now = instant_in(to)
         begin = instant_in(then) or (now or known_until(tables)) - WINDOW
         now, rows = group_diff(tables, name, begin, now)
-        known = known_of(tables, TOPIC, names=[name])
+        known = known_of(tables, HISTORY, names=[name])
         return shown("diff.html", cluster=tables.cluster, name=name, then=begin, now=now, rows=rows, **known)
 
     @pages.get("/clusters/{cluster}/topics/{topic}")

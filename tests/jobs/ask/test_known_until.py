@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from groupledger.jobs.ask.answers import last_known
 from groupledger.jobs.ask.cluster_rows import ClusterRows
 from groupledger.jobs.cli.main import main
-from groupledger.jobs.warehouse.judged_logs import note_judged
+from groupledger.jobs.warehouse.known_until import note_until
 from groupledger.jobs.warehouse.storage import LocalStorage
 from groupledger.schemas.words import Source, words_of
 from tests.jobs.serve.serving import AT, CLUSTER, MINUTE, fill, write
@@ -119,7 +119,7 @@ def test_before_incidents_are_looked_for(tmp_path: Path, words: str) -> None:
         assert "no incidents" not in found.output
         write(tmp_path, "incidents")  # as while the first search runs
     at_ms = round((AT + 5 * MINUTE).timestamp() * 1_000)
-    note_judged(LocalStorage(tmp_path), CLUSTER, 0, at_ms)
+    note_until(LocalStorage(tmp_path), CLUSTER, Source.INCIDENTS, at_ms)
     found = CliRunner().invoke(main, asked)
     assert (found.exit_code, "incidents until 2026-01-01T12:05:00.000Z" in found.stderr) == (0, True), found.output
 

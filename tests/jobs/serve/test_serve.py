@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 HOSTILE = "a/owners?x=1#<script>alert(1)</script>&\"'\x1b[2J\u202e%2F"
 KNOWN_UNTIL = "2026-01-01T12:10:00.000Z"
-KNOWN = {"topic": KNOWN_UNTIL, "samples": "2026-01-01T12:01:00.000Z", "request_log": None, "server_log": None}
-KNOWN |= {"incidents": KNOWN_UNTIL}
+KNOWN: dict[str, str | None] = dict.fromkeys(("topic", "history", "incidents"), KNOWN_UNTIL)
+KNOWN |= {"samples": "2026-01-01T12:01:00.000Z", "request_log": None, "server_log": None}
 NAMES = {"pay": ("orders", "pod-b"), HOSTILE: ("<b>" * 80, "</title><script>"), "..": ("..", "../..")}
 
 
