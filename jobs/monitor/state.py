@@ -34,12 +34,13 @@ from groupledger.jobs.monitor.activity import (
     events_of,
 )
 from groupledger.jobs.monitor.activity_metrics import GroupActivity, Holding, holding_of
-from groupledger.jobs.monitor.commits import commits_in, new_files
+from groupledger.jobs.monitor.commits import commits_in
 from groupledger.jobs.monitor.group_info import NO_INFO, GroupInfo
 from groupledger.jobs.monitor.lag_metrics import lag_metrics
 from groupledger.jobs.monitor.rules import Elections
 from groupledger.jobs.process.clock import now_ms
 from groupledger.jobs.process.settings import rules_from
+from groupledger.jobs.warehouse.added_files import added_since
 from groupledger.jobs.warehouse.tables import every_row
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from groupledger.schemas.kafka.topic_partition import TopicPartition
@@ -137,7 +138,7 @@ class MonitorState:
 
     def read_commits(self) -> None:
         """Reads what the ingest has added to the table since the last time."""
-        files = new_files(self._ledger, self._version)
+        files = added_since(self._ledger, COORDINATOR_RECORDS, self._version)
         if files.row_count > ROWS_FOLLOWED_MAX:
             commits = commits_in(self._ledger, files).where(~F.col("is_tombstone"))
             self._commits.update(dict(commits.groupBy("group_id").count().collect()))
