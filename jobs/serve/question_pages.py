@@ -33,7 +33,7 @@ ENTRIES_MAX = 1_000
 # The sources that the pages rest on.
 TOPIC, HISTORY = (Source.TOPIC,), (Source.HISTORY,)
 OF_WHY = (*HISTORY, Source.INCIDENTS)
-OF_LAG = ("lag_sum", "lag_seconds_max", "status")
+OF_LAG = ("lag_sum", "partitions_without_lag", "lag_seconds_max", "status")
 
 
 def routes(warehouse: Warehouse, environment: Environment) -> APIRouter:
