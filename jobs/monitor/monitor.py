@@ -43,7 +43,13 @@ from groupledger.jobs.kafka.markers import Markers
 from groupledger.jobs.kafka.sampling import ends_of, sample_watermarks, take_round
 from groupledger.jobs.monitor.commits import behind, ingest_positions
 from groupledger.jobs.monitor.exposition import Exposition
-from groupledger.jobs.monitor.own_metrics import MonitorReport, incident_metrics, monitor_metrics, step_metrics
+from groupledger.jobs.monitor.own_metrics import (
+    MonitorReport,
+    incident_metrics,
+    monitor_metrics,
+    source_metrics,
+    step_metrics,
+)
 from groupledger.jobs.monitor.own_processes import OwnProcesses
 from groupledger.jobs.monitor.rules import INGEST_ENDED, Stalls, Vitals, await_none_missing, next_round_at, troubles
 from groupledger.jobs.monitor.state import MonitorState
@@ -150,6 +156,7 @@ def follow_history(rounds: RoundLoop, stop: threading.Event) -> None:
     while not stop.is_set():
         rounds.upkeep.timed(HISTORY, lambda: state.update_history(stop))
         rounds.upkeep.work(stop)
+        rounds.upkeep.look_at_sources()
         stop.wait(ledger.settings.monitor.history_interval_s)
 
 
@@ -223,6 +230,7 @@ class RoundLoop:
         upkeep = self.upkeep
         yield from incident_metrics(cluster, upkeep.open_incidents, self.notifier.counts.copy(), upkeep.found_incidents)
         yield from step_metrics(cluster, upkeep.steps)
+        yield from source_metrics(cluster, upkeep.known_until_ms, self._report.sampled_at_ms)
         if self._published_ms is not None:
             yield from self.state.metrics(self._report.round_s)
 
