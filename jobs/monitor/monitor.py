@@ -63,6 +63,7 @@ from groupledger.jobs.warehouse.lease import Lease, logs_of
 from groupledger.schemas.instants import instant_of_ms
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from groupledger.schemas.tables.lag import LAG
+from groupledger.schemas.words import Source
 from groupledger.transforms.coverage.rules.coverage_at import iso
 
 if TYPE_CHECKING:
@@ -178,6 +179,11 @@ def beside_the_rounds(rounds: RoundLoop, stop: threading.Event, stack: ExitStack
     return workers
 
 
+def looked_for(until_ms: int | None) -> str:
+    """Returns until when incidents were looked for, so that none on the screen is not taken for none at all."""
+    return "incidents not looked for yet" if until_ms is None else f"incidents until {iso(instant_of_ms(until_ms))}"
+
+
 class RoundLoop:
     """The rounds of a cluster, one after the other, and what is published of the last."""
 
@@ -288,7 +294,8 @@ class RoundLoop:
             self._published_ms = now_ms()
             self._publish(self._report_of(sampled, missing, time.monotonic() - began_s))
         at = iso(instant_of_ms(at_ms))
-        self.common.screen.show(self.ledger.cluster, f"{self.ledger.cluster} at {at}", self.state.rollups)
+        title = f"{self.ledger.cluster} at {at}, {looked_for(self.upkeep.known_until_ms.get(Source.INCIDENTS))}"
+        self.common.screen.show(self.ledger.cluster, title, self.state.rollups)
         self._say_missing(missing)
         self._ingesting.check()  # which also tells of a lost lease
         self.state.append(sampled)
