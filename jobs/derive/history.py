@@ -30,7 +30,7 @@ from groupledger.jobs.process.errors import InputError
 from groupledger.jobs.process.session import close_idle_callbacks
 from groupledger.jobs.warehouse.checkpoint import set_checkpoint_aside, whole_checkpoint
 from groupledger.jobs.warehouse.delta_log import check_commits, dataset, properties_of
-from groupledger.jobs.warehouse.known_until import note_until, topic_until_ms
+from groupledger.jobs.warehouse.known_until import note_until
 from groupledger.jobs.warehouse.ledger import floors_of
 from groupledger.jobs.warehouse.readers import reader_of
 from groupledger.jobs.warehouse.rebuilds import (
@@ -44,6 +44,7 @@ from groupledger.jobs.warehouse.retention import read_beginnings, with_beginning
 from groupledger.jobs.warehouse.source import read_source
 from groupledger.jobs.warehouse.tables import frame_of
 from groupledger.jobs.warehouse.topic_names import known_names
+from groupledger.jobs.warehouse.topic_until import topic_until_ms
 from groupledger.jobs.warehouse.upsert import of_table, replace_cluster, replace_cluster_arrow, upsert, upsert_arrow
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.tables.generations import GENERATIONS

@@ -20,8 +20,9 @@ from groupledger.jobs.derive.open_transactions import sampled_transactions
 from groupledger.jobs.ingest.samples import last_sampled_at_ms
 from groupledger.jobs.process.settings import rules_from
 from groupledger.jobs.warehouse.judged_logs import note_judged
-from groupledger.jobs.warehouse.known_until import note_until, noted_until, topic_until_ms
+from groupledger.jobs.warehouse.known_until import note_until, noted_until
 from groupledger.jobs.warehouse.tables import every_row, of_spark
+from groupledger.jobs.warehouse.topic_until import topic_until_ms
 from groupledger.jobs.warehouse.upsert import replace_cluster
 from groupledger.schemas.instants import ms_if_known
 from groupledger.schemas.tables.assignments import ASSIGNMENTS

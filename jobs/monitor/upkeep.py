@@ -26,8 +26,8 @@ from groupledger.jobs.monitor.rules import Pace
 from groupledger.jobs.process.errors import OutsideError
 from groupledger.jobs.process.selection import chosen_incidents
 from groupledger.jobs.process.settings import rules_from
-from groupledger.jobs.warehouse.known_until import known_until_ms
 from groupledger.jobs.warehouse.maintain import maintain
+from groupledger.jobs.warehouse.topic_until import known_until_ms
 from groupledger.schemas.tables.generations import GENERATIONS
 from groupledger.schemas.tables.incidents import INCIDENTS
 from groupledger.schemas.tables.lag import LAG
