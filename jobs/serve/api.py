@@ -151,7 +151,8 @@ def of_times(api: APIRouter, warehouse: Warehouse) -> None:
     def kept_what_ifs(cluster: str, group: str) -> Response:
         tables, name = warehouse.rows(cluster), name_in(group)
         group_row(tables, name)
-        return json_answer({"answers": with_numbers(kept_of_group(tables, name))})
+        answer = {"answers": with_numbers(kept_of_group(tables, name))}
+        return known_answer(answer, tables, HISTORY, names=[name])
 
     @api.get("/clusters/{cluster}/groups/{group}/diff", summary="What is different between two instants")
     def differences(
