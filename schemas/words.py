@@ -48,6 +48,17 @@ class Proof:
     REPEATED_KEY = "repeated_key"  # the cleaner leaves at most one record of a key; of a single replica
 
 
+class Source:
+    """Names what the ledger reads, each until an instant of its own (`known_until` of every answer)."""
+
+    TOPIC = "topic"  # `__consumer_offsets`
+    HISTORY = "history"  # what is folded of it
+    SAMPLES = "samples"  # the sampling rounds that lag is made of
+    REQUEST_LOG = "request_log"
+    SERVER_LOG = "server_log"
+    INCIDENTS = "incidents"  # the search for them
+
+
 class OffsetStatus:
     """Says whether a committed offset of a past instant is known (the answer of `groupledger offsets`)."""
 
@@ -116,8 +127,14 @@ class Ownership:
 
     OWNED = "owned"
     RESERVED = "reserved"  # for a static member of a KIP-848 group that is away: nobody processes the partition
-    UNOWNED = "unowned"
+    UNOWNED = "unowned"  # nobody's, though the group was there
+    NOT_BORN = "not_born"  # the group had no record yet; one of its name may have been gone before the log was followed
+    ENDED = "ended"  # the group was gone
     UNKNOWN = "unknown"
+
+    @staticmethod
+    def is_nobodys(word: str) -> bool:
+        return word in {Ownership.UNOWNED, Ownership.NOT_BORN, Ownership.ENDED}
 
 
 class NeverSeen:

@@ -24,7 +24,13 @@ from groupledger.jobs.monitor.activity import Activity
 from groupledger.jobs.monitor.activity_metrics import GroupActivity
 from groupledger.jobs.monitor.group_info import GroupInfo
 from groupledger.jobs.monitor.lag_metrics import lag_metrics
-from groupledger.jobs.monitor.own_metrics import MonitorReport, incident_metrics, monitor_metrics, step_metrics
+from groupledger.jobs.monitor.own_metrics import (
+    MonitorReport,
+    incident_metrics,
+    monitor_metrics,
+    source_metrics,
+    step_metrics,
+)
 from groupledger.jobs.monitor.upkeep import Step
 from groupledger.jobs.process.settings import Settings, load_settings
 from groupledger.jobs.serve.answers import Warehouse
@@ -96,6 +102,7 @@ def served_metrics() -> list[Metric]:
         *monitor_metrics("c", report),
         *incident_metrics("c", {("g", "rebalance_storm", "warning"): 1}, {("chat", "sent"): 1}),
         *step_metrics("c", {"history": Step(1, 1)}),
+        *source_metrics("c", {"topic": 1}, 1),
     ]
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from groupledger.jobs.ask.owners import read_history
 from groupledger.jobs.ask.rounds import last_round, of_round
-from groupledger.jobs.process.errors import InputError
+from groupledger.jobs.process.errors import NotKnownError
 from groupledger.schemas.words import LagFlag, Ownership
 from groupledger.transforms.coverage.rules.coverage_at import iso, why_unknown
 
@@ -34,7 +34,7 @@ ORDER = (*OF_GENERATION, "member", "owner", "lag", "partitions_without_lag")
 
 def group_diff(tables: ClusterRows, name: str, then: datetime, now: datetime | None) -> tuple[datetime, list[Answer]]:
     """Returns the later instant, which is the last that the ledger knows of if none is given, and a row for each
-    difference: its values are null where there was no such thing. Raises InputError for an instant that is not known.
+    difference: its values are null where there was no such thing. Raises NotKnownError where an instant is unknown.
     """
     history = read_history(tables, name)
     now = now or history.known_until or then
@@ -42,16 +42,14 @@ def group_diff(tables: ClusterRows, name: str, then: datetime, now: datetime | N
     for at in (then, now):
         reason = why_unknown(history.coverage, at)
         if reason is not None:
-            raise InputError(f"What the group was at {iso(at)} is unknown: {reason}.")
+            raise NotKnownError(f"What the group was at {iso(at)} is unknown: {reason}.")
         states.append(_state(history, at) | _lag(tables, name, at))
     return now, _differences(*states)
 
 
 def _state(history: GroupHistory, at: datetime) -> State:
     generation = history.generation_at(at)
-    if generation is None:
-        return {}
-    state: State = {(column, None, None): generation[column] for column in OF_GENERATION}
+    state: State = {(column, None, None): generation[column] for column in OF_GENERATION} if generation else {}
     for member in history.members_at(at):
         # A static member stays the same when its process starts again under another id.
         who = member["group_instance_id"] or member["member_id"]

@@ -26,7 +26,7 @@ import pyarrow as pa
 from groupledger.jobs.ask.answers import coverage_rows, no_group, of_groups
 from groupledger.jobs.ask.cluster_rows import as_scan
 from groupledger.jobs.ask.commits import commit_log
-from groupledger.jobs.process.errors import InputError
+from groupledger.jobs.process.errors import InputError, NotKnownError
 from groupledger.jobs.process.terminal import printable
 from groupledger.jobs.warehouse.retention import above_floors, read_floors
 from groupledger.schemas.wire.record_types import OFFSET_COMMIT_TYPES
@@ -97,7 +97,7 @@ TOLD = ("committed_offset", "leader_epoch", "metadata", "committed_at", "kafka_o
 def offsets_at(tables: ClusterRows, names: Sequence[str], at: datetime) -> list[Answer]:
     """Returns a row for each partition that had a committed offset, in order; offset, epoch, metadata and times are
     null where it is `unknown`. A group that is known and has no commits has no row. Raises UnknownNameError for one
-    that is not, InputError where the log of a group is not known at the instant."""
+    that is not, NotKnownError where the log of a group is not known at the instant."""
     known = tables.rows_if_any("groups", ("group_id", "in", names), columns=("group_id", "kafka_partition"))
     partitions: dict[str, int] = {row["group_id"]: row["kafka_partition"] for row in known}
     if len(partitions) < len(names):  # as before the history is made
@@ -112,7 +112,7 @@ def offsets_at(tables: ClusterRows, names: Sequence[str], at: datetime) -> list[
     for name in names:
         reason = why_unknown((row for row in coverage if row["kafka_partition"] == partitions[name]), at)
         if reason is not None:
-            raise InputError(f"The offsets of the group {printable(name)} at {iso(at)} are unknown: {reason}.")
+            raise NotKnownError(f"The offsets of the group {printable(name)} at {iso(at)} are unknown: {reason}.")
     positions = tables.query(
         POSITIONS,
         {"at": at},

@@ -1,4 +1,5 @@
-"""`groupledger owner`: who owned a partition at an instant: owned, reserved, unowned, or unknown and why.
+"""`groupledger owner`: who owned a partition at an instant: owned, reserved, unowned, not born or ended (the group was
+not there), or unknown and why.
 
 Of a group, a topic or a partition that the ledger has never seen, nothing is known, and the names nearest to it are
 told: it was not unowned.
@@ -38,7 +39,11 @@ GENERATION_COLUMNS = (
     *("incarnation", "generation", "kafka_offset", "to_offset", "started_at", "ended_at", "ended_by"),
     *("is_start_known", "is_ownership_known", "group_type", "protocol_type", "generation_gap"),
 )
-WHY_RESERVED = "its static member is away: nobody reads it until the member is back or its session has ended"
+WHY = {
+    Ownership.RESERVED: "its static member is away: nobody reads it until the member is back or its session has ended",
+    Ownership.NOT_BORN: "the group was not there yet: it has no record from before",
+    Ownership.ENDED: "the group was gone: its last record from before is its removal",
+}
 # The highest partition of each topic that was seen, null where only its name was.
 PLACES = """
 SELECT topic, max(partition) AS partition
@@ -78,7 +83,7 @@ def owner(tables: ClusterRows, name: str, topic: str, partition: int, at: dateti
         "generation": answer.generation and answer.generation["generation"],
         "since": answer.interval and answer.interval["valid_from"],
         "until": answer.interval and answer.interval["valid_to"],
-        "reason": WHY_RESERVED if answer.status == Ownership.RESERVED else _doubt(generations, answer.generation),
+        "reason": WHY.get(answer.status) or _doubt(generations, answer.generation),
     }
     if answer.interval is None:
         if answer.status == Ownership.UNKNOWN:

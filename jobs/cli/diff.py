@@ -8,10 +8,11 @@ import click
 
 from groupledger.jobs.cli.completion import group_names
 from groupledger.jobs.cli.instants import instant
-from groupledger.jobs.cli.questions import question
+from groupledger.jobs.cli.question import question
 from groupledger.jobs.process.instants import in_zone
 from groupledger.jobs.process.output import print_answers, say
 from groupledger.jobs.process.terminal import printable
+from groupledger.schemas.words import Source
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("name", shell_complete=group_names)
-@question
+@question(Source.HISTORY)
 @click.option("--from", "then", required=True, type=instant, metavar="TIME", help="The one instant, as 14:03 or 2h.")
 @click.option("--to", "now", type=instant, metavar="TIME", help="The other; if left out, the last that is known.")
 def diff(job: Job, *, name: str, then: datetime, now: datetime | None, as_json: bool) -> None:

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 import click
 
 from groupledger.jobs.cli.completion import group_names
-from groupledger.jobs.cli.questions import question, say_known_until
-from groupledger.jobs.process.output import print_answers, say
-from groupledger.schemas.words import GroupType, LagStatus, words_of
+from groupledger.jobs.cli.question import question
+from groupledger.jobs.process.output import print_answers
+from groupledger.schemas.words import GroupType, LagStatus, Source, words_of
 
 if TYPE_CHECKING:
-    from groupledger.jobs.cli.options import Job
+    from groupledger.jobs.cli.question import Question
 
 
 @click.command()
 @click.argument("pattern", required=False, shell_complete=group_names)
-@question
+@question(Source.HISTORY)
 @click.option(
     "--status", "statuses", multiple=True, type=click.Choice(words_of(LagStatus)), help="Only with this status of lag."
 )
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 @click.option("--team", metavar="TEAM", help="Only of this team, as `teams` in the settings says.")
 @click.option("--all", "with_ended", is_flag=True, help="Also those that have ended.")
 def groups(
-    job: Job,
+    job: Question,
     *,
     pattern: str | None,
     statuses: tuple[str, ...],
@@ -47,8 +47,7 @@ def groups(
     wanted = Wanted(pattern=pattern, statuses=statuses, group_types=group_types, team=team, with_ended=with_ended)
     tables = job.rows()
     found = group_list(tables, wanted, teams)
-    say_known_until(tables)
     columns = [name for name in COLUMNS if teams or name != "team"]
     print_answers("Groups", columns, found, as_json=as_json, optional=[name for name in OPTIONAL if name in columns])
     if not found:
-        say("no group is like that; those that have ended are shown with --all")
+        job.say_none("no group is like that; those that have ended are shown with --all")

@@ -8,19 +8,19 @@ import click
 
 from groupledger.jobs.cli.completion import group_names
 from groupledger.jobs.cli.instants import SINCE
-from groupledger.jobs.cli.questions import question, say_known_until
+from groupledger.jobs.cli.question import question
 from groupledger.jobs.process.output import print_json, say
 from groupledger.schemas.kinds.incidents import INCIDENT_KINDS
-from groupledger.schemas.words import Severity, words_of
+from groupledger.schemas.words import Severity, Source, words_of
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from groupledger.jobs.cli.options import Job
+    from groupledger.jobs.cli.question import Question
 
 
 @click.command()
-@question
+@question(Source.INCIDENTS)
 @click.option("--group", metavar="GROUP", shell_complete=group_names, help="Only this group.")
 @SINCE
 @click.option("--kind", type=click.Choice([kind.name for kind in INCIDENT_KINDS]), help="Only this kind.")
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 )
 @click.option("--update", is_flag=True, help="Look for them again first, as after `groupledger import-logs`.")
 def incidents(
-    job: Job,
+    job: Question,
     *,
     group: str | None,
     since: datetime | None,
@@ -56,7 +56,6 @@ def incidents(
     found, not_judged = incidents_of(tables, names, since, kind, severity), rows_not_judged(tables)
     if group is not None and not found:
         refuse_unknown(tables, group)
-    say_known_until(tables, group)
     if not_judged:
         say(f"{not_judged:,} rows of imported logs are not yet judged: `groupledger incidents --update` looks at them")
     if as_json:
@@ -65,4 +64,4 @@ def incidents(
     for incident in found:
         click.echo("\n".join(lines(incident)))
     if not found:
-        say(f"no incidents of severity {severity} or above")
+        job.say_none(f"no incidents of severity {severity} or above")

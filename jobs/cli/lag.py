@@ -9,10 +9,11 @@ import click
 
 from groupledger.jobs.cli.completion import group_names
 from groupledger.jobs.cli.instants import SINCE, UNTIL, instant
-from groupledger.jobs.cli.questions import question
+from groupledger.jobs.cli.question import question
 from groupledger.jobs.process.instants import in_zone
 from groupledger.jobs.process.output import print_answers, print_json, say
 from groupledger.jobs.process.terminal import print_table, printable
+from groupledger.schemas.words import Source
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -26,7 +27,7 @@ WATCH_S = 5.0
 
 
 @click.command()
-@question
+@question(Source.SAMPLES)
 @click.option("--group", "name", metavar="GROUP", shell_complete=group_names, help="Only this one.")
 @click.option("--at", type=instant, metavar="TIME", help="The last sampling round by then, as 14:03 or 2h.")
 @click.option("--by", type=click.Choice(BY), default="partition", show_default=True, help="Sums of topics or groups.")

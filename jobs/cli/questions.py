@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 import click
 
 from groupledger.jobs.cli.completion import group_names, topic_names
-from groupledger.jobs.cli.instants import AT, SINCE, UNTIL, in_a_zone
+from groupledger.jobs.cli.instants import AT, SINCE, UNTIL
 from groupledger.jobs.cli.options import on_warehouse
+from groupledger.jobs.cli.question import question
 from groupledger.jobs.process.instants import in_zone
 from groupledger.jobs.process.output import print_answer, print_answers, print_json, say
 from groupledger.jobs.process.terminal import print_table, printable
+from groupledger.schemas.words import Source
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from datetime import datetime
 
-    from groupledger.jobs.ask.cluster_rows import ClusterRows
     from groupledger.jobs.cli.options import Job
 
 RETENTION_DAYS = 7.0  # Kafka's offsets.retention.minutes, since 2.0
@@ -27,24 +27,9 @@ RETENTION_DAYS = 7.0  # Kafka's offsets.retention.minutes, since 2.0
 TOP = click.option("--top", type=click.IntRange(min=1), default=20, show_default=True, metavar="N", help="How many.")
 
 
-def question(command: Callable[..., object]) -> Callable[..., object]:
-    """Gives a command the options that all questions have."""
-    as_json = click.option("--json", "as_json", is_flag=True, help="One JSON object a line, with all that is known.")
-    return on_warehouse(as_json(in_a_zone(command)))
-
-
-def say_known_until(tables: ClusterRows, name: str | None = None) -> None:
-    """Tells until when the ledger knows what was asked, of everything or of a group."""
-    from groupledger.jobs.ask.answers import last_known
-
-    at = last_known(tables, name)
-    if at is not None:
-        say(f"known until {in_zone(at)}")
-
-
 @click.command()
 @click.argument("name", shell_complete=group_names)
-@question
+@question(Source.HISTORY)
 @SINCE
 @UNTIL
 @click.option("--limit", type=click.IntRange(min=1), default=100, show_default=True, help="Only the last records.")
@@ -64,7 +49,6 @@ def group(
     row, entries, left_out = group_timeline(tables, name, since, until, limit)
     if left_out:
         say(f"{left_out:,} records before these are left out: see --limit")
-    say_known_until(tables, name)
     if as_json:
         print_json(entries)
         return
@@ -78,7 +62,7 @@ def group(
 
 
 @click.command()
-@question
+@question(Source.HISTORY)
 @SINCE
 @UNTIL
 @TOP
@@ -92,7 +76,6 @@ def rebalances(
     tables = job.rows()
     from groupledger.jobs.ask import group_activity
 
-    say_known_until(tables, name)
     if name is None:
         found = group_activity.most_rebalancing(tables, since, until, top)
         print_answers("Most rebalances", group_activity.COUNT_COLUMNS, found, as_json=as_json)
@@ -106,18 +89,18 @@ def rebalances(
 @click.argument("name", shell_complete=group_names)
 @click.argument("topic", shell_complete=topic_names)
 @click.argument("partition", type=click.IntRange(min=0))
-@question
+@question(Source.HISTORY)
 @AT
 def owner(job: Job, *, name: str, topic: str, partition: int, at: datetime, as_json: bool) -> None:
-    """Show who owned a partition at an instant: owned, reserved, unowned, or unknown and why.
+    """Show who owned a partition at an instant: owned, reserved, unowned, not_born, ended, or unknown and why.
 
-    It is reserved while a static member of a KIP-848 group is away: nobody reads it, and nobody else gets it.
+    It is reserved while a static member of a KIP-848 group is away: nobody reads it, and nobody else gets it. The group
+    was not_born before its first record, and had ended by its removal.
     A group, a topic or a partition that the ledger never saw is unknown, with the names nearest to it."""
     tables = job.rows()
     from groupledger.jobs.ask.owner import owner as owner_of
 
     found = owner_of(tables, name, topic, partition, at)
-    say_known_until(tables, name)
     if as_json:
         print_json(found)
         return
@@ -127,7 +110,7 @@ def owner(job: Job, *, name: str, topic: str, partition: int, at: datetime, as_j
 
 @click.command()
 @click.argument("names", metavar="NAME...", nargs=-1, required=True, shell_complete=group_names)
-@question
+@question(Source.TOPIC)
 @AT
 @click.option(
     "--format",
@@ -159,7 +142,7 @@ def offsets(job: Job, *, names: tuple[str, ...], at: datetime, form: str, as_jso
 
 
 @click.command()
-@question
+@question(Source.TOPIC)
 @click.option(
     "--retention-days",
     type=click.FloatRange(min=0, min_open=True),
@@ -187,7 +170,7 @@ def idle(job: Job, *, retention_days: float, fraction: float, as_json: bool) -> 
 
 @click.command()
 @click.argument("topic", shell_complete=topic_names)
-@question
+@question(Source.TOPIC)
 def readers(job: Job, *, topic: str, as_json: bool) -> None:
     """Show the groups that own, subscribe to or have committed offsets of a topic."""
     tables = job.rows()
@@ -195,7 +178,6 @@ def readers(job: Job, *, topic: str, as_json: bool) -> None:
     from groupledger.jobs.ask.group_activity import readers as readers_of
 
     found = readers_of(tables, topic)
-    say_known_until(tables)
     nearest = () if found else nearest_topics(tables, topic)
     if nearest:
         say(f"the ledger never saw the topic {printable(topic)}: did you mean {' or '.join(map(printable, nearest))}?")
@@ -203,7 +185,7 @@ def readers(job: Job, *, topic: str, as_json: bool) -> None:
 
 
 @click.command()
-@question
+@question(Source.TOPIC)
 @SINCE
 @UNTIL
 @TOP
@@ -214,7 +196,6 @@ def committers(job: Job, *, since: datetime | None, until: datetime | None, top:
     from groupledger.jobs.ask.group_activity import committers as most_committing
 
     found = most_committing(tables, since, until, top)
-    say_known_until(tables)
     print_answers("Most commits", COMMITTER_COLUMNS, found, as_json=as_json)
 
 

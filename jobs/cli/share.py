@@ -8,7 +8,7 @@ import click
 
 from groupledger.jobs.cli.completion import group_names
 from groupledger.jobs.cli.instants import instant
-from groupledger.jobs.cli.questions import question
+from groupledger.jobs.cli.question import question
 from groupledger.jobs.process.instants import in_zone
 from groupledger.jobs.process.output import print_json, say
 from groupledger.jobs.process.terminal import print_table
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("name", shell_complete=group_names)
-@question
+@question()
 @click.option("--at", type=instant, metavar="TIME", help="The last pass by then, as 14:03 or 2h.")
 @click.option(
     "--deliveries",

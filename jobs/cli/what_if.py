@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import click
 
 from groupledger.jobs.cli.completion import group_names
 from groupledger.jobs.cli.instants import UNTIL, instant
-from groupledger.jobs.cli.questions import question
+from groupledger.jobs.cli.question import question
 from groupledger.jobs.process.output import print_json, say
 from groupledger.jobs.process.terminal import escaped, print_table, printable
+from groupledger.schemas.words import Source
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from groupledger.jobs.ask.what_if import Question
+    from groupledger.jobs.ask.what_if import Question as WhatIf
     from groupledger.jobs.cli.options import Job
+    from groupledger.jobs.cli.question import Question
     from groupledger.jobs.process.output import Answer
 
+WINDOW = timedelta(days=7)
 FIGURES = {
     "rebalances": "rebalances",
     "partitions_moved": "partitions moved",
@@ -31,15 +35,13 @@ COLUMNS = ("group", "setting", "what", "observed", "replayed", "it would have be
 
 @click.command("what-if")
 @click.argument("names", metavar="[GROUP]...", nargs=-1, shell_complete=group_names)
-@question
+@question(Source.HISTORY)
 @click.option("--all", "is_all", is_flag=True, help="All groups that rebalanced in that time.")
 @click.option(
     "--since",
     type=instant,
-    default="168h",
-    show_default=True,
     metavar="TIME",
-    help="From then on: 14:03, 2h or a date.",
+    help="From then on: 14:03, 2h or a date; the last week that is known if left out.",
 )
 @UNTIL
 @click.option(
@@ -57,11 +59,11 @@ COLUMNS = ("group", "setting", "what", "observed", "replayed", "it would have be
 )
 @click.option("--keep", "is_kept", is_flag=True, help="Keep the answers in what_if_runs and what_if_effects, too.")
 def what_if(  # noqa: PLR0913 - one argument for each option
-    job: Job,
+    job: Question,
     *,
     names: tuple[str, ...],
     is_all: bool,
-    since: datetime,
+    since: datetime | None,
     until: datetime | None,
     asked: tuple[str, ...],
     actual: str,
@@ -76,15 +78,14 @@ def what_if(  # noqa: PLR0913 - one argument for each option
     if is_all == bool(names):
         raise click.UsageError("Give the names of groups, or --all.")
     tables = job.rows()
-    from groupledger.jobs.ask.answers import known_until
-    from groupledger.jobs.ask.what_if import Question
+    from groupledger.jobs.ask.what_if import Question as WhatIf
     from groupledger.jobs.ask.what_if import what_if as answers
     from groupledger.jobs.ask.what_if_kept import totals
     from groupledger.jobs.ask.what_if_spared import spared, with_numbers
 
-    asked_for = Question(
-        since=since,
-        until=until or known_until(tables),
+    asked_for = WhatIf(
+        since=since or job.end() - WINDOW,
+        until=until or job.end(),
         asked=tuple(_parts(each) for each in asked),
         actual=_parts(actual),
         consumer_session_ms=job.settings.history.consumer_session_timeout_s * 1_000,
@@ -112,7 +113,7 @@ def what_if(  # noqa: PLR0913 - one argument for each option
             click.echo(f"{escaped(answer['group_id'])}, {answer['setting']}: can't tell. {why}")
 
 
-def _keep(job: Job, cluster: str, asked_for: Question, found: list[Answer]) -> None:
+def _keep(job: Job, cluster: str, asked_for: WhatIf, found: list[Answer]) -> None:
     from groupledger.jobs.derive.what_if import keep
     from groupledger.jobs.warehouse.lease import what_ifs_of
 

@@ -2,55 +2,65 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import click
 
 from groupledger.jobs.cli.completion import group_names
 from groupledger.jobs.cli.instants import UNTIL, instant
-from groupledger.jobs.cli.questions import question, say_known_until
+from groupledger.jobs.cli.question import question
 from groupledger.jobs.process.instants import in_zone
 from groupledger.jobs.process.output import print_json, say
 from groupledger.jobs.process.terminal import escaped, printable
+from groupledger.schemas.words import Source
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from datetime import datetime
 
-    from groupledger.jobs.cli.options import Job
+    from groupledger.jobs.cli.question import Question
     from groupledger.jobs.process.output import Answer
 
 EPISODES_MAX = 5
+WINDOW = timedelta(hours=2)
 
 
 @click.command()
 @click.argument("name", shell_complete=group_names)
-@question
+@question(Source.HISTORY, Source.INCIDENTS)
 @click.option(
-    "--since", type=instant, default="2h", show_default=True, metavar="TIME", help="From then on: 14:03, 2h or a date."
+    "--since",
+    type=instant,
+    metavar="TIME",
+    help="From then on: 14:03, 2h or a date; the last two hours that are known if left out.",
 )
 @UNTIL
 @click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="Only the last so many.")
-def why(job: Job, *, name: str, since: datetime, until: datetime | None, limit: int, as_json: bool) -> None:
+def why(job: Question, *, name: str, since: datetime | None, until: datetime | None, limit: int, as_json: bool) -> None:
     """Show what is wrong with a group, since when, whose fault it is and what to change; then incidents, rebalances,
     owners, offsets and lag in one order."""
     from groupledger.jobs.ask.why import why as reasons
 
     tables = job.rows()
-    entries, verdict = reasons(tables, name, since, until)
-    say_known_until(tables, name)
+    begin = since or job.end() - WINDOW
+    entries, verdict = reasons(tables, name, begin, until)
     if len(entries) > limit:
         say(f"{len(entries) - limit:,} before these are left out: see --limit")
     if as_json:
         print_json([*entries[-limit:], verdict])
         return
-    for line in verdict_lines(verdict, since):
-        click.echo(line)
+    if verdict["episodes"] or verdict["root"] is not None or job.not_known is None:
+        for line in verdict_lines(verdict, begin):
+            click.echo(line)
     for entry in entries[-limit:]:
         how = "" if entry["how"] is None else f" {printable(entry['how'])}"
         click.echo(f"{in_zone(entry['at'])}  {entry['what']:9}{how}: {escaped(entry['text'])}")
     if not entries:
-        say(f"nothing happened to {printable(name)} since {in_zone(since)}: no rebalance, no incident, no round of lag")
+        job.say_none(
+            f"nothing happened to {printable(name)} from {in_zone(begin)} to {in_zone(job.end())}: no rebalance, no"
+            " incident, no round of lag"
+        )
 
 
 def verdict_lines(verdict: Answer, since: datetime) -> Iterator[str]:

@@ -30,6 +30,7 @@ from groupledger.jobs.process.errors import InputError
 from groupledger.jobs.process.session import close_idle_callbacks
 from groupledger.jobs.warehouse.checkpoint import set_checkpoint_aside, whole_checkpoint
 from groupledger.jobs.warehouse.delta_log import check_commits, dataset, properties_of
+from groupledger.jobs.warehouse.known_until import note_until
 from groupledger.jobs.warehouse.ledger import floors_of
 from groupledger.jobs.warehouse.readers import reader_of
 from groupledger.jobs.warehouse.rebuilds import (
@@ -43,6 +44,7 @@ from groupledger.jobs.warehouse.retention import read_beginnings, with_beginning
 from groupledger.jobs.warehouse.source import read_source
 from groupledger.jobs.warehouse.tables import frame_of
 from groupledger.jobs.warehouse.topic_names import known_names
+from groupledger.jobs.warehouse.topic_until import topic_until_ms
 from groupledger.jobs.warehouse.upsert import of_table, replace_cluster, replace_cluster_arrow, upsert, upsert_arrow
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.tables.generations import GENERATIONS
@@ -63,6 +65,7 @@ from groupledger.schemas.wire.share_group import (
     SHARE_GROUP_CURRENT_MEMBER_ASSIGNMENT,
     SHARE_GROUP_TARGET_ASSIGNMENT_MEMBER,
 )
+from groupledger.schemas.words import Source
 from groupledger.transforms.coverage.rules.stretches import above_floor, stretches
 from groupledger.transforms.history.group_history import DERIVED_TABLES, fold_groups, group_events
 from groupledger.transforms.history.rules.events import mark_of
@@ -234,6 +237,7 @@ def follow(
     The query ends when it has read all rows, and each pass starts a new one. Delta's source refuses a table whose
     schema changes under a running query; a new query from the same checkpoint reads the commits of both schemas.
     """
+    until_ms = topic_until_ms(ledger)
     stream = ledger.spark.readStream.format("delta").option("skipChangeCommits", "true")
     stream = stream.option("maxFilesPerTrigger", str(FILES_PER_BATCH))
     if from_version is not None:
@@ -249,6 +253,8 @@ def follow(
     while not wait(query, batches, checkpoint_folder(ledger)):
         if must_stop(ledger, query, stop):
             break
+    else:
+        note_until(ledger.storage, ledger.cluster, Source.HISTORY, until_ms)
     close_idle_callbacks(ledger.spark)
     return totals
 

@@ -20,8 +20,11 @@ from groupledger.jobs.derive.open_transactions import sampled_transactions
 from groupledger.jobs.ingest.samples import last_sampled_at_ms
 from groupledger.jobs.process.settings import rules_from
 from groupledger.jobs.warehouse.judged_logs import note_judged
+from groupledger.jobs.warehouse.known_until import note_until, noted_until
 from groupledger.jobs.warehouse.tables import every_row, of_spark
+from groupledger.jobs.warehouse.topic_until import topic_until_ms
 from groupledger.jobs.warehouse.upsert import replace_cluster
+from groupledger.schemas.instants import ms_if_known
 from groupledger.schemas.tables.assignments import ASSIGNMENTS
 from groupledger.schemas.tables.committed_offsets import COMMITTED_OFFSETS
 from groupledger.schemas.tables.coordinator_events import COORDINATOR_EVENTS
@@ -38,6 +41,7 @@ from groupledger.schemas.tables.offset_events import OFFSET_EVENTS
 from groupledger.schemas.tables.rebalances import REBALANCES
 from groupledger.schemas.tables.requests import REQUESTS
 from groupledger.schemas.tables.watermarks import WATERMARKS
+from groupledger.schemas.words import Source
 from groupledger.transforms.incidents.incidents import (
     Asked,
     History,
@@ -71,7 +75,8 @@ def update_incidents(ledger: Ledger) -> int:
     for table in NEEDED:
         ledger.require(table)
     log_rows = _imported_log_rows(ledger)  # before they are read: more may be imported meanwhile
-    as_of_ms = _known_until_ms(ledger)
+    topic_ms = topic_until_ms(ledger)
+    as_of_ms = _known_until_ms(ledger, topic_ms)
     ledger.create(INCIDENTS)
     with _keeping() as keep:
         steps = commit_steps_until(ledger, as_of_ms, rules, keep)
@@ -81,6 +86,7 @@ def update_incidents(ledger: Ledger) -> int:
         ledger.give_way()
         replace_cluster(ledger, INCIDENTS, found.withColumn("cluster", F.lit(ledger.cluster)))
     note_judged(ledger.storage, ledger.cluster, log_rows)
+    note_until(ledger.storage, ledger.cluster, Source.INCIDENTS, _history_ms(ledger, topic_ms))
     count: int = ledger.arrow(INCIDENTS, columns=("incident_id",)).num_rows
     ledger.say(f"incidents: {count:,}")
     return count
@@ -181,10 +187,15 @@ def _imported_log_rows(ledger: Ledger) -> int:
     return pc.sum(ledger.arrow(LOG_FILES, columns=("row_count",))["row_count"]).as_py() or 0
 
 
-def _known_until_ms(ledger: Ledger) -> int:
+def _history_ms(ledger: Ledger, topic_ms: int | None) -> int | None:
+    """Returns until when the history tells what the topic had."""
+    folded_ms = ms_if_known(noted_until(ledger.storage, ledger.cluster, Source.HISTORY))
+    return topic_ms if folded_ms is None or topic_ms is None else min(folded_ms, topic_ms)
+
+
+def _known_until_ms(ledger: Ledger, topic_ms: int | None) -> int:
     """Returns the latest instant that the ledger knows of, which decides whether an incident is still open."""
-    ends = [ledger.rows_within(COVERAGE, every_row).select(F.col("to_time").alias("at"))]
+    logged_ms = None
     if ledger.exists(LOG_FILES):  # which leaves out what wrong clocks have logged of times to come
-        ends.append(ledger.rows(LOG_FILES).select(F.col("last_logged_at").alias("at")))
-    latest: list[int | None] = [end.agg(F.unix_millis(F.max("at"))).collect()[0][0] for end in ends]
-    return max(last_sampled_at_ms(ledger, WATERMARKS), *(each or 0 for each in latest))
+        logged_ms = ms_if_known(pc.max(ledger.arrow(LOG_FILES, columns=("last_logged_at",))["last_logged_at"]).as_py())
+    return max(last_sampled_at_ms(ledger, WATERMARKS), topic_ms or 0, logged_ms or 0)

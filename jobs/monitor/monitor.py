@@ -43,7 +43,13 @@ from groupledger.jobs.kafka.markers import Markers
 from groupledger.jobs.kafka.sampling import ends_of, sample_watermarks, take_round
 from groupledger.jobs.monitor.commits import behind, ingest_positions
 from groupledger.jobs.monitor.exposition import Exposition
-from groupledger.jobs.monitor.own_metrics import MonitorReport, incident_metrics, monitor_metrics, step_metrics
+from groupledger.jobs.monitor.own_metrics import (
+    MonitorReport,
+    incident_metrics,
+    monitor_metrics,
+    source_metrics,
+    step_metrics,
+)
 from groupledger.jobs.monitor.own_processes import OwnProcesses
 from groupledger.jobs.monitor.rules import INGEST_ENDED, Stalls, Vitals, await_none_missing, next_round_at, troubles
 from groupledger.jobs.monitor.state import MonitorState
@@ -57,6 +63,7 @@ from groupledger.jobs.warehouse.lease import Lease, logs_of
 from groupledger.schemas.instants import instant_of_ms
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from groupledger.schemas.tables.lag import LAG
+from groupledger.schemas.words import Source
 from groupledger.transforms.coverage.rules.coverage_at import iso
 
 if TYPE_CHECKING:
@@ -150,6 +157,7 @@ def follow_history(rounds: RoundLoop, stop: threading.Event) -> None:
     while not stop.is_set():
         rounds.upkeep.timed(HISTORY, lambda: state.update_history(stop))
         rounds.upkeep.work(stop)
+        rounds.upkeep.look_at_sources()
         stop.wait(ledger.settings.monitor.history_interval_s)
 
 
@@ -169,6 +177,11 @@ def beside_the_rounds(rounds: RoundLoop, stop: threading.Event, stack: ExitStack
     if rounds.notifier.has_receivers:
         workers.append(Worker("notify", rounds.notifier.follow))
     return workers
+
+
+def looked_for(until_ms: int | None) -> str:
+    """Returns until when incidents were looked for, so that none on the screen is not taken for none at all."""
+    return "incidents not looked for yet" if until_ms is None else f"incidents until {iso(instant_of_ms(until_ms))}"
 
 
 class RoundLoop:
@@ -223,6 +236,7 @@ class RoundLoop:
         upkeep = self.upkeep
         yield from incident_metrics(cluster, upkeep.open_incidents, self.notifier.counts.copy(), upkeep.found_incidents)
         yield from step_metrics(cluster, upkeep.steps)
+        yield from source_metrics(cluster, upkeep.known_until_ms, self._report.sampled_at_ms)
         if self._published_ms is not None:
             yield from self.state.metrics(self._report.round_s)
 
@@ -280,7 +294,8 @@ class RoundLoop:
             self._published_ms = now_ms()
             self._publish(self._report_of(sampled, missing, time.monotonic() - began_s))
         at = iso(instant_of_ms(at_ms))
-        self.common.screen.show(self.ledger.cluster, f"{self.ledger.cluster} at {at}", self.state.rollups)
+        title = f"{self.ledger.cluster} at {at}, {looked_for(self.upkeep.known_until_ms.get(Source.INCIDENTS))}"
+        self.common.screen.show(self.ledger.cluster, title, self.state.rollups)
         self._say_missing(missing)
         self._ingesting.check()  # which also tells of a lost lease
         self.state.append(sampled)

@@ -14,6 +14,8 @@
     groupledger_waiting_rounds                rounds that are published and not yet written
     groupledger_step_timestamp_seconds        by step (history, incidents, maintenance): when it was last done
     groupledger_step_seconds                  how long it took then
+    groupledger_known_until_seconds           by source (topic, history, incidents, samples): until when it is known; a
+                                              source without a sample was not read yet
 
 The labels are bounded by the cluster itself and by the settings: partitions of one topic, receivers; groups in trouble.
 """
@@ -24,6 +26,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from groupledger.jobs.monitor.families import Counter, Gauge, family
+from groupledger.schemas.words import Source
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -98,3 +101,11 @@ def step_metrics(cluster: str, steps: Mapping[str, Step]) -> Iterator[Metric]:
     ):
         samples = (((cluster, step), value) for step, value in sorted(values.items()))
         yield family(Gauge, f"groupledger_step_{name}", text, ("cluster_name", "step"), samples)
+
+
+def source_metrics(cluster: str, known_until_ms: Mapping[str, int], sampled_at_ms: int | None) -> Iterator[Metric]:
+    """Yields until when each source is known; the rounds until the last one."""
+    rounds = {} if sampled_at_ms is None else {Source.SAMPLES: sampled_at_ms}
+    samples = (((cluster, source), ms / 1_000) for source, ms in sorted({**known_until_ms, **rounds}.items()))
+    text = "Until when a source is known, in seconds since 1970."
+    yield family(Gauge, "groupledger_known_until_seconds", text, ("cluster_name", "source"), samples)

@@ -27,6 +27,7 @@ from groupledger.jobs.process.errors import OutsideError
 from groupledger.jobs.process.selection import chosen_incidents
 from groupledger.jobs.process.settings import rules_from
 from groupledger.jobs.warehouse.maintain import maintain
+from groupledger.jobs.warehouse.topic_until import known_until_ms
 from groupledger.schemas.tables.generations import GENERATIONS
 from groupledger.schemas.tables.incidents import INCIDENTS
 from groupledger.schemas.tables.lag import LAG
@@ -63,12 +64,14 @@ class Maintenance:
 
 class Upkeep:
     """The work in the pauses of one cluster's monitor. `open_incidents` has by group, kind and severity how many are
-    open, `found_incidents` by kind, severity and evidence how many were found; `steps` has what was done when."""
+    open, `found_incidents` by kind, severity and evidence how many were found; `steps` has what was done when, and
+    `known_until_ms` until when each source is known."""
 
     def __init__(self, ledger: Ledger, maintenance: Maintenance) -> None:
         self.open_incidents: Mapping[tuple[str, str, str], int] = {}
         self.found_incidents: Mapping[tuple[str, str, str], int] = {}
         self.steps: dict[str, Step] = {}
+        self.known_until_ms: Mapping[str, int] = {}
         self._began_at = datetime.now(timezone.utc)
         self._known: set[str] = set()
         self._ledger = ledger
@@ -91,6 +94,9 @@ class Upkeep:
                 self._when_due(self._maintenance.pace, "maintenance", self._maintain)
             finally:
                 self._maintenance.turn.release()
+
+    def look_at_sources(self) -> None:
+        self.known_until_ms = known_until_ms(self._ledger)
 
     def timed(self, step: str, work: Callable[[], None]) -> None:
         """Does a piece of work, and keeps when."""

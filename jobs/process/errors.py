@@ -1,9 +1,9 @@
 """What a job says when it can't go on: one clear sentence with the remedy, and an exit code.
 
 Exit codes: 0 fine, 1 findings (a check did not hold), 2 wrong usage or bad input, 3 the outside failed (broker away, no
-access, another writer, a full disk, a damaged file), 70 a fault of groupledger, 130 and 143 ended by a signal, 141
-nobody reads the answer any more. A job raises; only `jobs.cli.main` prints and exits. What libraries raise gets its
-sentence in `jobs.process.outside`.
+access, another writer, a full disk, a damaged file), 4 not known for all of the time that was asked, 70 a fault of
+groupledger, 130 and 143 ended by a signal, 141 nobody reads the answer any more. A job raises; only `jobs.cli.main`
+prints and exits. What libraries raise gets its sentence in `jobs.process.outside`.
 """
 
 FAULT = 70  # EX_SOFTWARE of sysexits.h
@@ -23,6 +23,12 @@ class InputError(JobError):
 
 class UnknownNameError(InputError):
     """The ledger knows nothing of that name: of a cluster, or of a group."""
+
+
+class NotKnownError(InputError):
+    """The ledger does not know all of the time that was asked: nobody has read it yet, or it can't be known."""
+
+    exit_code = 4
 
 
 class OutsideError(JobError):

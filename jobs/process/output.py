@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 Answer = dict[str, Any]
 STDOUT, STDERR = 1, 2
+KNOWN_UNTIL = "groupledger.known_until"
+"""Where a command that asks keeps until when its answer is known (`jobs.cli.question`)."""
 
 
 def say(text: str) -> None:
@@ -78,8 +80,12 @@ def print_answer(title: str, answer: Answer) -> None:
 
 
 def print_json(answers: Iterable[Mapping[str, Any]]) -> None:
+    """Prints a line for each answer. That of a question carries until when it is known, by source."""
+    context = click.get_current_context(silent=True)
+    known = None if context is None else context.meta.get(KNOWN_UNTIL)
+    beside = {} if known is None else {"known_until": known}
     for answer in answers:
-        sys.stdout.write(json_text(answer) + "\n")
+        sys.stdout.write(json_text({**answer, **beside}) + "\n")
 
 
 def json_text(value: object) -> str:

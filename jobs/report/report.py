@@ -22,6 +22,7 @@ from markupsafe import Markup
 
 from groupledger.jobs.ask.answers import group_row, known_until
 from groupledger.jobs.ask.group_list import every_group
+from groupledger.jobs.ask.known import sources_known
 from groupledger.jobs.ask.owners import read_histories
 from groupledger.jobs.process.errors import InputError, OutsideError
 from groupledger.jobs.process.terminal import printable
@@ -30,7 +31,7 @@ from groupledger.jobs.serve.group_values import group_values
 from groupledger.jobs.serve.lanes import Window
 from groupledger.jobs.serve.overview_rows import counts, of_period
 from groupledger.jobs.serve.pages import templates
-from groupledger.schemas.words import Completeness
+from groupledger.schemas.words import Completeness, Source
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -101,6 +102,7 @@ def group_pages(
 ) -> Iterator[str]:
     """Yields the page of each group as it was at the end of the window."""
     template = environment.get_template("report_group.html")
+    searched_until = sources_known(tables)[Source.INCIDENTS]
     for first in range(0, len(groups), GROUPS_AT_ONCE):
         histories = [*read_histories(tables, groups[first : first + GROUPS_AT_ONCE])]
         for place, rows in enumerate(read_groups(tables, histories, window.since, window.until, window.until), first):
@@ -109,6 +111,7 @@ def group_pages(
                 next=f"#g{place + 1}" if place + 1 < len(groups) else None,
                 to_topic=nowhere,
                 to_instant=nowhere,
+                searched_until=searched_until,
                 **group_values(rows, window, window.until, REBALANCES_MAX),
             )
 

@@ -15,6 +15,7 @@ from starlette.responses import Response
 from groupledger.jobs.ask.cluster_rows import ClusterRows
 from groupledger.jobs.ask.clusters import clusters_of
 from groupledger.jobs.ask.group_list import every_group
+from groupledger.jobs.ask.known import sources_known
 from groupledger.jobs.ask.snapshots import Snapshots
 from groupledger.jobs.process.clock import now_ms
 from groupledger.jobs.process.errors import InputError, UnknownNameError
@@ -23,10 +24,12 @@ from groupledger.jobs.process.output import json_text
 from groupledger.jobs.process.path_names import name_in
 from groupledger.jobs.process.terminal import printable
 from groupledger.jobs.serve.kept import Kept
+from groupledger.jobs.serve.readers import for_readers
 from groupledger.schemas.instants import instant_of_ms
+from groupledger.transforms.coverage.rules.known import Time, why_not_known
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from groupledger.jobs.process.output import Answer
     from groupledger.jobs.process.settings import Settings
@@ -35,6 +38,7 @@ Kind = TypeVar("Kind")
 # No log of Kafka is older. Windows reach a year further on both sides, and a year has to be left there.
 EARLIEST, LATEST = datetime(1970, 1, 1, tzinfo=timezone.utc), datetime(9998, 1, 1, tzinfo=timezone.utc)
 QUESTION_S = 30.0
+ANY_TIME = Time()
 CLUSTERS = "clusters"
 # What the list of groups is made of.
 LISTED = ("groups", "group_states", "lag", "incidents")
@@ -86,6 +90,27 @@ def instant_in(text: str | None) -> datetime | None:
     if not EARLIEST <= found < LATEST:
         raise InputError(f"No log has the instant {printable(text)}: ask for one from 1970 on, and before 9998.")
     return found
+
+
+def known_of(
+    tables: ClusterRows, sources: Sequence[str], time: Time = ANY_TIME, names: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Returns what is known of the time that was asked: `known_until` by source, and `not_known`, a sentence where the
+    question reaches beyond the sources that it needs."""
+    known = sources_known(tables, names)
+    why = why_not_known(known, sources, time)
+    return {"known_until": known, "not_known": why and for_readers(why)}
+
+
+def known_answer(
+    answer: Mapping[str, object],
+    tables: ClusterRows,
+    sources: Sequence[str],
+    time: Time = ANY_TIME,
+    names: Sequence[str] = (),
+) -> Response:
+    """Answers, with what is known of the time that was asked."""
+    return json_answer({**known_of(tables, sources, time, names), **answer})
 
 
 def json_answer(value: Any, status: int = 200, media_type: str = "application/json") -> Response:

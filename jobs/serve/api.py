@@ -1,7 +1,8 @@
 """The JSON of the pages, for programs: `/api/v1/...`, with the fields that the command line prints with --json.
 
 Names stand in paths percent-encoded, a slash in a name too. Instants are ISO 8601 in UTC in answers, and in questions
-also 14:03 or 2h. `known_until` is the instant until which the ledger knows the log, of a group that of its partition.
+also 14:03 or 2h. `known_until` has for each source the instant until which it was read (of a group its partition of
+the log), and `not_known` a sentence where the question reaches beyond the sources that it needs.
 Lists of groups come in pages: `next` is the cursor of the page after, null on the last one.
 """
 
@@ -11,12 +12,13 @@ import base64
 import binascii
 import json
 from dataclasses import asdict
+from datetime import timedelta
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 from starlette.responses import Response
 
-from groupledger.jobs.ask.answers import group_row, last_known
+from groupledger.jobs.ask.answers import group_row, known_until
 from groupledger.jobs.ask.group_activity import nearest_topics, readers, rebalances_of
 from groupledger.jobs.ask.group_diff import group_diff
 from groupledger.jobs.ask.group_list import Wanted, chosen, rank
@@ -30,11 +32,16 @@ from groupledger.jobs.ask.what_if_spared import with_numbers
 from groupledger.jobs.ask.why import why
 from groupledger.jobs.process.errors import InputError
 from groupledger.jobs.process.path_names import name_in
-from groupledger.jobs.serve.answers import Warehouse, instant_in, json_answer
-from groupledger.schemas.words import NoCommit, Severity, words_of
+from groupledger.jobs.serve.answers import Warehouse, instant_in, json_answer, known_answer
+from groupledger.schemas.words import NoCommit, Severity, Source, words_of
+from groupledger.transforms.coverage.rules.known import Time
 from groupledger.transforms.lag.rules import lag_to_scale_by
 
 PAGE_MAX = 1_000
+WINDOW = timedelta(hours=2)
+# The sources that answers rest on.
+TOPIC, HISTORY, INCIDENTS = (Source.TOPIC,), (Source.HISTORY,), (Source.INCIDENTS,)
+OF_WHY = (*HISTORY, *INCIDENTS)
 At = Annotated[str | None, Query(description="The instant: 2026-01-31T14:03:00Z, 14:03, or 2h; now if left out.")]
 Since = Annotated[str | None, Query(description="Only from then on.")]
 Until = Annotated[str | None, Query(description="Only before then.")]
@@ -71,22 +78,24 @@ def of_clusters(api: APIRouter, warehouse: Warehouse) -> None:
         tables = warehouse.rows(cluster)
         found = chosen(warehouse.groups(tables), wanted)
         page, following = page_of(found, limit, cursor)
-        return json_answer({"known_until": last_known(tables), "count": len(found), "groups": page, "next": following})
+        answer = {"count": len(found), "groups": page, "next": following}
+        return known_answer(answer, tables, HISTORY)
 
     @api.get("/clusters/{cluster}/topics/{topic}/readers", summary="The groups that read a topic, owners first")
     def readers_of_topic(cluster: str, topic: str) -> Response:
         tables, name = warehouse.rows(cluster), name_in(topic)
         found = readers(tables, name)
         nearest = [] if found else nearest_topics(tables, name)
-        return json_answer({"known_until": last_known(tables), "readers": found, "nearest_names": nearest})
+        return known_answer({"readers": found, "nearest_names": nearest}, tables, TOPIC)
 
     @api.get("/clusters/{cluster}/incidents", summary="What went wrong in a cluster")
     def incidents(
         cluster: str, since: Since = None, kind: str | None = None, severity: str = Severity.WARNING
     ) -> Response:
         tables = warehouse.rows(cluster)
-        found = incidents_of(tables, None, instant_in(since), kind, known(severity))
-        return json_answer({"known_until": last_known(tables), "incidents": found})
+        begin = instant_in(since)
+        found = incidents_of(tables, None, begin, kind, known(severity))
+        return known_answer({"incidents": found}, tables, INCIDENTS, Time(since=begin))
 
 
 def of_a_group(api: APIRouter, warehouse: Warehouse) -> None:
@@ -94,41 +103,47 @@ def of_a_group(api: APIRouter, warehouse: Warehouse) -> None:
     def group(cluster: str, group: str, at: At = None) -> Response:
         tables, name = warehouse.rows(cluster), name_in(group)
         row = group_row(tables, name)
-        instant, owners = owners_of(tables, name, instant_in(at))
-        return json_answer({"known_until": last_known(tables, name), "group": row, "at": instant, "owners": owners})
+        asked = instant_in(at)
+        instant, owners = owners_of(tables, name, asked)
+        answer = {"group": row, "at": instant, "owners": owners}
+        return known_answer(answer, tables, HISTORY, Time.at(asked), [name])
 
     @api.get("/clusters/{cluster}/groups/{group}/owners", summary="Who owned each partition at an instant")
     def owners(cluster: str, group: str, at: At = None) -> Response:
         tables, name = warehouse.rows(cluster), name_in(group)
-        instant, found = owners_of(tables, name, instant_in(at))
-        return json_answer({"known_until": last_known(tables, name), "at": instant, "owners": found})
+        asked = instant_in(at)
+        instant, found = owners_of(tables, name, asked)
+        return known_answer({"at": instant, "owners": found}, tables, HISTORY, Time.at(asked), [name])
 
     @api.get("/clusters/{cluster}/groups/{group}/members", summary="The present members, with what they own")
     def members(cluster: str, group: str) -> Response:
         tables, name = warehouse.rows(cluster), name_in(group)
         group_row(tables, name)
-        return json_answer({"known_until": last_known(tables, name), "members": owners_now(tables, name)})
+        return known_answer({"members": owners_now(tables, name)}, tables, HISTORY, names=[name])
 
 
 def of_times(api: APIRouter, warehouse: Warehouse) -> None:
     @api.get("/clusters/{cluster}/groups/{group}/timeline", summary="What happened, record by record")
     def timeline(cluster: str, group: str, since: Since = None, until: Until = None, limit: Limit = 100) -> Response:
         tables, name = warehouse.rows(cluster), name_in(group)
-        _, entries, left_out = group_timeline(tables, name, instant_in(since), instant_in(until), limit)
-        return json_answer({"known_until": last_known(tables, name), "entries": entries, "left_out": left_out})
+        time = Time(since=instant_in(since), until=instant_in(until))
+        _, entries, left_out = group_timeline(tables, name, time.since, time.until, limit)
+        return known_answer({"entries": entries, "left_out": left_out}, tables, HISTORY, time, [name])
 
     @api.get("/clusters/{cluster}/groups/{group}/rebalances", summary="The last rebalances")
     def rebalances(cluster: str, group: str, since: Since = None, until: Until = None, limit: Limit = 100) -> Response:
         tables, name = warehouse.rows(cluster), name_in(group)
-        found = rebalances_of(tables, name, instant_in(since), instant_in(until), limit)
-        return json_answer({"known_until": last_known(tables, name), "rebalances": found})
+        time = Time(since=instant_in(since), until=instant_in(until))
+        found = rebalances_of(tables, name, time.since, time.until, limit)
+        return known_answer({"rebalances": found}, tables, HISTORY, time, [name])
 
     @api.get("/clusters/{cluster}/groups/{group}/incidents", summary="What went wrong, why, and what to change")
     def incidents_of_group(cluster: str, group: str, since: Since = None, severity: str = Severity.WARNING) -> Response:
         tables, name = warehouse.rows(cluster), name_in(group)
         group_row(tables, name)
-        found = incidents_of(tables, [name], instant_in(since), None, known(severity))
-        return json_answer({"known_until": last_known(tables, name), "incidents": found})
+        begin = instant_in(since)
+        found = incidents_of(tables, [name], begin, None, known(severity))
+        return known_answer({"incidents": found}, tables, INCIDENTS, Time(since=begin), [name])
 
     @api.get(
         "/clusters/{cluster}/groups/{group}/what-if", summary="What other settings would have spared, as last kept"
@@ -136,7 +151,8 @@ def of_times(api: APIRouter, warehouse: Warehouse) -> None:
     def kept_what_ifs(cluster: str, group: str) -> Response:
         tables, name = warehouse.rows(cluster), name_in(group)
         group_row(tables, name)
-        return json_answer({"answers": with_numbers(kept_of_group(tables, name))})
+        answer = {"answers": with_numbers(kept_of_group(tables, name))}
+        return known_answer(answer, tables, HISTORY, names=[name])
 
     @api.get("/clusters/{cluster}/groups/{group}/diff", summary="What is different between two instants")
     def differences(
@@ -148,23 +164,27 @@ def of_times(api: APIRouter, warehouse: Warehouse) -> None:
         begin = instant_in(then)
         if begin is None:
             raise InputError("Give an instant: from=2h.")
-        now, found = group_diff(warehouse.rows(cluster), name_in(group), begin, instant_in(to))
-        return json_answer({"from": begin, "to": now, "differences": found})
+        tables, name = warehouse.rows(cluster), name_in(group)
+        now, found = group_diff(tables, name, begin, instant_in(to))
+        answer = {"from": begin, "to": now, "differences": found}
+        return known_answer(answer, tables, HISTORY, names=[name])
 
     @api.get("/clusters/{cluster}/groups/{group}/why", summary="All of a group's trouble in the order of time")
-    def reasons(cluster: str, group: str, since: Since = "2h", until: Until = None) -> Response:
-        tables, name, begin = warehouse.rows(cluster), name_in(group), instant_in(since or "2h")
-        if begin is None:
-            raise InputError("Give an instant: since=2h.")
-        entries, verdict = why(tables, name, begin, instant_in(until))
-        return json_answer({"known_until": last_known(tables, name), "entries": entries, "verdict": verdict})
+    def reasons(cluster: str, group: str, since: Since = None, until: Until = None) -> Response:
+        tables, name = warehouse.rows(cluster), name_in(group)
+        time = Time(since=instant_in(since), until=instant_in(until))
+        begin = time.since or (time.until or known_until(tables)) - WINDOW
+        entries, verdict = why(tables, name, begin, time.until)
+        return known_answer({"entries": entries, "verdict": verdict}, tables, OF_WHY, time, [name])
 
 
 def of_lag(api: APIRouter, warehouse: Warehouse) -> None:
     @api.get("/clusters/{cluster}/groups/{group}/lag", summary="Lag by partition, in the last round by an instant")
     def lag(cluster: str, group: str, at: At = None) -> Response:
-        sampled_at, rows = lag_at(warehouse.rows(cluster), name_in(group), instant_in(at))
-        return json_answer({"sampled_at": sampled_at, "lag": [answer(row) for row in rows]})
+        tables, name, asked = warehouse.rows(cluster), name_in(group), instant_in(at)
+        sampled_at, rows = lag_at(tables, name, asked)
+        found = {"sampled_at": sampled_at, "lag": [answer(row) for row in rows]}
+        return known_answer(found, tables, (Source.SAMPLES,), Time.at(asked), [name])
 
     @api.get("/clusters/{cluster}/groups/{group}/lag/total", summary="Lag as one number, for autoscalers")
     def total(
@@ -196,7 +216,9 @@ def of_lag(api: APIRouter, warehouse: Warehouse) -> None:
         instant = instant_in(at)
         if instant is None:
             raise InputError("Give an instant: at=2h.")
-        return json_answer({"at": instant, "offsets": offsets_at(warehouse.rows(cluster), [name_in(group)], instant)})
+        tables, name = warehouse.rows(cluster), name_in(group)
+        found = {"at": instant, "offsets": offsets_at(tables, [name], instant)}
+        return known_answer(found, tables, TOPIC, Time.at(instant), [name])
 
 
 def known_policy(no_commit: str) -> str:

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 from groupledger.jobs.ask.answers import last_known
 from groupledger.jobs.ask.group_activity import most_rebalancing
 from groupledger.jobs.ask.incidents import incidents_of, recent_incidents
+from groupledger.jobs.ask.known import sources_known
 from groupledger.jobs.ask.what_if_kept import kept_totals
-from groupledger.schemas.words import Completeness, Severity, words_of
+from groupledger.schemas.words import Completeness, Severity, Source, words_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -74,6 +75,7 @@ def _around(
         "rebalancing": most_rebalancing(tables, since, until, SHOWN, names) if has_history else [],
         "what_ifs": kept_totals(tables),
         "coverage": coverage(tables.rows("coverage") if tables.exists("coverage") else ()),
+        "searched_until": sources_known(tables)[Source.INCIDENTS],
         "absent": [table for table in ("lag", "incidents", "rebalances") if not tables.exists(table)],
     }
 

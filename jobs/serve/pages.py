@@ -14,6 +14,7 @@ from markupsafe import Markup
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from groupledger.jobs.ask.group_list import Wanted, chosen
+from groupledger.jobs.ask.known import sources_known
 from groupledger.jobs.ask.owners import GroupHistory, read_history
 from groupledger.jobs.ask.what_if_spared import spared_text
 from groupledger.jobs.process.errors import InputError, UnknownNameError
@@ -27,7 +28,7 @@ from groupledger.jobs.serve.group_rows import read_groups
 from groupledger.jobs.serve.group_values import group_values
 from groupledger.jobs.serve.lanes import Window
 from groupledger.jobs.serve.overview_rows import SUMMED_UP, counts, recent
-from groupledger.schemas.words import GroupType, LagStatus, words_of
+from groupledger.schemas.words import GroupType, LagStatus, Source, words_of
 from groupledger.transforms.coverage.rules.coverage_at import iso
 
 PAGE = 100
@@ -161,6 +162,7 @@ def routes(warehouse: Warehouse) -> APIRouter:
             window=window,
             to_topic=partial(topic_path, tables.cluster),
             to_instant=lambda at: link("", at=iso(at), until=iso(within.until), window=window),
+            searched_until=sources_known(tables)[Source.INCIDENTS],
             **group_values(rows, within, instant, REBALANCES_MAX),
         )
 

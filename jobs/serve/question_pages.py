@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from fastapi import APIRouter, Query
 from starlette.responses import HTMLResponse
 
-from groupledger.jobs.ask.answers import known_until, last_known
+from groupledger.jobs.ask.answers import known_until
 from groupledger.jobs.ask.group_activity import nearest_topics, readers
 from groupledger.jobs.ask.group_diff import group_diff
 from groupledger.jobs.ask.incidents import harms
@@ -19,7 +19,9 @@ from groupledger.jobs.ask.lag_sums import sums_of_round
 from groupledger.jobs.ask.rounds import last_round
 from groupledger.jobs.ask.why import why
 from groupledger.jobs.process.path_names import name_in
-from groupledger.jobs.serve.answers import Warehouse, instant_in
+from groupledger.jobs.serve.answers import Warehouse, instant_in, known_of
+from groupledger.schemas.words import Source
+from groupledger.transforms.coverage.rules.known import Time
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -28,6 +30,9 @@ if TYPE_CHECKING:
 
 WINDOW = timedelta(hours=2)
 ENTRIES_MAX = 1_000
+# The sources that the pages rest on.
+TOPIC, HISTORY = (Source.TOPIC,), (Source.HISTORY,)
+OF_WHY = (*HISTORY, Source.INCIDENTS)
 OF_LAG = ("lag_sum", "partitions_without_lag", "lag_seconds_max", "status")
 
 
@@ -55,7 +60,7 @@ def routes(warehouse: Warehouse, environment: Environment) -> APIRouter:
             left_out=max(len(entries) - ENTRIES_MAX, 0),
             verdict=verdict,
             harms=harms,
-            known_until=last_known(tables, name),
+            **known_of(tables, OF_WHY, Time(since=instant_in(since), until=end), [name]),
         )
 
     @pages.get("/clusters/{cluster}/groups/{group}/diff")
@@ -66,14 +71,15 @@ def routes(warehouse: Warehouse, environment: Environment) -> APIRouter:
         now = instant_in(to)
         begin = instant_in(then) or (now or known_until(tables)) - WINDOW
         now, rows = group_diff(tables, name, begin, now)
-        return shown("diff.html", cluster=tables.cluster, name=name, then=begin, now=now, rows=rows)
+        known = known_of(tables, HISTORY, names=[name])
+        return shown("diff.html", cluster=tables.cluster, name=name, then=begin, now=now, rows=rows, **known)
 
     @pages.get("/clusters/{cluster}/topics/{topic}")
     def topic_page(cluster: str, topic: str) -> HTMLResponse:
         tables, name = warehouse.rows(cluster), name_in(topic)
         return shown(
             "topic.html",
-            known_until=last_known(tables),
+            **known_of(tables, TOPIC),
             cluster=tables.cluster,
             topic=name,
             **readers_with_lag(tables, name),

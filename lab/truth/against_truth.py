@@ -19,6 +19,7 @@ from itertools import groupby
 from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any
 
+from groupledger.schemas.words import Ownership
 from groupledger.transforms.logs.rules.triggers import triggers as triggers_by_log
 
 if TYPE_CHECKING:
@@ -180,9 +181,10 @@ def owner_answers(group: Group, ledger: Ledger, at_ms: int) -> OwnerAnswers:
     definite = {unit: answer for unit, answer in answers.items() if answer.status != "unknown"}
     wrong = []
     for unit, answer in sorted(definite.items()):
-        expected = ("owned", (owners[unit],)) if unit in owners else ("unowned", ())
-        if (answer.status, answer.member_ids) != expected:
-            wrong.append(f"{unit} at {at_ms}: {answer}, not {expected}")
+        is_right = answer.status == Ownership.OWNED if unit in owners else Ownership.is_nobodys(answer.status)
+        expected = (owners[unit],) if unit in owners else ()
+        if not is_right or answer.member_ids != expected:
+            wrong.append(f"{unit} at {at_ms}: {answer}, not {expected or 'nobody'}")
     return OwnerAnswers(len(definite), len(answers) - len(definite), wrong)
 
 

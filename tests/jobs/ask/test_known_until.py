@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,6 +12,9 @@ from click.testing import CliRunner
 from groupledger.jobs.ask.answers import last_known
 from groupledger.jobs.ask.cluster_rows import ClusterRows
 from groupledger.jobs.cli.main import main
+from groupledger.jobs.warehouse.known_until import note_until
+from groupledger.jobs.warehouse.storage import LocalStorage
+from groupledger.schemas.words import Source, words_of
 from tests.jobs.serve.serving import AT, CLUSTER, MINUTE, fill, write
 
 if TYPE_CHECKING:
@@ -53,6 +58,70 @@ def test_commands(warehouse: Path, words: str, until: str) -> None:
     assert found.exit_code == 0, found.output
     assert [line[:31] for line in found.stderr.splitlines() if line.startswith("known")] == [f"known until {until}"]
     assert "known until" not in found.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "has_answer"),
+    [
+        ("why pay --since 2026-01-01T12:10:00Z", False),
+        ("why pay --since 2026-01-01 --until 2026-01-01T12:11:00Z", True),
+        ("incidents --since 2026-01-01T13:10:00Z", False),
+        ("rebalances --since 2026-01-01T13:10:00Z", False),
+        ("rebalances --until 2026-01-01T13:11:00Z", True),
+        ("committers --since 2h", False),
+        ("group pay --since 2h", False),
+        ("owner pay orders 0 --at 2026-01-01T12:10:00Z", True),
+        ("offsets pay --at 2026-01-01T12:10:00Z", False),
+        ("diff pay --from 2026-01-01T12:01:00Z --to now", False),
+        ("lag --at 2026-01-01T12:01:01Z", True),
+        ("what-if pay --since 2h --setting static", False),
+    ],
+)
+def test_a_question_beyond(warehouse: Path, words: str, *, has_answer: bool) -> None:
+    """Goal: nothing is said to have happened, or not to have, in time that nobody has read; programs see it by the exit
+    code and by a line of its own."""
+    place = ("--warehouse", str(warehouse))
+    found = CliRunner().invoke(main, [*words.split(), *place])
+    assert found.exit_code == 4, found.output
+    assert (bool(found.stdout), "Traceback" in found.stderr) == (has_answer, False)
+    assert not any(none in found.output for none in ("nothing happened", "no incidents", "No cause found"))
+    asked = CliRunner().invoke(main, [*words.split(), *place, "--json"])
+    *rows, last = map(json.loads, asked.stdout.splitlines())
+    assert (asked.exit_code, bool(rows)) == (4, has_answer)
+    assert last["not_known"] in asked.stderr
+    assert [*last["known_until"]] == [*words_of(Source)]
+    assert all(row["known_until"] == last["known_until"] for row in rows)
+
+
+def test_a_group_that_is_not_known(warehouse: Path) -> None:
+    """Goal: a name that is wrong is said to be so, whatever time was asked."""
+    found = CliRunner().invoke(main, ["why", "pey", "--since", "2h", "--warehouse", str(warehouse)])
+    assert (found.exit_code, "did you mean pay?" in found.stderr) == (2, True)
+
+
+def test_a_window_without_times(warehouse: Path) -> None:
+    """Goal: it counts back from what is known, so that a ledger of the past has an answer."""
+    found = CliRunner().invoke(main, ["why", "pay", "--json", "--warehouse", str(warehouse)])
+    assert found.exit_code == 0, found.output
+    assert json.loads(found.stdout.splitlines()[-1])["known_until"]["topic"].startswith(OF_GROUP)
+
+
+@pytest.mark.parametrize("words", ["incidents", "why pay"])
+def test_before_incidents_are_looked_for(tmp_path: Path, words: str) -> None:
+    """Goal: without a search nobody is said to have no incidents; with one that found none it is told until when."""
+    fill(tmp_path, "pay", "orders", "pod-b")
+    shutil.rmtree(tmp_path / "incidents")
+    asked = [*words.split(), "--warehouse", str(tmp_path)]
+    for code, told in ((2, "no table incidents yet"), (4, "nobody has looked for incidents yet")):
+        found = CliRunner().invoke(main, asked)
+        expected = (code, told) if words == "incidents" else (4, "nobody has looked for incidents yet")
+        assert (found.exit_code, expected[1] in found.stderr) == (expected[0], True), found.output
+        assert "no incidents" not in found.output
+        write(tmp_path, "incidents")  # as while the first search runs
+    at_ms = round((AT + 5 * MINUTE).timestamp() * 1_000)
+    note_until(LocalStorage(tmp_path), CLUSTER, Source.INCIDENTS, at_ms)
+    found = CliRunner().invoke(main, asked)
+    assert (found.exit_code, "incidents until 2026-01-01T12:05:00.000Z" in found.stderr) == (0, True), found.output
 
 
 def test_a_topic_that_is_not_known(warehouse: Path) -> None:

@@ -66,7 +66,7 @@ BREAKS: dict[str, dict[str, Row]] = {
     },
     "commit_steps": {"open_has_no_next": {"is_open": 0}, "next_is_behind": {"is_open": 0, "next_kafka_offset": 1}},
     "coverage": {
-        "is_not_empty": {"to_offset": 0},
+        "is_not_empty": {"to_offset": 0, "completeness": "compacted"},
         "times_in_order": {"to_time": EARLY},
         "complete_since": {"from_time": None},
     },

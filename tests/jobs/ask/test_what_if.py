@@ -74,7 +74,8 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
         write(path, "rebalances", *found, group_id=group)
         owned = [{"topic": "t", "partition": number, "valid_from": AT - MINUTE} for number in range(6)]
         write(path, "assignments", *owned, group_id=group)
-        write(path, "groups", {}, group_id=group)
+        write(path, "groups", {"kafka_partition": 0}, group_id=group)
+    write(path, "coverage", {"kafka_partition": 0, "to_time": AT + 120 * MINUTE})
     for at, end in ((AT - MINUTE, 0), (AT + 119 * MINUTE, 72_000)):
         ends = [{"topic": "t", "partition": number, "high_watermark": end} for number in range(6)]
         write(path, "watermarks", *ends, sampled_at=at, sample_date=at.date())
@@ -165,6 +166,9 @@ def test_command(warehouse: Path) -> None:
     assert "odd, static: can't tell. The assignor is the application's own" in text
     assert "static: 6 of 6 rebalances spared in 1 of 2 groups that it can be told of; most in orders." in text
     (row,) = map(json.loads, run(warehouse, "orders", "--setting", "static", "--json").splitlines())
+    words = ["what-if", "--warehouse", str(warehouse), "orders", "--setting", "static", "--json"]
+    (of_last_week,) = map(json.loads, CliRunner().invoke(main, words).stdout.splitlines())  # that is known
+    assert of_last_week["rebalances"]["observed_low"] == row["rebalances"]["observed_low"]
     assert (row["rebalances"]["spared"], row["rebalances"]["spared_low"]) == (6, 6)
 
 

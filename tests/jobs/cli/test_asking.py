@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+KNOWN_UNTIL = datetime(2026, 8, 1, tzinfo=timezone.utc)
 NAMES = ["payments", "payments.audit", "pay ments", "pay;rm", "-payments", "orders"]
 
 
@@ -31,7 +32,7 @@ def write(warehouse: Path, table: str, rows: list[dict[str, Any]]) -> None:
 def warehouse(tmp_path: Path) -> Path:
     """Returns a warehouse of one cluster."""
     group = {"cluster": "east", "group_type": "classic", "is_alive": True}
-    write(tmp_path, "coverage", [{"cluster": "east", "kafka_partition": 0}])
+    write(tmp_path, "coverage", [{"cluster": "east", "kafka_partition": 0, "to_time": KNOWN_UNTIL}])
     write(tmp_path, "groups", [{**group, "group_id": name} for name in NAMES])
     write(tmp_path, "assignments", [{"cluster": "east", "group_id": "payments", "topic": "orders"}])
     return tmp_path

@@ -13,6 +13,7 @@ import pytest
 from click.testing import CliRunner
 from pyspark.sql import functions as F
 
+from groupledger.coordinator.simulator.simulation import BEGAN_AT_MS
 from groupledger.jobs.ask.incidents import lines
 from groupledger.jobs.cli.main import main
 from groupledger.jobs.derive import commit_steps, incidents
@@ -21,15 +22,19 @@ from groupledger.jobs.derive.incidents import update_incidents
 from groupledger.jobs.ingest.import_logs import LogSources, import_logs
 from groupledger.jobs.process.settings import load_settings
 from groupledger.jobs.warehouse import delta_log
+from groupledger.jobs.warehouse.known_until import noted_until
 from groupledger.jobs.warehouse.retention import Floor, with_floors
+from groupledger.jobs.warehouse.storage import LocalStorage
 from groupledger.jobs.warehouse.tables import every_row
+from groupledger.schemas.instants import instant_of_ms
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.tables.incidents import INCIDENTS
+from groupledger.schemas.words import Source
 from groupledger.transforms.incidents.incidents import STEP_COLUMNS
 from groupledger.transforms.incidents.rules import Rules
 from lab.warehouses.ledgers import open_test_ledger
 from lab.warehouses.scatter import scatter
-from tests.jobs.simulated_log import REQUESTS_OF
+from tests.jobs.simulated_log import HOUR_MS, REQUESTS_OF
 from tests.jobs.warehouses import SIMULATED
 
 if TYPE_CHECKING:
@@ -76,6 +81,12 @@ def found(spark: SparkSession, simulated: Simulated, warehouse: Path) -> dict[st
         patch.setattr(delta_log, "FEW_ROWS", -1)
         patch.setattr(incidents, "NAMED_MAX", 0)
         return {"topic": before, "logs": with_logs, "files": in_files, "again": update(spark, warehouse)}
+
+
+def test_until_when_they_were_looked_for(found: dict[str, list[Row]], warehouse: Path) -> None:
+    """Goal: the search has noted until when the topic was known to it."""
+    until = noted_until(LocalStorage(warehouse), SIMULATED, Source.INCIDENTS)
+    assert (bool(found["topic"]), until) == (True, instant_of_ms(BEGAN_AT_MS + HOUR_MS))
 
 
 def test_from_the_topic_alone(found: dict[str, list[Row]]) -> None:

@@ -21,7 +21,13 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from groupledger.jobs.monitor.group_info import GroupInfo
 from groupledger.jobs.monitor.lag_metrics import lag_metrics
-from groupledger.jobs.monitor.own_metrics import MonitorReport, incident_metrics, monitor_metrics, step_metrics
+from groupledger.jobs.monitor.own_metrics import (
+    MonitorReport,
+    incident_metrics,
+    monitor_metrics,
+    source_metrics,
+    step_metrics,
+)
 from groupledger.jobs.monitor.upkeep import Step
 from groupledger.jobs.process.settings import load_settings
 from groupledger.schemas.kafka.topic_partition import TopicPartition
@@ -399,3 +405,11 @@ def test_reader_stalled_and_rounds_missing_fire() -> None:
 
     assert fired(ended(5)) == {"GroupledgerRoundsMissing": 90}
     assert fired(ended(60)) == {"GroupledgerRoundsMissing": 330}
+
+
+def test_until_when_sources_are_known() -> None:
+    """Goal: a source that was not read has no sample, so that nobody takes it for known."""
+    for sampled_at_ms, names in ((None, ["history", "topic"]), (9_000, ["history", "samples", "topic"])):
+        (metric,) = source_metrics("test", {"topic": 5_000, "history": 4_500}, sampled_at_ms)
+        assert [sample.labels["source"] for sample in metric.samples] == names
+        assert {sample.value for sample in metric.samples} == {4.5, 5.0, *([9.0] if sampled_at_ms else [])}

@@ -7,6 +7,7 @@ import io
 from rich.console import Console
 
 from groupledger.jobs.monitor.lag_screen import LagScreen, duration, table_of
+from groupledger.jobs.monitor.monitor import looked_for
 from groupledger.transforms.lag.rules import Rollup
 
 EVIL = "\x1b[2Jgone\u202e"
@@ -96,3 +97,9 @@ def test_duration() -> None:
     assert [duration(seconds) for seconds in (None, 0.4, 119, 120, 7_199, 7_200, 200_000)] == [
         *(None, "0s", "119s", "2m", "120m", "2h", "2d")
     ]
+
+
+def test_before_the_first_search() -> None:
+    """Goal: a screen says until when incidents were looked for, and that nobody has while that is so."""
+    assert looked_for(None) == "incidents not looked for yet"
+    assert looked_for(0) == "incidents until 1970-01-01T00:00:00.000Z"

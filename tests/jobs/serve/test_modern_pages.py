@@ -41,7 +41,7 @@ def page_of(tables: ClusterRows, group_id: str, when: datetime) -> tuple[dict[st
     (rows,) = read_groups(tables, [read_history(tables, group_id)], when - HOUR, when, when)
     shown = group_values(rows, Window(when - HOUR, when), when, 50)
     links = dict.fromkeys(("to_topic", "to_instant"), lambda *_: "")
-    return shown, templates().get_template("group_body.html").render(**shown, **links)
+    return shown, templates().get_template("group_body.html").render(**shown, **links, searched_until=when)
 
 
 def test_a_share_group(tmp_path: Path) -> None:

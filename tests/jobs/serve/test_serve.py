@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 HOSTILE = "a/owners?x=1#<script>alert(1)</script>&\"'\x1b[2J\u202e%2F"
 KNOWN_UNTIL = "2026-01-01T12:10:00.000Z"
+KNOWN: dict[str, str | None] = dict.fromkeys(("topic", "history", "incidents"), KNOWN_UNTIL)
+KNOWN |= {"samples": "2026-01-01T12:01:00.000Z", "request_log": None, "server_log": None}
 NAMES = {"pay": ("orders", "pod-b"), HOSTILE: ("<b>" * 80, "</title><script>"), "..": ("..", "../..")}
 
 
@@ -52,9 +54,9 @@ def test_a_group(client: Client, name: str) -> None:
     assert [row["group_id"] for row in client.get(path(name, "/incidents")).json["incidents"]] == [name]
     assert client.get(path(name, "/why?since=2026-01-01")).json["verdict"]["setting_to_change"] == "s"
     assert len(client.get(path(name, "/timeline")).json["entries"]) == 2
-    assert client.get(path(name, "/members")).json == {"known_until": KNOWN_UNTIL, "members": []}
+    assert client.get(path(name, "/members")).json == {"known_until": KNOWN, "not_known": None, "members": []}
     for rest in ("", "/owners", "/timeline", "/rebalances", "/incidents", "/why?since=2026-01-01"):
-        assert client.get(path(name, rest)).json["known_until"] == KNOWN_UNTIL
+        assert client.get(path(name, rest)).json["known_until"] == KNOWN
     told = client.get(path(name, "/what-if")).json["answers"]
     assert [(row["setting"], row["refusal"]) for row in told] == [
         ("static", None),
@@ -130,7 +132,7 @@ def test_a_topic(tmp_path_factory: pytest.TempPathFactory) -> None:
         assert quote(HOSTILE, "") in page.text
         assert '<td class="growing">growing</td>' in page.text
         (row,) = client.get(f"/api/v1/clusters/{CLUSTER}/topics/orders/readers").json["readers"]
-        assert client.get(f"/api/v1/clusters/{CLUSTER}/topics/orders/readers").json["known_until"] == KNOWN_UNTIL
+        assert client.get(f"/api/v1/clusters/{CLUSTER}/topics/orders/readers").json["known_until"] == KNOWN
         assert (row["group_id"], row["partitions_committed"]) == (HOSTILE, 1)
         answer = client.get(f"/api/v1/clusters/{CLUSTER}/topics/Order/readers").json
         assert (answer["readers"], answer["nearest_names"]) == ([], ["orders"])
@@ -146,8 +148,8 @@ def test_the_list(client: Client) -> None:
     groups = f"/api/v1/clusters/{CLUSTER}/groups"
     first = client.get(f"{groups}?limit=2").json
     rest = client.get(f"{groups}?limit=2&cursor={first['next']}").json
-    assert (first["count"], first["known_until"]) == (3, KNOWN_UNTIL)
-    assert client.get(f"/api/v1/clusters/{CLUSTER}/incidents").json["known_until"] == KNOWN_UNTIL
+    assert (first["count"], first["known_until"]) == (3, KNOWN)
+    assert client.get(f"/api/v1/clusters/{CLUSTER}/incidents").json["known_until"] == KNOWN
     assert rest["next"] is None
     assert sorted(row["group_id"] for row in first["groups"] + rest["groups"]) == sorted(NAMES)
     assert [row["group_id"] for row in client.get(f"{groups}?q=pay&status=growing&type=classic").json["groups"]] == [

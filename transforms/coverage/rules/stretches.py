@@ -4,7 +4,8 @@ A reading begins where the one before does not go on: at the first ingest, behin
 between two passes. What it read up to `complete_from` may have been thinned by Kafka's cleaner; from there on nothing
 was removed before it was read, and from `settled_from` on nothing is missing of what was before either (`evidence` says
 how that is known). So a reading gives up to four stretches: the hole before it, the compacted one, one that has all its
-records and is called compacted still, with its proof, and the complete one.
+records and is called compacted still, with its proof, and the complete one. The complete one of a partition that has
+been quiet since it was first read is empty: it says until when nothing was written there.
 
 A compacted stretch still has the newest record of each key that occurs in it, so a group without a record there is as
 it was before. That is not so for tombstones: Kafka removes them `delete.retention.ms` after its cleaner met them. A
@@ -72,7 +73,7 @@ class Stretch:
 
 
 def stretches(readings: list[Reading], position: int, known_until_ms: int | None) -> list[Stretch]:
-    """Returns the stretches of one partition in order, without empty ones.
+    """Returns the stretches of one partition in order, without empty ones but that of a partition that is quiet.
 
     `position` is the next offset to read. Before `known_until_ms` nothing was written at or above it; None if the
     reader is not at the end.
@@ -94,7 +95,20 @@ def stretches(readings: list[Reading], position: int, known_until_ms: int | None
         ]
         first, *others = [stretch for stretch in read if stretch.from_offset < stretch.to_offset] or [read[0]]
         found += [replace(first, is_state_lost=reading.is_state_lost), *others]
-    return [stretch for stretch in found if stretch.from_offset < stretch.to_offset]
+    found = [stretch for stretch in found if stretch.from_offset < stretch.to_offset]
+    if readings and _is_quiet(readings[-1], position, known_until_ms):
+        last = readings[-1]
+        is_first = last.is_state_lost and last.from_offset == position
+        of_time = (last.complete_from_ms, known_until_ms, Completeness.COMPLETE)
+        found.append(Stretch(position, position, *of_time, last.proof, is_state_lost=is_first))
+    return found
+
+
+def _is_quiet(last: Reading, position: int, known_until_ms: int | None) -> bool:
+    """Returns whether nothing was written since a reading, which has read something, came to its end."""
+    if known_until_ms is None or known_until_ms <= last.complete_from_ms:
+        return False
+    return last.begin < position == last.known_from
 
 
 def above_floor(found: Sequence[Stretch], floor: int) -> list[Stretch]:

@@ -1,11 +1,12 @@
 """Answers who owned a partition at an instant: owned, unowned, or unknown (a definite answer is never wrong). In a
-KIP-848 group a partition may be reserved, too: its static member is away, and nobody else gets it.
+KIP-848 group a partition may be reserved, too: its static member is away, and nobody else gets it. A partition of a
+group that was not there is not unowned: the group was not born yet, or had ended.
 
 Only an instant in a `complete` stretch of the group's `__consumer_offsets` partition is known. Rows that were in force
 when the stretch began count, since a compacted stretch before it still holds each key's last record; rows that ended
 before the stretch don't. Clocks may go back, so time only finds the rows, and offsets decide whether they belong to the
-stretch. `unowned` needs a generation whose members' assignments could all be read, or the certainty that there was
-none.
+stretch. `unowned` needs a generation whose members' assignments could all be read; `not_born` and `ended` the certainty
+that there was none.
 """
 
 from __future__ import annotations
@@ -72,8 +73,7 @@ def owners_at(
     # The generation decides, since an interval may span records that are gone from a compacted stretch.
     generation = _in_force(generations, stretch, at, GENERATION_TIMES)
     if generation is None:
-        was_absent = _was_absent(group, generations, stretch, at)
-        return dict.fromkeys(places, OwnerAnswer(Ownership.UNOWNED if was_absent else Ownership.UNKNOWN))
+        return dict.fromkeys(places, OwnerAnswer(_without_group(group, generations, stretch, at)))
     by_place: defaultdict[tuple[str, int], list[Row]] = defaultdict(list)
     for row in assignments:
         by_place[row["topic"], row["partition"]].append(row)
@@ -131,8 +131,8 @@ def _reaches(row: Row, stretch: Row) -> bool:
     return row["to_offset"] is None or bool(row["to_offset"] >= stretch["from_offset"])
 
 
-def _was_absent(group: Row, generations: Iterable[Row], stretch: Row, at: Any) -> bool:
-    """Returns whether no generation is in force because there certainly was no group.
+def _without_group(group: Row, generations: Iterable[Row], stretch: Row, at: Any) -> str:
+    """Returns whether no generation is in force because there certainly was no group, not yet or no more.
 
     An incarnation without a generation in between may have been of another type, whose owners stand elsewhere.
     """
@@ -141,6 +141,8 @@ def _was_absent(group: Row, generations: Iterable[Row], stretch: Row, at: Any) -
     after = next((row for row in ordered if row["started_at"] > at), None)
     next_incarnation = group["incarnation"] if after is None else after["incarnation"]
     if not before:
-        return after is not None and next_incarnation == 1 and bool(after["is_start_known"])
+        is_birth = after is not None and next_incarnation == 1 and after["is_start_known"]
+        return Ownership.NOT_BORN if is_birth else Ownership.UNKNOWN
     had_gone = before[-1]["ended_by"] == EndedBy.TOMBSTONE and _reaches(before[-1], stretch)
-    return had_gone and next_incarnation - before[-1]["incarnation"] <= (after is not None)
+    is_gone = had_gone and next_incarnation - before[-1]["incarnation"] <= (after is not None)
+    return Ownership.ENDED if is_gone else Ownership.UNKNOWN

@@ -1,5 +1,5 @@
-"""Divides a period into stretches in which a partition of a group was owned, reserved, unowned or unknown, for
-drawing.
+"""Divides a period into stretches in which a partition of a group was owned, reserved, unowned or unknown, or its group
+not born or ended, for drawing.
 
 Pure Python. The answers are those of `transforms.history.rules.ownership_answer`: it is asked at every instant at which
 something about the whole group changed, which gives the spans, and the intervals of ownership are laid over these.

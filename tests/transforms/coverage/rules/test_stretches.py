@@ -73,6 +73,15 @@ def test_a_hole() -> None:
     ]
 
 
+def test_a_quiet_partition() -> None:
+    """Goal: where nothing was written since the first read, that is known until the last look; not where that was the
+    first, nor before the end is reached."""
+    first = Stretch(10, 50, None, 1000, "compacted")
+    assert stretches([FIRST], 50, 5000) == [first, Stretch(50, 50, 1000, 5000, "complete", "no_gap")]
+    assert stretches([FIRST], 50, 1000) == stretches([FIRST], 50, None) == [first]
+    assert stretches([replace(FIRST, settled_from=60)], 50, 5000) == [Stretch(10, 50, None, None, "compacted")]
+
+
 def test_an_empty_partition() -> None:
     """Goal: where nothing was read, nothing is claimed."""
     assert stretches([Reading(from_offset=0, complete_from=0, complete_from_ms=1000)], 0, 5000) == []

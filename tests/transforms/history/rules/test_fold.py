@@ -353,20 +353,14 @@ def test_nothing_is_claimed_without_coverage() -> None:
 
 
 def test_owner_at_an_instant() -> None:
-    """Goal: owned, unowned, and unknown where coverage ends; the record's own instant belongs to the new owner."""
+    """Goal: not born, owned, unowned, ended, and unknown where coverage ends; the record's own instant belongs to the
+    new owner."""
     log = Log().birth().record(1, member("a", 0)).record(2, member("b", 0)).record(3).tombstone()
     tables = folded(log.entries)
     coverage = [stretch(0, 100, (0, 10_000), "complete")]
     answers = [tables.owner(coverage, "orders", 0, at_ms) for at_ms in (500, 1_500, 2_000, 3_000, 4_000, 5_000, 10_000)]
-    assert [answer.status for answer in answers] == [
-        "unowned",
-        "unowned",
-        "owned",
-        "owned",
-        "unowned",
-        "unowned",
-        "unknown",
-    ]
+    statuses = ["not_born", "unowned", "owned", "owned", "unowned", "ended", "unknown"]
+    assert [answer.status for answer in answers] == statuses
     assert [answer.member_ids for answer in answers[2:4]] == [("a",), ("b",)]
     assert tables.owner(coverage, "orders", 1, 2_000).status == "unowned"
     assert tables.owner([stretch(0, 100, (0, 10_000), "compacted")], "orders", 0, 2_000).status == "unknown"

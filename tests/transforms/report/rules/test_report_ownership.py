@@ -76,7 +76,7 @@ def test_unowned_and_unknown() -> None:
     coverage = [stretch(0, 100, (START_MS, START_MS + 6_000), "complete")]
     of_group, found = drawn(history_of("g", log.entries, coverage), START, at(8))
     assert [(span.begin, span.end, span.status, span.is_whole_group) for span in of_group] == [
-        (at(0), at(1), "unowned", True),
+        (at(0), at(1), "not_born", True),
         (at(1), at(3), "unowned", False),
         (at(3), at(4), "unknown", True),
         (at(4), at(6), "unowned", True),

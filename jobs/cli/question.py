@@ -1,0 +1,122 @@
+"""What all commands that ask the warehouse have in common: their options, and until when an answer is known.
+
+A command names the sources that its answer rests on. A question about time that none of them reaches is refused with a
+sentence and exit code 4. Where they reach a part of the time, the answer is printed, and ends with the same. With
+--json each line carries `known_until`, by source, and a last line has the sentence as `not_known`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import wraps
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from groupledger.jobs.cli.instants import in_a_zone
+from groupledger.jobs.cli.options import Job, on_warehouse
+from groupledger.jobs.process.errors import NotKnownError
+from groupledger.jobs.process.instants import in_zone
+from groupledger.jobs.process.output import KNOWN_UNTIL, print_json, say
+from groupledger.schemas.words import Source
+from groupledger.transforms.coverage.rules.known import Time, is_nothing_known, last_instant, why_not_known
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from datetime import datetime
+
+    from groupledger.jobs.ask.cluster_rows import ClusterRows
+    from groupledger.transforms.coverage.rules.known import Known
+
+# The arguments that name groups, and those that are instants.
+NAMES = ("name", "names", "group")
+INSTANTS = ("at", "then", "now")
+AS_JSON = click.option("--json", "as_json", is_flag=True, help="One JSON object a line, with all that is known.")
+
+
+@dataclass
+class Question(Job):
+    """What a question was given, with the groups and the time that it is about; and, from the first rows that are asked
+    for, until when each source is known."""
+
+    sources: tuple[str, ...]
+    names: tuple[str, ...]
+    time: Time
+    known: Known = field(default_factory=dict)
+
+    def rows(self) -> ClusterRows:
+        """Returns the rows of the cluster. Raises NotKnownError if no source reaches the time that was asked."""
+        from groupledger.jobs.ask.known import sources_known
+
+        tables = super().rows()
+        self.known = sources_known(tables, self.names)
+        click.get_current_context().meta[KNOWN_UNTIL] = self.known
+        if is_nothing_known(self.known, self.sources, self.time):
+            from groupledger.jobs.ask.answers import refuse_unknown
+
+            for name in self.names:
+                refuse_unknown(tables, name)
+            raise NotKnownError(self.not_known)
+        return tables
+
+    def end(self) -> datetime:
+        """Returns where the window ends: as asked, or where the sources do. Raises NotKnownError if there are none."""
+        end = self.time.until or last_instant(self.known, self.sources)
+        if end is None:
+            raise NotKnownError(self.not_known)
+        return end
+
+    @property
+    def not_known(self) -> str | None:
+        return why_not_known(self.known, self.sources, self.time)
+
+    def say_none(self, text: str) -> None:
+        """Says that there is nothing, if all of the time that was asked is known."""
+        if self.not_known is None:
+            say(text)
+
+    def close(self) -> None:
+        """Says until when the answer is known. Raises NotKnownError if more was asked."""
+        topic = self.known[Source.TOPIC]
+        told = [
+            f"{source} until {in_zone(at)}"
+            for source in self.sources
+            if (at := self.known[source]) is not None and at != topic
+        ]
+        if topic is not None:
+            say(", ".join((f"known until {in_zone(topic)}", *told)))
+        if self.not_known is not None:
+            raise NotKnownError(self.not_known)
+
+
+def question(*sources: str) -> Callable[[Callable[..., object]], Callable[..., object]]:
+    """Gives a command the options that all questions have, and a Question as its first argument, which answers from
+    these sources."""
+
+    def of_command(command: Callable[..., object]) -> Callable[..., object]:
+        @wraps(command)
+        def run(job: Job, **asked: Any) -> None:
+            found = Question(job.name, job.warehouse, job.cluster, job.conf, sources, names_in(asked), time_in(asked))
+            try:
+                command(found, **asked)
+                found.close()
+            except NotKnownError as error:
+                if asked["as_json"]:
+                    print_json([{"not_known": str(error)}])
+                raise
+
+        return on_warehouse(AS_JSON(in_a_zone(run)))
+
+    return of_command
+
+
+def names_in(asked: Mapping[str, Any]) -> tuple[str, ...]:
+    """Returns the groups that the arguments of a command name."""
+    given = [asked.get(argument) or () for argument in NAMES]
+    return tuple(name for each in given for name in ([each] if isinstance(each, str) else each))
+
+
+def time_in(asked: Mapping[str, Any]) -> Time:
+    """Returns the time that they are about."""
+    instants = tuple(asked[argument] for argument in INSTANTS if asked.get(argument) is not None)
+    return Time(since=asked.get("since"), until=asked.get("until"), instants=instants)

@@ -1,0 +1,90 @@
+"""Says what a question asks beyond what anybody has looked at, so that "none" is said only of time that was read.
+
+Each source (`schemas.words.Source`) is known until an instant of its own, or was never read. A question needs some of
+them, and asks about one or several instants, about a window, or about what is known at all. A window without an end
+goes on to where the sources end; it reaches beyond a source only if it begins there. Logs of the brokers need not be
+imported, so no question needs them: what they would add is left out, and the answer says until when they were read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from groupledger.schemas.words import Source
+from groupledger.transforms.coverage.rules.coverage_at import iso
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+Known = Mapping[str, datetime | None]
+"""Until when each source was read; None for one that was not."""
+
+# What there is of a source until an instant, and what is said of one that was never read.
+UNTIL = {
+    Source.TOPIC: ("the log is read up to {} only", "the log was not read to its end yet"),
+    Source.HISTORY: ("the history tells until {} only", "the history is not made yet"),
+    Source.SAMPLES: ("the last sampling round was at {}", "no sampling round is computed yet"),
+    Source.INCIDENTS: ("incidents were looked for until {} only", "nobody has looked for incidents yet"),
+}
+REMEDY = "run `groupledger pipeline`"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Time:
+    """The time that a question is about: the window [since, until), and instants."""
+
+    since: datetime | None = None
+    until: datetime | None = None
+    instants: tuple[datetime, ...] = ()
+
+    @classmethod
+    def at(cls, instant: datetime | None) -> Time:
+        return cls(instants=() if instant is None else (instant,))
+
+
+def topic_known_until(coverage: Iterable[Mapping[str, object]], partitions: Collection[int]) -> datetime | None:
+    """Returns the instant until which these partitions of the log were read, or without any the log as a whole. One
+    pass reads all of them, so the last that reached the end speaks for the log."""
+    ends: dict[object, datetime] = {}
+    for row in coverage:
+        partition, to_time = row["kafka_partition"], row["to_time"]
+        if isinstance(to_time, datetime):
+            ends[partition] = max(ends.get(partition, to_time), to_time)
+    if not partitions:
+        return max(ends.values(), default=None)
+    return min((ends[partition] for partition in partitions), default=None) if ends.keys() >= {*partitions} else None
+
+
+def why_not_known(known: Known, sources: Iterable[str], time: Time) -> str | None:
+    """Returns one sentence about the sources that end before the time that was asked does, with the remedy; None if
+    all of it is known."""
+    lacking = [(source, known[source]) for source in sources if _is_beyond(source, known[source], time)]
+    if not lacking:
+        return None
+    told = [UNTIL[source][0].format(iso(end)) if end is not None else UNTIL[source][1] for source, end in lacking]
+    earlier = ", or ask for a time before" if all(end is not None for _, end in lacking) else ""
+    return f"Not known for all of the time that was asked: {', and '.join(told)}; {REMEDY}{earlier}."
+
+
+def is_nothing_known(known: Known, sources: Iterable[str], time: Time) -> bool:
+    """Returns whether a window begins behind the end of each source."""
+    ends = [known[source] for source in sources]
+    return time.since is not None and all(end is None or time.since >= end for end in ends)
+
+
+def last_instant(known: Known, sources: Iterable[str]) -> datetime | None:
+    """Returns what "now" is for a question: the last instant that any of its sources knows."""
+    return max((end for source in sources if (end := known[source]) is not None), default=None)
+
+
+def _is_beyond(source: str, end: datetime | None, time: Time) -> bool:
+    if end is None:
+        return True
+    # A stretch of the log ends before its end; a round is of its instant.
+    is_before = end.__ge__ if source == Source.SAMPLES else end.__gt__
+    if any(not is_before(at) for at in time.instants):
+        return True
+    return (time.since is not None and time.since >= end) or (time.until is not None and time.until > end)
