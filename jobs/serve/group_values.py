@@ -37,6 +37,7 @@ def group_values(rows: GroupRows, window: Window, at: datetime, rebalances_max: 
         "owners": list(owner_rows(history, at)),
         "reserved": Ownership.RESERVED,
         "copies": rows.copies,
+        "troubles": rows.troubles,
         "is_share": history.group["group_type"] == GroupType.SHARE,
         "lag": rows.standing,
         "sampled_at": rows.sampled_at,
