@@ -19,12 +19,10 @@ from dataclasses import dataclass
 from itertools import groupby, islice
 from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-
-    import pyarrow as pa
 
     Row = dict[str, Any]
     Rule = Callable[[Any, Any], Iterable[Row]]
@@ -32,6 +30,7 @@ if TYPE_CHECKING:
     Report = Callable[[Any, Exception], None]
     """Takes the key of a group on which a rule failed, and the error."""
 
+Batch = TypeVar("Batch")
 TEXT_MAX = 200  # characters of an error's own text, which may quote what a client wrote
 
 # What a value can raise: too large, absent, of another type, or nested too deeply. Arrow's errors about a value are
@@ -78,10 +77,10 @@ def reason_of(error: BaseException) -> str:
 def judged(
     groups: Iterable[tuple[Any, Any]],
     rule: Rule,
-    make: Callable[[list[Row]], pa.RecordBatch],
+    make: Callable[[list[Row]], Batch],
     report: Report,
     rows_max: int,
-) -> Iterator[pa.RecordBatch]:
+) -> Iterator[Batch]:
     """Yields what `rule(key, what is there of the group)` yields for each group, in batches that `make` makes; calls
     `report(key, error)` for each group on which the rule fails, or whose rows are no rows of Arrow's."""
     given = (row for key, what in groups for row in _rows_of(key, what, rule, report))
@@ -106,7 +105,7 @@ def _rows_of(key: Any, what: Any, rule: Rule, report: Report) -> Iterator[tuple[
         report(key, error)
 
 
-def _batch_of(rows: list[Row], make: Callable[[list[Row]], pa.RecordBatch]) -> pa.RecordBatch | Exception:
+def _batch_of(rows: list[Row], make: Callable[[list[Row]], Batch]) -> Batch | Exception:
     try:
         return make(rows)
     except RULE_ERRORS as error:

@@ -190,12 +190,12 @@ def rounds_after(tables: Tables, last_ms: int) -> list[tuple[int, dict[int, End]
 # For a monitor
 
 
-def recover_state(ledger: Ledger, rules: LagRules) -> LagState:
+def recover_state(ledger: Ledger, rules: LagRules, report: Report = stop) -> LagState:
     """Returns the state behind the last round of the table `lag`. Commits that no round has counted yet wait in it, and
     are passed over when they are told again."""
     last_ms = last_sampled_at_ms(ledger, LAG)
     seeds = _seeds(ledger, last_ms, rules)
-    state = LagState(rules)
+    state = LagState(rules, report)
     of_topics = by_kind(
         sorted(collect(as_events(seeds.rows, LagSeedKind.TOPIC, LagSeedKind.SAMPLE)), key=itemgetter("kind"))
     )
