@@ -228,6 +228,17 @@ class TimelineEvent:
     GENERATION_DECREASED = "generation_decreased"
 
 
+class TroubledStep:
+    """Names the step that failed on a group (`troubles.step`), by its command or the table that it fills."""
+
+    HISTORY = "history"
+    REBALANCE_STATS = "rebalance_stats"
+    LAG = "lag"
+    OFFSET_EVENTS = "offset_events"
+    INCIDENTS = "incidents"
+    VALIDATE = "validate"
+
+
 class FindingKind:
     """Says what no broker or assignor can have written (`replay_findings.finding`, `generations.finding`)."""
 

@@ -1,7 +1,8 @@
 """The bridge that carries pure rules into Spark's tasks: rows in, a rule that is plain Python, rows out.
 
-    by_group(rows, keys, order, rule, schema)   one call of the rule for each group, with its rows in order
-    map_rows(rows, rule, schema)                one call of the rule for each task, with the rows as they lie there
+    by_group(rows, keys, order, rule, schema, report)   one call of the rule for each group, with its rows in order
+    by_row(rows, key, rule, schema, report)             one call of the rule for each row
+    map_rows(rows, rule, schema)                      one call for each task, with the rows as they lie there
 
 A rule takes rows as dicts by column and yields rows as dicts by column. Neither a task's rows nor a group's need to fit
 into one Arrow batch: they come to the rule one by one, and what it yields leaves in batches of at most `ROWS_MAX` rows.
@@ -9,11 +10,13 @@ What a task holds is one batch of either side, and what the rule itself keeps. S
 larger than memory if its rule is content to read it once.
 
 The result has exactly the columns of `schema`. A row with another set of names fails the task, so that a column which
-no rule fills is an error and not a column of nulls.
+no rule fills is an error and not a column of nulls. A group on which a rule fails goes to `report`, in the task, which
+goes on with the next group (`transforms.troubles`).
 """
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import groupby, islice
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
@@ -21,19 +24,23 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from groupledger.transforms.troubles import RULE_ERRORS, UnreadableRowsError, judged, stop
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
+    from groupledger.transforms.troubles import Report
+
     Row = dict[str, Any]
 
 ROWS_MAX = 5_000
 
 
-class RowShapeError(ValueError):
-    """A rule gave a row whose names are not those of the schema."""
+class RowShapeError(RuntimeError):
+    """A rule gave a row whose names are not those of the schema: a fault of the rule, whatever the group."""
 
 
 def by_group(
@@ -42,23 +49,56 @@ def by_group(
     order: Sequence[str],
     rule: Callable[[Any, Iterator[Row]], Iterable[Row]],
     schema: StructType,
+    report: Report = stop,
 ) -> DataFrame:
     """Returns what `rule(key, rows of the group)` yields for each group; a key of several columns is a tuple."""
 
-    def of_task(told: Iterator[Row]) -> Iterator[Row]:
-        for key, of_group in groupby(told, itemgetter(*keys)):
-            yield from rule(key, of_group)
+    def of_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        groups = groupby(rows_of(batches), itemgetter(*keys))
+        return judged_batches(groups, rule, to_arrow_schema(schema), report)
 
-    return map_rows(rows.repartition(*keys).sortWithinPartitions(*keys, *order), of_task, schema)
+    return rows.repartition(*keys).sortWithinPartitions(*keys, *order).mapInArrow(of_task, schema)
+
+
+def by_row(
+    rows: DataFrame, key: str, rule: Callable[[Any, Row], Iterable[Row]], schema: StructType, report: Report = stop
+) -> DataFrame:
+    """Returns what `rule(key, row)` yields for each row; one on which it fails costs no other of its group."""
+
+    def of_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return judged_batches(((row[key], row) for row in rows_of(batches)), rule, to_arrow_schema(schema), report)
+
+    return rows.mapInArrow(of_task, schema)
+
+
+def judged_batches(
+    groups: Iterable[tuple[Any, Any]],
+    rule: Callable[[Any, Any], Iterable[Row]],
+    schema: pa.Schema,
+    report: Report,
+) -> Iterator[pa.RecordBatch]:
+    """Yields what the rule gives for each group, wherever the groups come from."""
+    return judged(groups, rule, partial(batch_of, schema=schema), report, ROWS_MAX)
 
 
 def map_rows(rows: DataFrame, rule: Callable[[Iterator[Row]], Iterable[Row]], schema: StructType) -> DataFrame:
     """Returns what `rule(rows of a task)` yields for each task."""
 
     def of_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return batches_of(rule(row for batch in batches for row in batch.to_pylist()), to_arrow_schema(schema))
+        return batches_of(rule(rows_of(batches)), to_arrow_schema(schema))
 
     return rows.mapInArrow(of_task, schema)
+
+
+def rows_of(batches: Iterable[pa.RecordBatch]) -> Iterator[Row]:
+    """Yields the rows of a task. Raises UnreadableRowsError: that is no trouble of the group which is read just then,
+    since all rows behind are lost with it."""
+    for batch in batches:
+        try:
+            rows = batch.to_pylist()
+        except RULE_ERRORS as error:
+            raise UnreadableRowsError(f"the rows of a task can't be read: {error}") from error
+        yield from rows
 
 
 def batches_of(rows: Iterable[Row], schema: pa.Schema) -> Iterator[pa.RecordBatch]:

@@ -16,6 +16,8 @@ from importlib.metadata import distributions, version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from groupledger.jobs.ask.cluster_rows import ClusterRows
+from groupledger.jobs.ask.troubles import open_troubles
 from groupledger.jobs.kafka.login import kafka_python_security
 from groupledger.jobs.kafka.offsets_topic import (
     admin_client,
@@ -28,6 +30,7 @@ from groupledger.jobs.process.output import print_answers
 from groupledger.jobs.process.places import local_path
 from groupledger.jobs.process.session import SPARK_JARS, spark_defaults, spark_session
 from groupledger.jobs.process.terminal import printable
+from groupledger.jobs.process.troubled_groups import REMEDY, troubled_groups
 from groupledger.jobs.warehouse.storage import STATE_FOLDER, LocalStorage, open_storage
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 
@@ -64,7 +67,7 @@ def diagnose(settings: Settings, warehouse: str | None, bootstrap_servers: str |
     """Returns all checks in order; a warehouse and a cluster are checked if they are given."""
     checks = [python(), *packages(), java(), jars(SPARK_JARS), memory(spark_defaults()["spark.driver.memory"])]
     if warehouse is not None:
-        checks += warehouse_checks(warehouse)
+        checks += [*warehouse_checks(warehouse), groups(ClusterRows(warehouse, settings.cluster))]
     if bootstrap_servers is not None:
         checks += list(cluster_checks(settings.kafka, bootstrap_servers))
     return checks
@@ -156,6 +159,14 @@ def warehouse_checks(warehouse: str) -> list[Check]:
         remedy = None if state == GOOD else "free some, or put the warehouse on another disk"
         checks.append(Check("disk", state, f"{free // MEGABYTE:,} MB are free at {there}", remedy))
     return [*checks, write_check(warehouse)]
+
+
+def groups(tables: ClusterRows) -> Check:
+    """Looks for groups that a step could not judge."""
+    troubles = open_troubles(tables)
+    if troubles:
+        return Check("groups", BAD, printable(troubled_groups(troubles)), REMEDY)
+    return Check("groups", GOOD, "none is left out")
 
 
 def write_check(warehouse: str) -> Check:

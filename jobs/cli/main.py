@@ -191,7 +191,8 @@ def history(job: Job, *, rebuild: bool) -> None:
 @AS_JSON
 def validate(job: Job, *, as_json: bool) -> bool:
     """Replay the history through the reference coordinator, and compare its tables with its records; exit code 1 if
-    they can't be true."""
+    they can't be true, or if a group can't be judged."""
+    from groupledger.jobs.derive.troubles import say_troubles
     from groupledger.jobs.derive.validate import damaged_groups, has_errors, print_findings, say_damage
     from groupledger.jobs.derive.validate import validate as find
 
@@ -199,8 +200,9 @@ def validate(job: Job, *, as_json: bool) -> bool:
         findings = find(ledger)
         damaged = damaged_groups(ledger)
         say_damage(ledger, damaged)
+        has_troubles = say_troubles(ledger)
     print_findings(findings, as_json=as_json)
-    return bool(damaged) or has_errors(findings)
+    return bool(damaged) or has_troubles or has_errors(findings)
 
 
 @main.command()

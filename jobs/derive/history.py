@@ -21,6 +21,7 @@ from pyspark.errors import PythonException
 from pyspark.sql import functions as F
 
 from groupledger.jobs.derive import rebuild
+from groupledger.jobs.derive.aside import Aside, taken_back, to_try_again, without, without_arrow
 from groupledger.jobs.derive.commit_steps import drop_commit_steps
 from groupledger.jobs.derive.lag_seeds import drop_seeds
 from groupledger.jobs.derive.rebalance_stats import COUNTED, rebuild_rebalance_stats, update_rebalance_stats
@@ -50,7 +51,7 @@ from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.tables.generations import GENERATIONS
 from groupledger.schemas.tables.groups import GROUPS
 from groupledger.schemas.tables.member_epochs import MEMBER_EPOCHS
-from groupledger.schemas.tables.open_groups import OPEN_GROUPS
+from groupledger.schemas.tables.open_groups import OPEN_GROUPS, SET_ASIDE_BY
 from groupledger.schemas.tables.rebalance_stats import REBALANCE_STATS
 from groupledger.schemas.tables.share_assignments import SHARE_ASSIGNMENTS
 from groupledger.schemas.tables.stream_tasks import STREAM_TASKS
@@ -73,7 +74,7 @@ from groupledger.transforms.history.rules.state import UnknownStateError
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from pyspark.sql import DataFrame
 
@@ -83,6 +84,7 @@ if TYPE_CHECKING:
     from groupledger.schemas.tables.table import Table
     from groupledger.transforms.history.group_history import Marks
     from groupledger.transforms.history.rules.consumer_records import TopicNames
+    from groupledger.transforms.troubles import Report
 
     Extents = Mapping[int, tuple[int, int]]
     """The first and the last offset of each partition of `__consumer_offsets`."""
@@ -147,12 +149,19 @@ def update_history(ledger: Ledger, stop: threading.Event) -> HistoryTotals:
             f"The history has been written before, and its tables {', '.join(missing)} are gone: restore them from"
             " a backup, or run `groupledger history --rebuild`, which makes all of them of the records that are left."
         )
-    check_commits(ledger.storage, COORDINATOR_RECORDS, next_version(ledger) or 0)
+    version = next_version(ledger) or 0
+    check_commits(ledger.storage, COORDINATOR_RECORDS, version)
     if is_first:
         prepare_beginning(ledger)
         return fold_all(ledger, stop)
     prepare_tables(ledger)
-    return follow(ledger, HistoryTotals({}), stop)
+    totals = HistoryTotals({})
+    groups = to_try_again(ledger)
+    if groups and version:
+        ledger.say(f"history: {len(groups):,} groups that another release has set aside are folded again")
+        records = ledger.rows(COORDINATOR_RECORDS, version - 1)
+        totals.add(apply_batch(ledger, records.where(F.col("group_id").isin(*groups)), again=groups))
+    return follow(ledger, totals, stop)
 
 
 def rebuild_history(ledger: Ledger, stop: threading.Event) -> HistoryTotals:
@@ -259,8 +268,11 @@ def follow(
     return totals
 
 
-def apply_batch(ledger: Ledger, records: DataFrame, *, is_rebuild: bool = False) -> dict[str, int]:
-    """Folds rows of `coordinator_records` and writes the result; returns the number of rows by table.
+def apply_batch(
+    ledger: Ledger, records: DataFrame, *, is_rebuild: bool = False, again: Sequence[str] = ()
+) -> dict[str, int]:
+    """Folds rows of `coordinator_records` and writes the result; returns the number of rows by table. Groups to fold
+    `again` were set aside, and are not any more.
 
     Raises InputError if a state was written by a newer version of groupledger.
     """
@@ -277,8 +289,11 @@ def apply_batch(ledger: Ledger, records: DataFrame, *, is_rebuild: bool = False)
             open_groups = open_groups_in_memory(ledger, records, found.groups, marks)
         else:
             open_groups = open_groups_of(ledger, records)
-        events = group_events(records, open_groups, marks), marks, names
-        counts = _apply_few(ledger, events, before) if is_few else _apply_many(ledger, events, before)
+        if again:
+            open_groups = taken_back(open_groups, again)
+        aside = Aside(ledger, open_groups, None if is_rebuild else again)
+        folded = folded_of(ledger, (group_events(records, open_groups, marks), marks, names), aside.report)
+        counts = (_apply_few if is_few else _apply_many)(ledger, folded, aside, before)
         if is_rebuild:
             remove_versions(ledger.storage, ledger.lease)
     except PythonException as error:
@@ -294,11 +309,14 @@ def apply_batch(ledger: Ledger, records: DataFrame, *, is_rebuild: bool = False)
     return counts
 
 
-def _apply_few(ledger: Ledger, events: Events, before: HistoryBefore | None) -> dict[str, int]:
+def _apply_few(ledger: Ledger, rows_folded: DataFrame, aside: Aside, before: HistoryBefore | None) -> dict[str, int]:
     """Folds a batch whose result the driver holds: one query of Spark's, and then merges from memory, or replacements
     of what was there before."""
-    folded = folded_of(ledger, events).toArrow()
+    folded = rows_folded.toArrow()
     rows = {table: arrow_rows(folded, table, ledger.cluster) for table in (*DERIVED_TABLES, OPEN_GROUPS)}
+    if aside.settle():
+        rows = {table: without_arrow(of_table, aside.groups) for table, of_table in rows.items()}
+        rows[OPEN_GROUPS] = pa.concat_tables([rows[OPEN_GROUPS], aside.rows()])
 
     def write(table: Table) -> None:
         ledger.give_way()
@@ -322,15 +340,19 @@ def _apply_few(ledger: Ledger, events: Events, before: HistoryBefore | None) -> 
     return {table.name: rows[table].num_rows for table in rows}
 
 
-def _apply_many(ledger: Ledger, events: Events, before: HistoryBefore | None) -> dict[str, int]:
+def _apply_many(ledger: Ledger, folded: DataFrame, aside: Aside, before: HistoryBefore | None) -> dict[str, int]:
     """Folds a batch of any size, whose result stays with Spark's tasks."""
-    folded = folded_of(ledger, events).persist()
+    folded = folded.persist()
     try:
         tables = (*DERIVED_TABLES, OPEN_GROUPS)
         counts: dict[str, int] = (
             folded.select(*[F.count(table.name).alias(table.name) for table in tables]).collect()[0].asDict()
         )
         rows = {table: table_rows(folded, table, ledger.cluster) for table in tables}
+        if aside.settle():
+            rows = {table: without(of_table, aside.groups) for table, of_table in rows.items()}
+            rows[OPEN_GROUPS] = rows[OPEN_GROUPS].unionByName(frame_of(folded.sparkSession, aside.rows()))
+            counts[OPEN_GROUPS.name] += len(aside.groups)
 
         def write(table: Table) -> None:
             ledger.give_way()
@@ -349,10 +371,10 @@ def _apply_many(ledger: Ledger, events: Events, before: HistoryBefore | None) ->
     return counts
 
 
-def folded_of(ledger: Ledger, events: Events) -> DataFrame:
+def folded_of(ledger: Ledger, events: Events, report: Report) -> DataFrame:
     """Returns the rows that a fold of events gives under the ledger's settings."""
     session_ms = ledger.settings.history.consumer_session_timeout_s * 1_000
-    return fold_groups(*events, consumer_session_timeout_ms=session_ms)
+    return fold_groups(*events, report, consumer_session_timeout_ms=session_ms)
 
 
 def records_of(ledger: Ledger, records: DataFrame) -> DataFrame:
@@ -413,7 +435,7 @@ def arrow_rows(folded: pa.Table, table: Table, cluster: str) -> pa.Table:
     rows = pa.Table.from_struct_array(structs.filter(pc.is_valid(structs)))
     if table.end_column is not None:
         rows = rows.append_column(IS_OPEN.name, pc.is_null(rows.column(table.end_column)).cast(pa.int32()))
-    constants = {"cluster": cluster, IS_CARRIED_OVER.name: False}
+    constants = {"cluster": cluster, IS_CARRIED_OVER.name: False, SET_ASIDE_BY.name: None}
     for name in constants.keys() & set(table.schema.names):
         rows = rows.append_column(name, pa.repeat(pa.scalar(constants[name]), rows.num_rows))
     return of_table(rows, table)
@@ -423,6 +445,8 @@ def table_rows(folded: DataFrame, table: Table, cluster: str) -> DataFrame:
     rows = folded.where(F.col(table.name).isNotNull()).select(f"{table.name}.*").withColumn("cluster", F.lit(cluster))
     if IS_CARRIED_OVER.name in table.schema.names:
         rows = rows.withColumn(IS_CARRIED_OVER.name, F.lit(False))
+    if SET_ASIDE_BY.name in table.schema.names:
+        rows = rows.withColumn(SET_ASIDE_BY.name, F.lit(None).cast("string"))
     if table.end_column is not None:
         rows = rows.withColumn(IS_OPEN.name, F.col(table.end_column).isNull().cast("int"))
     return rows

@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 
 from groupledger.jobs.derive.commit_steps import commit_steps_until
 from groupledger.jobs.derive.open_transactions import sampled_transactions
+from groupledger.jobs.derive.troubles import gathering, note_troubles
 from groupledger.jobs.ingest.samples import last_sampled_at_ms
 from groupledger.jobs.process.settings import rules_from
 from groupledger.jobs.warehouse.judged_logs import note_judged
@@ -41,7 +42,7 @@ from groupledger.schemas.tables.offset_events import OFFSET_EVENTS
 from groupledger.schemas.tables.rebalances import REBALANCES
 from groupledger.schemas.tables.requests import REQUESTS
 from groupledger.schemas.tables.watermarks import WATERMARKS
-from groupledger.schemas.words import Source
+from groupledger.schemas.words import Source, TroubledStep
 from groupledger.transforms.incidents.incidents import (
     Asked,
     History,
@@ -82,9 +83,11 @@ def update_incidents(ledger: Ledger) -> int:
         steps = commit_steps_until(ledger, as_of_ms, rules, keep)
         tables = _tables(ledger, steps, rules, keep)
         facts = facts_of(tables, rules, as_of_ms, AskedTables(ledger, tables, steps, keep))
-        found = incidents(facts, rules, as_of_ms)
+        report = gathering(ledger)
+        found = incidents(facts, rules, as_of_ms, report)
         ledger.give_way()
         replace_cluster(ledger, INCIDENTS, found.withColumn("cluster", F.lit(ledger.cluster)))
+    note_troubles(ledger, TroubledStep.INCIDENTS, report.taken())
     note_judged(ledger.storage, ledger.cluster, log_rows)
     note_until(ledger.storage, ledger.cluster, Source.INCIDENTS, _history_ms(ledger, topic_ms))
     count: int = ledger.arrow(INCIDENTS, columns=("incident_id",)).num_rows

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from groupledger.jobs.derive.lag_seeds import first_seeds, seeds_at
+from groupledger.jobs.derive.troubles import gathering, note_troubles
 from groupledger.jobs.ingest.samples import append_rows, batch_of, last_sampled_at_ms
 from groupledger.jobs.process.settings import rules_from
 from groupledger.jobs.warehouse.ledger import known_positions, records_since
@@ -35,7 +36,7 @@ from groupledger.schemas.tables.group_states import GROUP_STATES
 from groupledger.schemas.tables.lag import LAG
 from groupledger.schemas.tables.members import MEMBERS
 from groupledger.schemas.tables.watermarks import WATERMARKS
-from groupledger.schemas.words import LagSeedKind
+from groupledger.schemas.words import LagSeedKind, TroubledStep
 from groupledger.transforms.coverage.rules.coverage_at import hidden_ends
 from groupledger.transforms.lag.lag import (
     LagInputs,
@@ -62,6 +63,7 @@ from groupledger.transforms.lag.rules.of_group import (
     restore_topics,
 )
 from groupledger.transforms.offsets.offset_commits import commit_log
+from groupledger.transforms.troubles import stop
 
 if TYPE_CHECKING:
     import threading
@@ -74,6 +76,7 @@ if TYPE_CHECKING:
     from groupledger.jobs.warehouse.tables import ClusterTables, Condition, Tables
     from groupledger.schemas.tables.table import Table
     from groupledger.transforms.lag.rules import GroupHistory, LagRow
+    from groupledger.transforms.troubles import Report
 
 HISTORY = (GENERATIONS, MEMBERS, ASSIGNMENTS)  # they tell who owned what
 OPEN_ONLY = 2**63 - 1  # an offset that no record has
@@ -100,17 +103,20 @@ def update_lag(ledger: Ledger, stop: threading.Event) -> int:
     while ready < len(waiting) and is_read_to(waiting[ready][1], positions):
         ready += 1
     hidden = hidden_ends_of(ledger)
+    report = gathering(ledger)
     done = 0
     while done < ready and not stop.is_set():
         ledger.lease.check()
         part = waiting[done : min(done + ROUNDS_PER_PART, ready)]
         if seeds.sampled_at_ms < last_ms:
             seeds = _seeds(ledger, last_ms, rules)
-        rows = lag_of(ledger, part, seeds, rules, hidden)
+        rows = lag_of(ledger, part, seeds, rules, hidden, report)
         last_ms = part[-1][0]
         append(ledger, LAG, with_keys(rows, ledger.cluster), batch_of(ledger, LAG, last_ms))
         done += len(part)
         ledger.say(f"lag: {done:,} of {ready:,} rounds computed")
+    if done:
+        note_troubles(ledger, TroubledStep.LAG, report.taken())
     if ready < len(waiting):
         ledger.say(f"lag: {len(waiting) - ready:,} rounds wait until the log is read up to them")
     return done
@@ -126,6 +132,7 @@ def lag_of(
     seeds: Seeds,
     rules: LagRules,
     hidden: Mapping[int, Sequence[int]],
+    report: Report = stop,
 ) -> DataFrame:
     """Returns the rows of consecutive rounds, which go on from what those before have left. `hidden` is where the log
     hides ends."""
@@ -133,7 +140,7 @@ def lag_of(
     points = last_points(last_window(tables, seeds.sampled_at_ms, rules), rules)
     of_groups = as_events(seeds.rows, LagSeedKind.COMMIT).unionByName(points, allowMissingColumns=True)
     of_topics = as_events(seeds.rows, LagSeedKind.TOPIC, LagSeedKind.SAMPLE).drop("group_id")
-    return fold_lag(lag_events(inputs_of(tables, part, seeds), rounds, of_groups, of_topics), rounds, rules)
+    return fold_lag(lag_events(inputs_of(tables, part, seeds), rounds, of_groups, of_topics), rounds, rules, report)
 
 
 def hidden_ends_of(tables: ClusterTables) -> dict[int, list[int]]:
@@ -183,12 +190,12 @@ def rounds_after(tables: Tables, last_ms: int) -> list[tuple[int, dict[int, End]
 # For a monitor
 
 
-def recover_state(ledger: Ledger, rules: LagRules) -> LagState:
+def recover_state(ledger: Ledger, rules: LagRules, report: Report = stop) -> LagState:
     """Returns the state behind the last round of the table `lag`. Commits that no round has counted yet wait in it, and
     are passed over when they are told again."""
     last_ms = last_sampled_at_ms(ledger, LAG)
     seeds = _seeds(ledger, last_ms, rules)
-    state = LagState(rules)
+    state = LagState(rules, report)
     of_topics = by_kind(
         sorted(collect(as_events(seeds.rows, LagSeedKind.TOPIC, LagSeedKind.SAMPLE)), key=itemgetter("kind"))
     )

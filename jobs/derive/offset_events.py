@@ -27,6 +27,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from groupledger.jobs.derive.history import CHECKPOINT_NAME, RECORDS_PER_DRIVER_FOLD, checkpoint_folder
+from groupledger.jobs.derive.troubles import gathering, note_troubles
 from groupledger.jobs.ingest.samples import last_sampled_at_ms
 from groupledger.jobs.process.settings import rules_from
 from groupledger.jobs.warehouse.added_files import added_between, rows_in
@@ -44,7 +45,7 @@ from groupledger.schemas.tables.generations import GENERATIONS
 from groupledger.schemas.tables.lag import LAG
 from groupledger.schemas.tables.offset_events import OFFSET_EVENTS
 from groupledger.schemas.tables.table import IS_CARRIED_OVER
-from groupledger.schemas.words import OffsetEventEvidence
+from groupledger.schemas.words import OffsetEventEvidence, TroubledStep
 from groupledger.transforms.conform import conform
 from groupledger.transforms.coverage.rules.stretches import stretches
 from groupledger.transforms.offsets.offset_events import (
@@ -212,14 +213,19 @@ def _write(ledger: Ledger, records: DataFrame, reached: Mapping[int, int], *, is
     log = offset_log(records, _stood_before(stood, retained_from) if is_rebuild else stood).persist()
     rules = rules_from(OffsetRules, ledger.settings.offsets)
     generations = ledger.rows_within(GENERATIONS, every_row)
-    found = offset_events(log, records, generations, _coverage(ledger, reached), rules)
+    report = gathering(ledger)
+    found = offset_events(log, records, generations, _coverage(ledger, reached), rules, report)
     constants = {"cluster": F.lit(ledger.cluster), IS_CARRIED_OVER.name: F.lit(False)}
     events = found.withColumns(constants)
     stands = committed_offsets(log).withColumn("cluster", F.lit(ledger.cluster))
     try:
         if is_rebuild:
-            return _replace(ledger, events, stands, retained_from)
+            count = _replace(ledger, events, stands, retained_from)
+            note_troubles(ledger, TroubledStep.OFFSET_EVENTS, report.taken())
+            return count
         count = _upsert(ledger, OFFSET_EVENTS, events, is_small=is_small)
+        # A record that could not be judged is not read again before a rebuild.
+        note_troubles(ledger, TroubledStep.OFFSET_EVENTS, report.taken(), judged=())
         ledger.give_way()
         _upsert(ledger, COMMITTED_OFFSETS, stands, is_small=is_small)
         return count

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql.pandas.types import to_arrow_schema
 
+from groupledger.jobs.derive.troubles import gathering, note_troubles
 from groupledger.jobs.process.settings import rules_from
 from groupledger.jobs.warehouse.tables import every_row
 from groupledger.jobs.warehouse.upsert import bounding_column, earliest_us, replace_cluster, upsert_arrow
@@ -15,7 +15,7 @@ from groupledger.schemas.tables.assignments import ASSIGNMENTS
 from groupledger.schemas.tables.members import MEMBERS
 from groupledger.schemas.tables.rebalance_stats import REBALANCE_STATS
 from groupledger.schemas.tables.rebalances import REBALANCES
-from groupledger.schemas.words import StatsWindow
+from groupledger.schemas.words import StatsWindow, TroubledStep
 from groupledger.transforms.history.rebalance_stats import (
     LENGTHS_US,
     StatsRules,
@@ -34,7 +34,8 @@ COUNTED = (REBALANCES, MEMBERS, ASSIGNMENTS)
 
 
 def update_rebalance_stats(ledger: Ledger, written: Mapping[Table, pa.Table]) -> None:
-    """Counts again the windows that a batch touched. `written` are the rows that it has just written, by table."""
+    """Counts again the windows that a batch touched. `written` are the rows that it has just written, by table. Windows
+    of a group that can't be judged stay as they were."""
     times = [time_us for table in COUNTED if (time_us := earliest_us(written[table], table)) is not None]
     if not times:
         return
@@ -43,16 +44,20 @@ def update_rebalance_stats(ledger: Ledger, written: Mapping[Table, pa.Table]) ->
     since_us = min(times) // day_us * day_us - rules.reach_ms * 1_000
     groups = {group for table in COUNTED for group in written[table].column("group_id").unique().to_pylist()}
     near = {table.name: rows_since(ledger, table, since_us, groups) for table in COUNTED}
-    found = stats_in_memory({table.name: written[table] for table in COUNTED}, near, rules)
-    upsert_arrow(ledger, REBALANCE_STATS, pa.Table.from_pylist(found, to_arrow_schema(REBALANCE_STATS.schema)))
+    report = gathering(ledger)
+    found = stats_in_memory({table.name: written[table] for table in COUNTED}, near, rules, report)
+    upsert_arrow(ledger, REBALANCE_STATS, found)
+    note_troubles(ledger, TroubledStep.REBALANCE_STATS, report.taken(), groups)
 
 
 def rebuild_rebalance_stats(ledger: Ledger) -> None:
     rules = rules_from(StatsRules, ledger.settings.history)
     rebalances, members, assignments = (ledger.rows_within(table, every_row) for table in COUNTED)
     touched = touches(rebalances, members, assignments, rules)
-    found = rebalance_stats(touched, rebalances, members, assignments, rules)
+    report = gathering(ledger)
+    found = rebalance_stats(touched, rebalances, members, assignments, rules, report)
     replace_cluster(ledger, REBALANCE_STATS, found)
+    note_troubles(ledger, TroubledStep.REBALANCE_STATS, report.taken())
 
 
 def rows_since(ledger: Ledger, table: Table, since_us: int, groups: set[str]) -> pa.Table:

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
+from groupledger.jobs.derive.aside import groups_aside, without
 from groupledger.jobs.derive.history import all_events, folded_of, next_version, records_of, table_rows
+from groupledger.jobs.derive.troubles import gathering, note_troubles
 from groupledger.jobs.process.output import print_answers
 from groupledger.jobs.process.terminal import printable
 from groupledger.jobs.warehouse.delta_log import check_commits
@@ -22,7 +24,7 @@ from groupledger.jobs.warehouse.upsert import replace_cluster
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.tables.open_groups import OPEN_GROUPS
 from groupledger.schemas.tables.replay_findings import REPLAY_FINDINGS
-from groupledger.schemas.words import FindingSeverity
+from groupledger.schemas.words import FindingSeverity, TroubledStep
 from groupledger.transforms.history.differences import differences
 from groupledger.transforms.history.group_history import DERIVED_TABLES
 from groupledger.transforms.replay.replay_findings import replay_findings
@@ -43,8 +45,10 @@ def validate(ledger: Ledger) -> list[Row]:
     check_commits(ledger.storage, COORDINATOR_RECORDS)
     records = records_of(ledger, stored).persist()
     ledger.create(REPLAY_FINDINGS)
-    found = replay_findings(*all_events(ledger, records)).withColumn("cluster", F.lit(ledger.cluster))
+    report = gathering(ledger)
+    found = replay_findings(*all_events(ledger, records), report).withColumn("cluster", F.lit(ledger.cluster))
     replace_cluster(ledger, REPLAY_FINDINGS, found)
+    note_troubles(ledger, TroubledStep.VALIDATE, report.taken())
     records.unpersist()
     return ledger.rows(REPLAY_FINDINGS).orderBy("kafka_partition", "kafka_offset", "finding").collect()
 
@@ -52,14 +56,18 @@ def validate(ledger: Ledger) -> list[Row]:
 def damaged_groups(ledger: Ledger) -> list[Row]:
     """Returns the groups whose rows in the tables of the history are not those that a fold of the records gives, as
     `transforms.history.differences`. A group of which retention has removed records can't be compared, and a history
-    that has to be rebuilt anyway, or was never written to the end of a batch, is not."""
+    that has to be rebuilt anyway, or was never written to the end of a batch, is not. A group that is set aside is not
+    either."""
     unread = next_version(ledger)
     storage, cluster = ledger.storage, ledger.cluster
     if unread is None or is_unfinished(storage, cluster) or is_requested(storage, cluster):
         return []
     floors = list(floors_of(ledger))
     records = ledger.rows(COORDINATOR_RECORDS, unread - 1).where(~F.col("kafka_partition").isin(floors))
-    folded = folded_of(ledger, all_events(ledger, records_of(ledger, records))).persist()
+    report = gathering(ledger)
+    folded = folded_of(ledger, all_events(ledger, records_of(ledger, records)), report).persist()
+    folded.count()
+    aside = [*report.taken(), *groups_aside(ledger)]
     compared = records.select("group_id").distinct()
 
     def there(table: Table) -> DataFrame:
@@ -68,7 +76,10 @@ def damaged_groups(ledger: Ledger) -> list[Row]:
         return rows.join(compared, "group_id", "left_semi") if floors else rows
 
     tables = (*DERIVED_TABLES, OPEN_GROUPS)
-    pairs = {table: (table_rows(folded, table, ledger.cluster), there(table)) for table in tables}
+    pairs = {
+        table: (without(table_rows(folded, table, ledger.cluster), aside), without(there(table), aside))
+        for table in tables
+    }
     found = differences(pairs).orderBy("table_name", "group_id").collect()
     folded.unpersist()
     return found

@@ -11,6 +11,7 @@
     groupledger_open_incidents                by group, kind and severity; a group without any has no sample
     groupledger_incidents_total               found since the monitor began, by kind, severity and evidence
     groupledger_notifications_total           messages about incidents, by receiver and outcome
+    groupledger_troubled_groups               that a step could not judge, by step; a step without any has no sample
     groupledger_waiting_rounds                rounds that are published and not yet written
     groupledger_step_timestamp_seconds        by step (history, incidents, maintenance): when it was last done
     groupledger_step_seconds                  how long it took then
@@ -93,8 +94,14 @@ def incident_metrics(
         yield family(kind, f"groupledger_{name}", text, ("cluster_name", *labels), samples)
 
 
-def step_metrics(cluster: str, steps: Mapping[str, Step]) -> Iterator[Metric]:
-    """Yields when each of the steps beside the rounds was last done, and how long it took."""
+def step_metrics(
+    cluster: str, steps: Mapping[str, Step], troubled: Mapping[str, int] | None = None
+) -> Iterator[Metric]:
+    """Yields when each of the steps beside the rounds was last done, how long it took, and how many groups it could not
+    judge."""
+    of_step = (((cluster, step), number) for step, number in sorted((troubled or {}).items()))
+    text = "Groups that the step could not judge."
+    yield family(Gauge, "groupledger_troubled_groups", text, ("cluster_name", "step"), of_step)
     for name, text, values in (
         ("timestamp_seconds", "When the step was last done.", {step: of.ended_s for step, of in steps.items()}),
         ("seconds", "How long it took.", {step: of.took_s for step, of in steps.items()}),

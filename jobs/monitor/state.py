@@ -25,6 +25,7 @@ from groupledger.jobs.derive.lag import (
     update_lag,
 )
 from groupledger.jobs.derive.offset_events import update_offset_events
+from groupledger.jobs.derive.troubles import note_troubles
 from groupledger.jobs.ingest.samples import append_round, last_sampled_at_ms, sampled_topics
 from groupledger.jobs.monitor.activity import (
     GENERATION_COLUMNS,
@@ -52,15 +53,16 @@ from groupledger.schemas.tables.lag import LAG
 from groupledger.schemas.tables.members import MEMBERS
 from groupledger.schemas.tables.rebalance_stats import REBALANCE_STATS
 from groupledger.schemas.tables.rebalances import REBALANCES
-from groupledger.schemas.words import StatsWindow
+from groupledger.schemas.words import StatsWindow, TroubledStep
 from groupledger.transforms.lag.lag import commit_events
 from groupledger.transforms.lag.rules import End, GroupHistory, LagRules, LagState, Watermark, rollup
 from groupledger.transforms.lag.rules import Round as LagRound
 from groupledger.transforms.lag.rules.of_group import commit_of
 from groupledger.transforms.lag.rules.resting import resting_places
+from groupledger.transforms.troubles import trouble_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
     from concurrent.futures import Future
 
     from prometheus_client import Metric
@@ -72,6 +74,7 @@ if TYPE_CHECKING:
     from groupledger.schemas.tables.table import Table
     from groupledger.transforms.lag.rules import GroupFacts, LagRow, Rollup
     from groupledger.transforms.lag.rules.resting import Resting
+    from groupledger.transforms.troubles import Trouble
 
 # More new rows than this at once, and it is cheaper to read what counts of them from the table.
 ROWS_FOLLOWED_MAX = 200_000
@@ -86,7 +89,8 @@ class MonitorState:
         self.is_recovered = threading.Event()
         self._ledger = ledger
         self._rules = rules_from(LagRules, ledger.settings.lag)
-        self._lag = LagState(self._rules)
+        self._lag = LagState(self._rules, self._report)
+        self._troubles: dict[str, Trouble] = {}  # of the last round
         self._histories: dict[str, GroupHistory] = {}
         self._infos: dict[str, GroupInfo] = {}
         self._activity = Activity(now_ms())
@@ -120,7 +124,7 @@ class MonitorState:
         ledger = self._ledger
         # Before the table is read: commits that come twice are passed over, and none must be left out.
         self._version = ledger.version(COORDINATOR_RECORDS)
-        self._lag = recover_state(ledger, self._rules)
+        self._lag = recover_state(ledger, self._rules, self._report)
         self._topics = sampled_topics(ledger)
 
     def update_history(self, stop: threading.Event) -> None:
@@ -171,6 +175,7 @@ class MonitorState:
         far."""
         facts = {row.group_id: self._facts(row) for row in sampled.group_states}
         facts |= {name: history.facts_at(NOW, None) for name, history in self._histories.items() if name not in facts}
+        self._troubles = {}
         self._rows = list(self._lag.round(lag_round(sampled, passed), facts))
         holdings = ((name, holding_of(of.owners.values())) for name, of in facts.items())
         self._holdings = {name: holding for name, holding in holdings if holding is not None}
@@ -206,7 +211,7 @@ class MonitorState:
     def append(self, sampled: SampledRound) -> None:
         """Queues the last round for the writer, behind the rounds before it."""
         self.await_written(ROUNDS_WAITING_MAX)
-        self._writing.append(self._writer.submit(self._append, sampled, self._rows))
+        self._writing.append(self._writer.submit(self._append, sampled, self._rows, self._troubles))
 
     @property
     def waiting(self) -> int:
@@ -221,11 +226,15 @@ class MonitorState:
     def close(self) -> None:
         self._writer.shutdown()
 
-    def _append(self, sampled: SampledRound, rows: list[LagRow]) -> None:
+    def _report(self, group_id: str, error: Exception) -> None:
+        self._troubles[group_id] = trouble_of(group_id, error)
+
+    def _append(self, sampled: SampledRound, rows: list[LagRow], troubles: Mapping[str, Trouble]) -> None:
         """Writes a round: `group_states`, then `watermarks`, then `lag`. One that has only the first two is computed at
         the next start."""
         append_round(self._ledger, sampled)
         append_lag(self._ledger, sampled.sampled_at_ms, rows)
+        note_troubles(self._ledger, TroubledStep.LAG, troubles)
 
 
 def lag_round(sampled: SampledRound, passed: Collection[int]) -> LagRound:

@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 
 from groupledger.jobs.derive.incidents import update_incidents
 from groupledger.jobs.derive.lag_seeds import seeds_at
+from groupledger.jobs.derive.troubles import open_troubles
 from groupledger.jobs.ingest.samples import last_sampled_at_ms
 from groupledger.jobs.monitor.rules import Pace
 from groupledger.jobs.process.errors import OutsideError
@@ -65,13 +66,14 @@ class Maintenance:
 class Upkeep:
     """The work in the pauses of one cluster's monitor. `open_incidents` has by group, kind and severity how many are
     open, `found_incidents` by kind, severity and evidence how many were found; `steps` has what was done when, and
-    `known_until_ms` until when each source is known."""
+    `known_until_ms` until when each source is known, `troubled_groups` how many groups a step could not judge."""
 
     def __init__(self, ledger: Ledger, maintenance: Maintenance) -> None:
         self.open_incidents: Mapping[tuple[str, str, str], int] = {}
         self.found_incidents: Mapping[tuple[str, str, str], int] = {}
         self.steps: dict[str, Step] = {}
         self.known_until_ms: Mapping[str, int] = {}
+        self.troubled_groups: Mapping[str, int] = {}
         self._began_at = datetime.now(timezone.utc)
         self._known: set[str] = set()
         self._ledger = ledger
@@ -86,6 +88,7 @@ class Upkeep:
         tables: that is said, and tried again the next time."""
         if not stop.is_set() and self._ledger.exists(GENERATIONS):
             self._when_due(self._incidents, "incidents", self._look_for_incidents)
+        self.troubled_groups = Counter(row["step"] for row in open_troubles(self._ledger))
         if not stop.is_set() and self._ledger.exists(LAG):
             self._when_due(self._seeds, "lag_seeds", self._keep_seeds)
         is_wanted = not stop.is_set() and self._ledger.settings.monitor.maintain_interval_h

@@ -17,6 +17,7 @@ from groupledger.jobs.ask.owners import by_group
 from groupledger.jobs.ask.rounds import last_round
 from groupledger.jobs.ask.share import share_lag_rounds, share_standing
 from groupledger.jobs.ask.stream_copies import copies_at
+from groupledger.jobs.ask.troubles import open_troubles
 from groupledger.jobs.ask.what_if_kept import kept_of_groups
 from groupledger.schemas.words import GroupType, Severity
 
@@ -36,7 +37,8 @@ class GroupRows:
     """Holds a group's rows: `incidents` and `rebalances` of a window in the order in which they began, the round of lag
     at an instant in it by topic and partition (`standing`), and over the window `lag_points`. A share group has a start
     in place of a committed offset; `copies` are those of a streams group's tasks, by member. A connector of a Connect
-    group stands as a topic, its tasks as partitions. `before` and `after` are the rebalances next to the instant."""
+    group stands as a topic, its tasks as partitions. `before` and `after` are the rebalances next to the instant;
+    `troubles` say which steps can't judge the group."""
 
     history: GroupHistory
     connect_assignments: list[Answer]
@@ -49,6 +51,7 @@ class GroupRows:
     lag_points: list[Answer]
     what_ifs: list[Answer]
     copies: dict[str, str]
+    troubles: list[Answer]
 
 
 def read_groups(
@@ -70,6 +73,7 @@ def read_groups(
         standing[row.group_id][row.topic, row.partition] = row
     points = by_group(lag_points(tables, names, since, until, LAG_PARTS))
     what_ifs = kept_of_groups(tables, names)
+    troubles = by_group(open_troubles(tables, names))
     for history, name in zip(histories, names, strict=True):
         every, told_at, told, lags = rebalances[name], sampled_at, standing[name], points[name]
         group_type = history.group["group_type"]
@@ -97,6 +101,7 @@ def read_groups(
             lag_points=lags,
             what_ifs=what_ifs[name],
             copies=copies_at(tables, name, at) if group_type == GroupType.STREAMS else {},
+            troubles=troubles[name],
         )
 
 

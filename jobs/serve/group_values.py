@@ -44,6 +44,7 @@ def group_values(rows: GroupRows, window: Window, at: datetime, rebalances_max: 
         "owners_left_out": max(len(owners) - OWNERS_MAX, 0),
         "reserved": Ownership.RESERVED,
         "copies": rows.copies,
+        "troubles": rows.troubles,
         "is_share": history.group["group_type"] == GroupType.SHARE,
         "lag": rows.standing,
         "sampled_at": rows.sampled_at,

@@ -2,11 +2,20 @@
 
 A crash in between leaves the old state, from which the same rows come again. Records at or below `last_kafka_offset`
 are folded already. The state is as large as the group is now, and private to `transforms.history.rules.state`.
+
+A group whose records can't be folded is set aside: its row stays as it was, and says which release has failed. What
+comes later must not be folded onto that state. Another release, or a rebuild, folds all that it has missed.
 """
 
 from pyspark.sql import types as T
 
 from groupledger.schemas.tables.table import CLUSTER, GROUP_ID, KAFKA_PARTITION, Table, column, struct
+
+SET_ASIDE_BY = column(
+    "set_aside_by",
+    T.StringType(),
+    "The release of groupledger that could not fold its records (troubles says why); null while its history goes on.",
+)
 
 OPEN_GROUPS = Table(
     name="open_groups",
@@ -20,6 +29,7 @@ OPEN_GROUPS = Table(
         KAFKA_PARTITION,
         column("last_kafka_offset", T.LongType(), "Newest record that is folded in."),
         column("coverage_offset", T.LongType(), "Start of the newest stretch of coverage that it has met."),
-        column("state", T.StringType(), "The open state, as JSON."),
+        column("state", T.StringType(), "The open state, as JSON; null if the group was set aside from the beginning."),
+        SET_ASIDE_BY,
     ),
 )

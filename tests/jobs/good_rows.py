@@ -88,6 +88,7 @@ GOOD: dict[str, Row] = {
         "is_tombstone": False,
         **dict.fromkeys(("decode_error", "decode_error_detail", "raw_key", "raw_value")),
     },
+    "troubles": {"step": "history", "is_open": 0},
     "topic_names": {"topic_id": "x" * 22},
     "what_if_effects": {
         "refusal": None,

@@ -25,7 +25,7 @@ from groupledger.schemas.tables.connect_assignments import CONNECT_ASSIGNMENTS
 from groupledger.schemas.tables.generations import GENERATIONS
 from groupledger.schemas.tables.groups import GROUPS
 from groupledger.schemas.tables.members import MEMBERS
-from groupledger.schemas.tables.open_groups import OPEN_GROUPS
+from groupledger.schemas.tables.open_groups import OPEN_GROUPS, SET_ASIDE_BY
 from groupledger.schemas.tables.rebalances import REBALANCES
 from groupledger.schemas.tables.table import GROUP_TYPE, IS_CARRIED_OVER, IS_OPEN
 from groupledger.schemas.words import Completeness, GroupType
@@ -169,7 +169,7 @@ def _begin_again(row: dict[str, Any], marks: Marks) -> dict[str, Any]:
         state = open_group_row(group)
     else:
         state = state_before(group, row["begins_in"], row["begins_at"], stretch_at(row["begins_at"]))
-    return {"cluster": row["cluster"], **state}
+    return {"cluster": row["cluster"], **state, SET_ASIDE_BY.name: None}
 
 
 def taken_over(table: Table, new: DataFrame, kept: DataFrame) -> DataFrame:

@@ -1,13 +1,13 @@
 """Runs the rules of `transforms.history.rules` in Spark, over rows of `coordinator_records`.
 
-    group_events(records, open_groups, marks)   returns what is new of each group, with its commits summed up
+    group_events(records, open_groups, marks)          returns what is new of each group, with its commits summed up
     fold_groups(events, marks, names, ...)             calls the fold for each group; returns the rows to upsert
-    by_log(events, marks, names, rule, schema)         calls another rule with the log of each group
+    by_log(events, marks, names, rule, schema, ...)    calls another rule with the log of each group
 
 Everything about a group lies in one partition of `__consumer_offsets`, and order is kafka_offset. No state is kept
 here: it comes with `open_groups` and goes out as a new row of it. A group takes part if it has new records, or if a
-hole in coverage has opened behind what was known of it. `marks` are, by partition, the starts of the stretches of
-coverage in order, as far as the log is read.
+hole in coverage has opened behind what was known of it; one that was set aside takes part in nothing. `marks` are, by
+partition, the starts of the stretches of coverage in order, as far as the log is read.
 """
 
 from __future__ import annotations
@@ -15,20 +15,21 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from functools import reduce
-from operator import or_
+from operator import length_hint, or_
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
+from groupledger.schemas.instants import INT64_MAX
 from groupledger.schemas.tables.assignments import ASSIGNMENTS
 from groupledger.schemas.tables.connect_assignments import CONNECT_ASSIGNMENTS
 from groupledger.schemas.tables.generations import GENERATIONS
 from groupledger.schemas.tables.groups import GROUPS
 from groupledger.schemas.tables.member_epochs import MEMBER_EPOCHS
 from groupledger.schemas.tables.members import MEMBERS
-from groupledger.schemas.tables.open_groups import OPEN_GROUPS
+from groupledger.schemas.tables.open_groups import OPEN_GROUPS, SET_ASIDE_BY
 from groupledger.schemas.tables.rebalances import REBALANCES
 from groupledger.schemas.tables.share_assignments import SHARE_ASSIGNMENTS
 from groupledger.schemas.tables.stream_tasks import STREAM_TASKS
@@ -40,6 +41,7 @@ from groupledger.transforms.history.rules.content import content_of
 from groupledger.transforms.history.rules.events import Commits, Coverage, GroupTombstone, OtherGroupType, group_record
 from groupledger.transforms.history.rules.fold import fold
 from groupledger.transforms.numbers import record_ms
+from groupledger.transforms.troubles import RULE_ERRORS, AtRecordError, stop
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -48,6 +50,7 @@ if TYPE_CHECKING:
 
     from groupledger.transforms.history.rules.consumer_records import TopicNames
     from groupledger.transforms.history.rules.events import Event, GroupRecord
+    from groupledger.transforms.troubles import Report
 
     Marks = Mapping[int, Sequence[Coverage]]
     RecordEvent = GroupRecord | GroupTombstone | OtherGroupType | Commits
@@ -59,7 +62,7 @@ DERIVED_TABLES = (GENERATIONS, MEMBERS, *HELD_TABLES, REBALANCES, GROUPS)
 """The tables that the fold writes, before `open_groups`."""
 
 
-OF_THE_JOB = ("cluster", IS_CARRIED_OVER.name, IS_OPEN.name)
+OF_THE_JOB = ("cluster", IS_CARRIED_OVER.name, IS_OPEN.name, SET_ASIDE_BY.name)
 """Columns that the job fills, and not the fold."""
 
 
@@ -80,7 +83,10 @@ def group_events(records: DataFrame, open_groups: DataFrame, marks: Marks) -> Da
     own columns. A record that is kept undecoded belongs to no group, and one of a type that is about no type of group
     known here is no event.
     """
-    guard = open_groups.select("group_id", F.col("last_kafka_offset").alias("folded_to"))
+    is_aside = F.col(SET_ASIDE_BY.name).isNotNull()
+    folded_to = F.when(is_aside, F.lit(INT64_MAX)).otherwise(F.col("last_kafka_offset"))
+    guard = open_groups.select("group_id", folded_to.alias("folded_to"))
+    open_groups = open_groups.where(~is_aside)
     new = (
         records.where(F.col("decode_error").isNull())
         .join(guard, "group_id", "left")
@@ -156,9 +162,11 @@ def _is_behind_a_hole(marks: Marks) -> Column:
     return found
 
 
-def fold_groups(events: DataFrame, marks: Marks, names: TopicNames, *, consumer_session_timeout_ms: int) -> DataFrame:
-    """Returns the rows to upsert, as `FOLDED`. Its tasks raise `LogOrderError` if the log was not read in order, and
-    `UnknownStateError` if a newer version of groupledger has written a state."""
+def fold_groups(
+    events: DataFrame, marks: Marks, names: TopicNames, report: Report = stop, *, consumer_session_timeout_ms: int
+) -> DataFrame:
+    """Returns the rows to upsert, as `FOLDED`. Its tasks raise `UnknownStateError` if a newer version of groupledger
+    has written a state. Rows of a group that is reported may be among them, and are not to be written."""
 
     def fold_group(log: GroupLog) -> Iterator[dict[str, Any]]:
         folded = fold(
@@ -168,7 +176,7 @@ def fold_groups(events: DataFrame, marks: Marks, names: TopicNames, *, consumer_
         for table, rows in {**folded.rows, OPEN_GROUPS.name: [folded.open_group]}.items():
             yield from ({**_NO_ROWS, table: row} for row in rows)
 
-    return by_log(events, marks, names, fold_group, FOLDED)
+    return by_log(events, marks, names, fold_group, FOLDED, report)
 
 
 @dataclass(frozen=True)
@@ -187,20 +195,27 @@ def by_log(
     names: TopicNames,
     rule: Callable[[GroupLog], Iterable[dict[str, Any]]],
     schema: StructType,
+    report: Report = stop,
 ) -> DataFrame:
     """Returns the rows that a rule gives for the log of each group; `events` are those of `group_events`, and `names`
-    the names of topics by id."""
+    the names of topics by id. A group on which it fails is reported."""
 
-    def of_group(group_id: str, told: Iterator[dict[str, Any]]) -> Iterable[dict[str, Any]]:
+    def of_group(group_id: str, told: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
         rows = list(told)
         kafka_partition = rows[0]["kafka_partition"]
         state = rows.pop(0)["state"] if rows[0]["state"] is not None else None
-        return rule(GroupLog(group_id, kafka_partition, state, _events(rows, marks.get(kafka_partition, ()), names)))
+        waiting = iter(rows)
+        events = _events(waiting, marks.get(kafka_partition, ()), names)
+        try:
+            yield from rule(GroupLog(group_id, kafka_partition, state, events))
+        except RULE_ERRORS as error:
+            read = len(rows) - length_hint(waiting)
+            raise AtRecordError(kafka_partition, rows[read - 1]["kafka_offset"] if read else None) from error
 
-    return by_group(events, ["group_id"], ["kafka_offset", "topic", "partition"], of_group, schema)
+    return by_group(events, ["group_id"], ["kafka_offset", "topic", "partition"], of_group, schema, report)
 
 
-def _events(rows: list[dict[str, Any]], marks: Sequence[Coverage], names: TopicNames) -> Iterator[Event]:
+def _events(rows: Iterable[dict[str, Any]], marks: Sequence[Coverage], names: TopicNames) -> Iterator[Event]:
     """Yields the events of a group, each after the marks up to it, and then the marks behind the last event."""
     waiting = list(marks)
     for row in rows:

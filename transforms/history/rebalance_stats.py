@@ -30,18 +30,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from groupledger.schemas.instants import saturated_int32
 from groupledger.schemas.kinds.changes import CHANGE_KINDS, GROUP_STARTED, MEMBER_JOINED, MEMBER_LEFT
 from groupledger.schemas.kinds.triggers import LEFT
 from groupledger.schemas.tables.rebalance_stats import REBALANCE_STATS
 from groupledger.schemas.words import StatsWindow
-from groupledger.transforms.by_group import by_group
+from groupledger.transforms.by_group import by_group, judged_batches
 from groupledger.transforms.history.group_activity import GROUP, is_birth
 from groupledger.transforms.history.rules.follow_ups import is_price_of_another
+from groupledger.transforms.troubles import stop
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from groupledger.transforms.troubles import Report
 
     Row = dict[str, Any]
 
@@ -84,7 +88,12 @@ def touches(rebalances: DataFrame, members: DataFrame, assignments: DataFrame, r
 
 
 def rebalance_stats(
-    touched: DataFrame, rebalances: DataFrame, members: DataFrame, assignments: DataFrame, rules: StatsRules
+    touched: DataFrame,
+    rebalances: DataFrame,
+    members: DataFrame,
+    assignments: DataFrame,
+    rules: StatsRules,
+    report: Report = stop,
 ) -> DataFrame:
     """Returns a row for each group and touched window (see `touches`) that is not empty.
 
@@ -107,14 +116,17 @@ def rebalance_stats(
         sources = {source: list(of) for source, of in groupby(of_group, itemgetter("source"))}
         return ({**dict(zip(GROUP, group, strict=True)), **row} for row in group_stats(sources, rules))
 
-    return by_group(rows.join(groups, GROUP, "left_semi"), GROUP, ["source"], count, REBALANCE_STATS.schema)
+    of_groups = rows.join(groups, GROUP, "left_semi")
+    return by_group(of_groups, GROUP, ["source"], count, REBALANCE_STATS.schema, _of_groups(report))
 
 
 def _part(source: str, rows: DataFrame, at: str, *columns: Any) -> DataFrame:
     return rows.select(*GROUP, F.lit(source).alias("source"), F.unix_micros(at).alias("at_us"), *columns)
 
 
-def stats_in_memory(written: Mapping[str, pa.Table], near: Mapping[str, pa.Table], rules: StatsRules) -> list[Row]:
+def stats_in_memory(
+    written: Mapping[str, pa.Table], near: Mapping[str, pa.Table], rules: StatsRules, report: Report = stop
+) -> pa.Table:
     """Returns the same rows as `rebalance_stats`, for rows that are in memory, by table.
 
     `written` are the new or changed rows; `near` are those that `rebalance_stats` wants as its other inputs.
@@ -138,11 +150,16 @@ def stats_in_memory(written: Mapping[str, pa.Table], near: Mapping[str, pa.Table
             found[group]["tenures"].append(row)
     for group, row in _rows_of(near["assignments"], "valid_to", *UNIT):
         found[group]["losses"].append(row)
-    return [
-        {**dict(zip(GROUP, group, strict=True)), **row}
-        for group, sources in found.items()
-        for row in group_stats(sources, rules)
-    ]
+
+    def count(group: tuple[str, str], sources: dict[str, list[Row]]) -> Iterator[Row]:
+        return ({**dict(zip(GROUP, group, strict=True)), **row} for row in group_stats(sources, rules))
+
+    schema = to_arrow_schema(REBALANCE_STATS.schema)
+    return pa.Table.from_batches(judged_batches(found.items(), count, schema, _of_groups(report)), schema)
+
+
+def _of_groups(report: Report) -> Report:
+    return lambda group, error: report(group[GROUP.index("group_id")], error)
 
 
 def _rows_of(rows: pa.Table, at: str, *columns: str) -> Iterator[tuple[tuple[str, str], Row]]:

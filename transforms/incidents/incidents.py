@@ -58,11 +58,14 @@ from groupledger.transforms.incidents.rules.facts import COORDINATOR_AWAY, EPOCH
 from groupledger.transforms.incidents.rules.inferred import KIND_OF_LEAVE
 from groupledger.transforms.incidents.rules.patterns import FLAPPING_WINDOW_MS
 from groupledger.transforms.numbers import record_ms
+from groupledger.transforms.troubles import stop
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from pyspark.sql import Column, DataFrame
+
+    from groupledger.transforms.troubles import Report
 
     Row = dict[str, Any]
 
@@ -397,14 +400,25 @@ def held_partitions(member_epochs: DataFrame, rules: Rules, as_of_ms: int) -> Da
 # In the tasks
 
 
-def incidents(facts: DataFrame, rules: Rules, as_of_ms: int) -> DataFrame:
+def incidents(facts: DataFrame, rules: Rules, as_of_ms: int, report: Report = stop) -> DataFrame:
     """Returns the rows of the table, without `cluster`."""
     sources = [name for name in facts.columns if name not in FACT_KEY]
 
     def judge(subject: str, of_subject: Iterator[Row]) -> list[Row]:
         return incidents_of(_group_facts(subject, of_subject, as_of_ms), rules)
 
-    return by_group(facts, ["subject"], ["source", "at", *sources], judge, INCIDENTS.without("cluster"))
+    order = ["source", "at", *sources]
+    return by_group(facts, ["subject"], order, judge, INCIDENTS.without("cluster"), _of_groups(report))
+
+
+def _of_groups(report: Report) -> Report:
+    def report_group(subject: str, error: Exception) -> None:
+        kind, _, name = subject.partition(" ")
+        if kind != "group":  # what a partition is judged by are the brokers' numbers, and nobody else's
+            raise error
+        report(name, error)
+
+    return report_group
 
 
 def _group_facts(subject: str, rows: Iterable[Row], as_of_ms: int) -> GroupFacts:

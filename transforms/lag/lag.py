@@ -35,6 +35,7 @@ from groupledger.transforms.lag.rules.of_group import (
 )
 from groupledger.transforms.lag.rules.row import MILLISECONDS
 from groupledger.transforms.numbers import known_instant_ms, record_ms
+from groupledger.transforms.troubles import stop
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from groupledger.transforms.lag.rules import End, LagRow, LagRules
+    from groupledger.transforms.troubles import Report
 
 LAG_ROWS = LAG.without("cluster", "sample_date")
 _VALUES = attrgetter(*(MILLISECONDS.get(name, name) for name in LAG_ROWS.names))
@@ -140,13 +142,13 @@ def is_below(ends: Mapping[int, tuple[int, End]]) -> Any:
     return F.col("kafka_offset") < F.coalesce(F.get(known, F.col("kafka_partition")), F.lit(0))
 
 
-def fold_lag(events: DataFrame, rounds: RoundsToCompute, rules: LagRules) -> DataFrame:
-    """Returns `LAG_ROWS` of the rounds."""
+def fold_lag(events: DataFrame, rounds: RoundsToCompute, rules: LagRules, report: Report = stop) -> DataFrame:
+    """Returns `LAG_ROWS` of the rounds; a group that is reported lacks those from the one on in which it failed."""
 
     def fold_group(group_id: str, of_group: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
         return map(lag_row, group_lag(group_id, by_kind(of_group), rounds, rules))
 
-    return by_group(events, ["group_id"], ["kind", "at_ms", "kafka_offset"], fold_group, LAG_ROWS)
+    return by_group(events, ["group_id"], ["kind", "at_ms", "kafka_offset"], fold_group, LAG_ROWS, report)
 
 
 def lag_row(row: LagRow) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from groupledger.schemas.tables.offset_events import OFFSET_EVENTS
 from groupledger.schemas.tables.table import IS_CARRIED_OVER
 from groupledger.schemas.wire.record_types import OFFSET_COMMIT_TYPES
 from groupledger.schemas.words import Completeness, EndedBy
-from groupledger.transforms.by_group import map_rows
+from groupledger.transforms.by_group import by_row
 from groupledger.transforms.offsets.offset_commits import with_known_from
 from groupledger.transforms.offsets.rules.offset_event import (
     Commit,
@@ -34,11 +34,14 @@ from groupledger.transforms.offsets.rules.offset_event import (
     event_row,
     offset_event,
 )
+from groupledger.transforms.troubles import stop
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from pyspark.sql import Column, DataFrame
+
+    from groupledger.transforms.troubles import Report
 
     Row = dict[str, Any]
 
@@ -129,9 +132,15 @@ def _bounded(instant_ms: Column) -> Column:
 
 
 def offset_events(
-    log: DataFrame, records: DataFrame, generations: DataFrame, coverage: DataFrame, rules: OffsetRules
+    log: DataFrame,
+    records: DataFrame,
+    generations: DataFrame,
+    coverage: DataFrame,
+    rules: OffsetRules,
+    report: Report = stop,
 ) -> DataFrame:
-    """Returns a row for each event, but for the cluster and what a rebuild carries over."""
+    """Returns a row for each event, but for the cluster and what a rebuild carries over. A record on which the rule
+    fails has none, and its group is reported."""
     steps = _with_coverage(_steps(log), coverage)
     steps = _with_generation(_with_end_of_group(steps, records), generations)
     # Clients that commit no leader epoch commit all the time, and mostly as members.
@@ -140,14 +149,13 @@ def offset_events(
     is_simple = is_empty & F.col("is_group_known") & F.col("before.leader_epoch").isNotNull()
     steps = steps.where(~F.col("is_higher") | has_emptied | is_simple)
 
-    def of_task(rows: Iterator[Row]) -> Iterable[Row]:
-        for row in rows:
-            step = _step(row)
-            event = offset_event(step, rules)
-            if event is not None:
-                yield {**{name: row[name] for name in _OF_RECORD}, **event_row(step, event)}
+    def of_record(_: str, row: Row) -> Iterator[Row]:
+        step = _step(row)
+        event = offset_event(step, rules)
+        if event is not None:
+            yield {**{name: row[name] for name in _OF_RECORD}, **event_row(step, event)}
 
-    found = map_rows(steps, of_task, _FOUND)
+    found = by_row(steps, "group_id", of_record, _FOUND, report)
     return found.withColumn("committed_at", F.timestamp_millis("committed_at_ms")).drop("committed_at_ms")
 
 

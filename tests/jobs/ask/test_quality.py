@@ -128,6 +128,7 @@ BREAKS: dict[str, dict[str, Row]] = {
         "tombstone_has_no_version": {"is_tombstone": True},
     },
     "topic_names": {"is_a_topic_id": {"topic_id": "x"}, "has_a_name": {"topic": None, "is_awaited": False}},
+    "troubles": {"ends_after_start": {"ended_at": EARLY}},
     "what_if_effects": {
         "told_or_refused": {"refusal": "no"},
         "intervals_in_order": {

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 import pytest
 from click.testing import CliRunner
 
+from groupledger.jobs.ask.cluster_rows import ClusterRows
 from groupledger.jobs.cli.doctor import (
     BAD,
     GOOD,
     UNKNOWN,
+    groups,
     jars,
     java_version,
     memory_check,
@@ -21,6 +23,7 @@ from groupledger.jobs.cli.doctor import (
 )
 from groupledger.jobs.cli.main import main
 from groupledger.jobs.kafka.offsets_topic import TopicRange
+from tests.jobs.serve.serving import AT, CLUSTER, MINUTE, write
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -66,6 +69,23 @@ def test_warehouse(tmp_path: Path) -> None:
     bad = warehouse_checks(str(tmp_path / "file" / "below"))[-1]
     assert bad.state == BAD
     assert bad.finding.endswith("Not a directory")
+
+
+def test_groups_in_trouble(tmp_path: Path) -> None:
+    """Goal: a group that a step can't judge is named with the reason and the remedy; one that is over is not, and a
+    warehouse without the table is fine. What a client wrote is no control sequence of the terminal."""
+    tables = ClusterRows(str(tmp_path), CLUSTER)
+    assert groups(tables).state == GOOD
+    of_both = {"step": "history", "since": AT, "reason": "KeyError: 'epoch' (fold.py, line 7)"}
+    over = {**of_both, "group_id": "mended", "is_open": 0, "ended_at": AT + MINUTE}
+    write(tmp_path, "troubles", {**of_both, "group_id": "a\x1b[2J", "is_open": 1}, over)
+    check = groups(ClusterRows(str(tmp_path), CLUSTER))
+    assert check.state == BAD
+    assert "1 group can't be judged" in check.finding
+    assert "(history: KeyError: 'epoch' (fold.py, line 7))" in check.finding
+    assert "\x1b" not in check.finding
+    assert "mended" not in check.finding
+    assert "their records are kept" in str(check.remedy)
 
 
 def test_settings_of_the_cluster() -> None:

@@ -60,7 +60,7 @@ OF_THE_RUN = {
 OF_TIME_LAG = {"lag_seconds", "lag_seconds_lower_bound", "lag_seconds_method"}
 OF_THE_VIEW = "SELECT count(*) FROM offset_commits"  # what else it tells of them an older ledger may not know
 # Tables about the runs themselves.
-ABOUT_RUNS = ("quality_results", "log_files", "what_if_runs", "what_if_effects")
+ABOUT_RUNS = ("quality_results", "log_files", "what_if_runs", "what_if_effects", "troubles")
 
 
 def feed(spark: SparkSession, warehouse: Path, inputs: Path, cluster: str) -> int:

@@ -30,8 +30,9 @@ if TYPE_CHECKING:
 FORMAT = 3
 
 
-class UnknownStateError(ValueError):
-    """A newer version of groupledger has written the state, in a format or with fields that this one does not know."""
+class UnknownStateError(RuntimeError):
+    """A newer version of groupledger has written the state, in a format or with fields that this one does not know. It
+    speaks of the whole ledger, and is no trouble of one group (`transforms.troubles`)."""
 
     def __init__(self, what: str) -> None:
         super().__init__(

@@ -29,9 +29,12 @@ from groupledger.transforms.lag.rules.partition_window import PartitionWindow
 from groupledger.transforms.lag.rules.row import Circumstances, GroupPartition, LagRow, lag_row
 from groupledger.transforms.lag.rules.thresholds import LagRules
 from groupledger.transforms.lag.rules.topic_window import TopicWindow
+from groupledger.transforms.troubles import RULE_ERRORS, stop
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+
+    from groupledger.transforms.troubles import Report
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +88,10 @@ def is_read_to(ends: Mapping[int, End], positions: Mapping[int, int]) -> bool:
 
 
 class LagState:
-    def __init__(self, rules: LagRules | None = None) -> None:
+    def __init__(self, rules: LagRules | None = None, report: Report = stop) -> None:
+        """Groups that can't be judged in a round go to `report`, and have no rows in it."""
         self.rules = rules or LagRules()
+        self._report = report
         self.topics: dict[TopicPartition, TopicWindow] = {}
         self.groups: dict[str, dict[TopicPartition, PartitionWindow]] = {}
         self._ends: dict[int, tuple[int, End]] = {}  # with the round that read it
@@ -112,7 +117,7 @@ class LagState:
         for place, watermark in read.watermarks.items():
             self.topic(place).add(watermark)
         for group_id in self.groups.keys() | {name for name, fact in facts.items() if fact.owners}:
-            yield from self._group_rows(group_id, read.sampled_at_ms, facts.get(group_id, NO_FACTS))
+            yield from self._judged(group_id, read.sampled_at_ms, facts.get(group_id, NO_FACTS))
 
     def topic(self, place: TopicPartition) -> TopicWindow:
         window = self.topics.get(place)
@@ -145,6 +150,14 @@ class LagState:
         ]
         for group_id, place in removed:
             self._drop(group_id, place)
+
+    def _judged(self, group_id: str, sampled_at_ms: int, facts: GroupFacts) -> Sequence[LagRow]:
+        """Returns all rows of a group, or none of one that can't be judged: a part would give a wrong sum."""
+        try:
+            return list(self._group_rows(group_id, sampled_at_ms, facts))
+        except RULE_ERRORS as error:
+            self._report(group_id, error)
+            return ()
 
     def _group_rows(self, group_id: str, sampled_at_ms: int, facts: GroupFacts) -> Iterator[LagRow]:
         windows = self.groups.get(group_id, {})

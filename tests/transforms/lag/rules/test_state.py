@@ -188,3 +188,19 @@ def test_owners_at_a_position() -> None:
     assert history.facts_at(21, None).subscribed_topics is None
     sampled = GroupHistory().facts_at(1, "Stable", frozenset({"t"}))
     assert (sampled.owner(PLACE).owned, sampled.owner(TopicPartition("gone", 0)).owned) == (None, False)
+
+
+def test_a_group_that_cant_be_judged() -> None:
+    """Goal: a group whose facts no rule can hold has no row in the round, not even of a partition that could be judged;
+    all others have theirs, and the group has its own again as soon as it can be judged."""
+    reported: dict[str, Exception] = {}
+    state = LagState(report=reported.__setitem__)
+    for number, group in enumerate("abc"):
+        state.commit(group, *PLACE, commit(number, 10))
+    state.commit("b", "t", 1, commit(3, 10))
+    broken = GroupFacts(owners={TopicPartition("t", 1): Owner(True, "m", "c", "h")}, subscribed_topics=5)  # type: ignore[arg-type]
+    assert sorted(row.group_id for row in state.round(read(0, 4), {"b": broken})) == ["a", "c"]
+    assert [*reported] == ["b"]
+    assert isinstance(reported["b"], TypeError)
+    assert sorted(row.group_id for row in state.round(read(1, 4), {})) == ["a", "b", "b", "c"]
+    assert [*reported] == ["b"]

@@ -1,0 +1,56 @@
+"""Carries the troubles that Spark's tasks report (`transforms.troubles`) to the driver, by an accumulator.
+
+A task that Spark runs twice reports the same twice. What a task reports is with the driver when the action that ran it
+returns.
+"""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from pyspark.accumulators import AccumulatorParam
+
+from groupledger.transforms.troubles import trouble_of
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+    from pyspark.accumulators import Accumulator
+
+    from groupledger.transforms.troubles import Trouble
+
+
+class _Lists(AccumulatorParam[list[Any]]):
+    def zero(self, value: list[Any]) -> list[Any]:  # noqa: ARG002 - Spark names it
+        return []
+
+    def addInPlace(self, value1: list[Any], value2: list[Any]) -> list[Any]:  # noqa: N802 - Spark calls it
+        value1.extend(value2)
+        return value1
+
+
+@cache
+def reported_in(context: SparkContext) -> Accumulator[list[Any]]:
+    """Returns what the tasks of all passes report: Spark keeps an accumulator for as long as the process lives."""
+    return context.accumulator([], _Lists())
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """Gathers the troubles of one pass of a step, whose tasks call it."""
+
+    reported: Accumulator[list[Any]]
+    pass_id: str = field(default_factory=lambda: uuid.uuid4().hex)
+
+    def __call__(self, group_id: str, error: Exception) -> None:
+        self.reported.add([(self.pass_id, trouble_of(group_id, error))])
+
+    def taken(self) -> dict[str, Trouble]:
+        """Returns the troubles by group, and forgets them. The driver asks behind the action that ran the tasks."""
+        everything = self.reported.value  # the passes of other threads add to this very list
+        mine = [each for each in everything if each[0] == self.pass_id]
+        for each in mine:
+            everything.remove(each)
+        return {trouble.group_id: trouble for _, trouble in mine}

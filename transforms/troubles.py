@@ -1,0 +1,117 @@
+"""The boundary of one group: a rule that fails on what a group's clients wrote costs that group, and no other.
+
+    judged(groups, rule, make, report, rows_max)   what a rule gives for each group; one on which it fails is reported
+
+A client may write any bytes and numbers, and a rule may not have foreseen some. The error of a rule is caught once for
+each group, and nowhere inside of it. Only errors that values can raise are caught, `RULE_ERRORS`. What says something
+of the whole ledger or of the machine (`UnknownStateError`, `RowShapeError`, `MemoryError`, a full disk) still ends the
+pass.
+
+Rows leave in batches of several groups. One that Arrow refuses is made again group by group, so that only the group
+whose values do not fit is left out. Rows that a group had yielded in earlier batches have left already; who needs all
+of a group or nothing (`jobs.derive.history`) leaves out the rows of groups that were reported.
+"""
+
+from __future__ import annotations
+
+import traceback
+from dataclasses import dataclass
+from itertools import groupby, islice
+from operator import itemgetter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    Row = dict[str, Any]
+    Rule = Callable[[Any, Any], Iterable[Row]]
+    """Takes the key of a group and what is to be judged of it."""
+    Report = Callable[[Any, Exception], None]
+    """Takes the key of a group on which a rule failed, and the error."""
+
+Batch = TypeVar("Batch")
+TEXT_MAX = 200  # characters of an error's own text, which may quote what a client wrote
+
+# What a value can raise: too large, absent, of another type, or nested too deeply. Arrow's errors about a value are
+# ValueError and TypeError, Python's about numbers ArithmeticError, about keys and positions LookupError.
+RULE_ERRORS = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+
+
+class UnreadableRowsError(RuntimeError):
+    """The rows that Spark hands to a task can't be read: nobody knows to which groups the rest of them belong."""
+
+
+class AtRecordError(ValueError):
+    """A rule failed on a record of a group's log; its cause is the error of the rule."""
+
+    def __init__(self, kafka_partition: int, kafka_offset: int | None) -> None:
+        super().__init__(f"a rule failed in partition {kafka_partition}, at offset {kafka_offset}")
+        self.kafka_partition, self.kafka_offset = kafka_partition, kafka_offset
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """Says why a rule failed on a group; `kafka_offset` is that of the record at which it did, if one is known."""
+
+    group_id: str
+    reason: str
+    kafka_partition: int | None = None
+    kafka_offset: int | None = None
+
+
+def trouble_of(group_id: str, error: Exception) -> Trouble:
+    if isinstance(error, AtRecordError):
+        return Trouble(group_id, reason_of(error.__cause__ or error), error.kafka_partition, error.kafka_offset)
+    return Trouble(group_id, reason_of(error))
+
+
+def reason_of(error: BaseException) -> str:
+    """Returns in one line what failed and where: the kind of error, its text and the innermost line of code."""
+    text = " ".join(str(error).split())[:TEXT_MAX]
+    frames = traceback.extract_tb(error.__traceback__)
+    where = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
+    return f"{type(error).__name__}: {text}{where}"
+
+
+def judged(
+    groups: Iterable[tuple[Any, Any]],
+    rule: Rule,
+    make: Callable[[list[Row]], Batch],
+    report: Report,
+    rows_max: int,
+) -> Iterator[Batch]:
+    """Yields what `rule(key, what is there of the group)` yields for each group, in batches that `make` makes; calls
+    `report(key, error)` for each group on which the rule fails, or whose rows are no rows of Arrow's."""
+    given = (row for key, what in groups for row in _rows_of(key, what, rule, report))
+    while part := list(islice(given, rows_max)):
+        batch = _batch_of([row for _, row in part], make)
+        if not isinstance(batch, Exception):
+            yield batch
+            continue
+        for key, of_group in groupby(part, itemgetter(0)):
+            batch = _batch_of([row for _, row in of_group], make)
+            if isinstance(batch, Exception):
+                report(key, batch)
+            else:
+                yield batch
+
+
+def _rows_of(key: Any, what: Any, rule: Rule, report: Report) -> Iterator[tuple[Any, Row]]:
+    try:
+        for row in rule(key, what):
+            yield key, row
+    except RULE_ERRORS as error:
+        report(key, error)
+
+
+def _batch_of(rows: list[Row], make: Callable[[list[Row]], Batch]) -> Batch | Exception:
+    try:
+        return make(rows)
+    except RULE_ERRORS as error:
+        return error
+
+
+def stop(_: Any, error: Exception) -> None:
+    """Ends the pass at the first trouble, where nobody gathers them."""
+    raise error
