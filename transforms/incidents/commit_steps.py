@@ -171,9 +171,10 @@ def _hour(name: str) -> Column:
 
 def with_suspicion(steps: DataFrame, rules: Rules, as_of_ms: int) -> DataFrame:
     """Returns the steps with 1 in `is_suspect` if they may be an incident by themselves: back, or too late for their
-    rhythm while records lay there to be read."""
+    rhythm while records lay there to be read. A first commit has no rhythm yet."""
     length_ms = F.coalesce("next_at_ms", F.lit(as_of_ms)) - F.col("at_ms")
-    is_gap = (length_ms >= rules.commit_gap_intervals * F.col("interval_ms")) & F.col("waiting_from_ms").isNotNull()
+    usual_ms = rules.commit_gap_intervals * F.coalesce("interval_ms", F.lit(0))
+    is_gap = (length_ms >= usual_ms) & F.col("waiting_from_ms").isNotNull()
     is_suspect = F.col("is_step") & ((F.col("next_offset") < F.col("offset")) | is_gap)
     return steps.withColumn("is_suspect", F.coalesce(is_suspect, F.lit(False)).cast("int"))
 

@@ -188,6 +188,31 @@ class HeldPartition:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class LagStretch:
+    """The rounds in a row in which a commit had one of the statuses of `lag` that an incident is made of.
+
+    `high_watermark` is that of the last of them; `last_stable_offset` stood still, where the status is about it.
+    """
+
+    status: str
+    topic: str
+    partition: int
+    committed_offset: int
+    last_stable_offset: int | None
+    high_watermark: int
+    from_ms: int
+    until_ms: int
+
+    @property
+    def place(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
+
+    @property
+    def length_ms(self) -> int:
+        return self.until_ms - self.from_ms
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class OffsetEvent:
     """A row of `offset_events` in which an offset was moved, or its records were lost. `row_key` is the row's."""
 
@@ -261,6 +286,7 @@ class GroupFacts:
     samples: list[EndSample] = field(default_factory=list)
     stretches: list[RebalanceStretch] = field(default_factory=list)
     held: list[HeldPartition] = field(default_factory=list)
+    lag_stretches: list[LagStretch] = field(default_factory=list)
     offset_events: list[OffsetEvent] = field(default_factory=list)
     returns: list[OffsetReturn] = field(default_factory=list)
     committed: list[dict[str, Any]] = field(default_factory=list)
