@@ -623,6 +623,19 @@ COMMIT_AHEAD_OF_END = IncidentKind(
     root=roots.OFFSET_BEYOND_END,
     confidence=0.95,
 )
+PARTITION_NOT_READ = IncidentKind(
+    name="partition_not_read",
+    meaning="A new partition had records before a group's consumers knew of it, and the group's first commit lies"
+    " after them.",
+    happened="{count} new partitions had up to {detail} records before a member of the group took them, and its first"
+    " commits lie after them: with auto.offset.reset=latest these were never read.",
+    advice="A consumer learns of a new partition after up to metadata.max.age.ms, and latest then passes over what was"
+    " written before: set auto.offset.reset to earliest, and reset the group on these partitions if it lacks their"
+    " first records.",
+    root=roots.AUTO_OFFSET_RESET,
+    severity=Severity.INFO,
+    confidence=0.5,
+)
 COMMIT_GAP = IncidentKind(
     name="commit_gap",
     meaning="A member stopped committing everything that it owns, while records waited for it.",

@@ -127,6 +127,11 @@ OFFSET_BEYOND_END = Root(
     name="offset_beyond_end",
     advice="The log was cut or made anew, or a mirror wrote down offsets of another cluster.",
 )
+AUTO_OFFSET_RESET = Root(
+    name="auto_offset_reset",
+    advice="auto.offset.reset decides where a consumer begins without a commit: choose it on purpose.",
+    settings=("auto.offset.reset",),
+)
 COMMITS_STOPPED = Root(name="commits_stopped")
 UNKNOWN = Root(name="unknown")
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from groupledger.schemas.kinds import triggers
 from groupledger.schemas.kinds.clauses import Fact
 from groupledger.schemas.kinds.incidents import COMMIT_AHEAD_OF_END, GROUP_WITHOUT_MEMBERS, OPEN_TRANSACTION_IN_TOPIC
-from groupledger.schemas.words import Evidence, LagStatus, LeaveCause, Severity, words_of
+from groupledger.schemas.words import Evidence, GroupType, LagStatus, LeaveCause, Severity, words_of
 from groupledger.transforms.incidents.rules.facts import Proof
 from groupledger.transforms.incidents.rules.inferred import DOUBTFUL, milliseconds, of_member, row_proof
 from groupledger.transforms.incidents.rules.sighting import Sighting
@@ -172,7 +172,10 @@ def _cause(facts: GroupFacts, row: Row, rules: Rules) -> str | None:
         if departure is not None and abs(at_ms - left_ms) <= rules.link_ms:
             return departure.name
     cause: str | None = row["leave_cause"]
-    return cause if (row["leave_cause_confidence"] or 0) >= DOUBTFUL else None
+    is_guess = (row["leave_cause_confidence"] or 0) < DOUBTFUL
+    # No record has the session timeout of a KIP-848 group, so that a short one looks like a member that left.
+    is_guess |= cause == triggers.LEFT.name and row.get("group_type") not in (None, GroupType.CLASSIC)
+    return None if is_guess else cause
 
 
 # What the lag shows
