@@ -57,6 +57,9 @@ def _known(facts: GroupFacts, episode: Episode, row: Row, rules: Rules) -> Itera
         yield Fact.LOG_IMPORTED
     if row["kind"] == REBALANCE_STORM.name and _are_follow_ups(facts, row):
         yield Fact.FOLLOW_UPS
+    for sighting in episode.sightings:
+        if sighting.kind.name == row["kind"]:
+            yield from sighting.known
 
 
 def _kind_of_group(facts: GroupFacts, at_ms: int) -> str | None:
