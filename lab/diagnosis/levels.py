@@ -1,0 +1,75 @@
+"""Makes a warehouse for each level of evidence from one run of plays, and asks each what is wrong with every group.
+
+all       the topic, the samples, the request log and the server log
+no-logs   the topic and the samples
+topic     the topic alone
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+from groupledger.jobs.ask.cluster_rows import ClusterRows
+from groupledger.jobs.ask.why import why
+from groupledger.jobs.process.errors import InputError
+from groupledger.schemas.instants import instant_of_ms
+from lab.diagnosis.judge import Said
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+ALL, NO_LOGS, TOPIC = "all", "no-logs", "topic"
+LEVELS = (ALL, NO_LOGS, TOPIC)
+CLUSTER = "played"
+# What the plays do in minutes takes hours elsewhere: the same rules, with shorter times.
+SETTINGS = """
+cluster: played
+history: {consumer_session_timeout_s: 10}
+incidents:
+  commit_gap_s: 30
+  stalled_transaction_s: 60
+  stuck_rebalance_s: 30
+  stuck_reconciliation_s: 30
+lag: {standstill_s: 40, window_s: 120}
+"""
+
+
+def make_warehouses(folder: Path) -> None:
+    conf = folder / "settings.yaml"
+    conf.write_text(SETTINGS)
+    for level in LEVELS:
+        options = ["--warehouse", str(folder / level), "--conf", str(conf)]
+        if level == ALL:
+            kafka = folder / "kafka"
+            logs = ["--request-log", str(kafka / "kafka-request.log"), "--server-log", str(kafka / "server.log")]
+            _run("import-logs", *options, *logs)
+        samples = [] if level == TOPIC else ["--samples", str(folder / "samples")]
+        _run("pipeline", *options, "--capture", str(folder / "capture"), *samples)
+
+
+def _run(*command: str) -> None:
+    subprocess.run([sys.executable, "-m", "groupledger.jobs.cli.main", *command], check=True)
+
+
+def answer(warehouse: Path, group_id: str, since_ms: int) -> Mapping[str, Any] | None:
+    """Returns the verdict about a group since the play began; None if the ledger does not know it."""
+    try:
+        return why(ClusterRows(str(warehouse), CLUSTER), group_id, instant_of_ms(since_ms), None)[1]
+    except InputError:
+        return None
+
+
+def said(verdict: Mapping[str, Any] | None) -> list[Said]:
+    """Returns what a verdict says, by the words that the judge compares."""
+    episodes = [] if verdict is None else verdict["episodes"]
+    return [
+        Said(
+            (each["probable_root"] or each["kind"],),
+            () if each["client_id"] is None else (each["client_id"],),
+            each["severity"],
+        )
+        for each in episodes
+    ]

@@ -1,0 +1,88 @@
+"""Plays all groups side by side on one broker, and leaves in a folder what a ledger reads, and the truth.
+
+FOLDER/kafka/              the broker's own, with its server log and its request log
+FOLDER/capture/            the topic, as `groupledger capture` copies it
+FOLDER/samples/            the rounds of a monitor
+FOLDER/truth.jsonl         what was played (`lab.diagnosis.truth`)
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import traceback
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+from lab.diagnosis.group import Group
+from lab.diagnosis.plays import PLAYS
+from lab.diagnosis.sampler import Sampler
+from lab.diagnosis.stage import CALM_S, PROPERTIES, Stage
+from lab.diagnosis.truth import write_truth
+from lab.kafka.local_broker import LocalBroker
+from lab.kafka.local_traffic import make_offsets_topic
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+    from lab.diagnosis.plays import Play
+    from lab.diagnosis.truth import Played
+
+BROKER_HEAP = "768m"
+EXPIRED = re.compile(r"(?:group|GroupId) (?P<group>g\d{4})\b.*(?:on heartbeat expiration|session expired)")
+STAGGER_S = 0.25
+
+
+def play_all(
+    folder: Path, plays: Iterable[tuple[Play, str]], seconds: float, interval_s: float, calm_s: float = CALM_S
+) -> list[Played]:
+    """Plays each play with each client that is given with it, and returns the truth."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with LocalBroker(folder / "kafka", properties=PROPERTIES, heap=BROKER_HEAP, log_requests=True) as broker:
+        make_offsets_topic(broker.bootstrap_servers)
+        with Stage(broker, seconds, calm_s) as stage:
+            wanted = list(plays)
+            groups = [Group(stage, number, play.name, client) for number, (play, client) in enumerate(wanted, 1)]
+            for group, (play, _) in zip(groups, wanted, strict=True):
+                group.make_topic(play.partitions, play.rate)
+            sampler = Sampler(broker.bootstrap_servers, interval_s)
+            sampler.start()
+            _run(groups, wanted)
+            stage.until(seconds)
+            sampler.stop(folder / "samples")
+            played = [group.played for group in groups]
+            write_truth(folder / "truth.jsonl", played)
+            capture(folder, broker.bootstrap_servers)
+    count_removals(folder, played)
+    write_truth(folder / "truth.jsonl", played)
+    return played
+
+
+def _run(groups: Sequence[Group], wanted: Sequence[tuple[Play, str]]) -> None:
+    def run(number: int) -> None:
+        group, (play, _) = groups[number], wanted[number]
+        group.stage.until(min(group.stage.calm_s / 2, number * STAGGER_S))
+        try:
+            play.run(group)
+        except Exception as error:  # noqa: BLE001  # one play that fails spoils its own group
+            group.played.fault = f"{type(error).__name__}: {error}"
+            traceback.print_exc()
+
+    with ThreadPoolExecutor(len(groups)) as pool:
+        list(pool.map(run, range(len(groups))))
+
+
+def capture(folder: Path, bootstrap_servers: str) -> None:
+    command = ["capture", "--bootstrap-servers", bootstrap_servers, "--out", str(folder / "capture")]
+    subprocess.run([sys.executable, "-m", "groupledger.jobs.cli.main", *command], check=True)
+
+
+def count_removals(folder: Path, played: Iterable[Played]) -> None:
+    """Counts the sessions that ended, by the broker's own log, in groups where nothing was done that ends one."""
+    lines = (folder / "kafka" / "server.log").read_text(errors="replace").splitlines()
+    found = Counter(match["group"] for line in lines if (match := EXPIRED.search(line)))
+    for each in played:
+        each.removals = 0 if PLAYS[each.play].ends_sessions else found[each.group_id]
