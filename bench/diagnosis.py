@@ -4,7 +4,8 @@ Each cause of the table of causes that one broker and its clients can be brought
 group for each, all side by side on one timeline, under names that tell nothing. The ledger is then asked about every
 group at three levels of evidence: with all sources, without the brokers' logs, and from the topic alone.
 
-    python -m bench.diagnosis [--repeat 1] [--minutes 4] [--only NAME ...] [--clients java ...] [--keep FOLDER]
+    python -m bench.diagnosis [--repeat 1] [--minutes 4.5] [--only NAME ...] [--clients java ...] [--keep FOLDER]
+    python -m bench.diagnosis --restart --only well well_modern well_static     # the coordinator goes and comes back
     python -m bench.diagnosis --again FOLDER     # judges a run that was kept, with today's rules
 
 It prints, by cause and client, what was right, left among rivals, wrong or not said; whatever was claimed falsely, and
@@ -26,7 +27,7 @@ from lab.diagnosis.clients import CLIENTS
 from lab.diagnosis.judge import OUTCOMES, RIGHT, WRONG, judged
 from lab.diagnosis.levels import LEVELS, answer, make_warehouses, said
 from lab.diagnosis.plays import all_plays
-from lab.diagnosis.run import play_all
+from lab.diagnosis.run import Timeline, play_all
 from lab.diagnosis.truth import read_truth
 
 if TYPE_CHECKING:
@@ -36,16 +37,16 @@ if TYPE_CHECKING:
     from lab.diagnosis.plays import Play
     from lab.diagnosis.truth import Played
 
-INTERVAL_S = 5.0
 WELL = "(nothing is wrong)"
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n", maxsplit=1)[0])
     parser.add_argument("--repeat", type=int, default=1, help="how many groups play each cause with each client")
-    parser.add_argument("--minutes", type=float, default=4)
+    parser.add_argument("--minutes", type=float, default=4.5)
     parser.add_argument("--only", nargs="+", metavar="NAME", help="the plays; by default all")
     parser.add_argument("--clients", nargs="+", default=CLIENTS, choices=CLIENTS)
+    parser.add_argument("--restart", action="store_true", help="start the broker again in the middle")
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="where all of it stays")
     parser.add_argument("--again", type=Path, metavar="FOLDER", help="judge a run that was kept")
     parser.add_argument("--as-it-is", action="store_true", help="with --again: from the warehouses that are there")
@@ -53,7 +54,8 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="groupledger-diagnosis-") as made:
         folder = (arguments.again or arguments.keep or Path(made)).resolve()
         if arguments.again is None:
-            play_all(folder, chosen(arguments), arguments.minutes * 60, INTERVAL_S)
+            timeline = Timeline(seconds=arguments.minutes * 60, restarts=arguments.restart)
+            play_all(folder, chosen(arguments), timeline)
         if not arguments.as_it_is:
             make_warehouses(folder)
         return report(folder, read_truth(folder / "truth.jsonl"))

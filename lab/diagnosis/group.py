@@ -84,9 +84,6 @@ class Group:
         """Keeps a client from being closed until all is read."""
         self._kept.append(client)
 
-    def owned(self, name: str) -> list[tuple[str, int]]:
-        return sorted((place.topic, place.partition) for place in self._hosts[name].owned[self.client_id(name)])
-
     def client_id(self, name: str) -> str:
         return f"{self.id}-{name}"
 

@@ -51,7 +51,8 @@ def make_warehouses(folder: Path) -> None:
 
 
 def _run(*command: str) -> None:
-    subprocess.run([sys.executable, "-m", "groupledger.jobs.cli.main", *command], check=True)
+    done = subprocess.run([sys.executable, "-m", "groupledger.jobs.cli.main", *command], check=False)
+    assert done.returncode in (0, 1), done  # 1: the quality checks found something
 
 
 def answer(warehouse: Path, group_id: str, since_ms: int) -> Mapping[str, Any] | None:

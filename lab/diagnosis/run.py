@@ -11,9 +11,11 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import threading
 import traceback
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lab.diagnosis.group import Group
@@ -34,24 +36,36 @@ if TYPE_CHECKING:
 BROKER_HEAP = "768m"
 EXPIRED = re.compile(r"(?:group|GroupId) (?P<group>g\d{4})\b.*(?:on heartbeat expiration|session expired)")
 STAGGER_S = 0.25
+INTERVAL_S = 5.0
 
 
-def play_all(
-    folder: Path, plays: Iterable[tuple[Play, str]], seconds: float, interval_s: float, calm_s: float = CALM_S
-) -> list[Played]:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Timeline:
+    """How long everything lasts, how long it is calm at first, how often it is sampled, and whether the broker is
+    started again in the middle, which is then a cause in all groups."""
+
+    seconds: float
+    calm_s: float = CALM_S
+    interval_s: float = INTERVAL_S
+    restarts: bool = False
+
+
+def play_all(folder: Path, plays: Iterable[tuple[Play, str]], timeline: Timeline) -> list[Played]:
     """Plays each play with each client that is given with it, and returns the truth."""
     folder.mkdir(parents=True, exist_ok=True)
     with LocalBroker(folder / "kafka", properties=PROPERTIES, heap=BROKER_HEAP, log_requests=True) as broker:
         make_offsets_topic(broker.bootstrap_servers)
-        with Stage(broker, seconds, calm_s) as stage:
+        with Stage(broker, timeline.seconds, timeline.calm_s) as stage:
             wanted = list(plays)
             groups = [Group(stage, number, play.name, client) for number, (play, client) in enumerate(wanted, 1)]
             for group, (play, _) in zip(groups, wanted, strict=True):
                 group.make_topic(play.partitions, play.rate)
-            sampler = Sampler(broker.bootstrap_servers, interval_s)
+            sampler = Sampler(broker.bootstrap_servers, timeline.interval_s)
             sampler.start()
+            if timeline.restarts:
+                threading.Thread(target=_restart, args=(stage, groups), daemon=True).start()
             _run(groups, wanted)
-            stage.until(seconds)
+            stage.until(timeline.seconds)
             sampler.stop(folder / "samples")
             played = [group.played for group in groups]
             write_truth(folder / "truth.jsonl", played)
@@ -73,6 +87,14 @@ def _run(groups: Sequence[Group], wanted: Sequence[tuple[Play, str]]) -> None:
 
     with ThreadPoolExecutor(len(groups)) as pool:
         list(pool.map(run, range(len(groups))))
+
+
+def _restart(stage: Stage, groups: Sequence[Group]) -> None:
+    stage.until(stage.kill_s)
+    causes = [group.cause("coordinator_moved") for group in groups]
+    stage.broker.restart()
+    for group, cause in zip(groups, causes, strict=True):
+        group.end(cause)
 
 
 def capture(folder: Path, bootstrap_servers: str) -> None:

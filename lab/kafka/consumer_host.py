@@ -30,6 +30,7 @@ from kafka.consumer.subscription_state import ConsumerRebalanceListener
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
+from kafka.errors import KafkaError
 
 from lab.kafka.group_member import GroupMember
 
@@ -231,7 +232,11 @@ class Application(threading.Thread):
     def run(self) -> None:
         while not self._is_closed:
             if self.asked.empty():
-                self._poll()
+                try:
+                    self._poll()
+                except (KafkaException, KafkaError, RuntimeError):  # an application that logs it, and polls again
+                    say(self.name, "failed")
+                    time.sleep(COMMIT_EVERY_S)
             else:
                 self.asked.get()()
 

@@ -166,7 +166,7 @@ class Host:
                 self.owned[name] |= units(places)
             elif event == "revoked":
                 self.owned[name] -= units(places)
-            else:
+            elif event == "closed":
                 self.owned.pop(name, None)
             self.spoke_at[name] = time.monotonic()
 

@@ -8,7 +8,7 @@ from contextlib import suppress
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import ResourceType  # type: ignore[attr-defined]
 
-from lab.diagnosis.clients import CLIENTS, JAVA, KAFKA_PYTHON, LIBRDKAFKA
+from lab.diagnosis.clients import CLIENTS, JAVA, LIBRDKAFKA
 from lab.diagnosis.group import Group  # noqa: TC001  # the registry calls by it
 from lab.diagnosis.plays import play
 from lab.diagnosis.raw import commit_as
@@ -118,7 +118,7 @@ def in_a_members_name(group: Group) -> None:
     group.keep(consumer)
 
 
-@play((KAFKA_PYTHON,))
+@play()
 def two_applications(group: Group) -> None:
     """Two unrelated applications have one group id, each with a topic of its own."""
     other = f"{group.topic}-2"

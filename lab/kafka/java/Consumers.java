@@ -15,6 +15,7 @@ import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
+import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.TopicPartition;
 
 /**
@@ -136,7 +137,12 @@ public final class Consumers {
                 if (action != null) {
                     action.run();
                 } else {
-                    poll();
+                    try {
+                        poll();
+                    } catch (KafkaException error) { // an application that logs it, and polls again
+                        say(getName(), "failed", List.of());
+                        rest(1000);
+                    }
                 }
             }
         }
