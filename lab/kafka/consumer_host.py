@@ -298,7 +298,10 @@ def main(kind: str, bootstrap_servers: str) -> None:
     for line in sys.stdin:
         action, name, *words = line.rstrip("\n").split("\t")
         if action == "start":
-            applications[name] = start(kind, bootstrap_servers, name, *words)
+            try:
+                applications[name] = start(kind, bootstrap_servers, name, *words)
+            except (KafkaException, KafkaError):  # the others of this process go on
+                say(name, "failed")
         else:
             obey(applications[name], action, words)
 

@@ -115,10 +115,11 @@ def removed_before_it_was_read(group: Group) -> None:
     group.until_committed()
     group.close("1")
     group.calm()
+    time.sleep(BACK)
     committed = group.committed()
     group.cause("passed_by_retention lost_to_retention")
     for partition, offset in committed.items():
-        group.stage.delete_records(group.topic, partition, offset + BACK)
+        group.stage.delete_records(group.topic, partition, offset + BACK // 2)
     time.sleep(15)
     group.start("1")
 
