@@ -13,6 +13,8 @@ from groupledger.jobs.notify.receivers import BODIES, Context
 from groupledger.jobs.process.settings import ReceiverSettings, load_settings
 from groupledger.jobs.serve.answers import Warehouse
 from groupledger.jobs.serve.api import routes
+from groupledger.schemas.words import BurrowStatus, LagFlag, LagSecondsMethod, LagStatus, NoCommit, words_of
+from groupledger.transforms.lag.rules.status import BURROW_BESIDE
 
 TOP = Path(__file__).parents[1]
 FOLDERS = ("conf", "coordinator", "docs", "jobs", "lab", "schemas", "tools", "transforms")
@@ -88,6 +90,28 @@ def test_the_page_of_serve(tmp_path: Path) -> None:
     path = "/api/v1" + trigger["metadata"]["url"].partition("/api/v1")[2]
     assert path.replace("/east/", "/C/").replace("/checkout/", "/G/") in paths
     assert trigger["metadata"]["valueLocation"] == "lag"
+
+
+def test_the_page_of_lag() -> None:
+    """Goal: the page has a row for each status, with what Burrow's rules may say beside it, and for each flag, method
+    and policy, and no others."""
+    page = (TOP / "docs/lag.md").read_text()
+    tables = {
+        section.splitlines()[0]: [line.split(" | ") for line in section.splitlines() if line.startswith("| `")]
+        for section in page.split("\n## ")
+    }
+    statuses = tables["Status"]
+    short: dict[str, set[str | None]] = {"any": {each for each in words_of(BurrowStatus) if each != "ERR"}, "-": {None}}
+    assert [row[0].strip("| `") for row in statuses] == [*words_of(LagStatus)]
+    for name, _, burrows, *_ in statuses:
+        beside = {each for word in burrows.split(", ") for each in short.get(word, {word})}
+        assert beside == BURROW_BESIDE[name.strip("| `")], name
+    for section, words in (
+        ("Flags", LagFlag),
+        ("How the seconds are found", LagSecondsMethod),
+        ("One number for autoscalers", NoCommit),
+    ):
+        assert {row[0].strip("| `") for row in tables[section]} == {*words_of(words)}, section
 
 
 def unfolded(path: str) -> list[str]:

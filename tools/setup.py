@@ -40,7 +40,7 @@ def main() -> int:
         build_environment()
         own_setup = [str(ENVIRONMENT / "bin" / "groupledger"), "setup", "--with-broker"]
         if WITH_CLUSTER in sys.argv[1:]:
-            build_s3_server()
+            build_apart(S3_SERVER)
             run([*own_setup, "--with-s3"])
             return 0
         run(own_setup)
@@ -94,13 +94,14 @@ def build_environment() -> None:
         project.write()
 
 
-def build_s3_server() -> None:
-    lock = ROOT / "requirements" / "s3-server.lock"
-    stamp = Stamp(S3_SERVER / ".stamp", [lock])
+def build_apart(folder: Path) -> None:
+    """Builds an environment of its own from the lock file of the same name."""
+    lock = ROOT / "requirements" / f"{folder.name.lstrip('.')}.lock"
+    stamp = Stamp(folder / ".stamp", [lock])
     if not stamp.is_current():
-        print("setup: building .s3-server", flush=True)
-        run([sys.executable, "-m", "venv", "--clear", str(S3_SERVER)])
-        pip = [str(S3_SERVER / "bin" / "python"), "-m", "pip", "install", *PIP_OPTIONS]
+        print(f"setup: building {folder.name}", flush=True)
+        run([sys.executable, "-m", "venv", "--clear", str(folder)])
+        pip = [str(folder / "bin" / "python"), "-m", "pip", "install", *PIP_OPTIONS]
         run([*pip, "--require-hashes", "--requirement", str(lock)])
         stamp.write()
 

@@ -20,12 +20,13 @@ if TYPE_CHECKING:
     from groupledger.jobs.process.output import Answer
 
 COUNT_COLUMNS = (
-    *("group_id", "rebalances", "increments_without_record", "partitions_moved", "longest_pause_upper_ms"),
-    *("most_frequent_trigger", "last_rebalance_at"),
+    *("group_id", "rebalances", "increments_without_record", "partitions_moved", "longest_pause_lower_ms"),
+    *("longest_pause_upper_ms", "most_frequent_trigger", "last_rebalance_at"),
 )
 REBALANCE_COLUMNS = (
     *("happened_at", "from_generation", "to_generation", "protocol_kind", "trigger", "inferred_trigger"),
-    *("inferred_trigger_confidence", "member_count", "partitions_moved", "pause_upper_ms", "hole_cause"),
+    *("inferred_trigger_confidence", "member_count", "partitions_moved", "pause_lower_ms", "pause_upper_ms"),
+    "hole_cause",
 )
 READER_COLUMNS = (
     *("group_id", "group_type", "partitions_owned", "members_subscribed", "partitions_committed", "last_commit_at"),
@@ -40,7 +41,6 @@ SELECT
     count(*) AS rebalances,
     coalesce(sum(generation_gap), 0) AS increments_without_record,
     sum(partitions_moved) AS partitions_moved,
-    max(pause_upper_ms) AS longest_pause_upper_ms,
     max(happened_at) AS last_rebalance_at
 FROM rebalances
 WHERE NOT coalesce(list_contains(list_transform(changes, lambda change: change.kind), $birth), false)
@@ -107,20 +107,23 @@ LIMIT $top
 def most_rebalancing(
     tables: ClusterRows, since: datetime | None, until: datetime | None, top: int, names: Sequence[str] = ()
 ) -> list[Answer]:
-    """Returns the groups that rebalanced most, of all or of some, with their most frequent trigger: the server log's
-    where it is told."""
+    """Returns the groups that rebalanced most, of all or of some, with their longest pauses by either bound and their
+    most frequent trigger: the server log's where it is told."""
     of_names: list[Filter] = [("group_id", "in", names)] if names else []
-    columns = ("group_id", "generation_gap", "partitions_moved", "pause_upper_ms", "happened_at", "changes")
+    columns = ("group_id", "generation_gap", "partitions_moved", "happened_at", "changes")
     rows = tables.scan("rebalances", *of_names, *within("happened_at", since, until), columns=columns)
     found = tables.query(COUNTS, {"birth": GROUP_STARTED.name, "top": top}, rebalances=rows)
-    counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    rebalances: defaultdict[str, list[Answer]] = defaultdict(list)
     for row in true_rebalances(tables, [each["group_id"] for each in found], since, until):
-        trigger = row["trigger"] or row["inferred_trigger"]
-        if trigger is not None:
-            counts[row["group_id"]][trigger] += 1
+        rebalances[row["group_id"]].append(row)
     for row in found:
-        of_group = counts[row["group_id"]]
-        row["most_frequent_trigger"] = min(of_group, key=lambda name: (-of_group[name], name), default=None)
+        of_group = rebalances[row["group_id"]]
+        triggers = Counter(each["trigger"] or each["inferred_trigger"] for each in of_group)
+        named = [name for name in triggers if name is not None]
+        row["most_frequent_trigger"] = min(named, key=lambda name: (-triggers[name], name), default=None)
+        for bound in ("pause_lower_ms", "pause_upper_ms"):
+            known = [each[bound] for each in of_group if each[bound] is not None]
+            row[f"longest_{bound}"] = max(known, default=None)
     return found
 
 

@@ -1,7 +1,8 @@
 """`groupledger diff`: what is different about a group between two instants: generation, members, owners and lag.
 
 What a group is at an instant is a flat mapping, from what and of which name to a value, so that two of them compare
-entry by entry. Lag is that of the last sampling round by each instant, as a sum for each topic.
+entry by entry. Lag is that of the last sampling round by each instant, as a sum for each topic, and how many partitions
+are not in it since theirs is not known.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 COLUMNS = ("what", "name", "partition", "then", "now")
 # In the order of the answer. The columns of a generation, and then what has names.
 OF_GENERATION = ("incarnation", "generation", "group_type", "protocol", "leader", "member_count")
-ORDER = (*OF_GENERATION, "member", "owner", "lag")
+ORDER = (*OF_GENERATION, "member", "owner", "lag", "partitions_without_lag")
 
 
 def group_diff(tables: ClusterRows, name: str, then: datetime, now: datetime | None) -> tuple[datetime, list[Answer]]:
@@ -66,11 +67,12 @@ def _lag(tables: ClusterRows, name: str, at: datetime) -> State:
     sampled_at = last_round(tables, "lag", at) if tables.exists("lag") else None
     if sampled_at is None:
         return {}
-    sums: defaultdict[str, int] = defaultdict(int)
+    sums: defaultdict[tuple[str, str | None, int | None], int] = defaultdict(int)
     for row in tables.rows("lag", *of_round(sampled_at), ("group_id", "=", name), columns=("topic", "lag", "flags")):
-        if row["lag"] is not None and LagFlag.UNSUBSCRIBED not in (row["flags"] or ()):
-            sums[row["topic"]] += row["lag"]
-    return {("lag", topic, None): lag for topic, lag in sums.items()}
+        if LagFlag.UNSUBSCRIBED not in (row["flags"] or ()):
+            is_known = row["lag"] is not None
+            sums["lag" if is_known else "partitions_without_lag", row["topic"], None] += row["lag"] if is_known else 1
+    return dict(sums)
 
 
 def _differences(then: State, now: State) -> list[Answer]:

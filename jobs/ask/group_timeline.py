@@ -17,6 +17,7 @@ from groupledger.schemas.words import HoleCause, Ownership, PauseScope, Protocol
 from groupledger.transforms.history.rules.departures import EVENT_COLUMNS, with_logged_causes
 from groupledger.transforms.history.rules.group_timeline import timeline
 from groupledger.transforms.history.rules.ownership_answer import status_of
+from groupledger.transforms.history.rules.pause import NO_PAUSE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -204,7 +205,9 @@ def _cost(entry: Answer) -> Iterator[str]:
     for move in entry.get("moves", ()):
         by_pair[move["from_member_id"], move["to_member_id"]].append((move["topic"], move["partition"]))
     yield from _listed("ownership", (_handover(old, new, units) for (old, new), units in by_pair.items()))
-    if entry.get("pause_scope") is not None:
+    if (entry.get("pause_lower_ms"), entry.get("pause_upper_ms")) == NO_PAUSE:
+        yield "    stood still: nobody"
+    elif entry.get("pause_scope") is not None:
         upper = "no upper bound" if entry["pause_upper_ms"] is None else f"at most {entry['pause_upper_ms']:,} ms"
         lower = "" if entry["pause_lower_ms"] is None else f"at least {entry['pause_lower_ms']:,} ms, "
         who = "the whole group" if entry["pause_scope"] == PauseScope.GROUP else "the partitions that moved"

@@ -57,8 +57,10 @@ TOPIC_SUMS = f"SELECT group_id, sampled_at, topic AS of_topic, {_SUMS} GROUP BY 
 
 # For each group and part of a period the round with the most lag. A group of which nothing is known has a null.
 LAG_POINTS = """
-SELECT group_id, sampled_at, sum(lag) FILTER (NOT coalesce(list_contains(flags, $unsubscribed), false)) AS lag_sum
-FROM lag
+SELECT
+    group_id, sampled_at,
+    sum(lag) FILTER (is_counted) AS lag_sum, count(*) FILTER (is_counted AND lag IS NULL) AS partitions_without_lag
+FROM (SELECT *, NOT coalesce(list_contains(flags, $unsubscribed), false) AS is_counted FROM lag) AS marked
 GROUP BY group_id, sampled_at
 QUALIFY row_number() OVER (
     PARTITION BY group_id, floor((epoch(sampled_at) - $since_s) / $part_s) ORDER BY lag_sum DESC NULLS LAST, sampled_at

@@ -38,7 +38,12 @@ COLUMNS = {
 OPTIONAL = ("ARCHIVED", "ACKNOWLEDGED", "DELIVERIES-MAX", "BROKER-LAG")
 TABLE = "share_partitions"
 STANDING = ("topic", "partition", "start_offset", "high_watermark", "lag")
-LAG_ROUNDS = "SELECT sampled_at, sum(lag) AS lag_sum FROM rows GROUP BY sampled_at ORDER BY sampled_at"
+LAG_ROUNDS = """
+SELECT sampled_at, sum(lag) AS lag_sum, count(*) FILTER (lag IS NULL) AS partitions_without_lag
+FROM rows
+GROUP BY sampled_at
+ORDER BY sampled_at
+"""
 
 
 def share_partitions(

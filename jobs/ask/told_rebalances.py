@@ -1,6 +1,8 @@
 """Reads rebalances with what the server log says started them, as `transforms.logs.rebalance_triggers` does by Spark.
 
-Both ask the same rule (`transforms.logs.rules.triggers`), one group at a time.
+Both ask the same rule (`transforms.logs.rules.triggers`), one group at a time. What a rebalance cost is told of each in
+the same columns: `pause_lower_ms` and `pause_upper_ms` are the bounds of the table where the whole group stood still,
+and else those of the partitions that moved (`transforms.history.rules.pause`).
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from groupledger.schemas.instants import instant_of_us, us_of
 from groupledger.schemas.kinds.changes import GROUP_STARTED
+from groupledger.transforms.history.rules.pause import pause_of
 from groupledger.transforms.logs.rules.triggers import EVENT_COLUMNS, KINDS, triggers
 
 if TYPE_CHECKING:
@@ -21,7 +24,7 @@ if TYPE_CHECKING:
     from groupledger.jobs.process.output import Answer
 
 
-def rebalances_told(tables: ClusterRows, names: Sequence[str], columns: Sequence[str] | None = None) -> list[Answer]:
+def rebalances_told(tables: ClusterRows, names: Sequence[str]) -> list[Answer]:
     """Returns the rebalances of groups, births among them, in the order of their logs, with `TRIGGER_COLUMNS`: null
     where no imported log tells what started one. A filter by time belongs after it, since what came before a rebalance
     tells whether a line is about it."""
@@ -33,7 +36,7 @@ def rebalances_told(tables: ClusterRows, names: Sequence[str], columns: Sequence
     for event in lines:
         events[event["group_id"]].append(event | {"logged_at": us_of(event["logged_at"])})
     by_group = defaultdict(list)
-    for row in sorted(tables.rows("rebalances", of_groups, columns=columns), key=itemgetter("kafka_offset")):
+    for row in sorted(tables.rows("rebalances", of_groups), key=itemgetter("kafka_offset")):
         by_group[row["group_id"]].append(row)
     return [row for name, rows in by_group.items() for row in _with_triggers(rows, events[name])]
 
@@ -42,8 +45,9 @@ def _with_triggers(rows: Sequence[Answer], events: Iterable[Answer]) -> list[Ans
     places = [row | {"happened_at": us_of(row["happened_at"])} for row in rows]
     found = []
     for row, told in zip(rows, triggers(places, events), strict=True):
-        at = told["trigger_at"]
-        found.append({**row, **told, "trigger_at": None if at is None else instant_of_us(at)})
+        at, pause = told["trigger_at"], pause_of(row)
+        bounds = {"pause_lower_ms": pause.lower_ms, "pause_upper_ms": pause.upper_ms}
+        found.append({**row, **told, **bounds, "trigger_at": None if at is None else instant_of_us(at)})
     return found
 
 

@@ -11,6 +11,7 @@ from groupledger.coordinator.what_if.setting import Setting, SettingError, chang
 from groupledger.jobs.ask.answers import group_row
 from groupledger.jobs.ask.rounds import last_round, of_round
 from groupledger.jobs.ask.told_rebalances import is_within, rebalances_told
+from groupledger.jobs.ask.what_if_spared import capped
 from groupledger.jobs.process.errors import InputError
 from groupledger.transforms.history.rules.events import SESSION_DEFAULT_MS
 from groupledger.transforms.history.rules.what_if import GroupRows, NotReplayableError, observed_of, workload_of
@@ -160,11 +161,12 @@ def _flat(told: dict[str, Any] | None) -> Answer | None:
     """Returns the bounds of one figure's intervals by name."""
     if told is None:
         return None
-    return {
+    found = {
         f"{name}_{bound}": None if told[name] is None else round(told[name][bound], 3)
         for name in ("observed", "replayed", "asked", "spared")
         for bound in ("low", "high")
     }
+    return capped(found)
 
 
 def _rate(tables: ClusterRows, topics: Sequence[str], question: Question) -> float | None:

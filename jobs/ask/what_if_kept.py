@@ -6,6 +6,8 @@ from collections import defaultdict
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
+from groupledger.jobs.ask.what_if_spared import capped_answer, spared
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -27,9 +29,9 @@ def kept_of_groups(tables: ClusterRows, names: Sequence[str]) -> defaultdict[str
     for row in sorted(rows, key=itemgetter("ran_at"), reverse=True):
         of_group = found[row["group_id"]]
         if not of_group or of_group[0]["ran_at"] == row["ran_at"]:
-            of_group.append(row)
+            of_group.append(capped_answer(row))
     for of_group in found.values():
-        of_group.sort(key=spared, reverse=True)
+        of_group.sort(key=_gain, reverse=True)
     return found
 
 
@@ -39,7 +41,11 @@ def kept_totals(tables: ClusterRows) -> list[Answer]:
         return []
     runs = tables.rows("what_if_runs", columns=("run_id", "ran_at"))
     newest = max(runs, key=itemgetter("ran_at"), default=None)
-    return [] if newest is None else totals(tables.rows("what_if_effects", ("run_id", "=", newest["run_id"])))
+    return (
+        []
+        if newest is None
+        else totals(map(capped_answer, tables.rows("what_if_effects", ("run_id", "=", newest["run_id"]))))
+    )
 
 
 def totals(found: Iterable[Answer]) -> list[Answer]:
@@ -50,20 +56,22 @@ def totals(found: Iterable[Answer]) -> list[Answer]:
     return [_total(setting, rows) for setting, rows in by_setting.items()]
 
 
-def spared(answer: Answer) -> float:
-    """Returns the middle of what is spared, and nothing where it is not told."""
+def _gain(answer: Answer) -> float:
+    """Returns how many rebalances are spared, and nothing where that is unclear or not told."""
     figure = answer["rebalances"]
-    return 0.0 if figure is None else (figure["spared_low"] + figure["spared_high"]) / 2
+    return 0.0 if figure is None else spared(figure) or 0.0
 
 
 def _total(setting: str, rows: Sequence[Answer]) -> Answer:
-    told = [row for row in rows if row["refusal"] is None]
-    gain = sorted(told, key=spared, reverse=True)
+    """Returns the sums of the groups of which it is clear what the setting does."""
+    told = [row for row in rows if row["refusal"] is None and spared(row["rebalances"]) is not None]
+    gain = sorted(told, key=_gain, reverse=True)
     return {
         "setting": setting,
         "groups": len(rows),
         "groups_told": len(told),
         "rebalances_observed": round(sum(row["rebalances"]["observed_low"] for row in told)),
+        "rebalances_spared": round(sum(map(_gain, told))),
         "rebalances_spared_low": round(sum(row["rebalances"]["spared_low"] for row in told)),
         "rebalances_spared_high": round(sum(row["rebalances"]["spared_high"] for row in told)),
         "gain_most": [row["group_id"] for row in gain[:TOLD_BY_NAME] if row["rebalances"]["spared_low"] > 0],

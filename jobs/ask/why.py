@@ -22,7 +22,8 @@ from groupledger.schemas.kinds.clauses import said, settings_of
 from groupledger.schemas.kinds.roots import POLL_TIMEOUT_EXCEEDED, RESTART, SESSION_EXPIRED, Root
 from groupledger.schemas.kinds.triggers import LEFT_POLL_TIMEOUT, REBALANCE_TIMEOUT
 from groupledger.schemas.kinds.triggers import SESSION_EXPIRED as EXPIRED
-from groupledger.schemas.words import Severity
+from groupledger.schemas.words import PauseScope, Severity
+from groupledger.transforms.history.rules.pause import Pause, bounds_text
 from groupledger.transforms.incidents.verdicts import verdicts
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ ROOT_OF_TRIGGER = {
     REBALANCE_TIMEOUT.name: POLL_TIMEOUT_EXCEEDED,
     EXPIRED.name: SESSION_EXPIRED,
 }
+WHO_STOOD_STILL = {PauseScope.GROUP: "stood still", PauseScope.PARTITIONS: "the partitions that moved stood still"}
 STATIC_MEMBERSHIP = "group.instance.id"
 
 
@@ -107,8 +109,9 @@ def _of_rebalances(rebalances: Iterable[Answer]) -> Iterator[Answer]:
             parts.append(f"{row['member_count']} members then")
         if row["partitions_moved"]:
             parts.append(f"{row['partitions_moved']} partitions moved")
-        if row["pause_upper_ms"] is not None:
-            parts.append(f"stood still for at most {row['pause_upper_ms']:,} ms")
+        bounds = bounds_text(Pause(row["pause_lower_ms"], row["pause_upper_ms"]))
+        if bounds is not None:
+            parts.append(f"{WHO_STOOD_STILL[row['pause_scope']]} for {bounds}")
         if row.get("scheduled_delay_ms"):
             parts.append(f"Connect keeps what it lost for at most {row['scheduled_delay_ms']:,} ms")
         if row["trigger_reason"]:
@@ -147,6 +150,8 @@ def _of_lag(tables: ClusterRows, name: str, since: datetime, until: datetime | N
 
 def _lag_text(row: Answer, before: str | None) -> str:
     parts = ["unknown lag" if row["lag_sum"] is None else f"{row['lag_sum']:,} records"]
+    if row["partitions_without_lag"] and row["lag_sum"] is not None:
+        parts.append(f"partitions without a known lag: {row['partitions_without_lag']:,}")
     if row["worst_topic"] is not None and row["lag_sum"]:
         place = f"most in {row['worst_topic']} {row['worst_partition']}"
         parts.append(place if row["worst_owner"] is None else f"{place} of {row['worst_owner']}")

@@ -80,6 +80,7 @@ def what_if(  # noqa: PLR0913 - one argument for each option
     from groupledger.jobs.ask.what_if import Question
     from groupledger.jobs.ask.what_if import what_if as answers
     from groupledger.jobs.ask.what_if_kept import totals
+    from groupledger.jobs.ask.what_if_spared import spared, with_numbers
 
     asked_for = Question(
         since=since,
@@ -95,17 +96,20 @@ def what_if(  # noqa: PLR0913 - one argument for each option
     if is_kept:
         _keep(job, tables.cluster, asked_for, found)
     if as_json:
-        print_json(found)
+        print_json(with_numbers(found))
         return
+    for total in totals(found):
+        if total["groups_told"]:
+            click.echo(sentence(total))
     print_table(
         "What if", COLUMNS, [row for answer in found for row in _rows(answer)], optional=("replayed", "observed")
     )
     for answer in found:
-        if answer["refusal"] is not None:
-            click.echo(f"{escaped(answer['group_id'])}, {answer['setting']}: can't tell. {answer['refusal']}")
-    for total in totals(found):
-        if total["groups_told"]:
-            click.echo(_sentence(total))
+        why = answer["refusal"]
+        if why is None and spared(answer["rebalances"]) is None:
+            why = "It may spare rebalances, or cost some: the runs differ."
+        if why is not None:
+            click.echo(f"{escaped(answer['group_id'])}, {answer['setting']}: can't tell. {why}")
 
 
 def _keep(job: Job, cluster: str, asked_for: Question, found: list[Answer]) -> None:
@@ -121,10 +125,12 @@ def _parts(text: str) -> tuple[str, ...]:
 
 
 def _rows(answer: Answer) -> list[tuple[object, ...]]:
+    from groupledger.jobs.ask.what_if_spared import spared_text, would_be
+
     return [
         (
-            *(answer["group_id"], answer["setting"], what),
-            *(_interval(answer[name], each) for each in ("observed", "replayed", "asked", "spared")),
+            *(answer["group_id"], answer["setting"], what, _interval(answer[name], "observed")),
+            *(_interval(answer[name], "replayed"), f"{would_be(answer[name]):,}", spared_text(answer[name])),
         )
         for name, what in FIGURES.items()
         if answer[name] is not None
@@ -139,12 +145,17 @@ def _interval(figure: Answer, name: str) -> str | None:
     return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 
-def _sentence(total: Answer) -> str:
-    low, high = total["rebalances_spared_low"], total["rebalances_spared_high"]
-    spared = f"{low:,}" if low == high else f"{low:,} to {high:,}"
+def sentence(total: Answer) -> str:
+    spared, observed = total["rebalances_spared"], total["rebalances_observed"]
+    about = "" if total["rebalances_spared_low"] == total["rebalances_spared_high"] else "about "
+    what = (
+        f"{spared:,} of {observed:,} rebalances spared"
+        if spared >= 0
+        else f"{-spared:,} more than {observed:,} rebalances"
+    )
     names = ", ".join(map(escaped, total["gain_most"]))
     most = f"; most in {names}" if names and total["groups"] > 1 else ""
     return (
-        f"{total['setting']}: {spared} of {total['rebalances_observed']:,} rebalances spared in"
+        f"{total['setting']}: {about}{what} in"
         f" {total['groups_told']:,} of {total['groups']:,} groups that it can be told of{most}."
     )

@@ -29,6 +29,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from groupledger.jobs.derive.history import CHECKPOINT_NAME, RECORDS_PER_DRIVER_FOLD, checkpoint_folder
 from groupledger.jobs.ingest.samples import last_sampled_at_ms
 from groupledger.jobs.process.settings import rules_from
+from groupledger.jobs.warehouse.added_files import added_between, rows_in
 from groupledger.jobs.warehouse.checkpoint import whole_checkpoint
 from groupledger.jobs.warehouse.ledger import is_behind, known_ends
 from groupledger.jobs.warehouse.progress import note_progress, read_progress
@@ -91,10 +92,11 @@ COVERAGE_COLUMNS = (
 class Progress:
     """How far a pass came: the next offset of each partition, and the last sampling round. `history` is the query that
     follows the records for the history, a new one after each rebuild, and `version` the next of the table that it read;
-    None if removals wait."""
+    None if removals wait. `unread_version` is the first version of the table with rows that this pass did not use."""
 
     history: str | None = None
     version: int | None = None
+    unread_version: int | None = None
     positions: Mapping[int, int] = field(default_factory=dict)
     round_ms: int = 0
 
@@ -135,8 +137,13 @@ def _tell_records(ledger: Ledger, done: Progress, history: str, next_version: in
     positions = {} if is_rebuild else dict(done.positions)
     ends = known_ends(ledger)
     is_newest = next_version > ledger.version(COORDINATOR_RECORDS)
-    stored = ledger.rows(COORDINATOR_RECORDS, None if is_newest else next_version - 1)
-    records = stored.where(is_behind(positions)).selectExpr(*RECORD_COLUMNS).persist()
+    unread = None if is_rebuild else done.unread_version
+    records = (
+        _stored(ledger, unread, next_version, is_newest=is_newest)
+        .where(is_behind(positions))
+        .selectExpr(*RECORD_COLUMNS)
+        .persist()
+    )
     try:
         reached, is_waiting, record_count = _reach(records, ends if is_newest else {})
         whole = records.where(~is_behind(reached))
@@ -144,7 +151,26 @@ def _tell_records(ledger: Ledger, done: Progress, history: str, next_version: in
         count = _write(ledger, whole, reached, is_small=is_small, is_rebuild=is_rebuild)
     finally:
         records.unpersist()
-    return Progress(history, None if is_waiting else next_version, {**positions, **reached}), count
+    return (
+        Progress(
+            history,
+            None if is_waiting else next_version,
+            unread if is_waiting else next_version,
+            {**positions, **reached},
+        ),
+        count,
+    )
+
+
+def _stored(ledger: Ledger, unread_version: int | None, next_version: int, *, is_newest: bool) -> DataFrame:
+    """Returns the rows of all versions before the next one, only those of files that the unread versions added where
+    the table's log still names them."""
+    files = None
+    if unread_version is not None:
+        files = added_between(ledger, COORDINATOR_RECORDS, unread_version, next_version - 1)
+    if files is None:
+        return ledger.rows(COORDINATOR_RECORDS, None if is_newest else next_version - 1)
+    return rows_in(ledger, COORDINATOR_RECORDS, files)
 
 
 def _reach(records: DataFrame, ends: Mapping[int, int]) -> tuple[dict[int, int], bool, int]:

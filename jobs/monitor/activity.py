@@ -15,7 +15,7 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING, Any
 
 from groupledger.schemas.kinds.triggers import UNKNOWN
-from groupledger.schemas.words import PauseScope
+from groupledger.transforms.history.rules.pause import NO_PAUSE, pause_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -27,7 +27,8 @@ WINDOW_MS = 6 * 3_600_000
 BOUNDS_S = (0.1, 1.0, 3.0, 10.0, 30.0, 60.0, 300.0, 900.0)
 REBALANCE_COLUMNS = (
     *("group_id", "incarnation", "to_generation", "from_generation", "happened_at", "inferred_trigger"),
-    *("sync_wait_ms", "pause_scope", "pause_upper_ms", "partition_pauses"),
+    *("sync_wait_ms", "pause_scope", "pause_lower_ms", "pause_upper_ms", "partition_pauses", "partitions_moved"),
+    "partitions_lost",
 )
 MEMBER_COLUMNS = (
     *("group_id", "incarnation", "member_id", "from_offset", "joined_at", "left_at", "is_start_known", "leave_cause"),
@@ -126,16 +127,6 @@ def _of_rebalance(row: Row, key: tuple[Any, ...], trigger: str, happened_ms: int
     yield Event(Count.REBALANCES, key, happened_ms, group_id, trigger)
     if row["sync_wait_ms"] is not None:
         yield Event(Count.TOOK, key, happened_ms, group_id, trigger, row["sync_wait_ms"] / 1_000)
-    paused_ms = pause_upper_ms(row)
-    if paused_ms is not None:
-        yield Event(Count.PAUSED, key, happened_ms, group_id, trigger, paused_ms / 1_000)
-
-
-def pause_upper_ms(row: Row) -> int | None:
-    """Returns for how long a rebalance stopped whoever it stopped, at most: the group, or the slowest of its
-    partitions. It is None until every one of them has committed again, and where nothing was stopped."""
-    if row["pause_scope"] == PauseScope.GROUP:
-        found: int | None = row["pause_upper_ms"]
-        return found
-    pauses = [each["pause_upper_ms"] for each in row["partition_pauses"] or ()]
-    return None if None in pauses else max(pauses, default=None)
+    pause = pause_of(row)
+    if pause.upper_ms is not None and pause != NO_PAUSE:
+        yield Event(Count.PAUSED, key, happened_ms, group_id, trigger, pause.upper_ms / 1_000)

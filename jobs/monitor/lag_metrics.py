@@ -8,11 +8,13 @@
 
 and of our own, by group: `_rebalances_total`, `_generation`, `_members`, `_last_commit_age_seconds`, `_idle_seconds`
 (of a group without members, whose offsets will expire), `_catch_up_seconds`, `_status` (1, with the status as a label)
-and `_burrow_status` (Burrow's codes). What happened in the groups is in `activity_metrics`.
+and `_burrow_status` (Burrow's codes); by group and partition: `_commit_age_seconds`. Beside each sum of lags stands how
+many partitions are not in it since their lag is not known: `_partitions_without_lag`, `_topic_partitions_without_lag`.
+What happened in the groups is in `activity_metrics`.
 
 `consumer_id` is left out, as member ids are new with every restart; an absent label equals an empty one to Prometheus.
-Which groups, topics and labels are told is a setting, and so is how many series: what is beyond is counted in
-`groupledger_series_left_out`.
+Which groups, topics, partitions and labels are told is a setting, and so is how many series: what is beyond is counted
+in `groupledger_series_left_out`.
 """
 
 from __future__ import annotations
@@ -36,7 +38,8 @@ if TYPE_CHECKING:
     from groupledger.transforms.lag.rules import LagRow, Rollup
 
 BY_PARTITION = (*BY_GROUP, "topic", "partition", "member_host", "client_id")
-PER_PARTITION = 4  # families of which each partition has one
+WITHOUT_LAG = "Partitions that are not in the sum, as their lag is not known."
+PER_PARTITION = 5  # families of which each partition has one
 # As softwaremill/klag-exporter numbers them.
 STATE_CODES = {
     "Unknown": 0,
@@ -117,6 +120,7 @@ def _partition_metrics(cluster: str, rows: Sequence[LagRow], limits: MetricsSett
         ("lag", "Offsets that are left to read.", [row.lag for row in rows]),
         ("lag_seconds", "Age of the next record to read.", [row.lag_seconds for row in rows]),
         ("messages_lost", "Offsets that retention took first.", [row.messages_lost for row in rows]),
+        ("commit_age_seconds", "How long ago the partition was committed.", [_seconds(row) for row in rows]),
     ):
         yield ManyGauges(f"{PREFIX}_{name}", text, places, values)
     for number, (name, text) in enumerate(
@@ -128,13 +132,13 @@ def _partition_metrics(cluster: str, rows: Sequence[LagRow], limits: MetricsSett
 
 def _group_metrics(cluster: str, scope: Scope) -> Iterator[Metric]:
     groups = scope.groups
-    commit_ages_s = [None if each.commit_age_ms is None else each.commit_age_ms / 1_000 for each in groups]
     for name, text, values in (
         ("max_lag", "The most lag of a partition.", [each.lag_max for each in groups]),
         ("max_lag_seconds", "The most seconds of a partition.", [each.lag_seconds_max for each in groups]),
         ("sum_lag", "The lag of all partitions.", [each.lag_sum for each in groups]),
+        ("partitions_without_lag", WITHOUT_LAG, [each.partitions_without_lag for each in groups]),
         ("catch_up_seconds", "How long the lag takes as it shrinks now.", [each.catch_up_seconds for each in groups]),
-        ("last_commit_age_seconds", "How long ago the group last committed.", commit_ages_s),
+        ("last_commit_age_seconds", "How long ago the group last committed.", [_seconds(each) for each in groups]),
         ("state", "0 unknown to 7 reconciling.", [STATE_CODES.get(each.group_state or "") for each in groups]),
         (
             "burrow_status",
@@ -145,8 +149,17 @@ def _group_metrics(cluster: str, scope: Scope) -> Iterator[Metric]:
         yield _by_group(Gauge, cluster, name, text, groups, values)
     statuses = (((cluster, each.group_id, each.status), 1) for each in groups)
     yield family(Gauge, f"{PREFIX}_status", "1 for the group's status.", (*BY_GROUP, "status"), statuses)
-    sums = (((cluster, each.group_id, each.topic or ""), each.lag_sum) for each in scope.topics)
-    yield family(Gauge, f"{PREFIX}_topic_sum_lag", "The lag of a topic's partitions.", (*BY_GROUP, "topic"), sums)
+    topics = [(cluster, each.group_id, each.topic or "") for each in scope.topics]
+    for name, text, numbers in (
+        ("sum_lag", "The lag of a topic's partitions.", [each.lag_sum for each in scope.topics]),
+        ("partitions_without_lag", WITHOUT_LAG, [each.partitions_without_lag for each in scope.topics]),
+    ):
+        samples = zip(topics, numbers, strict=True)
+        yield family(Gauge, f"{PREFIX}_topic_{name}", text, (*BY_GROUP, "topic"), samples)
+
+
+def _seconds(each: LagRow | Rollup) -> float | None:
+    return None if each.commit_age_ms is None else each.commit_age_ms / 1_000
 
 
 def _info_metrics(cluster: str, groups: Sequence[Rollup], infos: Mapping[str, GroupInfo]) -> Iterator[Metric]:

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from groupledger.transforms.lag.rules import Rollup
 
-HEADINGS = ("GROUP", "STATE", "LAG", "MAX", "SECONDS", "CATCH-UP", "LAST-COMMIT", "WORST", "STATUS")
-NUMBERS = ("LAG", "MAX", "SECONDS", "CATCH-UP", "LAST-COMMIT")
+HEADINGS = ("GROUP", "STATE", "LAG", "WITHOUT-LAG", "MAX", "SECONDS", "CATCH-UP", "LAST-COMMIT", "WORST", "STATUS")
+NUMBERS = ("LAG", "WITHOUT-LAG", "MAX", "SECONDS", "CATCH-UP", "LAST-COMMIT")
 COLORS = {LagStatus.OK: "green"} | dict.fromkeys((LagStatus.STOPPED, LagStatus.STALLED, LagStatus.REWOUND), "red")
 OTHER_COLOR = "yellow"
 LINES_AROUND = 5  # title, headings, rules
@@ -77,7 +77,7 @@ def table_of(title: str, rollups: Iterable[Rollup], lines: int) -> Table:
     for each in groups[:lines]:
         worst = None if each.worst_topic is None else f"{each.worst_topic} {each.worst_partition}"
         commit_age = None if each.commit_age_ms is None else each.commit_age_ms / 1_000
-        lags = (_number(each.lag_sum), _number(each.lag_max), _seconds(each))
+        lags = (_number(each.lag_sum), _number(each.partitions_without_lag), _number(each.lag_max), _seconds(each))
         cells = (each.group_id, each.group_state, *lags, duration(each.catch_up_seconds), duration(commit_age), worst)
         color = COLORS.get(each.status, OTHER_COLOR)
         table.add_row(*(Text(printable(cell)) for cell in cells), Text(each.status, style=color))

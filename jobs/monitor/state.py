@@ -34,12 +34,14 @@ from groupledger.jobs.monitor.activity import (
     events_of,
 )
 from groupledger.jobs.monitor.activity_metrics import GroupActivity, Holding, holding_of
-from groupledger.jobs.monitor.commits import commits_in, new_files
+from groupledger.jobs.monitor.commits import commits_in
 from groupledger.jobs.monitor.group_info import NO_INFO, GroupInfo
 from groupledger.jobs.monitor.lag_metrics import lag_metrics
 from groupledger.jobs.monitor.rules import Elections
 from groupledger.jobs.process.clock import now_ms
+from groupledger.jobs.process.selection import chosen_rows
 from groupledger.jobs.process.settings import rules_from
+from groupledger.jobs.warehouse.added_files import added_since
 from groupledger.jobs.warehouse.tables import every_row
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from groupledger.schemas.kafka.topic_partition import TopicPartition
@@ -58,7 +60,7 @@ from groupledger.transforms.lag.rules.of_group import commit_of
 from groupledger.transforms.lag.rules.resting import resting_places
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterator, Sequence
     from concurrent.futures import Future
 
     from prometheus_client import Metric
@@ -94,8 +96,9 @@ class MonitorState:
         self._topics: set[str] | None = None
         self._version = 0
         self._rows: list[LagRow] = []
+        self._shown: Sequence[LagRow] = ()  # those of them that metrics are about
         self._states: tuple[SampledGroupState, ...] = ()
-        self.rollups: list[Rollup] = []  # of the last round
+        self.rollups: list[Rollup] = []  # of the last round, and of what is shown of it
         self._writer = ThreadPoolExecutor(1, "writer")
         self._writing: deque[Future[None]] = deque()
 
@@ -137,7 +140,7 @@ class MonitorState:
 
     def read_commits(self) -> None:
         """Reads what the ingest has added to the table since the last time."""
-        files = new_files(self._ledger, self._version)
+        files = added_since(self._ledger, COORDINATOR_RECORDS, self._version)
         if files.row_count > ROWS_FOLLOWED_MAX:
             commits = commits_in(self._ledger, files).where(~F.col("is_tombstone"))
             self._commits.update(dict(commits.groupBy("group_id").count().collect()))
@@ -175,7 +178,8 @@ class MonitorState:
             (row.partition, row.leader_epoch) for row in sampled.watermarks if row.topic == OFFSETS_TOPIC
         )
         self._states = sampled.group_states
-        self.rollups = rollup(self._rows)
+        self._shown = chosen_rows(self._ledger.settings.selection, self._rows)
+        self.rollups = rollup(self._shown)
         subscribed = {topic for row in sampled.group_states for topic in row.subscribed_topics or ()}
         committed = {topic for places in self._lag.groups.values() for topic, _ in places}
         self._topics = (subscribed | committed) - {OFFSETS_TOPIC} or None
@@ -197,7 +201,7 @@ class MonitorState:
             )
         settings, cluster = self._ledger.settings.metrics, self._ledger.cluster
         activity = GroupActivity(self._activity, self._commits, self._elections.moves, self._holdings)
-        yield from lag_metrics(cluster, self._rows, self.rollups, infos, settings, round(round_s * 1000), activity)
+        yield from lag_metrics(cluster, self._shown, self.rollups, infos, settings, round(round_s * 1000), activity)
 
     def append(self, sampled: SampledRound) -> None:
         """Queues the last round for the writer, behind the rounds before it."""

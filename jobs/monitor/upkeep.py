@@ -24,6 +24,7 @@ from groupledger.jobs.derive.lag_seeds import seeds_at
 from groupledger.jobs.ingest.samples import last_sampled_at_ms
 from groupledger.jobs.monitor.rules import Pace
 from groupledger.jobs.process.errors import OutsideError
+from groupledger.jobs.process.selection import chosen_incidents
 from groupledger.jobs.process.settings import rules_from
 from groupledger.jobs.warehouse.maintain import maintain
 from groupledger.schemas.tables.generations import GENERATIONS
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from groupledger.jobs.warehouse.ledger import Ledger
 
 HOUR_S = 3_600
-COLUMNS = ("incident_id", "group_id", "kind", "severity", "evidence", "last_seen_at", "is_open")
+COLUMNS = ("incident_id", "group_id", "kind", "severity", "evidence", "last_seen_at", "is_open", "partitions")
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +108,8 @@ class Upkeep:
         ledger = self._ledger
         update_incidents(ledger)
         is_new = pc.field("last_seen_at") >= pa.scalar(self._began_at, pa.timestamp("us", "UTC"))
-        rows = ledger.arrow(INCIDENTS, pc.field("is_open") | is_new, COLUMNS).to_pylist()
+        read = ledger.arrow(INCIDENTS, pc.field("is_open") | is_new, COLUMNS).to_pylist()
+        rows = chosen_incidents(ledger.settings.selection, read)
         is_open = [row for row in rows if row["is_open"]]
         self.open_incidents = Counter((row["group_id"] or "", row["kind"], row["severity"]) for row in is_open)
         new = [row for row in rows if row["last_seen_at"] >= self._began_at and row["incident_id"] not in self._known]

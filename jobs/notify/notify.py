@@ -27,6 +27,7 @@ from groupledger.jobs.notify.receivers import BODIES, FORGETS, PAGERDUTY_URL, Co
 from groupledger.jobs.process import clock
 from groupledger.jobs.process.errors import InputError, OutsideError
 from groupledger.jobs.process.name_patterns import first_matching, names_matching
+from groupledger.jobs.process.selection import chosen_incidents
 from groupledger.jobs.process.settings import Secret, checked_url
 from groupledger.jobs.process.web import post
 from groupledger.jobs.process.worker import Worker
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 
 COLUMNS = (
     *("episode_id", "group_id", "kind", "severity", "explanation", "setting_to_change", "first_seen_at"),
-    *("last_seen_at", "is_open"),
+    *("last_seen_at", "is_open", "partitions"),
 )
 LOOK_EVERY_S = 15
 # An alert of a receiver that forgets stands for so many looks after the last one that told it.
@@ -154,7 +155,8 @@ class Notifier:
         is_recent = pc.field("last_seen_at") >= pa.scalar(since_ms * 1_000, pa.timestamp("us", "UTC"))
         recent = self._ledger.arrow(INCIDENTS, is_recent, ["episode_id"])["episode_id"].to_pylist()
         wanted = pc.field("episode_id").isin(pa.array(sorted(known | set(recent)), pa.string()))
-        rows = self._ledger.arrow(INCIDENTS, wanted, COLUMNS).to_pylist()
+        read = self._ledger.arrow(INCIDENTS, wanted, COLUMNS).to_pylist()
+        rows = chosen_incidents(self._ledger.settings.selection, read)
         groups = {row["group_id"] for row in rows if row["group_id"] is not None}
         return episodes_of(rows, first_matching(self._ledger.settings.team_patterns(), groups))
 

@@ -275,6 +275,19 @@ class MetricsSettings(Section):
     topic_pattern: NamePattern
 
 
+class NameLists(Section):
+    """Two lists, since RE2 has no pattern for what is not to match."""
+
+    include: list[NamePattern]
+    exclude: list[NamePattern]
+
+
+class SelectionSettings(Section):
+    groups: NameLists
+    topics: NameLists
+    partitions: NameLists
+
+
 class TeamSettings(Section):
     groups: NamePattern
 
@@ -349,6 +362,7 @@ class ClusterSettings(Section):
     metrics: Part
     privacy: Part
     logs: Part
+    selection: Part
     teams: Part
     notify: Part
 
@@ -372,6 +386,7 @@ class Settings(Section):
     logs: LogSettings
     maintain: MaintainSettings
     quality: QualitySettings
+    selection: SelectionSettings
     teams: dict[Name, TeamSettings]
     notify: NotifySettings
 

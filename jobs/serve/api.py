@@ -26,6 +26,7 @@ from groupledger.jobs.ask.lag_answers import answer, lag_at
 from groupledger.jobs.ask.offsets_at import offsets_at
 from groupledger.jobs.ask.owners import owners_of
 from groupledger.jobs.ask.what_if_kept import kept_of_group
+from groupledger.jobs.ask.what_if_spared import with_numbers
 from groupledger.jobs.ask.why import why
 from groupledger.jobs.process.errors import InputError
 from groupledger.jobs.process.path_names import name_in
@@ -135,7 +136,7 @@ def of_times(api: APIRouter, warehouse: Warehouse) -> None:
     def kept_what_ifs(cluster: str, group: str) -> Response:
         tables, name = warehouse.rows(cluster), name_in(group)
         group_row(tables, name)
-        return json_answer({"answers": kept_of_group(tables, name)})
+        return json_answer({"answers": with_numbers(kept_of_group(tables, name))})
 
     @api.get("/clusters/{cluster}/groups/{group}/diff", summary="What is different between two instants")
     def differences(

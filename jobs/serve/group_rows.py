@@ -76,7 +76,12 @@ def read_groups(
         if group_type == GroupType.SHARE:
             told_at, rows = share_standing(tables, name, at)
             told = {
-                (row["topic"], row["partition"]): {**row, "committed_offset": row["start_offset"], "status": None}
+                (row["topic"], row["partition"]): {
+                    **row,
+                    "committed_offset": row["start_offset"],
+                    "commit_age_ms": None,
+                    "status": None,
+                }
                 for row in rows
             }
             lags = share_lag_rounds(tables, name, since, until)

@@ -47,7 +47,8 @@ def recent(tables: ClusterRows) -> dict[str, Any]:
 
 def of_period(tables: ClusterRows, window: Window, names: Sequence[str]) -> dict[str, Any]:
     """Returns the same for a period, of all groups or of some."""
-    every = incidents_of(tables, names or None, window.since, None, Severity.INFO) if tables.exists("incidents") else []
+    has_incidents = tables.exists("incidents")
+    every = incidents_of(tables, names or None, window.since, None, Severity.WARNING) if has_incidents else []
     found = [row for row in every if row["first_seen_at"] < window.until][::-1]
     grave = sorted(found, key=lambda row: SEVERITIES.index(row["severity"]))
     return {

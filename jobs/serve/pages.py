@@ -15,6 +15,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from groupledger.jobs.ask.group_list import Wanted, chosen
 from groupledger.jobs.ask.owners import GroupHistory, read_history
+from groupledger.jobs.ask.what_if_spared import spared_text
 from groupledger.jobs.process.errors import InputError, UnknownNameError
 from groupledger.jobs.process.instants import AGO, UNITS
 from groupledger.jobs.process.path_names import name_in, part
@@ -41,7 +42,14 @@ def templates() -> Environment:
     escape: names come from clients."""
     loader = PackageLoader("groupledger.jobs.serve")
     found = Environment(loader=loader, autoescape=True, trim_blocks=True, undefined=StrictUndefined, finalize=readable)
-    found.filters |= {"at": instant, "named": named, "number": number, "part": part}
+    found.filters |= {
+        "at": instant,
+        "named": named,
+        "number": number,
+        "part": part,
+        "seconds": seconds,
+        "spared": spared_text,
+    }
     found.globals |= {"link": link}
     return found
 
@@ -63,6 +71,10 @@ def number(value: float | None) -> str:
     if value is None:
         return "-"
     return f"{value:,.1f}" if type(value) is float else f"{value:,}"
+
+
+def seconds(milliseconds: int | None) -> str:
+    return "-" if milliseconds is None else f"{milliseconds / 1_000:,.0f}"
 
 
 def group_path(cluster: str, name: str, at: datetime | None = None) -> str:

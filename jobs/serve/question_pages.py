@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 WINDOW = timedelta(hours=2)
 ENTRIES_MAX = 1_000
-OF_LAG = ("lag_sum", "lag_seconds_max", "status")
+OF_LAG = ("lag_sum", "partitions_without_lag", "lag_seconds_max", "status")
 
 
 def routes(warehouse: Warehouse, environment: Environment) -> APIRouter:

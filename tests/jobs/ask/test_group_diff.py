@@ -31,7 +31,8 @@ def lag(minutes: int, topic: str, records: int | None, *flags: str) -> dict[str,
 
 
 def test_lag_and_static_members(tmp_path: Path) -> None:
-    """Goal: a topic's lag is a sum without what is not subscribed; a restart of a static member is a change of one."""
+    """Goal: a topic's lag is a sum without what is not subscribed, and beside it stands what is unknown; a restart of a
+    static member is a change of one."""
     stretch = {
         "completeness": "complete",
         "from_offset": 0,
@@ -69,4 +70,5 @@ def test_lag_and_static_members(tmp_path: Path) -> None:
         ("generation", None, None, 1, 2),
         ("member", "pod-0", None, "a1 (x, /h)", "a2 (x, /h)"),
         ("lag", "orders", None, 7, 20),
+        ("partitions_without_lag", "orders", None, None, 1),
     ]

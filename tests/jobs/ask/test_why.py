@@ -10,6 +10,7 @@ import pytest
 from deltalake import write_deltalake
 
 from groupledger.jobs.ask.cluster_rows import ClusterRows
+from groupledger.jobs.ask.group_activity import most_rebalancing
 from groupledger.jobs.ask.why import verdict, why
 from groupledger.jobs.cli.why import verdict_lines
 from groupledger.schemas.definitions import schema_of
@@ -81,10 +82,37 @@ def write(warehouse: Path, table: str, *rows: dict[str, Any]) -> None:
     write_deltalake(str(warehouse / table), found, mode="append")
 
 
-def lag(minutes: int, partition: int, records: int, status: str) -> dict[str, Any]:
+def lag(minutes: int, partition: int, records: int | None, status: str) -> dict[str, Any]:
     at = AT + minutes * MINUTE
     row = {"sampled_at": at, "sample_date": at.date(), "topic": "orders", "partition": partition, "lag": records}
     return row | {"status": status, "owner": f"pod-{partition}"}
+
+
+def test_what_rebalances_cost(tmp_path: Path) -> None:
+    """Goal: of a cooperative rebalance the slowest partition is told, and a lower bound where no upper one is known;
+    the list of groups has the longest of both."""
+    write(tmp_path, "groups", {"kafka_partition": 7})
+    write(tmp_path, "coverage", {"kafka_partition": 7, "completeness": "complete", "from_offset": 0, "to_offset": 9})
+    row = {"from_generation": 3, "happened_at": AT, "is_hole": False, "partitions_moved": 2, "partitions_lost": 0}
+    units = [{"topic": "orders", "partition": number, "pause_upper_ms": 900 - number} for number in (0, 1)]
+    of_partitions = {"pause_scope": "partitions", "partition_pauses": units}
+    of_group = {"pause_scope": "group", "pause_lower_ms": 40}
+    write(
+        tmp_path,
+        "rebalances",
+        *(
+            {**row, **of, "to_generation": place, "kafka_offset": place}
+            for place, of in ((4, of_partitions), (5, of_group))
+        ),
+    )
+    tables = ClusterRows(str(tmp_path), "c")
+    entries, _ = why(tables, "g", AT, None)
+    assert [entry["text"] for entry in entries] == [
+        "generation 3 to 4; 2 partitions moved; the partitions that moved stood still for at most 900 ms",
+        "generation 3 to 5; 2 partitions moved; stood still for at least 40 ms",
+    ]
+    (counted,) = most_rebalancing(tables, None, None, 9)
+    assert (counted["longest_pause_lower_ms"], counted["longest_pause_upper_ms"]) == (40, 900)
 
 
 def test_what_happened(tmp_path: Path) -> None:
@@ -100,7 +128,7 @@ def test_what_happened(tmp_path: Path) -> None:
         *(event | {"partition": partition, "records_skipped": 1_000} for partition in (1, 0)),
         event | {"partition": 0, "kind": "rewound", "records_repeated": 5, "happened_at": AT + 9 * MINUTE},
     )
-    rounds = [(0, 3, "ok", 1, "ok"), (1, 4, "ok", 2, "ok"), (3, 5, "ok", 900, "stopped"), (4, 0, "ok", 0, "ok")]
+    rounds = [(0, 3, "ok", 1, "ok"), (1, 4, "ok", 2, "ok"), (3, 5, "ok", 900, "stopped"), (4, 0, "ok", None, "ok")]
     for minutes, one, of_one, other, of_other in rounds:
         write(tmp_path, "lag", lag(minutes, 0, one, of_one), lag(minutes, 1, other, of_other))
     entries, found = why(ClusterRows(str(tmp_path), "c"), "g", AT, AT + 5 * MINUTE)
@@ -109,6 +137,6 @@ def test_what_happened(tmp_path: Path) -> None:
         (1, "rebalance", None, "generation 3 to 4; 2 members then; Connect keeps what it lost for at most 300,000 ms"),
         (2, "offset", "skipped", "orders 0 1; 2,000 records never read; cause: no_member"),
         (3, "lag", "stopped", "905 records; most in orders 1 of pod-1; ok before"),
-        (4, "lag", "ok", "0 records; stopped before"),
+        (4, "lag", "ok", "0 records; partitions without a known lag: 1; stopped before"),
     ]
     assert found["root"] is None

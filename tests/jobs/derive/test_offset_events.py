@@ -159,6 +159,31 @@ def test_any_cut_and_any_kill(
     assert_told_alike(tmp_path, told)
 
 
+def test_a_pass_opens_only_what_was_added(
+    spark: SparkSession, recorded: DataFrame, told: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Goal: each file of the table is opened by one pass. Only where a pass waits for the rest of an operation does the
+    next one open its files again."""
+    job = groupledger.jobs.derive.offset_events
+    opened: list[int] = []
+
+    def counted(*arguments: Any, **options: Any) -> DataFrame:
+        rows = stored(*arguments, **options)
+        opened.append(len(rows.inputFiles()))
+        return rows
+
+    stored = job._stored
+    monkeypatch.setattr(job, "_stored", counted)
+    begin = 0
+    for end in [*range(5, 30, 5), cuts(recorded)[0], 10**6]:
+        append(spark, tmp_path, recorded.where(F.col("kafka_offset").between(begin, end - 1)).coalesce(1))
+        begin = end
+        tell(spark, tmp_path)
+    waiting = opened[-2]
+    assert sum(opened) == len(open_table(str(tmp_path), COORDINATOR_RECORDS).file_uris()) + waiting
+    assert_told_alike(tmp_path, told)
+
+
 def test_nothing_new_costs_nothing(spark: SparkSession, told: Path) -> None:
     """Goal: a pass without new records commits nothing, not even a fence, and reads no table."""
     tables = (OFFSET_EVENTS, COMMITTED_OFFSETS)

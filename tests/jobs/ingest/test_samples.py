@@ -15,8 +15,9 @@ from groupledger.jobs.demo.simulate import table_of
 from groupledger.jobs.ingest.import_samples import import_samples
 from groupledger.jobs.ingest.samples import append_round, last_round_ms, next_round_ms, sampled_topics
 from groupledger.jobs.kafka import sampling
-from groupledger.jobs.monitor.commits import commits_in, new_files
+from groupledger.jobs.monitor.commits import commits_in
 from groupledger.jobs.process.errors import InputError
+from groupledger.jobs.warehouse.added_files import added_since
 from groupledger.jobs.warehouse.delta_log import last_transaction
 from groupledger.jobs.warehouse.tables import Tables
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
@@ -145,10 +146,10 @@ def test_new_commits_only(spark: SparkSession, tmp_path: Path) -> None:
     add("second", range(3, 5))
     DeltaTable.forPath(spark, str(warehouse / COORDINATOR_RECORDS.name)).optimize().executeCompaction()
     with open_test_ledger(spark, warehouse) as ledger:
-        files = new_files(ledger, version)
+        files = added_since(ledger, COORDINATOR_RECORDS, version)
         assert files.version == Tables(spark, str(warehouse)).version(COORDINATOR_RECORDS)
         assert files.row_count == 9 + 2
         found = commits_in(ledger, files).select("group_id", "topic", "committed_offset").collect()
         assert sorted(map(tuple, found)) == [("g", "topic-3", 3), ("g", "topic-4", 4)]
-        assert new_files(ledger, files.version).paths == ()
+        assert added_since(ledger, COORDINATOR_RECORDS, files.version).paths == ()
         assert sampled_topics(ledger) == {f"topic-{number}" for number in range(5)}

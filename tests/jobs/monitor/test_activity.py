@@ -26,7 +26,8 @@ def at_us(elapsed_s: float) -> int:
 def rebalance(generation: int, elapsed_s: float, **changed: Any) -> dict[str, Any]:
     row = {"group_id": "g", "incarnation": 1, "to_generation": generation, "from_generation": generation - 1}
     row |= {"happened_at": at_us(elapsed_s), "inferred_trigger": "joined", "sync_wait_ms": 40}
-    return row | {"pause_scope": PauseScope.GROUP, "pause_upper_ms": None, "partition_pauses": None, **changed}
+    row |= {"pause_scope": PauseScope.GROUP, "pause_lower_ms": 0, "pause_upper_ms": None, "partition_pauses": None}
+    return row | {"partitions_moved": 2, "partitions_lost": 0, **changed}
 
 
 def tenure(member_id: str, joined_s: float, left_s: float | None = None, cause: str | None = None) -> dict[str, Any]:

@@ -10,15 +10,8 @@ from typing import Any
 
 import yaml
 
-from groupledger.jobs.monitor.activity import Activity
-from groupledger.jobs.monitor.activity_metrics import GroupActivity
-from groupledger.jobs.monitor.group_info import GroupInfo
-from groupledger.jobs.monitor.lag_metrics import BY_PARTITION, lag_metrics
-from groupledger.jobs.monitor.own_metrics import MonitorReport, incident_metrics, monitor_metrics, step_metrics
-from groupledger.jobs.monitor.upkeep import Step
-from groupledger.jobs.process.settings import load_settings
-from groupledger.schemas.kafka.topic_partition import TopicPartition
-from groupledger.transforms.lag.rules import Commit, End, LagState, Round, Watermark, rollup
+from groupledger.jobs.monitor.lag_metrics import BY_PARTITION
+from tools.surface import served_metrics
 
 CASES = Path(__file__).parents[2] / "conf" / "prometheus" / "groupledger.test.yaml"
 METRIC = re.compile(r"\b(?:kafka|groupledger)_\w+")
@@ -27,19 +20,8 @@ LABELS = {*BY_PARTITION, "status", "kind", "severity", "receiver", "outcome", "s
 
 def served() -> set[str]:
     """The names of all samples, with the suffix that counters have."""
-    state = LagState()
-    state.commit("g", "t", 0, Commit(1, 0, 0, 0))
-    rows = list(state.round(Round(1, {0: End(1)}, {TopicPartition("t", 0): Watermark(1, 0, 5, 5)}), {}))
-    report = MonitorReport(1, lag_offsets={0: 1}, hidden_offsets={0: 1}, stalled_ms={0: 1})
-    info = GroupInfo(rebalances=1, generation=1, member_count=1, idle_since_ms=1)
-    metrics = [
-        *lag_metrics("c", rows, rollup(rows), {"g": info}, load_settings().metrics, 0, GroupActivity(Activity(0))),
-        *monitor_metrics("c", report),
-        *incident_metrics("c", {("g", "rebalance_storm", "warning"): 1}, {("chat", "sent"): 1}),
-        *step_metrics("c", {"history": Step(1, 1)}),
-    ]
     suffixes = {"counter": ("_total",), "histogram": ("_bucket", "_sum", "_count")}
-    return {f"{each.name}{suffix}" for each in metrics for suffix in suffixes.get(each.type, ("",))}
+    return {f"{each.name}{suffix}" for each in served_metrics() for suffix in suffixes.get(each.type, ("",))}
 
 
 def asked(text: str) -> set[str]:

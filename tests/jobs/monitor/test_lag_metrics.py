@@ -102,6 +102,9 @@ def test_names_and_labels() -> None:
     for name, value in expected.items():
         assert told(samples, name) == {("a",): value}, name
     assert told(samples, "topic_sum_lag") == {("a", "orders"): 5}
+    assert told(samples, "commit_age_seconds") == {("", "a", "", "0", "orders"): 3}
+    assert told(samples, "partitions_without_lag") == {("a",): 0, ("none",): 1}
+    assert told(samples, "topic_partitions_without_lag") == {("a", "orders"): 0, ("none", "orders"): 1}
     assert told(samples, "state") == {("a",): 3, ("none",): 3}
     assert told(samples, "status") == {("a", "ok"): 1, ("none", "no_commit"): 1}
     ends = {name: value for (name, _), value in samples.items() if name.startswith("kafka_partition")}
@@ -130,7 +133,7 @@ def test_member_ids_are_never_labels() -> None:
     [
         ({}, {"a", "b", "c"}, 3, 0),
         ({"groups_max": 2}, {"b", "c"}, 2, 0),
-        ({"series_max": 8}, {"a", "b", "c"}, 2, 4),
+        ({"series_max": 10}, {"a", "b", "c"}, 2, 5),
         ({"group_pattern": "a|b"}, {"a", "b"}, 2, 0),
         ({"topic_pattern": "other"}, {"a", "b", "c"}, 0, 0),
         ({"per_partition": False}, {"a", "b", "c"}, 0, 0),

@@ -12,14 +12,14 @@ from groupledger.transforms.lag.rules import Rollup
 EVIL = "\x1b[2Jgone\u202e"
 
 
-def group(name: str, status: str, lag: int | None, topic: str | None = None) -> Rollup:
+def group(name: str, status: str, lag: int | None, topic: str | None = None, without: int = 0) -> Rollup:
     return Rollup(
         sampled_at_ms=0,
         group_id=name,
         topic=topic,
         group_state="Stable",
         partitions=1,
-        partitions_without_lag=0,
+        partitions_without_lag=without,
         partitions_unsubscribed=0,
         lag_sum=lag,
         lag_max=lag,
@@ -51,6 +51,17 @@ def test_worst_first() -> None:
     assert " a " not in text
     assert "and 1 more" in text
     assert "> 90" in text
+
+
+def test_what_is_not_in_the_sum() -> None:
+    """Goal: partitions whose lag is not known stand beside the sum."""
+    heads, first, second = (
+        [cell.strip() for cell in line.replace("┃", "│").split("│")]
+        for line in shown(group("a", "ok", 9), group("b", "ok", 5, without=1_234)).splitlines()
+        if "│" in line or "┃" in line
+    )
+    place = heads.index("WITHOUT-LAG")
+    assert (first[place - 1 : place + 1], second[place - 1 : place + 1]) == (["9", "0"], ["5", "1,234"])
 
 
 def test_hostile_names() -> None:

@@ -31,9 +31,9 @@ BEGAN_MS = 1_800_000_000_000
 LAG = "kafka_consumergroup_group_lag"
 
 
-def state_of(*commits: tuple[str, int, int, int]) -> MonitorState:
+def state_of(*commits: tuple[str, int, int, int], **settings: Any) -> MonitorState:
     """With commits of (group, offset, kafka_partition, kafka_offset) for the first partition of `orders`."""
-    ledger: Any = SimpleNamespace(settings=load_settings(), cluster="c")
+    ledger: Any = SimpleNamespace(settings=load_settings(**settings), cluster="c")
     state = MonitorState(ledger)
     for group_id, offset, kafka_partition, kafka_offset in commits:
         state._lag.commit(group_id, "orders", 0, Commit(offset, BEGAN_MS, kafka_partition, kafka_offset))
@@ -87,6 +87,18 @@ def test_a_round_is_scraped() -> None:
     assert found["groupledger_rounds_total",] == 1
     state.compute(sampled(2, {0: 21, 1: 6}, end=10), passed={0, 1})
     assert Scrape(state).samples[LAG, "0", "a", "orders"] == 4
+
+
+def test_what_is_excluded_has_no_metrics() -> None:
+    """Goal: a partition that the settings leave out is in no series, sum or status; its rows are kept like all."""
+    nothing: dict[str, list[str]] = {"include": [], "exclude": []}
+    left_out = {"groups": nothing, "topics": nothing, "partitions": {**nothing, "exclude": ["orders-0"]}}
+    state = state_of(("a", 4, 0, 10), selection=left_out)
+    state._lag.commit("a", "orders", 1, Commit(9, BEGAN_MS, 0, 11))
+    state.compute(sampled(1, {0: 20}, end=10), passed={0})
+    assert [(each.topic, each.lag_sum) for each in state.rollups] == [(None, None), ("orders", None)]
+    assert {name[0] for name in Scrape(state).samples if "orders" in name} == {"kafka_consumergroup_group_offset"}
+    assert [row.lag for row in state._rows] == [6, None]
 
 
 def test_a_partition_that_is_not_read_in_time_keeps_its_end() -> None:

@@ -52,6 +52,7 @@ class Ours:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.said: list[str] = []
+        self.selection: dict[str, Any] = {}
         self.is_lost = False
 
     def write(self, *rows: dict[str, Any]) -> None:
@@ -61,7 +62,13 @@ class Ours:
     def notifier(self, receivers: dict[str, Any], **settings: Any) -> Notifier:
         conf = self.folder / "settings.yaml"
         conf.write_text(
-            json.dumps({"notify": {"receivers": receivers, **settings}, "teams": {"pay": {"groups": "pay.*"}}})
+            json.dumps(
+                {
+                    "notify": {"receivers": receivers, **settings},
+                    "teams": {"pay": {"groups": "pay.*"}},
+                    "selection": self.selection,
+                }
+            )
         )
         return Notifier(
             Ledger(
@@ -112,6 +119,21 @@ def test_a_night(ours: Ours, web: Receiving) -> None:
         *((0, "fired", "e1"), (5, "fired", "e2")),
         *((20, "resolved", "e1"), (20, "resolved", "e2")),
     ]
+
+
+def test_what_the_settings_exclude(ours: Ours, web: Receiving) -> None:
+    """Goal: nobody hears of a group that is left out, nor of an incident that is about a topic left out alone; what is
+    left out after it was told is over."""
+    receivers = {"chat": {"kind": "json", "url": web.url}}
+    of_topic = {"topic": "orders-retry", "partition": 0, "refused_offset": None, "last_accepted_offset": None}
+    units = [{**of_topic, "owner_member_id": None, "owner_client_id": None}]
+    ours.write(incident("e1"), incident("e2", "search"), incident("e3", partitions=units))
+    ours.selection = {"groups": {"exclude": ["sea.*"]}, "topics": {"exclude": [".*-retry"]}}
+    assert ours.notifier(receivers).look(NOW_MS) == 1
+    ours.selection = {"groups": {"include": ["search"]}}
+    assert ours.notifier(receivers).look(NOW_MS) == 2
+    heard = [(body["event"], body["episode_id"]) for body in web.bodies]
+    assert heard == [("fired", "e1"), ("resolved", "e1"), ("fired", "e2")]
 
 
 def test_killed_between_message_and_note(ours: Ours, web: Receiving, monkeypatch: pytest.MonkeyPatch) -> None:

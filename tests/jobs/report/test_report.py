@@ -95,9 +95,10 @@ def test_page_with_lag_and_incidents(spark: SparkSession, warehouse: str, tmp_pa
     incident: dict[str, Any] = {"group_id": "g1", "kind": "offset_rewind", "severity": "error", "evidence": "inferred"}
     incident |= {"first_seen_at": at(3), "last_seen_at": at(4), "occurrences": 2, "explanation": "It went back."}
     after = {**incident, "incident_id": "2", "kind": "session_expired", "first_seen_at": at(200)}
+    suspected = {**incident, "incident_id": "3", "kind": "zombie_commit_suspected", "severity": "info"}
     added: dict[Table, list[dict[str, Any]]] = {
         LAG: [{**lag, **each, **number} for each in times for number in numbers],
-        INCIDENTS: [{**incident, "incident_id": "1"}, {**after, "last_seen_at": at(300)}],
+        INCIDENTS: [{**incident, "incident_id": "1"}, {**after, "last_seen_at": at(300)}, suspected],
     }
     sampled = str(shutil.copytree(warehouse, tmp_path / "warehouse"))
     for table, rows in added.items():
@@ -110,11 +111,12 @@ def test_page_with_lag_and_incidents(spark: SparkSession, warehouse: str, tmp_pa
     page = file.read_text(encoding="utf-8")
     ((name, group),) = groups_in(page).items()
     assert name == "g1"
-    assert len(re.findall(r'<td class="n">5</td></tr>', group)) == 3  # a row for each round
+    assert len(re.findall(r'<td class="n">5</td><td class="n">1</td></tr>', group)) == 3  # a row for each round
     assert '<polyline class="lag"' in group
     for text in (page, group):
         assert '<b class="error">offset_rewind</b>' in text
         assert "session_expired" not in text
+        assert "zombie_commit_suspected" not in text  # which nobody has asked for
     assert '<td class="growing">growing</td>' in page
 
 

@@ -74,7 +74,7 @@ def test_a_page(client: Client, name: str) -> None:
     assert 'class="owner0"' in page.text
     assert 'class="rebalance"' in page.text
     assert "next rebalance" in page.text
-    assert '<td>static</td><td class="n">3</td><td class="n">2 to 3</td>' in page.text
+    assert '<td>static</td><td class="n">3</td><td class="n">about 2</td>' in page.text
     later = client.get(f"{link}?at=2026-01-01T12:06:00Z&window=1h").text
     assert "previous rebalance" in later
     assert not re.search(r"(src|href)=\"(https?:)?//", page.text + later)
@@ -319,6 +319,22 @@ def test_lag_of_partitions_without_a_commit(tmp_path_factory: pytest.TempPathFac
         assert (listed["lag_sum"], listed["partitions_without_lag"], listed["status"]) == (0, 2, "no_commit")
         burrow = client.get(f"/v3/kafka/{CLUSTER}/consumer/g/lag").json["status"]
         assert (burrow["partition_count"], burrow["partitions_without_lag"], burrow["totallag"]) == (1, 2, 0)
+        cells = '<td class="n">0</td><td class="n">2</td>'
+        assert cells in client.get(f"/clusters/{CLUSTER}").text
+        assert cells in client.get(f"/clusters/{CLUSTER}/groups/g?at=2026-01-01T12:02:00Z&window=1h").text
+
+
+def test_commit_age_of_a_partition(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Goal: JSON and page say of each partition how long ago it was committed."""
+    warehouse = tmp_path_factory.mktemp("ages")
+    fill(warehouse, "g", "orders", "pod-a")
+    at = AT + 2 * MINUTE
+    row = {"group_id": "g", "topic": "orders", "partition": 0, "lag": 5, "status": "ok", "sampled_at": at, "flags": []}
+    write(warehouse, "lag", {**row, "sample_date": at.date(), "committed_offset": 7, "committed_at": at - 21 * MINUTE})
+    with served(warehouse) as client:
+        assert [each["commit_age_ms"] for each in client.get(path("g", "/lag")).json["lag"]] == [1_260_000]
+        page = client.get(f"/clusters/{CLUSTER}/groups/g?at=2026-01-01T12:02:00Z&window=1h").text
+        assert '<td class="n">5</td><td class="n">1,260</td>' in page
 
 
 def test_burrow_without_lag(tmp_path_factory: pytest.TempPathFactory) -> None:

@@ -1,0 +1,73 @@
+"""Makes of a what-if's intervals what somebody can act on: one number, and never more than there was to spare.
+
+The replay may come to a rebalance more than was observed, and the spread of its runs reaches beyond. Nobody is spared
+what did not happen: what is spared ends at what was observed or, where that is not known, at what was replayed. The
+number is the middle of what is left. An interval that begins below 0 and ends above it says neither that a setting
+spares something nor that it costs something: then there is no number.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from groupledger.jobs.process.output import Answer
+
+    Figure = Mapping[str, Any]
+
+UNCLEAR = "unclear"
+
+
+def capped(figure: Figure) -> Answer:
+    """Returns the figure with what is spared cut at what there was."""
+    most = figure["replayed_high"] if figure["observed_high"] is None else figure["observed_high"]
+    if most is None:
+        return dict(figure)
+    return {**figure, **{name: min(figure[name], most) for name in ("spared_low", "spared_high")}}
+
+
+def capped_answer(answer: Answer) -> Answer:
+    return {**answer, **{name: capped(figure) for name, figure in _figures(answer)}}
+
+
+def spared(figure: Figure) -> float | None:
+    """Returns what is spared, below 0 if it costs; None if it is unclear which of both."""
+    low, high = round(figure["spared_low"]), round(figure["spared_high"])
+    if low < 0 < high:
+        return None
+    middle: float = (figure["spared_low"] + figure["spared_high"]) / 2
+    return middle
+
+
+def spared_text(figure: Figure) -> str:
+    """Returns `6`, `about 20`, `about -3` for what it costs, or that it is unclear."""
+    number = spared(figure)
+    if number is None:
+        return UNCLEAR
+    is_exact = round(figure["spared_low"]) == round(figure["spared_high"])
+    return f"{'' if is_exact else 'about '}{round(number):,}"
+
+
+def would_be(figure: Figure) -> int:
+    """Returns what it would have been: what was observed less what is spared or, where either is not one number, the
+    middle of what the setting came to."""
+    number, low, high = spared(figure), figure["observed_low"], figure["observed_high"]
+    if number is None or low is None or low != high:
+        middle: float = (figure["asked_low"] + figure["asked_high"]) / 2
+        return round(middle)
+    observed: float = low
+    return round(observed) - round(number)
+
+
+def with_numbers(answers: Iterable[Answer]) -> list[Answer]:
+    """Returns answers for a program: each figure has the number as `spared`, null if it is unclear."""
+    return [
+        {**answer, **{name: {"spared": spared(figure), **figure} for name, figure in _figures(answer)}}
+        for answer in answers
+    ]
+
+
+def _figures(answer: Answer) -> list[tuple[str, Figure]]:
+    return [(name, value) for name, value in answer.items() if isinstance(value, dict) and "spared_low" in value]

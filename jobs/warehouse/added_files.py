@@ -1,0 +1,66 @@
+"""Finds the files that versions of a table added, and reads their rows, so that a read costs as much as there is new.
+
+The table's own log says which files a version added (`delta_log.added_by`). A reader that keeps the next version to
+read opens those files and no others, however long the table is. Where the log or the files no longer show what was
+added (they were cleaned up, or a version wrote rows again), there is no such list, and the reader scans the table.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow.fs
+from pyspark.sql import functions as F
+
+from groupledger.jobs.warehouse.delta_log import added_by, files_of, table_uri
+from groupledger.jobs.warehouse.tables import not_a_pattern
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from groupledger.jobs.warehouse.ledger import Ledger
+    from groupledger.schemas.tables.table import Table
+
+
+@dataclass(frozen=True, slots=True)
+class AddedFiles:
+    """The files that versions of a table added, with rows of any cluster. `version` is the last of these versions;
+    `paths` are relative to the table."""
+
+    version: int
+    paths: tuple[str, ...] = ()
+    row_count: int = 0
+
+
+def added_since(ledger: Ledger, table: Table, version: int) -> AddedFiles:
+    """Returns what was added to a table after a version."""
+    files: dict[str, int] = {}
+    while (added := added_by(ledger.storage, table, version + 1)) is not None:
+        version += 1
+        files |= added.files
+    return AddedFiles(version, tuple(files), sum(files.values()))
+
+
+def added_between(ledger: Ledger, table: Table, first: int, last: int) -> AddedFiles | None:
+    """Returns what two versions and those between them added to a table; None if that can't be read any more."""
+    files: dict[str, int] = {}
+    for version in range(first, last + 1):
+        added = added_by(ledger.storage, table, version)
+        if added is None or (added.files and added.has_replaced):
+            return None
+        files |= added.files
+    found = files_of(table_uri(ledger.warehouse, table)).get_file_info(list(files))
+    if any(each.type != pyarrow.fs.FileType.File for each in found):
+        return None
+    return AddedFiles(last, tuple(files), sum(files.values()))
+
+
+def rows_in(ledger: Ledger, table: Table, files: AddedFiles) -> DataFrame:
+    """Returns the cluster's rows in the files of a table."""
+    if not files.paths:
+        return ledger.empty(table)
+    folder = not_a_pattern(ledger.path(table))
+    reader = ledger.spark.read.schema(table.schema).option("basePath", folder)
+    rows = reader.parquet(*[f"{folder}/{not_a_pattern(path)}" for path in files.paths])
+    return rows.where(F.col("cluster") == F.lit(ledger.cluster))
