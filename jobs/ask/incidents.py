@@ -62,7 +62,7 @@ def lines(incident: Answer) -> Iterator[str]:
         when += f" to {in_zone(incident['last_seen_at'])}"
     yield f"{when}  {incident['severity'].upper()}  {incident['kind']}{' (open)' if incident['is_open'] else ''}"
     yield f"    group {printable(incident['group_id'])}, episode {incident['episode_id'][:8]}: {_evidence(incident)}"
-    yield from (f"    {line}" for line in _wrapped(incident["explanation"]))
+    yield from (f"    {line}" for line in wrapped(incident["explanation"]))
     if incident["setting_to_change"] is not None:
         yield f"    change: {incident['setting_to_change']}"
 
@@ -73,7 +73,7 @@ def episode_lines(verdict: Answer, since: datetime) -> Iterator[str]:
     length = lasted(verdict["last_seen_at"] - verdict["since"])
     before = f", began {lasted(since - verdict['since'])} before this time" if verdict["since"] < since else ""
     yield f"{verdict['severity'].upper()}  {verdict['kind']}: {in_zone(verdict['since'])} {end} ({length}{before})"
-    yield from (f"    {line}" for line in _wrapped(verdict["explanation"]))
+    yield from (f"    {line}" for line in wrapped(verdict["explanation"]))
     harm = "; ".join(harms(verdict))
     if harm:
         yield f"    harm: {harm}"
@@ -92,6 +92,10 @@ def harms(verdict: Answer) -> Iterator[str]:
             f"{verdict['duplicates_min'] or 0:,} to " if verdict["duplicates_min"] != verdict["duplicates_max"] else ""
         )
         yield f"{low}{verdict['duplicates_max']:,} records read twice"
+    if verdict.get("records_behind"):
+        yield f"{verdict['records_behind']:,} records behind at the end"
+    if verdict.get("unowned_partition_seconds"):
+        yield f"partitions without an owner for {verdict['unowned_partition_seconds']:,} s, added up"
 
 
 def _evidence(incident: Answer) -> str:
@@ -101,7 +105,7 @@ def _evidence(incident: Answer) -> str:
     return f"{incident['evidence']}{sure}{times}{doubt}; probable root: {incident['probable_root']}"
 
 
-def _wrapped(text: str) -> Iterator[str]:
+def wrapped(text: str) -> Iterator[str]:
     """Yields lines of whole words, each word made harmless."""
     line = ""
     for word in map(printable, text.split(" ")):

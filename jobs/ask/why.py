@@ -1,9 +1,9 @@
 """`groupledger why`: what is wrong with a group, and everything that the ledger knows of it in one order.
 
-The verdict comes first: each episode of incidents, the most harmful first (`transforms.incidents.verdicts`). Then
-incidents, rebalances, who took over what, what happened to committed offsets and each change of the group's lag status
-stand in the order of time. Without an incident, the verdict names what most of the rebalances began with, if a member's
-silence or slowness began them.
+The verdict comes first: what is wrong and why, the most harmful first (`jobs.ask.diagnosis`), beside the episodes of
+incidents that it rests on (`transforms.incidents.verdicts`). Then incidents, rebalances, who took over what, what
+happened to committed offsets and each change of the group's lag status stand in the order of time. Without an incident,
+the verdict names what most of the rebalances began with, if a member's silence or slowness began them.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
 from groupledger.jobs.ask.answers import group_row
+from groupledger.jobs.ask.diagnosis import diagnoses_of
 from groupledger.jobs.ask.group_activity import rebalances_of
 from groupledger.jobs.ask.group_timeline import places
 from groupledger.jobs.ask.incidents import incidents_of
@@ -27,7 +28,7 @@ from groupledger.transforms.history.rules.pause import Pause, bounds_text
 from groupledger.transforms.incidents.verdicts import verdicts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
     from datetime import datetime
 
     from groupledger.jobs.ask.cluster_rows import ClusterRows
@@ -47,29 +48,36 @@ STATIC_MEMBERSHIP = "group.instance.id"
 
 def why(tables: ClusterRows, name: str, since: datetime, until: datetime | None) -> tuple[list[Answer], Answer]:
     """Returns what happened in [since, until), in the order of time, and the verdict."""
-    group_row(tables, name)
-    incidents = _incidents(tables, name, since, until)
+    group = group_row(tables, name)
+    every = _incidents(tables, name, since, until)
+    incidents = [row for row in every if row["severity"] != Severity.INFO]
     rebalances = rebalances_of(tables, name, since, until, REBALANCES_MAX)
+    rounds = lag_rounds(tables, name, since, until)
     entries = [
         *_of_incidents(incidents),
         *_of_rebalances(rebalances),
         *(_entry(at, "owner", None, words) for at, words in owner_changes(tables, name, since, until)),
         *_of_offsets(tables, name, since, until),
-        *_of_lag(tables, name, since, until),
+        *_of_lag(rounds),
     ]
-    return sorted(entries, key=lambda entry: entry["at"]), verdict(incidents, rebalances)
+    found = diagnoses_of(tables, group, (since, until), every, rebalances, rounds)
+    return sorted(entries, key=lambda entry: entry["at"]), verdict(incidents, rebalances, found)
 
 
-def verdict(incidents: Iterable[Answer], rebalances: Iterable[Answer]) -> Answer:
-    """Returns the episodes of incidents, the most harmful first, and the root, advice and settings of the first one;
-    without episodes those that most of the rebalances share, and null if no cause was found."""
+def verdict(incidents: Iterable[Answer], rebalances: Iterable[Answer], diagnosis: Sequence[Answer] = ()) -> Answer:
+    """Returns the diagnosis; the episodes of incidents, the most harmful first, and the root, advice and settings of
+    the first one; without episodes those that most of the rebalances share, and null if no cause was found."""
     episodes = verdicts(incidents)
     if episodes:
         worst = episodes[0]
         named = (worst["probable_root"], worst["explanation"], worst["setting_to_change"])
     else:
         named = _of_most(rebalances)
-    return {"episodes": episodes, **dict(zip(("root", "advice", "setting_to_change"), named, strict=True))}
+    return {
+        "diagnosis": [*diagnosis],
+        "episodes": episodes,
+        **dict(zip(("root", "advice", "setting_to_change"), named, strict=True)),
+    }
 
 
 def _of_most(rebalances: Iterable[Answer]) -> tuple[str | None, str | None, str | None]:
@@ -92,7 +100,7 @@ def _root_of(rebalance: Answer) -> Root | None:
 def _incidents(tables: ClusterRows, name: str, since: datetime, until: datetime | None) -> list[Answer]:
     if not tables.exists("incidents"):
         return []
-    found = incidents_of(tables, [name], since, None, Severity.WARNING)
+    found = incidents_of(tables, [name], since, None, Severity.INFO)
     return [row for row in found if until is None or row["first_seen_at"] < until]
 
 
@@ -139,10 +147,10 @@ def _of_offsets(tables: ClusterRows, name: str, since: datetime, until: datetime
         yield _entry(at, "offset", kind, "; ".join(parts))
 
 
-def _of_lag(tables: ClusterRows, name: str, since: datetime, until: datetime | None) -> Iterator[Answer]:
+def _of_lag(rounds: Iterable[Answer]) -> Iterator[Answer]:
     """Yields the rounds at which the worst status of the group's partitions changes."""
     before = None
-    for row in lag_rounds(tables, name, since, until):
+    for row in rounds:
         if row["status"] != before:
             yield _entry(row["sampled_at"], "lag", row["status"], _lag_text(row, before))
         before = row["status"]

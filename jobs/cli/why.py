@@ -54,17 +54,21 @@ def why(job: Job, *, name: str, since: datetime, until: datetime | None, limit: 
 
 
 def verdict_lines(verdict: Answer, since: datetime) -> Iterator[str]:
-    """Yields the lines of a verdict for a terminal: each episode, or what most rebalances began with."""
+    """Yields the lines of a verdict for a terminal: what is diagnosed, then episodes that no diagnosis is about, and
+    without any, what most rebalances began with."""
+    from groupledger.jobs.ask.diagnosis import diagnosis_lines, is_told, left_over
     from groupledger.jobs.ask.incidents import episode_lines
 
-    for episode in verdict["episodes"][:EPISODES_MAX]:
-        yield from episode_lines(episode, since)
-    left_out = len(verdict["episodes"]) - EPISODES_MAX
-    if left_out > 0:
-        yield f"and {left_out:,} more: `groupledger incidents` lists them"
-    if not verdict["episodes"] and verdict["root"] is None:
+    found = [each for each in verdict["diagnosis"] if is_told(each)]
+    episodes = left_over(verdict)
+    lines = [*(diagnosis_lines(each, since) for each in found), *(episode_lines(each, since) for each in episodes)]
+    for each in lines[:EPISODES_MAX]:
+        yield from each
+    if len(lines) > EPISODES_MAX:
+        yield f"and {len(lines) - EPISODES_MAX:,} more: see --json"
+    if not lines and verdict["root"] is None:
         yield "No cause found."
-    elif not verdict["episodes"]:
+    elif not lines:
         yield f"Most rebalances of this time that have a known cause: {verdict['root']}. {verdict['advice']}"
         yield f"    change: {verdict['setting_to_change']}"
     yield ""

@@ -12,6 +12,7 @@ from fastapi import APIRouter, Query
 from starlette.responses import HTMLResponse
 
 from groupledger.jobs.ask.answers import known_until, last_known
+from groupledger.jobs.ask.diagnosis import is_told, known_by, left_over, title
 from groupledger.jobs.ask.group_activity import nearest_topics, readers
 from groupledger.jobs.ask.group_diff import group_diff
 from groupledger.jobs.ask.incidents import harms
@@ -54,6 +55,10 @@ def routes(warehouse: Warehouse, environment: Environment) -> APIRouter:
             entries=entries[-ENTRIES_MAX:],
             left_out=max(len(entries) - ENTRIES_MAX, 0),
             verdict=verdict,
+            diagnosis=[each for each in verdict["diagnosis"] if is_told(each)],
+            episodes=left_over(verdict),
+            title=title,
+            known_by=known_by,
             harms=harms,
             known_until=last_known(tables, name),
         )

@@ -1,0 +1,161 @@
+"""Gathers what the ledger knows of a group for its diagnosis (`transforms.incidents.diagnosis`), and writes it for a
+terminal.
+
+An episode may have begun before the window, so that rows are read from its earliest incident on. Whole rounds of lag
+are read for the few instants that a diagnosis asks about. A group without members may have lost them long before: then
+all of its tenures are read.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from functools import cache
+from operator import itemgetter
+from typing import TYPE_CHECKING
+
+from groupledger.jobs.ask.answers import last_known, within
+from groupledger.jobs.ask.incidents import harms, wrapped
+from groupledger.jobs.ask.rounds import of_round
+from groupledger.jobs.process.instants import in_zone, lasted
+from groupledger.jobs.process.terminal import escaped, printable
+from groupledger.schemas.words import Evidence, Severity
+from groupledger.transforms.history.rules.departures import EVENT_COLUMNS, with_logged_causes
+from groupledger.transforms.incidents.diagnosis.diagnose import diagnoses
+from groupledger.transforms.incidents.diagnosis.evidence import GroupRows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from datetime import datetime
+
+    from groupledger.jobs.ask.cluster_rows import ClusterRows
+    from groupledger.jobs.ask.table_rows import Filter
+    from groupledger.jobs.process.output import Answer
+
+BESIDE = timedelta(minutes=2)  # a departure comes before the record that it led to
+MEMBER_COLUMNS = (
+    *("incarnation", "member_id", "client_id", "client_host", "group_instance_id", "subscribed_topics"),
+    *("subscribed_regex", "joined_at", "left_at", "leave_cause", "leave_cause_confidence"),
+)
+GENERATION_COLUMNS = (
+    *("started_at", "ended_at", "member_count", "owned_count", "is_ownership_known", "protocol_type", "changes"),
+)
+OWNER_COLUMNS = ("topic", "partition", "member_id", "valid_from", "valid_to")
+LAG_COLUMNS = (
+    *("sampled_at", "topic", "partition", "committed_offset", "high_watermark", "last_stable_offset", "raw_lag", "lag"),
+    *("status", "flags", "no_progress_since", "owned", "owner", "client_id", "client_host", "group_state"),
+    "committed_at",
+)
+RIVALS_MAX = 4
+
+
+def diagnoses_of(
+    tables: ClusterRows,
+    group: Answer,
+    window: tuple[datetime, datetime | None],
+    incidents: Sequence[Answer],
+    rebalances: Sequence[Answer],
+    rounds: Sequence[Answer],
+) -> list[Answer]:
+    """Returns what is wrong with a group in [since, until), the most harmful first. `group` is its row of `groups`;
+    incidents are of any severity, rebalances have their triggers, and rounds are sums of lag, in order."""
+    since, until = window
+    begin = min([since, *(row["first_seen_at"] for row in incidents)]) - BESIDE
+    end = None if until is None else until + BESIDE
+    of_group: Filter = ("group_id", "=", group["group_id"])
+
+    @cache
+    def lag_at(at: datetime) -> list[Answer]:
+        return tables.rows("lag", *of_round(at), of_group, columns=LAG_COLUMNS)
+
+    events = tables.rows_if_any("coordinator_events", of_group, *within("logged_at", begin, end), columns=EVENT_COLUMNS)
+    requests = tables.rows_if_any(
+        "requests", of_group, *within("happened_at", begin, end), columns=("happened_at", "member_id", "client_host")
+    )
+    known = last_known(tables, group["group_id"])
+    return diagnoses(
+        GroupRows(
+            group_type=group["group_type"],
+            incidents=incidents,
+            rebalances=rebalances,
+            members=with_logged_causes(_members(tables, of_group, begin, end), events),
+            generations=sorted(
+                _lasting(tables, "generations", of_group, ("started_at", "ended_at"), (begin, end), GENERATION_COLUMNS),
+                key=itemgetter("started_at"),
+            ),
+            assignments=_lasting(
+                tables, "assignments", of_group, ("valid_from", "valid_to"), (begin, end), OWNER_COLUMNS
+            ),
+            offset_events=tables.rows_if_any("offset_events", of_group, *within("happened_at", since, until)),
+            events=events,
+            requests=requests,
+            rounds=rounds,
+            lag_at=lag_at,
+            known_until=known if until is None or known is None else min(known, until),
+        )
+    )
+
+
+def _members(tables: ClusterRows, of_group: Filter, begin: datetime, end: datetime | None) -> list[Answer]:
+    found = _lasting(tables, "members", of_group, ("joined_at", "left_at"), (begin, end), MEMBER_COLUMNS)
+    return found or tables.rows_if_any("members", of_group, *within("joined_at", None, end), columns=MEMBER_COLUMNS)
+
+
+def _lasting(
+    tables: ClusterRows,
+    table: str,
+    of_group: Filter,
+    names: tuple[str, str],
+    window: tuple[datetime, datetime | None],
+    columns: Sequence[str],
+) -> list[Answer]:
+    """Returns rows that begin before the window's end and are open or end after its beginning."""
+    first, last = names
+    rows = tables.rows_if_any(table, of_group, *within(first, None, window[1]), columns=columns)
+    return [row for row in rows if row[last] is None or row[last] >= window[0]]
+
+
+def diagnosis_lines(found: Answer, since: datetime) -> Iterator[str]:
+    """Yields the lines of a diagnosis in a window that begins at `since`; all names in them are made harmless."""
+    end = "and goes on" if found["until"] is None else f"to {in_zone(found['until'])}"
+    length = lasted(found["last_seen_at"] - found["since"])
+    before = f", began {lasted(since - found['since'])} before this time" if found["since"] < since else ""
+    yield f"{found['severity'].upper()}  {title(found)}: {in_zone(found['since'])} {end} ({length}{before})"
+    yield from (f"    {line}" for line in wrapped(found["explanation"]))
+    harm = "; ".join(harms(found))
+    if harm:
+        yield f"    harm: {harm}"
+    if found["advice"] is not None:
+        yield from (f"    {line}" for line in wrapped(f"do: {found['advice']}"))
+    if found["setting_to_change"] is not None:
+        yield f"    change: {found['setting_to_change']}"
+    yield f"    known: {known_by(found)}"
+    for rival in found["rivals"][:RIVALS_MAX]:
+        yield f"    may be {rival['cause']}: {escaped(rival['happened'])}"
+        yield f"        what would tell: {rival['told_apart_by']}"
+
+
+def title(found: Answer) -> str:
+    """Returns the cause with what it shows as, or what shows where no cause is proved."""
+    return found["symptom"] if found["cause"] is None else f"{found['cause']} ({found['symptom']})"
+
+
+def known_by(found: Answer) -> str:
+    """Returns how the cause is known, and what was seen with it."""
+    also = [printable(name) for name in (*found["kinds"], *found["beside"]) if name != found["cause"]]
+    beside = f"; with it: {', '.join(also)}" if also else ""
+    if found["cause"] is None:
+        left = "what is left stands below" if found["rivals"] else "no cause that is known here fits"
+        return f"no cause is proved; {left}{beside}"
+    sure = "" if found["evidence"] == Evidence.OBSERVED else f" (confidence {found['confidence']:.2f})"
+    return f"by {' and '.join(found['sources'])}, {found['evidence']}{sure}{beside}"
+
+
+def left_over(verdict: Answer) -> list[Answer]:
+    """Returns the episodes of a verdict that no diagnosis is about."""
+    diagnosed = {each for found in verdict["diagnosis"] for each in found["episode_ids"]}
+    return [episode for episode in verdict["episodes"] if episode["episode_id"] not in diagnosed]
+
+
+def is_told(found: Answer) -> bool:
+    """Returns whether a diagnosis is told unasked: what is normal and cost nothing is not."""
+    return bool(found["severity"] != Severity.INFO)

@@ -1,0 +1,21 @@
+"""All causes of trouble in a group, a row each, by family: one list for a diagnosis, docs and tests.
+
+A new cause is a row in the module of its family. The order of the families matters in one place: of several causes
+that are proved, the first is said to be the cause, and the others to go with it. So what lies deeper comes first: the
+brokers, what can't be stored or is refused, what offsets and transactions hold back, members, and last the pace.
+"""
+
+from __future__ import annotations
+
+from groupledger.schemas.kinds.causes import assignment, brokers, members, offsets, progress, refused
+
+FAMILIES = {
+    "Brokers": brokers.CAUSES,
+    "Refused requests": refused.CAUSES,
+    "Offsets, transactions and topics": offsets.CAUSES,
+    "Members": members.CAUSES,
+    "Assignment": assignment.CAUSES,
+    "Pace": progress.CAUSES,
+}
+CAUSES = tuple(cause for family in FAMILIES.values() for cause in family)
+CAUSE_NAMED = {cause.name: cause for cause in CAUSES}

@@ -1,0 +1,181 @@
+"""Causes that lie between joining and owning: no assignment, none that can be stored, or a new one all the time."""
+
+from __future__ import annotations
+
+from groupledger.schemas.kinds import incidents, roots, rows_of, signs, triggers
+from groupledger.schemas.kinds.causes.cause import Cause, Fault, of_incident
+from groupledger.schemas.kinds.clauses import MODERN_GROUP, Clause, Fact
+from groupledger.schemas.kinds.symptoms import (
+    BEHIND,
+    NO_PROGRESS,
+    NOBODY_HAS_PARTITIONS,
+    REBALANCES_GO_ON,
+    REQUEST_REFUSED,
+)
+from groupledger.schemas.words import Severity
+
+_WITHOUT = (NOBODY_HAS_PARTITIONS, REBALANCES_GO_ON, NO_PROGRESS, BEHIND)
+_UNSYNCED = signs.of_kind(incidents.LEADER_NEVER_SYNCED.name)
+_NOT_STORED = signs.of_kind(incidents.ASSIGNMENT_NOT_STORED.name)
+_IMPORT = "The server log of that time: it says whether the leader's assignment came, and whether it was stored."
+_OF_RESTARTS = (signs.ONE_CAME_AND_WENT, signs.WENT_BY_EXPIRY, signs.WENT_BY_POLL_TIMEOUT, _NOT_STORED)
+
+ASSIGNMENT_TOO_LARGE = Cause(
+    name="assignment_too_large",
+    symptoms=_WITHOUT,
+    happened=(
+        Clause(
+            "The leader's assignment came each time and could not be stored: it is larger than __consumer_offsets"
+            " takes.",
+            needs=(_NOT_STORED.name,),
+        ),
+        Clause(
+            "Generations left no record, as when their assignment is larger than __consumer_offsets takes.",
+            excludes=(_NOT_STORED.name,),
+        ),
+    ),
+    suspected_by=(_UNSYNCED, _NOT_STORED),
+    against=(signs.of_root(roots.OFFSETS_TOPIC_UNAVAILABLE),),
+    proved_by=((_NOT_STORED, signs.of_root(roots.ASSIGNMENT_TOO_LARGE)),),
+    advice=roots.ASSIGNMENT_TOO_LARGE.advice,
+    settings=roots.ASSIGNMENT_TOO_LARGE.settings,
+    kind=incidents.ASSIGNMENT_NOT_STORED.name,
+    told_apart_by=_IMPORT,
+    fault=Fault.OPERATOR,
+    severity=Severity.ERROR,
+    harmless=Severity.ERROR,
+)
+LEADER_SENDS_NO_ASSIGNMENT = Cause(
+    name="leader_sends_no_assignment",
+    symptoms=_WITHOUT,
+    happened="Generations were formed and left no record, as when the leader's assignor fails or the leader leaves.",
+    needs=(_UNSYNCED,),
+    against=(_NOT_STORED,),
+    proved_by=((signs.logged_kind(incidents.LEADER_NEVER_SYNCED.name), signs.SERVER_LOG_IMPORTED),),
+    advice="Look at the leader's own log: its assignor may fail, as for a subscription that it can't read.",
+    settings=(Clause("partition.assignment.strategy", needs=(Fact.CLASSIC_GROUP,)),),
+    kind=incidents.LEADER_NEVER_SYNCED.name,
+    told_apart_by=_IMPORT,
+    severity=Severity.ERROR,
+)
+JOINS_OVERTAKE_SYNC = Cause(
+    name="joins_overtake_sync",
+    symptoms=_WITHOUT,
+    happened="Members joined again before the leader's assignment came, so that generations left no record.",
+    needs=(_UNSYNCED,),
+    against=(_NOT_STORED,),
+    proved_by=((_UNSYNCED, signs.of_trigger(triggers.JOINED), signs.SERVER_LOG_IMPORTED),),
+    advice="Let members start together (group.initial.rebalance.delay.ms of the brokers), or find who joins again.",
+    settings=("group.initial.rebalance.delay.ms",),
+    told_apart_by=_IMPORT,
+)
+ASSIGNOR_GIVES_NOTHING = Cause(
+    name="assignor_gives_nothing",
+    symptoms=_WITHOUT,
+    happened="The group has {members} members, and its assignment gives nobody a partition.",
+    needs=(signs.NOTHING_ASSIGNED, signs.HAS_MEMBERS),
+    against=(signs.TOPOLOGY_NOT_READY, _NOT_STORED),
+    proved_by=((signs.NOTHING_ASSIGNED, signs.RECORDS_WAIT),),
+    advice="Its topics are there and hold records: look at the assignor (a custom one, or a group.remote.assignor) and"
+    " at the members' subscriptions.",
+    settings=(
+        Clause("partition.assignment.strategy", needs=(Fact.CLASSIC_GROUP,)),
+        Clause("group.remote.assignor", needs=(Fact.CONSUMER_GROUP,)),
+    ),
+    told_apart_by="Samples of the topics that it subscribes to: have they partitions?",
+    severity=Severity.ERROR,
+)
+SUBSCRIBED_TOPIC_MISSING = Cause(
+    name="subscribed_topic_missing",
+    symptoms=_WITHOUT,
+    happened="The group has {members} members and nothing to read: a topic of its subscription may not be there.",
+    needs=(signs.NOTHING_ASSIGNED, signs.HAS_MEMBERS),
+    against=(signs.RECORDS_WAIT,),
+    advice="Compare the subscription with the topics of the cluster, and bootstrap.servers with the cluster meant.",
+    settings=("subscription", "bootstrap.servers"),
+    told_apart_by="`kafka-topics --describe` of the subscribed topics, with the client's own rights.",
+)
+PATTERN_MATCHES_NOTHING = Cause(
+    name="pattern_matches_nothing",
+    symptoms=(NOBODY_HAS_PARTITIONS,),
+    happened="Members subscribe by a regular expression, and own nothing: it may match no topic that they may read.",
+    needs=(signs.REGEX_SUBSCRIPTION, signs.NOTHING_ASSIGNED),
+    against=(signs.RECORDS_WAIT,),
+    advice="The broker resolves it by RE2's syntax, over the topics that the client may describe.",
+    settings=("subscription pattern", "ACL: DESCRIBE of the topics"),
+    told_apart_by="The resolved expression in the topic (consumer_group_regular_expression), and the client's ACLs.",
+)
+TOPOLOGY_NOT_READY = Cause(
+    name="topology_not_ready",
+    symptoms=_WITHOUT,
+    happened="Topics of the streams topology are missing or have other numbers of partitions than it needs: nobody gets"
+    " a task.",
+    needs=(signs.TOPOLOGY_NOT_READY,),
+    proved_by=((signs.TOPOLOGY_NOT_READY,),),
+    advice="Make the missing topics, or give those that are joined as many partitions as each other.",
+    told_apart_by="The state of the streams group (kafka-streams-groups --describe).",
+    fault=Fault.OPERATOR,
+    severity=Severity.ERROR,
+)
+JOIN_STORM = Cause(
+    name="join_storm",
+    symptoms=(REBALANCES_GO_ON,),
+    happened="Most of {count} rebalances began with a member that joined, though none is known to have dropped out.",
+    needs=(signs.of_trigger(triggers.JOINED),),
+    against=(*_OF_RESTARTS, signs.ALL_REPLACED),
+    proved_by=((signs.of_kind(incidents.REBALANCE_STORM.name), signs.SERVER_LOG_IMPORTED),),
+    advice=(
+        "Find who joins: members that start one after the other, or clients that give up while they join",
+        Clause(" (let request.timeout.ms be longer than a rebalance takes)", excludes=MODERN_GROUP),
+        ".",
+    ),
+    settings=(Clause("group.initial.rebalance.delay.ms", excludes=MODERN_GROUP),),
+    told_apart_by="The server log of that time: the reason of each rebalance.",
+)
+SUBSCRIPTION_ALTERNATES = Cause(
+    name="subscription_alternates",
+    symptoms=(REBALANCES_GO_ON,),
+    happened="Most of {count} rebalances began with a member that came with another subscription or other metadata.",
+    needs=(signs.of_trigger(triggers.METADATA_CHANGED),),
+    against=(signs.FOLLOW_UPS, _NOT_STORED),
+    proved_by=((signs.of_kind(incidents.REBALANCE_STORM.name),), (signs.SERVER_LOG_IMPORTED,)),
+    advice="Subscribe once, with all topics, and not anew for each poll; let all members have the same list.",
+    settings=("subscription",),
+    told_apart_by="The members' subscriptions by generation: `groupledger group NAME`.",
+)
+TOPICS_KEEP_CHANGING = Cause(
+    name="topics_keep_changing",
+    symptoms=(REBALANCES_GO_ON,),
+    happened="Most of {count} rebalances began since subscribed topics had changed: new ones, gone ones or other"
+    " partitions.",
+    proved_by=(
+        (signs.of_trigger(triggers.TOPICS_CHANGED),),
+        (signs.of_trigger(triggers.LEADER_REJOINED), signs.SERVER_LOG_IMPORTED),
+    ),
+    against=(_NOT_STORED,),
+    advice="Whoever makes topics one by one makes the group rebalance each time: narrow the pattern, or make them"
+    " together.",
+    settings=("subscription pattern", Clause("metadata.max.age.ms", needs=(Fact.CLASSIC_GROUP,))),
+    told_apart_by="The names of new topics at these times.",
+    fault=Fault.OPERATOR,
+)
+COOPERATIVE_FOLLOW_UPS = Cause(
+    name="cooperative_follow_ups",
+    symptoms=(REBALANCES_GO_ON,),
+    happened="Most of the rebalances are the second half of a cooperative one, in which what was given up is taken.",
+    needs=(signs.FOLLOW_UPS,),
+    against=_OF_RESTARTS,
+    proved_by=((signs.FOLLOW_UPS,),),
+    told_apart_by="What members brought along as they joined: `groupledger rebalances NAME`.",
+    fault=Fault.NOBODY,
+    severity=Severity.INFO,
+)
+PROTOCOL_MISMATCH = of_incident(incidents.INCONSISTENT_PROTOCOL, REQUEST_REFUSED, NOBODY_HAS_PARTITIONS)
+INVALID_REGEX = of_incident(incidents.INVALID_REGEX, REQUEST_REFUSED, NOBODY_HAS_PARTITIONS)
+UNSUPPORTED_ASSIGNOR = of_incident(incidents.UNSUPPORTED_ASSIGNOR, REQUEST_REFUSED, NOBODY_HAS_PARTITIONS)
+STREAMS_INVALID_TOPOLOGY = of_incident(incidents.STREAMS_INVALID_TOPOLOGY, REQUEST_REFUSED, NOBODY_HAS_PARTITIONS)
+STREAMS_TOPOLOGY_EPOCH = of_incident(incidents.STREAMS_INVALID_TOPOLOGY_EPOCH, REQUEST_REFUSED)
+STREAMS_TOPOLOGY_FENCED = of_incident(incidents.STREAMS_TOPOLOGY_FENCED, REQUEST_REFUSED)
+STREAMS_TOPOLOGY_CHANGED = of_incident(incidents.STREAMS_TOPOLOGY_CHANGED, REQUEST_REFUSED)
+
+CAUSES = rows_of(globals(), Cause)

@@ -1,0 +1,243 @@
+"""Causes of lag while members are there: slow, stuck, uneven, or at rest where there is nothing to read.
+
+Samples of topic ends and commits tell how a group goes on, never why its process is slow. So several of these are
+rivals that only the process itself, its client's metrics or the broker's request log tell apart.
+"""
+
+from __future__ import annotations
+
+from groupledger.schemas.kinds import incidents, rows_of, signs
+from groupledger.schemas.kinds.causes.cause import Cause, Fault, of_incident
+from groupledger.schemas.kinds.causes.members import POLL_SETTINGS
+from groupledger.schemas.kinds.clauses import Clause, Fact
+from groupledger.schemas.kinds.symptoms import BEHIND, NO_PROGRESS
+from groupledger.schemas.words import Severity
+
+_LAGGING = (BEHIND, NO_PROGRESS)
+_STANDS = (signs.HAS_MEMBERS, signs.RECORDS_WAIT, signs.OFFSETS_STAND)
+_OTHERWISE_STANDING = (
+    signs.AT_LAST_STABLE_OFFSET,
+    signs.AHEAD_OF_END,
+    signs.NOBODY_OWNS,
+    signs.UNSUBSCRIBED,
+    signs.OWNERS_STOP_AT_ONE_OFFSET,
+    signs.MARKERS_AT_END,
+    signs.ONE_RECORD_LEFT,
+    signs.IN_REBALANCE,
+    signs.ONE_CAME_AND_WENT,
+)
+_GOES_ON = (signs.HAS_MEMBERS, signs.RECORDS_WAIT, signs.OFFSETS_GO_ON, signs.LAG_GROWS)
+
+ALIVE_AND_NOT_POLLING = Cause(
+    name="alive_and_not_polling",
+    symptoms=_LAGGING,
+    happened="{who} has its partitions and heartbeats, and commits nothing: {records} records wait for it.",
+    needs=_STANDS,
+    against=(*_OTHERWISE_STANDING, signs.SAME_OFFSET_AGAIN),
+    proved_by=((signs.WENT_BY_POLL_TIMEOUT, signs.DEPARTURES_LOGGED),),
+    advice="Look at the threads of that process: the one that polls hangs, waits or has died.",
+    settings=POLL_SETTINGS,
+    told_apart_by="The client's metric last-poll-seconds-ago, or a thread dump: has it polled since?",
+    severity=Severity.ERROR,
+)
+POLLS_WITHOUT_COMMIT = Cause(
+    name="polls_without_commit",
+    symptoms=_LAGGING,
+    happened="{who} has its partitions and may read, and commits nothing: what it reads is read again after a restart.",
+    needs=_STANDS,
+    against=(*_OTHERWISE_STANDING, signs.SAME_OFFSET_AGAIN),
+    advice="Let it commit: enable.auto.commit, or a commit after each batch, and look at the errors of its commits.",
+    settings=("enable.auto.commit",),
+    told_apart_by="The client's metrics records-consumed-rate and commit-rate: does it read?",
+)
+NEVER_COMMITS = Cause(
+    name="never_commits",
+    symptoms=_LAGGING,
+    happened="Members own {count} partitions with records, and nothing was ever committed there.",
+    needs=(signs.NEVER_COMMITTED,),
+    against=(signs.NO_MEMBERS,),
+    advice="Its offsets may lie elsewhere (a database, a checkpoint of Flink's or Spark's): then watch that instead;"
+    " otherwise it commits nothing, and a restart begins where auto.offset.reset says.",
+    settings=("enable.auto.commit", "auto.offset.reset"),
+    told_apart_by="The client's metric records-consumed-rate, and where the application keeps its offsets.",
+)
+ONE_RECORD_STOPS_EVERY_OWNER = Cause(
+    name="one_record_stops_every_owner",
+    symptoms=(*_LAGGING,),
+    happened="Each owner of {place} stops at the record at offset {offset}: {records} records wait behind it.",
+    needs=(signs.OWNERS_STOP_AT_ONE_OFFSET, signs.RECORDS_WAIT),
+    against=(signs.AT_LAST_STABLE_OFFSET, signs.AHEAD_OF_END, signs.ONE_RECORD_LEFT, signs.MARKERS_AT_END),
+    proved_by=((signs.OWNERS_STOP_AT_ONE_OFFSET, signs.OFFSETS_STAND),),
+    advice="Look at that record with a console consumer; let the application set aside what it can't process (a dead"
+    " letter topic), or move the group beyond it by a reset.",
+    told_apart_by="The record itself, and the application's log at each restart.",
+    severity=Severity.ERROR,
+)
+COMMITS_ONE_OFFSET_AGAIN = Cause(
+    name="commits_one_offset_again",
+    symptoms=_LAGGING,
+    happened="{who} commits the same offset {offset} of {place} again and again: {records} records wait.",
+    needs=(signs.SAME_OFFSET_AGAIN, signs.HAS_MEMBERS),
+    against=(
+        signs.AT_LAST_STABLE_OFFSET,
+        signs.AHEAD_OF_END,
+        signs.OWNERS_STOP_AT_ONE_OFFSET,
+        signs.ONE_RECORD_LEFT,
+        signs.MARKERS_AT_END,
+    ),
+    proved_by=((signs.SAME_OFFSET_AGAIN, signs.OFFSETS_STAND),),
+    advice="It polls and gets no further: one record fails and is tried again, what it reads from is paused"
+    " (pause()), or a fetch fails each time: look at its log, and at max.partition.fetch.bytes.",
+    settings=("max.partition.fetch.bytes",),
+    told_apart_by="The application's log at that offset, and the record itself.",
+    severity=Severity.ERROR,
+)
+SLOWER_THAN_PRODUCERS = Cause(
+    name="slower_than_producers",
+    symptoms=(BEHIND,),
+    happened="Records come faster than the group commits them, in all of its partitions alike: {records} wait.",
+    needs=(*_GOES_ON, signs.PRODUCERS_FASTER),
+    against=(signs.ONE_PARTITION_BEHIND, signs.ONE_MEMBER_BEHIND, signs.UNEVEN_ASSIGNMENT, signs.ONE_CAME_AND_WENT),
+    proved_by=((signs.PRODUCERS_FASTER,),),
+    advice=(
+        "Add members, up to the number of partitions, or make the processing faster",
+        Clause(
+            "; there are members without a partition, so add partitions first",
+            needs=(signs.MEMBERS_WITHOUT_PARTITIONS.name,),
+        ),
+        ".",
+    ),
+    settings=("max.poll.records", "fetch.min.bytes"),
+    told_apart_by="The client's metrics records-consumed-rate and fetch-latency-avg beside the time that processing"
+    " takes.",
+    severity=Severity.WARNING,
+)
+CLIENT_QUOTA = Cause(
+    name="client_quota",
+    symptoms=(BEHIND,),
+    happened="A quota of the brokers may hold back what the group's clients fetch.",
+    needs=_GOES_ON,
+    against=(signs.ONE_CAME_AND_WENT,),
+    advice="Raise consumer_byte_rate of its user or client id, if the broker throttles it.",
+    settings=("consumer_byte_rate",),
+    told_apart_by="The client's metric fetch-throttle-time-avg, or ThrottleTimeMs in the broker's request log.",
+    fault=Fault.OPERATOR,
+)
+PARTITION_SKEW = Cause(
+    name="partition_skew",
+    symptoms=_LAGGING,
+    happened="{place} has most of the lag, and gets more records than the others.",
+    needs=(signs.ONE_PARTITION_BEHIND,),
+    against=(signs.AT_LAST_STABLE_OFFSET, signs.OFFSETS_STAND),
+    proved_by=((signs.ONE_PARTITION_BEHIND, signs.OFFSETS_GO_ON),),
+    advice="More members do not help: spread the records over the partitions by another key or partitioner.",
+    settings=("partitioner.class",),
+    told_apart_by="The ends of the topic's partitions over an hour of samples.",
+    fault=Fault.PRODUCER,
+)
+HOT_KEY = Cause(
+    name="hot_key",
+    symptoms=_LAGGING,
+    happened="One key may have most of the records of {place}.",
+    needs=(signs.ONE_PARTITION_BEHIND,),
+    against=(signs.AT_LAST_STABLE_OFFSET,),
+    advice="Split that key, or process its records beside the others, by key and in order, within one member.",
+    told_apart_by="The keys of a thousand records of that partition: does one of them prevail?",
+    fault=Fault.PRODUCER,
+)
+ONE_SLOW_MEMBER = Cause(
+    name="one_slow_member",
+    symptoms=_LAGGING,
+    happened="The lag is that of one member, {who}: its partitions get no more records than the others'.",
+    needs=(signs.ONE_MEMBER_BEHIND,),
+    against=(
+        signs.UNEVEN_ASSIGNMENT,
+        signs.ONE_PARTITION_BEHIND,
+        signs.AT_LAST_STABLE_OFFSET,
+        signs.OWNERS_STOP_AT_ONE_OFFSET,
+        signs.AHEAD_OF_END,
+    ),
+    proved_by=((signs.ONE_MEMBER_BEHIND,),),
+    advice="Look at that host (CPU limit, disk, network) and at what it depends on; stop it, and the others take over.",
+    told_apart_by="The same metrics of that process beside those of the others.",
+)
+UNEVEN_ASSIGNMENT = Cause(
+    name="uneven_assignment",
+    symptoms=_LAGGING,
+    happened="{who} has most of the lag and owns at least twice as many partitions as the others on average.",
+    needs=(signs.UNEVEN_ASSIGNMENT,),
+    against=(signs.ONE_PARTITION_BEHIND, signs.AT_LAST_STABLE_OFFSET),
+    proved_by=((signs.UNEVEN_ASSIGNMENT,),),
+    advice=(
+        Clause(
+            "The range assignor gives the first members of several topics more: take another, or let all members"
+            " subscribe to the same topics.",
+            needs=(Fact.CLASSIC_GROUP,),
+        ),
+        Clause(
+            "Let all members subscribe to the same topics; the uniform assignor spreads them evenly.",
+            needs=(Fact.CONSUMER_GROUP,),
+        ),
+    ),
+    settings=(
+        Clause("partition.assignment.strategy", needs=(Fact.CLASSIC_GROUP,)),
+        Clause("group.remote.assignor", needs=(Fact.CONSUMER_GROUP,)),
+    ),
+    told_apart_by="How many partitions each member owns: `groupledger group NAME`.",
+)
+MORE_MEMBERS_THAN_PARTITIONS = Cause(
+    name="more_members_than_partitions",
+    symptoms=(BEHIND,),
+    happened="Members own nothing while the group is behind: it has more of them than partitions.",
+    needs=(signs.MEMBERS_WITHOUT_PARTITIONS, signs.LAG_GROWS),
+    against=(signs.OFFSETS_STAND,),
+    advice="More members do not help: add partitions, or make each record's processing faster.",
+    told_apart_by="How many partitions its topics have, and whether the busy members keep up with theirs.",
+    fault=Fault.OPERATOR,
+)
+CATCHING_UP = Cause(
+    name="catching_up",
+    symptoms=(BEHIND,),
+    happened="The group is behind and works the lag off: {records} records are left.",
+    needs=(signs.LAG_SHRINKS, signs.OFFSETS_GO_ON),
+    against=(signs.LAG_GROWS,),
+    proved_by=((signs.LAG_SHRINKS, signs.OFFSETS_GO_ON),),
+    told_apart_by="A further round.",
+    fault=Fault.NOBODY,
+    severity=Severity.INFO,
+)
+UNSUBSCRIBED = Cause(
+    name="unsubscribed",
+    symptoms=_LAGGING,
+    happened="No member subscribes to the topic of {place} any more, and its offsets stay: nobody works that lag off.",
+    needs=(signs.UNSUBSCRIBED,),
+    proved_by=((signs.UNSUBSCRIBED,),),
+    advice="Delete these offsets (kafka-consumer-groups --delete-offsets) if that was meant, or subscribe again.",
+    told_apart_by="The members' subscriptions in the topic.",
+    fault=Fault.OPERATOR,
+    severity=Severity.INFO,
+)
+COMMITS_STOPPED = Cause(
+    name="commits_stopped",
+    symptoms=(NO_PROGRESS,),
+    happened="{who} stopped committing everything that it owns, though it had a steady rhythm.",
+    needs=(signs.of_kind(incidents.COMMIT_GAP.name),),
+    against=_OTHERWISE_STANDING,
+    kind=incidents.COMMIT_GAP.name,
+    advice="It hangs, or its commits fail: look at its log of that time.",
+    told_apart_by="The client's metrics last-poll-seconds-ago and commit-rate.",
+)
+OFFSETS_WAIT_FOR_TRANSACTION = of_incident(
+    incidents.UNSTABLE_OFFSETS,
+    NO_PROGRESS,
+    told_apart_by="DescribeTransactions of the group's producers, and samples of __consumer_offsets.",
+    fault=Fault.PRODUCER,
+)
+TRANSACTION_WITH_OFFSETS_OPEN = of_incident(
+    incidents.STALLED_TRANSACTION,
+    NO_PROGRESS,
+    told_apart_by="`kafka-transactions.sh find-hanging` on that partition of __consumer_offsets.",
+    fault=Fault.PRODUCER,
+)
+
+CAUSES = rows_of(globals(), Cause)

@@ -1,0 +1,71 @@
+"""Causes of refusals: rights, limits, names that two share, and requests that come from outside or too late.
+
+Refused requests are not in the topic: without a request log nothing of these is seen, and nothing is said.
+"""
+
+from __future__ import annotations
+
+from groupledger.schemas.kinds import incidents, rows_of, signs
+from groupledger.schemas.kinds.causes.cause import Cause, Fault, of_incident
+from groupledger.schemas.kinds.symptoms import NO_PROGRESS, READ_TWICE_OR_NEVER, REBALANCES_GO_ON, REQUEST_REFUSED
+from groupledger.schemas.words import Severity
+
+COMMITS_FROM_OUTSIDE = of_incident(
+    incidents.COMMIT_FROM_OUTSIDE,
+    REQUEST_REFUSED,
+    told_apart_by="The request log of that time: commits without a member id, with generation -1.",
+)
+SPEAKS_IN_ANOTHERS_NAME = Cause(
+    name="speaks_in_anothers_name",
+    symptoms=(REQUEST_REFUSED, READ_TWICE_OR_NEVER),
+    happened="Requests with one member id came from two hosts: somebody speaks in the name of {who}.",
+    needs=(signs.MEMBER_ON_TWO_HOSTS,),
+    proved_by=((signs.MEMBER_ON_TWO_HOSTS,),),
+    advice="A proxy or a network address translation may look so, too: otherwise find the process that copied the"
+    " member id, and give it a group.id of its own.",
+    settings=("group.id",),
+    told_apart_by="The request log of that time: the connections and the principals of both.",
+    severity=Severity.ERROR,
+    harmless=Severity.WARNING,
+)
+TWO_APPLICATIONS = Cause(
+    name="two_applications",
+    symptoms=(REBALANCES_GO_ON,),
+    happened="Members with other client ids subscribe to other topics, with none in common: two applications seem to"
+    " share the group's name.",
+    needs=(signs.SUBSCRIPTIONS_APART,),
+    against=(signs.ONE_CAME_AND_WENT,),
+    proved_by=((signs.SUBSCRIPTIONS_APART,),),
+    advice="Give each a group.id of its own: each makes the other rebalance, and neither has all of its members to"
+    " itself.",
+    settings=("group.id",),
+    told_apart_by="Whether both are meant to be one: a group may subscribe so on purpose.",
+    harmless=Severity.INFO,
+)
+TOPIC_RIGHT_LOST = of_incident(incidents.TOPIC_NOT_AUTHORIZED, REQUEST_REFUSED, NO_PROGRESS, fault=Fault.OPERATOR)
+GROUP_RIGHT_LOST = of_incident(incidents.GROUP_NOT_AUTHORIZED, REQUEST_REFUSED, NO_PROGRESS, fault=Fault.OPERATOR)
+GROUP_FULL = of_incident(incidents.GROUP_FULL, REQUEST_REFUSED)
+INVALID_SESSION_TIMEOUT = of_incident(incidents.INVALID_SESSION_TIMEOUT, REQUEST_REFUSED)
+METADATA_TOO_LARGE = of_incident(incidents.OFFSET_METADATA_TOO_LARGE, REQUEST_REFUSED, NO_PROGRESS)
+COMMITS_FOR_MISSING_TOPIC = of_incident(incidents.UNKNOWN_TOPIC_COMMIT, REQUEST_REFUSED)
+PRODUCER_FENCED = of_incident(incidents.PRODUCER_FENCED, REQUEST_REFUSED, NO_PROGRESS)
+STALE_EPOCH_KEPT = of_incident(incidents.STALE_MEMBER_EPOCH, REQUEST_REFUSED, READ_TWICE_OR_NEVER)
+LOCK_EXPIRED = of_incident(incidents.LATE_ACKNOWLEDGEMENT, REQUEST_REFUSED, READ_TWICE_OR_NEVER)
+COMMIT_DURING_REBALANCE = of_incident(incidents.REBALANCE_IN_PROGRESS_COMMIT, REQUEST_REFUSED, fault=Fault.NOBODY)
+MEMBER_UNKNOWN = Cause(
+    name="member_unknown",
+    symptoms=(REQUEST_REFUSED,),
+    happened="{who} was refused {times} with UNKNOWN_MEMBER_ID, and nothing shows when it was removed.",
+    needs=(signs.of_kind(incidents.UNKNOWN_MEMBER.name),),
+    against=(
+        signs.WENT_BY_POLL_TIMEOUT,
+        signs.WENT_BY_EXPIRY,
+        signs.COORDINATOR_MOVED,
+        signs.of_kind(incidents.COMMIT_FROM_OUTSIDE.name),
+    ),
+    advice="The client joins again by itself; look at why it was away.",
+    kind=incidents.UNKNOWN_MEMBER.name,
+    told_apart_by="The server log of that time: when and why the group removed it.",
+)
+
+CAUSES = rows_of(globals(), Cause)

@@ -1,0 +1,285 @@
+"""The facts by which causes are proved or ruled out: the signs, a row each, with the source that shows them.
+
+Most signs are read off rows: `kinds` and `roots` of incidents (`is_logged`: only of a broker's log), `triggers` of at
+least half of the rebalances, `events` of committed offsets as (kind, cause), `flags` and `statuses` of lag in the last
+round of the episode. The others have a function in `transforms.incidents.diagnosis`, under their name. A sign of an
+incident's kind, root or trigger is made by `of_kind`, `of_root` and `of_trigger`, since each of them may be one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING
+
+from groupledger.schemas.kinds import rows_of
+from groupledger.schemas.kinds.incidents import COMMIT_FROM_OUTSIDE, INCIDENT_KINDS
+from groupledger.schemas.words import LagFlag, LagStatus, OffsetEventCause, OffsetEventKind
+
+if TYPE_CHECKING:
+    from groupledger.schemas.kinds.roots import Root
+    from groupledger.schemas.kinds.triggers import Trigger
+
+
+class Source:
+    """Says where a sign is seen."""
+
+    TOPIC = "topic"  # records of __consumer_offsets
+    SAMPLES = "samples"  # ends of topics and states of groups
+    REQUEST_LOG = "request log"
+    SERVER_LOG = "server log"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Sign:
+    name: str
+    meaning: str
+    source: str = Source.TOPIC
+    kinds: tuple[str, ...] = ()
+    roots: tuple[str, ...] = ()
+    is_logged: bool = False
+    triggers: tuple[str, ...] = ()
+    events: tuple[tuple[str, str | None], ...] = ()
+    flags: tuple[str, ...] = ()
+    statuses: tuple[str, ...] = ()
+
+
+_MEANING_OF_KIND = {kind.name: kind.meaning for kind in INCIDENT_KINDS}
+_REFUSALS = {COMMIT_FROM_OUTSIDE.name, *(kind.name for kind in INCIDENT_KINDS if kind.error_code is not None)}
+
+
+@cache
+def of_kind(kind: str) -> Sign:
+    """Returns the sign that there is an incident of a kind."""
+    source = Source.REQUEST_LOG if kind in _REFUSALS else Source.TOPIC
+    return Sign(name=kind, meaning=_MEANING_OF_KIND.get(kind, kind), source=source, kinds=(kind,))
+
+
+@cache
+def logged_kind(kind: str) -> Sign:
+    """Returns the sign that a broker's log shows an incident of a kind."""
+    meaning = f"A broker's log shows it: {_MEANING_OF_KIND.get(kind, kind)}"
+    return Sign(name=f"{kind}_logged", meaning=meaning, source=Source.SERVER_LOG, kinds=(kind,), is_logged=True)
+
+
+@cache
+def of_root(root: Root) -> Sign:
+    """Returns the sign that the incidents of the episode have a root."""
+    return Sign(name=f"root_{root.name}", meaning=f"Incidents of that time began with {root.name}.", roots=(root.name,))
+
+
+@cache
+def of_trigger(trigger: Trigger) -> Sign:
+    """Returns the sign that a trigger began at least half of the rebalances."""
+    meaning = f"Most rebalances began so: {trigger.meaning}"
+    return Sign(name=f"began_with_{trigger.name}", meaning=meaning, triggers=(trigger.name,))
+
+
+# Members
+
+HAS_MEMBERS = Sign(name="has_members", meaning="The group has members at the end.")
+NO_MEMBERS = Sign(name="no_members", meaning="The group has no members at the end.")
+STATIC_MEMBERS = Sign(name="static_members", meaning="Members have a group.instance.id.")
+LAST_LEFT = Sign(name="last_left", meaning="The last members left by themselves.")
+LAST_LEFT_TOGETHER = Sign(
+    name="last_left_together", meaning="Two or more members, the last ones, left within a minute."
+)
+LAST_EXPIRED = Sign(name="last_expired", meaning="The last members' sessions expired.")
+LAST_POLL_TIMEOUT = Sign(name="last_poll_timeout", meaning="The last members left because they did not poll in time.")
+DEPARTURES_LOGGED = Sign(
+    name="departures_logged", meaning="A server log says why members left.", source=Source.SERVER_LOG
+)
+ONE_CAME_AND_WENT = Sign(
+    name="one_came_and_went", meaning="One process, by client id and host or by instance id, ended three tenures."
+)
+WENT_BY_LEAVING = Sign(name="went_by_leaving", meaning="Members that went left by themselves.")
+WENT_BY_EXPIRY = Sign(name="went_by_expiry", meaning="Members that went fell silent until their sessions expired.")
+WENT_BY_POLL_TIMEOUT = Sign(name="went_by_poll_timeout", meaning="Members that went had not polled in time.")
+REMOVED_BY_ADMIN = Sign(name="removed_by_admin", meaning="An administrator removed a member.")
+HOSTS_EXPIRED_TOGETHER = Sign(
+    name="hosts_expired_together", meaning="Sessions of members on two or more hosts expired within ten seconds."
+)
+ALL_REPLACED = Sign(
+    name="all_replaced", meaning="Each member went once and one of its client id came; as many are there as before."
+)
+MEMBER_COUNT_CHANGED = Sign(name="member_count_changed", meaning="There are more or fewer members than before.")
+SUBSCRIPTIONS_APART = Sign(
+    name="subscriptions_apart", meaning="Members with other client ids subscribe to other topics, with none in common."
+)
+MEMBERS_WITHOUT_PARTITIONS = Sign(name="members_without_partitions", meaning="Some members own nothing.")
+NOTHING_ASSIGNED = Sign(name="nothing_assigned", meaning="The group has members, and none of them owns anything.")
+REGEX_SUBSCRIPTION = Sign(name="regex_subscription", meaning="Members subscribe by a regular expression (KIP-848).")
+TOPOLOGY_NOT_READY = Sign(name="topology_not_ready", meaning="Topics of the streams topology are missing or differ.")
+FOLLOW_UPS = Sign(name="follow_ups", meaning="Most rebalances are the second half of a cooperative one.")
+
+# Offsets
+
+MOVED_AT_REST = Sign(
+    name="moved_at_rest",
+    meaning="Offsets went back while the group had no members.",
+    events=((OffsetEventKind.REWOUND, OffsetEventCause.NO_MEMBER),),
+)
+SKIPPED_AT_REST = Sign(
+    name="skipped_at_rest",
+    meaning="Offsets were moved on while the group had no members.",
+    events=((OffsetEventKind.SKIPPED, None),),
+)
+MOVED_BY_MEMBER = Sign(
+    name="moved_by_member",
+    meaning="A member committed a lower offset than before.",
+    events=((OffsetEventKind.REWOUND, OffsetEventCause.MEMBER),),
+)
+MOVED_REPEATEDLY = Sign(
+    name="moved_repeatedly", meaning="Offsets were moved at three or more instants while the group had no members."
+)
+OFFSETS_EXPIRED = Sign(
+    name="offsets_expired_now", meaning="Kafka expired committed offsets.", events=((OffsetEventKind.EXPIRED, None),)
+)
+OFFSETS_DELETED = Sign(
+    name="offsets_deleted",
+    meaning="Somebody deleted committed offsets.",
+    events=((OffsetEventKind.DELETED, None),),
+)
+GROUP_DELETED = Sign(
+    name="group_deleted",
+    meaning="Somebody deleted the group.",
+    events=((OffsetEventKind.GROUP_DELETED, None),),
+)
+TOPIC_DELETED = Sign(
+    name="topic_deleted",
+    meaning="A topic of the group was deleted.",
+    events=((OffsetEventKind.TOPIC_DELETED, None),),
+)
+TOPIC_RECREATED = Sign(
+    name="topic_recreated",
+    meaning="A topic of the group was deleted and made anew.",
+    events=((OffsetEventKind.TOPIC_RECREATED, None),),
+    flags=(LagFlag.TOPIC_RECREATED,),
+)
+PASSED_BY_RETENTION = Sign(
+    name="passed_by_retention",
+    meaning="The start of a topic's log has passed the committed offset.",
+    source=Source.SAMPLES,
+    events=((OffsetEventKind.LOST_TO_RETENTION, None),),
+    flags=(LagFlag.MESSAGES_LOST,),
+)
+REMOVED_SOMEHOW = Sign(
+    name="removed_somehow",
+    meaning="Offsets are gone, and the records do not say why.",
+    events=((OffsetEventKind.REMOVED, None),),
+)
+
+# Lag, in the rounds of the episode
+
+RECORDS_WAIT = Sign(name="records_wait", meaning="Records wait to be read.", source=Source.SAMPLES)
+LAG_GROWS = Sign(name="lag_grows", meaning="The lag is higher at the end.", source=Source.SAMPLES)
+LAG_SHRINKS = Sign(name="lag_shrinks", meaning="The lag is lower at the end.", source=Source.SAMPLES)
+OFFSETS_GO_ON = Sign(name="offsets_go_on", meaning="Committed offsets with lag went on.", source=Source.SAMPLES)
+OFFSETS_STAND = Sign(name="offsets_stand", meaning="No committed offset with lag went on.", source=Source.SAMPLES)
+SAME_OFFSET_AGAIN = Sign(
+    name="same_offset_again",
+    meaning="The same offset is committed again and again.",
+    source=Source.SAMPLES,
+    statuses=(LagStatus.STALLED,),
+)
+OWNERS_STOP_AT_ONE_OFFSET = Sign(
+    name="owners_stop_at_one_offset",
+    meaning="Two or more owners of a partition, one after the other, did not get beyond the same offset.",
+    source=Source.SAMPLES,
+)
+PRODUCERS_FASTER = Sign(
+    name="producers_faster", meaning="More records came than the group committed.", source=Source.SAMPLES
+)
+PRODUCERS_IDLE = Sign(name="producers_idle", meaning="No records came meanwhile.", source=Source.SAMPLES)
+ONE_PARTITION_BEHIND = Sign(
+    name="one_partition_behind",
+    meaning="One partition of three or more has most of the lag, and got more records than the others.",
+    source=Source.SAMPLES,
+)
+ONE_MEMBER_BEHIND = Sign(
+    name="one_member_behind",
+    meaning="The partitions of one member have most of the lag, though they got no more records than the others'.",
+    source=Source.SAMPLES,
+)
+UNEVEN_ASSIGNMENT = Sign(
+    name="uneven_assignment",
+    meaning="The member with the lag owns at least twice as many partitions as the others on average.",
+    source=Source.SAMPLES,
+)
+AT_LAST_STABLE_OFFSET = Sign(
+    name="at_last_stable_offset",
+    meaning="Each commit with lag is the last stable offset: a transaction is open from there on.",
+    source=Source.SAMPLES,
+)
+MARKERS_AT_END = Sign(
+    name="markers_at_end",
+    meaning="Only markers of transactions lie after the commit.",
+    source=Source.SAMPLES,
+    flags=(LagFlag.TRANSACTION_MARKERS_ONLY,),
+)
+ONE_RECORD_LEFT = Sign(
+    name="one_record_left",
+    meaning="Every partition with lag has a lag of one, no records come, and its commits go on or stand there.",
+    source=Source.SAMPLES,
+)
+HAS_TRANSACTIONS = Sign(
+    name="has_transactions",
+    meaning="The partitions have or had transactions.",
+    source=Source.SAMPLES,
+    flags=(LagFlag.TRANSACTION_MARKERS_ONLY, LagFlag.OPEN_TRANSACTION),
+)
+AHEAD_OF_END = Sign(
+    name="ahead_of_end",
+    meaning="A commit lies beyond the end of the topic's log.",
+    source=Source.SAMPLES,
+    statuses=(LagStatus.AHEAD_OF_LOG,),
+    flags=(LagFlag.AHEAD_OF_LOG, LagFlag.TRUNCATED),
+)
+LOG_TRUNCATED = Sign(
+    name="log_truncated",
+    meaning="The end of a topic's log went back, and a commit lies beyond it.",
+    source=Source.SAMPLES,
+    flags=(LagFlag.TRUNCATED,),
+)
+NEVER_COMMITTED = Sign(
+    name="never_committed",
+    meaning="Members own partitions that hold records, and nothing is committed there.",
+    source=Source.SAMPLES,
+    statuses=(LagStatus.NO_COMMIT,),
+)
+UNSUBSCRIBED = Sign(
+    name="unsubscribed",
+    meaning="No member subscribes to the topic any more.",
+    source=Source.SAMPLES,
+    statuses=(LagStatus.UNSUBSCRIBED,),
+)
+NOBODY_OWNS = Sign(name="nobody_owns", meaning="Nobody owns the partitions with lag.", source=Source.SAMPLES)
+IN_REBALANCE = Sign(
+    name="in_rebalance", meaning="The broker said that the group was in a rebalance.", source=Source.SAMPLES
+)
+COMMIT_TIME_ABSURD = Sign(
+    name="commit_time_absurd",
+    meaning="Commits carry a time that lies days off the time of the sample.",
+    source=Source.SAMPLES,
+)
+
+# Logs
+
+COORDINATOR_MOVED = Sign(
+    name="coordinator_moved",
+    meaning="A broker loaded the group, or gave it up.",
+    source=Source.SERVER_LOG,
+)
+MEMBER_ON_TWO_HOSTS = Sign(
+    name="member_on_two_hosts",
+    meaning="Requests with one member id came from two hosts.",
+    source=Source.REQUEST_LOG,
+)
+REQUESTS_IMPORTED = Sign(
+    name="requests_imported", meaning="A request log of that time was imported.", source=Source.REQUEST_LOG
+)
+SERVER_LOG_IMPORTED = Sign(
+    name="server_log_imported", meaning="A server log of that time was imported.", source=Source.SERVER_LOG
+)
+
+COMPUTED_SIGNS = rows_of(globals(), Sign)

@@ -1,0 +1,267 @@
+"""Diagnoses a group: for each episode of a symptom its cause with the proof, or the rivals and what tells them apart.
+
+Each diagnosis says who, since when and until when, at what harm, why, how that is known, and what to change. They stand
+in the order of harm, as somebody on call needs them. Episodes with one cause that touch each other are one diagnosis.
+
+A severity follows the harm: a cause that cost nothing is as mild as its row says, unless its incident says otherwise.
+Without samples nobody knows what waited, and then harm is assumed.
+
+Names in the sentences are those that clients gave: whoever prints them makes them harmless. This lies beside `rules`,
+since questions import it, and `rules` brings the reference coordinator.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from groupledger.schemas.kinds.causes import members
+from groupledger.schemas.kinds.clauses import Fact, said, settings_of
+from groupledger.schemas.kinds.signs import SERVER_LOG_IMPORTED, Source
+from groupledger.schemas.words import Evidence, GroupType, Severity, words_of
+from groupledger.transforms.incidents.diagnosis.episodes import episodes
+from groupledger.transforms.incidents.diagnosis.evidence import AROUND
+from groupledger.transforms.incidents.diagnosis.harm import HARM_COLUMNS, harm_of, is_harmful
+from groupledger.transforms.incidents.diagnosis.judge import judged
+from groupledger.transforms.incidents.diagnosis.lag_signs import lag_seen
+from groupledger.transforms.incidents.diagnosis.member_signs import last_departures, members_at, restless
+from groupledger.transforms.incidents.diagnosis.signs_seen import signs_seen
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from groupledger.schemas.kinds.causes.cause import Cause
+    from groupledger.transforms.incidents.diagnosis.evidence import Episode, GroupRows, Seen
+    from groupledger.transforms.incidents.diagnosis.judge import Judgement
+    from groupledger.transforms.incidents.diagnosis.lag_signs import LagSeen
+
+    Row = Mapping[str, Any]
+    Diagnosis = dict[str, Any]
+
+FACT_OF_TYPE = {
+    GroupType.CLASSIC: Fact.CLASSIC_GROUP,
+    GroupType.CONSUMER: Fact.CONSUMER_GROUP,
+    GroupType.SHARE: Fact.SHARE_GROUP,
+    GroupType.STREAMS: Fact.STREAMS_GROUP,
+}
+SEVERITIES = words_of(Severity)
+WHO_COLUMNS = ("member_id", "client_id", "client_host", "group_instance_id")
+NOBODY_KNOWN = "a member"
+# They began when the last member went, which may lie long before anybody looked.
+SINCE_DEPARTURE = {
+    members.SCALED_TO_ZERO,
+    members.MEMBERS_LEFT,
+    members.MEMBERS_EXPIRED,
+    members.MEMBERS_POLLED_TOO_LATE,
+}
+
+
+def diagnoses(rows: GroupRows) -> list[Diagnosis]:
+    """Returns the diagnosis of each episode, the most harmful first."""
+    found: list[Diagnosis] = []
+    for each in (_diagnosis(episode, rows) for episode in episodes(rows)):
+        same = next((other for other in found if _is_same(each, other)), None)
+        if same is None:
+            found.append(each)
+        else:
+            found[found.index(same)] = _together(same, each)
+    return sorted(found, key=_order, reverse=True)
+
+
+def _diagnosis(episode: Episode, rows: GroupRows) -> Diagnosis:
+    lag = lag_seen(episode, rows)
+    seen = signs_seen(episode, rows, lag)
+    found = judged(episode.symptoms, seen)
+    if found.cause in SINCE_DEPARTURE:
+        gone = [row["left_at"] for row in last_departures(episode, rows)]
+        episode = replace(episode, since=min([episode.since, *gone]))
+    who = _who(episode, rows, lag, found)
+    facts = _facts(rows, seen)
+    names = _names(episode, rows, lag, who)
+    harm = harm_of(episode, rows, lag)
+    incident = _gravest(episode.incidents, found.cause)
+    proof = [sign.name for sign in found.proof]
+    return {
+        "symptom": _symptom(episode, found),
+        "cause": None if found.cause is None else found.cause.name,
+        "fault": None if found.cause is None else found.cause.fault,
+        "severity": _severity(episode, rows, found, harm, incident),
+        "evidence": _evidence(found, seen),
+        "confidence": min((seen.known[name] for name in proof), default=None),
+        "sources": sorted({_source(sign.source, sign.name in seen.logged) for sign in found.proof}),
+        "signs": sorted(proof),
+        **{name: (who or {}).get(name) for name in WHO_COLUMNS},
+        "since": episode.since,
+        "until": episode.until,
+        "last_seen_at": episode.last_seen_at,
+        **_sentences(found.cause, incident, episode, facts, names),
+        **harm,
+        "rivals": [
+            {
+                "cause": rival.name,
+                "happened": _sentence(rival, facts, names),
+                "told_apart_by": rival.told_apart_by,
+            }
+            for rival in found.rivals
+        ],
+        "beside": [cause.name for cause in found.beside],
+        "kinds": sorted({row["kind"] for row in episode.incidents}),
+        "episode_ids": sorted({row["episode_id"] for row in episode.incidents}),
+    }
+
+
+def _sentences(
+    cause: Cause | None, incident: Row | None, episode: Episode, facts: frozenset[str], names: Mapping[str, str]
+) -> Diagnosis:
+    """Returns what happened, what to do and what to change: an incident that says the same says it, so that all that
+    is said of it agrees."""
+    says_it = incident is not None and (cause is None or incident["kind"] == cause.kind)
+    if incident is not None and says_it:
+        return {
+            "explanation": incident["explanation"],
+            "advice": None,
+            "setting_to_change": incident["setting_to_change"],
+        }
+    if cause is None:
+        return {"explanation": episode.symptoms[0].meaning, "advice": None, "setting_to_change": None}
+    return {
+        "explanation": _sentence(cause, facts, names),
+        "advice": said(cause.advice, facts).format(**names) or None,
+        "setting_to_change": ", ".join(settings_of(cause.settings, facts)) or None,
+    }
+
+
+def _sentence(cause: Cause, facts: frozenset[str], names: Mapping[str, str]) -> str:
+    text = said(cause.happened, facts).format(**names)
+    return f"A{text[1:]}" if text.startswith(NOBODY_KNOWN) else text
+
+
+def _facts(rows: GroupRows, seen: Seen) -> frozenset[str]:
+    """Returns the facts and the signs that clauses may need."""
+    of_type = FACT_OF_TYPE.get(rows.group_type or "")
+    facts = {*seen.known, *([] if of_type is None else [of_type])}
+    facts.add(Fact.LOG_IMPORTED if SERVER_LOG_IMPORTED.name in seen.known else Fact.INFERRED)
+    return frozenset(facts)
+
+
+def _names(episode: Episode, rows: GroupRows, lag: LagSeen, who: Row | None) -> dict[str, str]:
+    """Returns what stands in the places of a sentence."""
+    worst, loop = lag.worst, restless(episode, rows)
+    times = len(loop[1]) if loop is not None else max((row["occurrences"] for row in episode.incidents), default=1)
+    begun = min((row["joined_at"] for row in loop[1]), default=episode.since) if loop is not None else episode.since
+    ended = max(row["left_at"] for row in loop[1]) if loop is not None else episode.last_seen_at
+    turns = episode.within(rows.rebalances, "happened_at")
+    events = episode.within(rows.offset_events, "happened_at")
+    moved = sum(row["records_repeated"] or row["records_skipped"] or 0 for row in events)
+    return {
+        "who": _name(who),
+        "times": "once" if times == 1 else f"{times:,} times",
+        "seconds": f"{round((ended - begun).total_seconds()):,}",
+        "records": f"{lag.records or moved:,}",
+        "place": "a partition" if worst is None else f"{worst['topic']} {worst['partition']}",
+        "offset": "-" if worst is None or worst["committed_offset"] is None else f"{worst['committed_offset']:,}",
+        "members": f"{len(members_at(rows, episode.last_seen_at)):,}",
+        "count": f"{len(turns) or len(lag.lagging) or len(events):,}",
+    }
+
+
+def _who(episode: Episode, rows: GroupRows, lag: LagSeen, found: Judgement) -> Row | None:
+    """Returns whom the cause is about: who comes and goes, went last, is in the incident, or owns what is behind."""
+    cause = found.cause
+    loop = restless(episode, rows)
+    if loop is not None and cause in {None, members.CRASH_LOOP}:
+        return loop[1][-1]
+    if cause in SINCE_DEPARTURE:
+        return max(last_departures(episode, rows), key=lambda row: row["left_at"], default=None)
+    incident = _gravest(episode.incidents, cause)
+    if incident is not None and any(incident[name] is not None for name in WHO_COLUMNS):
+        return incident
+    gone = episode.within(rows.members, "left_at")
+    if gone and any(sign.name.startswith("went_by") for sign in found.proof):
+        return gone[-1]
+    worst = lag.worst
+    if worst is None or worst["owner"] is None:
+        return None
+    return {"member_id": worst["owner"], "client_id": worst["client_id"], "client_host": worst["client_host"]}
+
+
+def _name(who: Row | None) -> str:
+    if who is None:
+        return NOBODY_KNOWN
+    host = (who.get("client_host") or "").lstrip("/")
+    named = who.get("group_instance_id") or who.get("client_id") or who.get("member_id") or NOBODY_KNOWN
+    return f"{named} at {host}" if host else str(named)
+
+
+def _gravest(incidents: Iterable[Row], cause: Cause | None) -> Row | None:
+    """Returns the incident that says what the cause is, or else the gravest."""
+
+    def gravity(row: Row) -> tuple[Any, ...]:
+        is_its = cause is not None and row["kind"] == cause.kind
+        evidence = -words_of(Evidence).index(row["evidence"])
+        return is_its, SEVERITIES.index(row["severity"]), evidence, row["occurrences"], row["kind"]
+
+    return max(incidents, key=gravity, default=None)
+
+
+def _severity(
+    episode: Episode, rows: GroupRows, found: Judgement, harm: Mapping[str, Any], incident: Row | None
+) -> str:
+    of_incident = None if incident is None else incident["severity"]
+    if found.cause is None:
+        return str(of_incident or (Severity.WARNING if is_harmful(harm) else Severity.INFO))
+    is_unknown = not rows.rounds and not episode.rounds
+    by_harm = found.cause.severity if is_harmful(harm) or is_unknown else found.cause.harmless
+    says_it = incident is not None and incident["kind"] == found.cause.kind
+    return max(by_harm, of_incident if says_it and of_incident else by_harm, key=SEVERITIES.index)
+
+
+def _symptom(episode: Episode, found: Judgement) -> str:
+    """Returns the symptom that the cause shows first; without one the episode's first."""
+    of_cause = () if found.cause is None else found.cause.symptoms
+    return next((each.name for each in of_cause if each in episode.symptoms), episode.symptoms[0].name)
+
+
+def _evidence(found: Judgement, seen: Seen) -> str | None:
+    if found.cause is None:
+        return None
+    is_observed = any(sign.name in seen.logged for sign in found.proof)
+    return Evidence.OBSERVED if is_observed else Evidence.INFERRED
+
+
+def _source(source: str, is_logged: bool) -> str:
+    return Source.SERVER_LOG if is_logged and source == Source.TOPIC else source
+
+
+def _is_same(one: Diagnosis, other: Diagnosis) -> bool:
+    is_near = one["since"] <= other["last_seen_at"] + AROUND and other["since"] <= one["last_seen_at"] + AROUND
+    if one["cause"] is None:
+        return is_near and other["cause"] is None and one["rivals"] == other["rivals"] and bool(one["rivals"])
+    return bool(is_near and one["cause"] == other["cause"])
+
+
+def _together(one: Diagnosis, other: Diagnosis) -> Diagnosis:
+    """Returns one diagnosis of two: the graver with the time, the harm and the incidents of both."""
+    grave = max(one, other, key=_order)
+    ends = [one["until"], other["until"]]
+    return grave | {
+        "since": min(one["since"], other["since"]),
+        "until": None if None in ends else max(ends),
+        "last_seen_at": max(one["last_seen_at"], other["last_seen_at"]),
+        **{
+            name: max((each[name] for each in (one, other) if each[name] is not None), default=None)
+            for name in HARM_COLUMNS
+        },
+        **{name: sorted({*one[name], *other[name]}) for name in ("kinds", "episode_ids", "beside")},
+    }
+
+
+def _order(diagnosis: Diagnosis) -> tuple[Any, ...]:
+    return (
+        SEVERITIES.index(diagnosis["severity"]),
+        diagnosis["cause"] is not None,
+        *(diagnosis[name] or 0 for name in HARM_COLUMNS),
+        diagnosis["until"] is None,
+        diagnosis["last_seen_at"],
+        diagnosis["symptom"],
+    )

@@ -1,0 +1,156 @@
+"""Finds the times in which a symptom showed: episodes of incidents, lag, offsets that moved, and no partitions.
+
+Lag is a symptom from the round on in which its status is one that is judged over time (`transforms.lag.rules.status`);
+rounds that only rebalance or are rewound lengthen such a stretch and are none by themselves. It began when the offset
+last went on, which may lie before the rounds that are at hand.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from groupledger.schemas.kinds.symptoms import (
+    BEHIND,
+    GROUP_GONE,
+    NO_PROGRESS,
+    NOBODY_HAS_PARTITIONS,
+    OFFSET_MOVED,
+    READ_TWICE_OR_NEVER,
+    symptom_of_kind,
+)
+from groupledger.schemas.words import GroupType, LagStatus, OffsetEventKind, Severity, words_of
+from groupledger.transforms.incidents.diagnosis.evidence import AROUND, Episode
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from groupledger.schemas.kinds.symptoms import Symptom
+    from groupledger.transforms.incidents.diagnosis.evidence import GroupRows
+
+    Row = Mapping[str, Any]
+
+SYMPTOM_OF_STATUS = {
+    LagStatus.WAITING_FOR_TRANSACTION: NO_PROGRESS,
+    LagStatus.NO_COMMIT: NO_PROGRESS,
+    LagStatus.GROWING: BEHIND,
+    LagStatus.AHEAD_OF_LOG: NO_PROGRESS,
+    LagStatus.STALLED: NO_PROGRESS,
+    LagStatus.STOPPED: NO_PROGRESS,
+}
+LENGTHENS = {LagStatus.REBALANCING, LagStatus.REWOUND, LagStatus.UNKNOWN}
+GONE_EVENTS = {OffsetEventKind.GROUP_DELETED, OffsetEventKind.EXPIRED, OffsetEventKind.TOPIC_DELETED}
+STRETCHES_TOGETHER = timedelta(minutes=2)
+WITHOUT_PARTITIONS_MIN = timedelta(minutes=1)  # a group that starts has none for some seconds
+CONSUMERS = "consumer"  # the protocol type of those whose assignments are partitions of topics
+
+
+def episodes(rows: GroupRows) -> Iterator[Episode]:
+    yield from _of_incidents(rows)
+    yield from _of_lag(rows)
+    yield from _of_offsets(rows)
+    yield from _without_partitions(rows)
+
+
+def _of_incidents(rows: GroupRows) -> Iterator[Episode]:
+    """Yields the episodes that have an incident of a warning or more."""
+    by_episode: defaultdict[str, list[Row]] = defaultdict(list)
+    for row in rows.incidents:
+        by_episode[row["episode_id"]].append(row)
+    for of_episode in by_episode.values():
+        if all(row["severity"] == words_of(Severity)[0] for row in of_episode):
+            continue
+        found = [symptom_of_kind(row["kind"]) for row in of_episode]
+        since = min(row["first_seen_at"] for row in of_episode)
+        last = max(row["last_seen_at"] for row in of_episode)
+        yield Episode(
+            symptoms=tuple(dict.fromkeys(symptom for symptom in found if symptom is not None)),
+            since=since,
+            last_seen_at=last,
+            until=None if any(row["is_open"] for row in of_episode) else last,
+            incidents=tuple(of_episode),
+            rounds=tuple(row for row in rows.rounds if since - AROUND <= row["sampled_at"] <= last + AROUND),
+        )
+
+
+def _of_lag(rows: GroupRows) -> Iterator[Episode]:
+    stretch: list[Row] = []
+    for row in rows.rounds:
+        is_symptom = row["status"] in SYMPTOM_OF_STATUS
+        if stretch and row["sampled_at"] - stretch[-1]["sampled_at"] > STRETCHES_TOGETHER and not is_symptom:
+            yield _stretch(rows, stretch)
+            stretch = []
+        if is_symptom or (stretch and row["status"] in LENGTHENS):
+            stretch.append(row)
+    if stretch:
+        yield _stretch(rows, stretch)
+
+
+def _stretch(rows: GroupRows, rounds: Sequence[Row]) -> Episode:
+    first, last = rounds[0]["sampled_at"], rounds[-1]["sampled_at"]
+    lagging = [row for row in rows.lag_at(last) if row["status"] in SYMPTOM_OF_STATUS]
+    begun = [row["no_progress_since"] for row in rows.lag_at(first) if row["status"] in SYMPTOM_OF_STATUS]
+    symptoms = [SYMPTOM_OF_STATUS[row["status"]] for row in rounds if row["status"] in SYMPTOM_OF_STATUS]
+    if lagging and all(row["owned"] is False for row in lagging):
+        symptoms.insert(0, NOBODY_HAS_PARTITIONS)
+    return Episode(
+        symptoms=tuple(dict.fromkeys(symptoms)),
+        since=min([first, *(at for at in begun if at is not None)]),
+        last_seen_at=last,
+        until=None if last == rows.rounds[-1]["sampled_at"] else last,
+        incidents=tuple(
+            row for row in rows.incidents if row["first_seen_at"] <= last and row["last_seen_at"] >= first - AROUND
+        ),
+        rounds=tuple(rounds),
+    )
+
+
+def _of_offsets(rows: GroupRows) -> Iterator[Episode]:
+    """Yields an episode for the offset events that come together; those of one kind have one cause."""
+    together: list[Row] = []
+    for row in sorted(rows.offset_events, key=lambda row: (row["kind"], row["happened_at"])):
+        before = together[-1] if together else None
+        if before is not None and (
+            row["kind"] != before["kind"] or row["happened_at"] - before["happened_at"] > AROUND
+        ):
+            yield _moved(rows, together)
+            together = []
+        together.append(row)
+    if together:
+        yield _moved(rows, together)
+
+
+def _moved(rows: GroupRows, events: Sequence[Row]) -> Episode:
+    since, last = events[0]["happened_at"], events[-1]["happened_at"]
+    symptoms: list[Symptom] = [GROUP_GONE] if events[0]["kind"] in GONE_EVENTS else [OFFSET_MOVED]
+    if any(row["records_repeated"] or row["records_skipped"] for row in events):
+        symptoms.append(READ_TWICE_OR_NEVER)
+    return Episode(
+        symptoms=tuple(symptoms),
+        since=since,
+        last_seen_at=last,
+        until=last,
+        incidents=tuple(
+            row
+            for row in rows.incidents
+            if row["first_seen_at"] <= last + AROUND
+            and row["last_seen_at"] >= since - AROUND
+            and symptom_of_kind(row["kind"]) in {OFFSET_MOVED, READ_TWICE_OR_NEVER}
+        ),
+        rounds=tuple(row for row in rows.rounds if since - AROUND <= row["sampled_at"] <= last + AROUND),
+    )
+
+
+def _without_partitions(rows: GroupRows) -> Iterator[Episode]:
+    """Yields the generations of consumers that had members and gave nobody a partition, where that lasted."""
+    if rows.group_type == GroupType.SHARE:
+        return
+    for row in rows.generations:
+        until = row["ended_at"] or rows.known_until
+        is_empty = row["member_count"] and row["owned_count"] == 0 and row["is_ownership_known"]
+        is_of_consumers = row["protocol_type"] in (CONSUMERS, None)
+        if is_empty and is_of_consumers and until is not None and until - row["started_at"] >= WITHOUT_PARTITIONS_MIN:
+            yield Episode(
+                symptoms=(NOBODY_HAS_PARTITIONS,), since=row["started_at"], last_seen_at=until, until=row["ended_at"]
+            )

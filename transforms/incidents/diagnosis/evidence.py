@@ -1,0 +1,81 @@
+"""Holds what a diagnosis is made from: rows of one group, episodes of symptoms, and the signs seen in them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from datetime import datetime
+
+    from groupledger.schemas.kinds.symptoms import Symptom
+
+    Row = Mapping[str, Any]
+
+# What belongs to an episode may lie a little beside it: a departure before the record that it led to.
+AROUND = timedelta(seconds=60)
+KNOWN_FROM = 0.8  # a guess below it leaves the other causes possible
+SURE_OF_ROWS = 0.95  # no line of a log says so
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GroupRows:
+    """Rows of the ledger's tables about one group; instants are datetimes.
+
+    `members` have the causes of a server log (`with_logged_causes`), `rebalances` its triggers; `rounds` are the sums
+    of lag by round, in order, and `lag_at` returns the rows of `lag` of one of them. `requests` need only the member's
+    id and its host.
+    """
+
+    group_type: str | None
+    incidents: Sequence[Row] = ()
+    rebalances: Sequence[Row] = ()
+    members: Sequence[Row] = ()
+    generations: Sequence[Row] = ()
+    assignments: Sequence[Row] = ()
+    offset_events: Sequence[Row] = ()
+    events: Sequence[Row] = ()
+    requests: Sequence[Row] = ()
+    rounds: Sequence[Row] = ()
+    lag_at: Callable[[datetime], Sequence[Row]] = lambda _: ()
+    known_until: datetime | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Episode:
+    """A time in which symptoms showed. `until` is None while it goes on."""
+
+    symptoms: tuple[Symptom, ...]
+    since: datetime
+    last_seen_at: datetime
+    until: datetime | None
+    incidents: tuple[Row, ...] = ()
+    rounds: tuple[Row, ...] = ()
+
+    def holds(self, at: datetime | None) -> bool:
+        return at is not None and self.since - AROUND <= at <= self.last_seen_at + AROUND
+
+    def within(self, rows: Iterable[Row], column: str) -> list[Row]:
+        """Returns the rows whose instant lies in the episode, or shortly beside it."""
+        return [row for row in rows if self.holds(row[column])]
+
+
+@dataclass(slots=True)
+class Seen:
+    """The signs that were seen: `known` with their confidence, and those that are only possible; `logged` are known
+    from a broker's log."""
+
+    known: dict[str, float] = field(default_factory=dict)
+    possible: set[str] = field(default_factory=set)
+    logged: set[str] = field(default_factory=set)
+
+    def add(self, name: str, confidence: float = SURE_OF_ROWS, *, is_logged: bool = False) -> None:
+        if confidence < KNOWN_FROM:
+            self.possible.add(name)
+            return
+        found = 1.0 if is_logged else min(confidence, SURE_OF_ROWS)
+        self.known[name] = max(found, self.known.get(name, 0.0))
+        if is_logged:
+            self.logged.add(name)

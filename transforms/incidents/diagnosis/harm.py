@@ -1,0 +1,63 @@
+"""Counts what an episode cost: records never read, records read twice, records behind, and time without an owner.
+
+What nobody can know is null. Bounds are those of incidents and of offset events; each counts the same records, so that
+the highest is taken and nothing is added up twice.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from itertools import pairwise
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from groupledger.transforms.incidents.diagnosis.evidence import Episode, GroupRows
+    from groupledger.transforms.incidents.diagnosis.lag_signs import LagSeen
+
+    Row = Mapping[str, Any]
+
+HARM_COLUMNS = ("never_read_max", "duplicates_max", "duplicates_min", "records_behind", "unowned_partition_seconds")
+
+
+def harm_of(episode: Episode, rows: GroupRows, lag: LagSeen) -> dict[str, int | None]:
+    """Returns the harm of an episode, by HARM_COLUMNS."""
+    events = episode.within(rows.offset_events, "happened_at")
+    repeated, skipped = (_sum(row[name] for row in events) for name in ("records_repeated", "records_skipped"))
+    return {
+        "never_read_max": _max([skipped, *(row["never_read_max"] for row in episode.incidents)]),
+        "duplicates_max": _max([repeated, *(row["duplicates_max"] for row in episode.incidents)]),
+        "duplicates_min": _max([repeated, *(row["duplicates_min"] for row in episode.incidents)]),
+        "records_behind": lag.records if lag.rows else None,
+        "unowned_partition_seconds": _unowned_seconds(episode, rows),
+    }
+
+
+def is_harmful(harm: Mapping[str, Any]) -> bool:
+    return any(harm[name] for name in HARM_COLUMNS)
+
+
+def _unowned_seconds(episode: Episode, rows: GroupRows) -> int | None:
+    """Returns for how long partitions that had an owner in the episode had none between two owners, added up."""
+    owned: defaultdict[tuple[str, int], list[Row]] = defaultdict(list)
+    for row in rows.assignments:
+        if row["valid_from"] <= episode.last_seen_at and (row["valid_to"] or episode.since) >= episode.since:
+            owned[row["topic"], row["partition"]].append(row)
+    gaps = 0.0
+    for intervals in owned.values():
+        intervals.sort(key=itemgetter("valid_from"))
+        for before, after in pairwise(intervals):
+            if before["valid_to"] is not None:
+                gaps += max((after["valid_from"] - before["valid_to"]).total_seconds(), 0.0)
+    return round(gaps) if owned else None
+
+
+def _sum(values: Iterable[int | None]) -> int | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
+
+
+def _max(values: Iterable[int | None]) -> int | None:
+    return max((value for value in values if value is not None), default=None)

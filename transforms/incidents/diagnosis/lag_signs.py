@@ -1,0 +1,184 @@
+"""Sees the signs that lag shows, in the first and the last round of an episode.
+
+What is judged are the partitions that are as bad as the group at the end: a group is as bad as its worst partition, and
+the others go on as they should. Of one round alone, only what stands in it is said.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING, Any
+
+from groupledger.schemas.kafka.group_states import CLASSIC_REBALANCING, MODERN_REBALANCING
+from groupledger.schemas.kinds import signs
+from groupledger.schemas.words import LagStatus
+from groupledger.transforms.lag.rules.status import SEVERITY
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from groupledger.schemas.kinds.signs import Sign
+    from groupledger.transforms.incidents.diagnosis.evidence import Episode, GroupRows
+
+    Row = Mapping[str, Any]
+    Place = tuple[str, int]
+
+MOST = 0.8  # of the lag
+MORE = 2.0  # times what others get or have
+PARTITIONS_MIN = 3
+KAFKA_BEGAN = datetime(2011, 1, 1, tzinfo=timezone.utc)
+CLOCK_MAX = timedelta(days=1)
+_STANDING = {LagStatus.STOPPED, LagStatus.STALLED, LagStatus.WAITING_FOR_TRANSACTION, LagStatus.AHEAD_OF_LOG}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LagSeen:
+    """The rows of the last round of an episode, those among them that are as bad as the group, and by place how far
+    commits and ends went on since its first one, where that is known."""
+
+    rows: Sequence[Row] = ()
+    lagging: Sequence[Row] = ()
+    committed: Mapping[Place, int] | None = None
+    produced: Mapping[Place, int] | None = None
+
+    @property
+    def worst(self) -> Row | None:
+        return max(self.lagging, key=lambda row: (row["lag"] or 0, row["topic"], -row["partition"]), default=None)
+
+    @property
+    def records(self) -> int:
+        return sum(row["lag"] or 0 for row in self.lagging)
+
+
+def lag_seen(episode: Episode, rows: GroupRows) -> LagSeen:
+    """Returns what the rounds of an episode show; nothing where there is none."""
+    if not episode.rounds:
+        return LagSeen()
+    first, last = episode.rounds[0]["sampled_at"], episode.rounds[-1]["sampled_at"]
+    found = rows.lag_at(last)
+    worst = max((SEVERITY[row["status"]] for row in found), default=0)
+    lagging = [row for row in found if worst and SEVERITY[row["status"]] == worst]
+    if first == last:
+        return LagSeen(rows=found, lagging=lagging)
+    before = {_place(row): row for row in rows.lag_at(first)}
+    return LagSeen(
+        rows=found,
+        lagging=lagging,
+        committed=_went_on(found, before, "committed_offset"),
+        produced=_went_on(found, before, "high_watermark"),
+    )
+
+
+def signs_of_lag(seen: LagSeen, rows: GroupRows) -> Iterator[Sign]:
+    """Yields the signs, of which each is as certain as the samples are."""
+    lagging = seen.lagging
+    if any(_is_absurd(row) for row in seen.rows):
+        yield signs.COMMIT_TIME_ABSURD
+    if not lagging:
+        return
+    if seen.records:
+        yield signs.RECORDS_WAIT
+    if all(row["owned"] is False for row in lagging):
+        yield signs.NOBODY_OWNS
+    if lagging[0]["group_state"] in CLASSIC_REBALANCING | MODERN_REBALANCING:
+        yield signs.IN_REBALANCE
+    stable = [row["last_stable_offset"] for row in lagging]
+    if all(
+        each is not None and each == row["committed_offset"] and each < (row["high_watermark"] or 0)
+        for each, row in zip(stable, lagging, strict=True)
+    ):
+        yield signs.AT_LAST_STABLE_OFFSET
+    yield from _of_pace(seen)
+    yield from _of_owners(seen, rows)
+    yield from _of_spread(seen)
+
+
+def _of_pace(seen: LagSeen) -> Iterator[Sign]:
+    places = [_place(row) for row in seen.lagging]
+    if seen.committed is None or seen.produced is None:
+        if all(row["status"] in _STANDING for row in seen.lagging):
+            yield signs.OFFSETS_STAND
+        return
+    committed, produced = (sum(each.get(place, 0) for place in places) for each in (seen.committed, seen.produced))
+    is_standing = all(not seen.committed.get(place) for place in places)
+    yield signs.OFFSETS_STAND if is_standing else signs.OFFSETS_GO_ON
+    if produced > committed:
+        yield signs.LAG_GROWS
+    elif produced < committed:
+        yield signs.LAG_SHRINKS
+    if not is_standing and produced > committed:
+        yield signs.PRODUCERS_FASTER
+    if produced == 0:
+        yield signs.PRODUCERS_IDLE
+        if all(row["raw_lag"] == 1 for row in seen.lagging):
+            yield signs.ONE_RECORD_LEFT
+
+
+def _of_owners(seen: LagSeen, rows: GroupRows) -> Iterator[Sign]:
+    """Yields a sign where several owners, one after the other, got no further in a partition."""
+    for lag in seen.lagging:
+        since = lag["no_progress_since"]
+        if since is None or (seen.committed or {}).get(_place(lag)):
+            continue
+        owners = {
+            row["member_id"]
+            for row in rows.assignments
+            if (row["topic"], row["partition"]) == _place(lag)
+            and row["valid_from"] < lag["sampled_at"]
+            and (row["valid_to"] is None or row["valid_to"] > since)
+        }
+        if len(owners) > 1:
+            yield signs.OWNERS_STOP_AT_ONE_OFFSET
+            return
+
+
+def _of_spread(seen: LagSeen) -> Iterator[Sign]:
+    """Yields how the lag is spread over partitions and members."""
+    lag = {_place(row): row["lag"] or 0 for row in seen.rows}
+    total, produced = sum(lag.values()), seen.produced or {}
+    if not total:
+        return
+    top = max(lag, key=lambda place: (lag[place], place))
+    others = [place for place in lag if place != top]
+    is_one = len(lag) >= PARTITIONS_MIN and lag[top] >= MOST * total
+    if is_one and produced.get(top, 0) > MORE * _mean([produced.get(place, 0) for place in others]):
+        yield signs.ONE_PARTITION_BEHIND
+    of_owner: defaultdict[str, list[Place]] = defaultdict(list)
+    for row in seen.rows:
+        if row["owner"] is not None:
+            of_owner[row["owner"]].append(_place(row))
+    if len(of_owner) <= 1:
+        return
+    owner = max(of_owner, key=lambda each: (sum(lag[place] for place in of_owner[each]), each))
+    theirs = [place for each, places in of_owner.items() if each != owner for place in places]
+    if sum(lag[place] for place in of_owner[owner]) < MOST * total:
+        return
+    if len(of_owner[owner]) >= MORE * len(theirs) / (len(of_owner) - 1):
+        yield signs.UNEVEN_ASSIGNMENT
+    got = [_mean([produced.get(place, 0) for place in places]) for places in (of_owner[owner], theirs)]
+    if seen.produced is not None and got[0] <= MORE * got[1]:
+        yield signs.ONE_MEMBER_BEHIND
+
+
+def _mean(values: Sequence[int]) -> float:
+    return sum(values) / len(values) if values else 0.0
+
+
+def _place(row: Row) -> Place:
+    return row["topic"], row["partition"]
+
+
+def _went_on(rows: Sequence[Row], before: Mapping[Place, Row], column: str) -> dict[Place, int]:
+    found = {}
+    for row in rows:
+        earlier = before.get(_place(row), {}).get(column)
+        if earlier is not None and row[column] is not None:
+            found[_place(row)] = row[column] - earlier
+    return found
+
+
+def _is_absurd(row: Row) -> bool:
+    at = row["committed_at"]
+    return at is not None and (at < KAFKA_BEGAN or at > row["sampled_at"] + CLOCK_MAX)

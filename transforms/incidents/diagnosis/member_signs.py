@@ -1,0 +1,200 @@
+"""Sees the signs that members, generations and rebalances show: who is there, who went and why, who comes and goes.
+
+Why a member went is the server log's word or else a guess. A guess that is not certain enough leaves every departure
+possible, so that a cause which needs one of them stays a rival and is not proved.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from datetime import datetime, timedelta
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from groupledger.schemas.kafka.group_states import EMPTY
+from groupledger.schemas.kinds import signs
+from groupledger.schemas.kinds.changes import TOPOLOGY_NOT_READY, TOPOLOGY_READY
+from groupledger.schemas.kinds.triggers import (
+    ADMIN_REMOVED,
+    LEFT,
+    LEFT_POLL_TIMEOUT,
+    SESSION_EXPIRED,
+    trigger_of_departure,
+)
+from groupledger.schemas.words import OffsetEventCause
+from groupledger.transforms.incidents.diagnosis.evidence import AROUND, KNOWN_FROM
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from groupledger.schemas.kinds.signs import Sign
+    from groupledger.transforms.incidents.diagnosis.evidence import Episode, GroupRows, Seen
+
+    Row = Mapping[str, Any]
+    Who = tuple[str | None, str | None, str | None]
+
+RETURNS_MIN = 3
+TOGETHER = timedelta(minutes=1)
+EXPIRED_TOGETHER = timedelta(seconds=10)
+LAST_SIGNS = {
+    LEFT.name: signs.LAST_LEFT,
+    SESSION_EXPIRED.name: signs.LAST_EXPIRED,
+    LEFT_POLL_TIMEOUT.name: signs.LAST_POLL_TIMEOUT,
+}
+WENT_SIGNS = {
+    LEFT.name: signs.WENT_BY_LEAVING,
+    SESSION_EXPIRED.name: signs.WENT_BY_EXPIRY,
+    LEFT_POLL_TIMEOUT.name: signs.WENT_BY_POLL_TIMEOUT,
+}
+MOVES_MIN = 3
+
+
+def identity(row: Row) -> Who:
+    """Returns by what a process is known again: its instance id, or else its client id and host."""
+    if row["group_instance_id"] is not None:
+        return None, None, row["group_instance_id"]
+    return row["client_id"], row["client_host"], None
+
+
+def restless(episode: Episode, rows: GroupRows) -> tuple[Who, list[Row]] | None:
+    """Returns who came and went again and again in the episode, with these tenures. Processes of one client id on one
+    host can't be told apart: so many of them as were there at once count as one round of restarts."""
+    tenures: defaultdict[Who, list[Row]] = defaultdict(list)
+    for row in rows.members:
+        tenures[identity(row)].append(row)
+    ended = {who: episode.within(of_process, "left_at") for who, of_process in tenures.items()}
+    found = [
+        (who, gone)
+        for who, gone in ended.items()
+        if len(gone) >= RETURNS_MIN and len(gone) >= RETURNS_MIN * _at_once(tenures[who])
+    ]
+    return max(found, key=lambda each: (len(each[1]), str(each[0])), default=None)
+
+
+def last_departures(episode: Episode, rows: GroupRows) -> list[Row]:
+    """Returns the last members of a group that has none at the end of an episode, with which it ended."""
+    gone = [
+        row for row in rows.members if row["left_at"] is not None and row["left_at"] <= episode.last_seen_at + AROUND
+    ]
+    if not gone or members_at(rows, episode.last_seen_at):
+        return []
+    last = max(row["left_at"] for row in gone)
+    return [row for row in gone if last - row["left_at"] <= TOGETHER]
+
+
+def members_at(rows: GroupRows, at: datetime) -> list[Row]:
+    return [row for row in rows.members if row["joined_at"] <= at and (row["left_at"] is None or row["left_at"] > at)]
+
+
+def see_members(episode: Episode, rows: GroupRows, seen: Seen) -> None:
+    """Adds the signs of members."""
+    gone = episode.within(rows.members, "left_at")
+    logged = {
+        event["member_id"]
+        for event in rows.events
+        if trigger_of_departure(event["kind"], event["reason"], event["client_reason"]) is not None
+    }
+    last = last_departures(episode, rows)
+    if any(row["member_id"] in logged for row in (*gone, *last)):
+        seen.add(signs.DEPARTURES_LOGGED.name, is_logged=True)
+    for sign in (*_of_presence(episode, rows), *_of_turnover(episode, rows, gone)):
+        seen.add(sign.name)
+    if last:
+        _add_causes(seen, last, LAST_SIGNS)
+        if len(last) > 1 and all(_is_known(row, LEFT.name) for row in last):
+            seen.add(signs.LAST_LEFT_TOGETHER.name)
+    found = restless(episode, rows)
+    if found is not None:
+        seen.add(signs.ONE_CAME_AND_WENT.name)
+        gone = found[1]
+    if gone:
+        _add_causes(seen, gone, WENT_SIGNS)
+
+
+def _of_presence(episode: Episode, rows: GroupRows) -> Iterator[Sign]:
+    there = members_at(rows, episode.last_seen_at)
+    state = episode.rounds[-1]["group_state"] if episode.rounds else None
+    if state is not None or rows.members:
+        is_empty = state == EMPTY if state is not None else not there
+        yield signs.NO_MEMBERS if is_empty else signs.HAS_MEMBERS
+    if any(row["group_instance_id"] is not None for row in there or episode.within(rows.members, "left_at")):
+        yield signs.STATIC_MEMBERS
+    if any(row["subscribed_regex"] for row in there):
+        yield signs.REGEX_SUBSCRIPTION
+    topics: defaultdict[frozenset[str], set[str]] = defaultdict(set)
+    for row in there:
+        topics[frozenset(row["subscribed_topics"] or ())].add(row["client_id"])
+    apart = [*topics]
+    if len(apart) > 1 and all(apart) and not frozenset.intersection(*apart) and _are_apart([*topics.values()]):
+        yield signs.SUBSCRIPTIONS_APART
+    at = episode.last_seen_at
+    if any(
+        row["member_count"] and row["owned_count"] == 0
+        for row in rows.generations
+        if row["started_at"] <= at and (row["ended_at"] is None or row["ended_at"] >= at)
+    ):
+        yield signs.NOTHING_ASSIGNED
+    changes = [change["kind"] for row in rows.generations for change in row["changes"] or ()]
+    ready = [kind for kind in changes if kind in {TOPOLOGY_READY.name, TOPOLOGY_NOT_READY.name}]
+    if ready and ready[-1] == TOPOLOGY_NOT_READY.name:
+        yield signs.TOPOLOGY_NOT_READY
+
+
+def _of_turnover(episode: Episode, rows: GroupRows, gone: Sequence[Row]) -> Iterator[Sign]:
+    before = members_at(rows, episode.since - AROUND)
+    after = members_at(rows, episode.last_seen_at + AROUND)
+    if before and after and len(before) != len(after):
+        yield signs.MEMBER_COUNT_CHANGED
+    ids = {row["member_id"] for row in before}
+    if len(before) > 1 and ids == {row["member_id"] for row in gone} and len(gone) == len(before):
+        clients = [Counter(row["client_id"] for row in each) for each in (before, after)]
+        if clients[0] == clients[1]:
+            yield signs.ALL_REPLACED
+    expired = sorted(
+        (row for row in gone if row["leave_cause"] == SESSION_EXPIRED.name), key=lambda row: row["left_at"]
+    )
+    if any(
+        second["left_at"] - first["left_at"] <= EXPIRED_TOGETHER and first["client_host"] != second["client_host"]
+        for first, second in pairwise(expired)
+    ):
+        yield signs.HOSTS_EXPIRED_TOGETHER
+    if any(_is_known(row, ADMIN_REMOVED.name) for row in gone):
+        yield signs.REMOVED_BY_ADMIN
+    turns = episode.within(rows.rebalances, "happened_at")
+    if turns and turns[-1]["members_idle"]:
+        yield signs.MEMBERS_WITHOUT_PARTITIONS
+    if turns and 2 * sum(row["caused_by_generation"] is not None for row in turns) >= len(turns):
+        yield signs.FOLLOW_UPS
+    moves = {row["happened_at"] for row in rows.offset_events if row["cause"] == OffsetEventCause.NO_MEMBER}
+    if len(moves) >= MOVES_MIN:
+        yield signs.MOVED_REPEATEDLY
+
+
+def _add_causes(seen: Seen, gone: Sequence[Row], sign_of: Mapping[str, Sign]) -> None:
+    """Adds why most of those went; where no cause is certain for half of them, each is possible."""
+    for cause, sign in sign_of.items():
+        known = [row for row in gone if _is_known(row, cause)]
+        if 2 * len(known) >= len(gone):
+            seen.add(sign.name, min(row["leave_cause_confidence"] or 0.0 for row in known))
+            return
+    if not any((row["leave_cause_confidence"] or 0.0) >= KNOWN_FROM for row in gone):
+        seen.possible.update(sign.name for sign in sign_of.values())
+
+
+def _is_known(row: Row, cause: str) -> bool:
+    return bool(row["leave_cause"] == cause and (row["leave_cause_confidence"] or 0.0) >= KNOWN_FROM)
+
+
+def _are_apart(groups: Sequence[set[str]]) -> bool:
+    return sum(map(len, groups)) == len(set().union(*groups))
+
+
+def _at_once(tenures: Sequence[Row]) -> int:
+    """Returns how many tenures there were at one time, at most."""
+    steps = [(row["joined_at"], 1) for row in tenures]
+    steps += [(row["left_at"], -1) for row in tenures if row["left_at"] is not None]
+    there = most = 0
+    for _, step in sorted(steps):
+        there += step
+        most = max(most, there)
+    return max(most, 1)

@@ -1,0 +1,88 @@
+"""Sees the signs of an episode: those that rows say by their words, and those of lag, members and logs."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any
+
+from groupledger.schemas.kinds import signs
+from groupledger.schemas.kinds.causes import CAUSES
+from groupledger.schemas.words import CoordinatorEventKind, Evidence
+from groupledger.transforms.incidents.diagnosis.evidence import Seen
+from groupledger.transforms.incidents.diagnosis.lag_signs import signs_of_lag
+from groupledger.transforms.incidents.diagnosis.member_signs import see_members
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from groupledger.schemas.kinds.signs import Sign
+    from groupledger.transforms.incidents.diagnosis.evidence import Episode, GroupRows
+    from groupledger.transforms.incidents.diagnosis.lag_signs import LagSeen
+
+    Row = Mapping[str, Any]
+
+ALL_SIGNS = {sign.name: sign for cause in CAUSES for sign in cause.signs}
+MOVES = {
+    CoordinatorEventKind.GROUP_LOADED,
+    CoordinatorEventKind.GROUP_UNLOADED,
+    CoordinatorEventKind.MODERN_GROUP_UNLOADED,
+}
+
+
+def signs_seen(episode: Episode, rows: GroupRows, lag: LagSeen) -> Seen:
+    """Returns all signs that are seen in an episode."""
+    seen = Seen()
+    for sign in ALL_SIGNS.values():
+        _see_by_words(sign, episode, rows, lag, seen)
+    for sign in signs_of_lag(lag, rows):
+        seen.add(sign.name)
+    see_members(episode, rows, seen)
+    _see_logs(episode, rows, seen)
+    return seen
+
+
+def _see_by_words(sign: Sign, episode: Episode, rows: GroupRows, lag: LagSeen, seen: Seen) -> None:
+    for row in episode.incidents:
+        is_observed = row["evidence"] == Evidence.OBSERVED
+        is_it = row["kind"] in sign.kinds or row["probable_root"] in sign.roots
+        if is_it and (is_observed or not sign.is_logged):
+            seen.add(sign.name, row["confidence"], is_logged=is_observed)
+    if sign.triggers:
+        _see_trigger(sign, episode, rows, seen)
+    if any(
+        (row["kind"], cause) in sign.events
+        for row in episode.within(rows.offset_events, "happened_at")
+        for cause in (row["cause"], None)
+    ):
+        seen.add(sign.name)
+    if any(
+        row["status"] in sign.statuses or {*(row["flags"] or ())} & {*sign.flags} for row in lag.lagging or lag.rows
+    ):
+        seen.add(sign.name)
+
+
+def _see_trigger(sign: Sign, episode: Episode, rows: GroupRows, seen: Seen) -> None:
+    turns = episode.within(rows.rebalances, "happened_at")
+    began = [row for row in turns if (row["trigger"] or row["inferred_trigger"]) in sign.triggers]
+    if not began or 2 * len(began) < len(turns):
+        return
+    logged = [row for row in began if row["trigger"] is not None]
+    guesses = [row["inferred_trigger_confidence"] or 0.0 for row in began if row["trigger"] is None]
+    seen.add(sign.name, min(guesses, default=1.0), is_logged=bool(logged))
+
+
+def _see_logs(episode: Episode, rows: GroupRows, seen: Seen) -> None:
+    lines = episode.within(rows.events, "logged_at")
+    if lines:
+        seen.add(signs.SERVER_LOG_IMPORTED.name)
+    if any(line["kind"] in MOVES for line in lines):
+        seen.add(signs.COORDINATOR_MOVED.name, is_logged=True)
+    requests = episode.within(rows.requests, "happened_at")
+    if requests:
+        seen.add(signs.REQUESTS_IMPORTED.name)
+    hosts: defaultdict[str, set[str]] = defaultdict(set)
+    for row in requests:
+        if row["member_id"] and row["client_host"]:
+            hosts[row["member_id"]].add(row["client_host"])
+    if any(len(each) > 1 for each in hosts.values()):
+        seen.add(signs.MEMBER_ON_TWO_HOSTS.name, is_logged=True)
