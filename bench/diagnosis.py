@@ -77,6 +77,7 @@ def report(folder: Path, all_played: Sequence[Played]) -> int:
     played = [each for each in all_played if each not in spoiled]
     blamed = 0
     for level in LEVELS:
+        (folder / f"answers-{level}.jsonl").unlink(missing_ok=True)
         found = [(each, of_group(folder, level, each)) for each in played]
         print_level(level, found)
         blamed += sum(len(one.blamed) for _, one in found)
@@ -94,10 +95,11 @@ def of_group(folder: Path, level: str, played: Played) -> Judged:
 
 def print_level(level: str, found: Iterable[tuple[Played, Judged]]) -> None:
     counts: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
-    totals, lines, groups, alarms = Counter[str](), [], 0, 0
+    totals, lines, groups, alarms, blamed = Counter[str](), [], 0, 0, 0
     for played, one in found:
         groups += 1
         alarms += bool(one.false_claims)
+        blamed += len(one.blamed)
         for cause, outcome in one.outcomes or ((WELL, WRONG if one.false_claims else RIGHT),):
             counts[cause, played.client][outcome] += 1
             totals[outcome] += 1
@@ -113,7 +115,10 @@ def print_level(level: str, found: Iterable[tuple[Played, Judged]]) -> None:
     for (cause, client), row in sorted(counts.items()):
         print(f"| {cause} | {client} | {' | '.join(str(row[each]) for each in OUTCOMES)} |")
     print(f"| all | all | {' | '.join(str(totals[each]) for each in OUTCOMES)} |\n")
-    print(f"{groups} groups; in {alarms} of them something is claimed that was not played")
+    shares = ", ".join(f"{each} {totals[each] / max(1, totals.total()):.1%}" for each in OUTCOMES)
+    print(
+        f"{groups} groups, {totals.total()} causes: {shares}; false claims in {alarms} groups, {blamed} well and blamed"
+    )
     print("\n".join(lines))
 
 

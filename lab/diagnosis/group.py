@@ -7,7 +7,9 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
+from confluent_kafka.admin import OffsetSpec
 
+from groupledger.schemas.kinds.causes import CAUSE_NAMED
 from lab.diagnosis.clients import LIBRDKAFKA, settings
 from lab.diagnosis.stage import STAYERS
 from lab.diagnosis.truth import Cause, Played
@@ -125,6 +127,12 @@ class Group:
         (answer,) = self.stage.admin.list_consumer_group_offsets([asked]).values()
         return {each.partition: each.offset for each in answer.result().topic_partitions if each.offset >= 0}
 
+    def ends(self) -> dict[int, int]:
+        """Returns the ends of its topic by partition."""
+        asked = {TopicPartition(self.topic, number): OffsetSpec.latest() for number in range(self.partitions)}
+        answers = self.stage.admin.list_offsets(asked)
+        return {place.partition: answer.result().offset for place, answer in answers.items()}
+
     def reset(self, offsets: Mapping[int, int]) -> None:
         """Commits for the group as an administrator."""
         places = [TopicPartition(self.topic, partition, offset) for partition, offset in offsets.items()]
@@ -135,11 +143,12 @@ class Group:
 
     # The truth
 
-    def cause(self, names: str, *who: str) -> Cause:
+    def cause(self, names: str, *who: str, beside: str = "") -> Cause:
         """Writes down that a cause begins now, of members by their short names. Further names, parted by spaces, are
-        as true."""
+        as true; those `beside` it are true, too, and do not suffice."""
         name, *also = names.split()
-        cause = Cause(name, also, [self.client_id(each) for each in who], now_ms())
+        assert {name, *also, *beside.split()} <= CAUSE_NAMED.keys(), names
+        cause = Cause(name, also, beside.split(), [self.client_id(each) for each in who], now_ms())
         self.played.causes.append(cause)
         return cause
 

@@ -55,7 +55,7 @@ def names_of(cause: Cause) -> set[str]:
 
 
 def judged(played: Played, said: Sequence[Said]) -> Judged:
-    true = set().union(*map(names_of, played.causes)) if played.causes else set()
+    true = {name for cause in played.causes for name in (*names_of(cause), *cause.beside)}
     false = tuple(sorted({each.causes[0] for each in said if each.claims and each.causes[0] not in true}))
     outcomes = tuple((cause.name, _outcome(names_of(cause), said, has_false=bool(false))) for cause in played.causes)
     return Judged(outcomes, false, tuple(sorted(set(_blamed(played, said)))))

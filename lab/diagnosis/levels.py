@@ -15,6 +15,7 @@ from groupledger.jobs.ask.cluster_rows import ClusterRows
 from groupledger.jobs.ask.why import why
 from groupledger.jobs.process.errors import InputError
 from groupledger.schemas.instants import instant_of_ms
+from groupledger.schemas.kinds.causes.cause import Fault
 from lab.diagnosis.judge import Said
 
 if TYPE_CHECKING:
@@ -64,13 +65,15 @@ def answer(warehouse: Path, group_id: str, since_ms: int) -> Mapping[str, Any] |
 
 
 def said(verdict: Mapping[str, Any] | None) -> list[Said]:
-    """Returns what a verdict says, by the words that the judge compares."""
-    episodes = [] if verdict is None else verdict["episodes"]
-    return [
-        Said(
-            (each["probable_root"] or each["kind"],),
-            () if each["client_id"] is None else (each["client_id"],),
-            each["severity"],
-        )
-        for each in episodes
-    ]
+    """Returns what a verdict says, by the words that the judge compares: each cause that is claimed, or the rivals of
+    one that is not. Only where a client is at fault is its client blamed."""
+    found = []
+    for each in () if verdict is None else verdict["diagnosis"]:
+        is_blamed = each["fault"] in (None, Fault.CLIENT) and each["client_id"] is not None
+        who = (each["client_id"],) if is_blamed else ()
+        if each["cause"] is None:
+            found.append(Said(tuple(rival["cause"] for rival in each["rivals"]), who, each["severity"]))
+        else:
+            found.append(Said((each["cause"],), who, each["severity"]))
+            found += [Said((cause,), (), each["severity"]) for cause in each["beside"]]
+    return found

@@ -18,10 +18,12 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Cause:
-    """`also` are causes that say the same of it as truly; `who` are the client ids that it is about."""
+    """`also` are causes that say the same of it as truly. `beside` are true with it, and do not suffice: a session that
+    ended, where the last member was killed. `who` are the client ids that it is about."""
 
     name: str
     also: list[str] = field(default_factory=list)
+    beside: list[str] = field(default_factory=list)
     who: list[str] = field(default_factory=list)
     since_ms: int | None = None
     until_ms: int | None = None

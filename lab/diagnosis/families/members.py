@@ -38,14 +38,14 @@ def last_member_left(group: Group) -> None:
 def all_killed(group: Group) -> None:
     group.start("1", host=VICTIMS)
     group.until(group.stage.kill_s)
-    group.cause("members_expired", "1")
+    group.cause("members_expired", "1", beside="session_timeout")
 
 
 @play(ends_sessions=True)
 def all_hang(group: Group) -> None:
     group.start("1")
     group.calm()
-    group.cause("members_polled_too_late", "1")
+    group.cause("members_polled_too_late", "1", beside="poll_timeout")
     group.tell("1", "stall")
 
 
@@ -139,7 +139,7 @@ def instance_twice(group: Group) -> None:
     group.start("1", group_instance_id="first", max_poll_interval_ms=LONG_POLL_INTERVAL_MS)
     group.start("2", group_instance_id="second", max_poll_interval_ms=LONG_POLL_INTERVAL_MS)
     group.calm()
-    group.cause("instance_started_twice", "2", "3")
+    group.cause("instance_started_twice", "2", "3", beside="crash_loop")
     for name in ("3", "2", "3", "2"):
         group.start(name, group_instance_id="second", max_poll_interval_ms=LONG_POLL_INTERVAL_MS)
         time.sleep(20)

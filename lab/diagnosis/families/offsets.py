@@ -88,10 +88,8 @@ def commits_the_last_offset(group: Group) -> None:
 def mirror_on_standby(group: Group) -> None:
     """A mirror keeps the group's offsets on a standby cluster, where it has no members."""
     group.cause("mirror_moves_offsets")
-    written = 0
     while group.stage.now() < group.stage.seconds - 15:
-        written = int(group.stage.now())
-        group.reset(dict.fromkeys(range(group.partitions), max(0, written - MIRROR_BEHIND)))
+        group.reset({partition: max(0, end - MIRROR_BEHIND) for partition, end in group.ends().items()})
         time.sleep(MIRROR_EVERY_S)
 
 
@@ -117,7 +115,7 @@ def removed_before_it_was_read(group: Group) -> None:
     group.calm()
     time.sleep(BACK)
     committed = group.committed()
-    group.cause("passed_by_retention lost_to_retention")
+    group.cause("passed_by_retention")
     for partition, offset in committed.items():
         group.stage.delete_records(group.topic, partition, offset + BACK // 2)
     time.sleep(15)
@@ -145,5 +143,5 @@ def offsets_expire(group: Group) -> None:
 def offsets_expire_and_it_comes_back(group: Group) -> None:
     """It comes back and begins where auto.offset.reset says: at the start."""
     _expire(group)
-    group.cause("offsets_expired", "1")
+    group.cause("offsets_expired", "1", beside="group_expired members_left scaled_to_zero")
     group.start("1")

@@ -48,7 +48,7 @@ def one_record_ends_each(group: Group) -> None:
     group.tell("2", "stop", f"{group.topic}-1", POISON_AFTER, "close")
     while "failed" not in {event for name in ("1", "2") for event in group.heard(name)}:
         time.sleep(0.5)
-    group.cause("one_record_stops_every_owner", "1", "2")
+    group.cause("one_record_stops_every_owner", "1", "2", beside="crash_loop")
     while group.stage.now() < group.stage.seconds - 20:
         for name in ("1", "2"):
             if group.await_closed(name, 1.0):

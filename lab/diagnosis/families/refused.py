@@ -73,7 +73,7 @@ def metadata_too_large(group: Group) -> None:
 def group_right_lost(group: Group) -> None:
     group.start("1", "2")
     group.calm()
-    group.cause("group_not_authorized", "1", "2")
+    group.cause("group_not_authorized", "1", "2", beside="members_expired session_timeout")
     group.stage.deny(ResourceType.GROUP, group.id)
 
 
@@ -109,7 +109,7 @@ def in_a_members_name(group: Group) -> None:
     group.played.clients.append(group.client_id("1"))
     while group.stage.now() < group.stage.calm_s:
         consumer.poll(0.5)
-    group.cause("speaks_in_anothers_name", "1")
+    group.cause("speaks_in_anothers_name", "1", beside="member_went_back")
     refusals = 0
     while group.stage.now() < group.stage.seconds - 10:
         consumer.poll(0.5)
@@ -127,3 +127,8 @@ def two_applications(group: Group) -> None:
     group.cause("two_applications", "1", "2")
     group.start("1")
     group.start("2", topics=other)
+    group.calm()
+    for _ in range(2):  # whenever one of them is started again, the other rebalances
+        group.close("2")
+        group.start("2", topics=other)
+        time.sleep(30)

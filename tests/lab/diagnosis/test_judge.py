@@ -19,7 +19,7 @@ def played(*causes: Cause) -> Played:
     return Played("g0001", "play", "java", 1_800_000_000_000, list(causes), ["g0001-1", "g0001-2"])
 
 
-KILLED = Cause("session_timeout", ["network"], ["g0001-2"])
+KILLED = Cause("session_timeout", ["network"], ["zombie"], ["g0001-2"])
 
 
 @pytest.mark.parametrize(
@@ -30,6 +30,7 @@ KILLED = Cause("session_timeout", ["network"], ["g0001-2"])
         ([Said(("poll_timeout", "session_timeout"))], RIVALS, ()),
         ([Said(("poll_timeout",))], WRONG, ("poll_timeout",)),
         ([Said(("session_timeout",)), Said(("poll_timeout",))], RIGHT, ("poll_timeout",)),
+        ([Said(("zombie",))], SILENT, ()),
         ([Said(("poll_timeout", "deploy"))], SILENT, ()),
         ([Said(())], SILENT, ()),
         ([Said(("scaling",), severity=Severity.INFO)], SILENT, ()),
