@@ -3,7 +3,7 @@
 An incident's row depends on all that the ledger knows of its group: a log that is imported later replaces a guess by
 what was seen. So every run computes all rows from the other tables, and a run without new rows there changes nothing.
 What they ask of the commits and of the samples, which are most of what there is, is kept from run to run
-(`jobs.derive.commit_steps`, `jobs.derive.open_transactions`).
+(`jobs.derive.commit_steps`, `jobs.derive.lag_stretches`, `jobs.derive.open_transactions`).
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
 from groupledger.jobs.derive.commit_steps import commit_steps_until
+from groupledger.jobs.derive.lag_stretches import stretches_of_lag
 from groupledger.jobs.derive.open_transactions import sampled_transactions
 from groupledger.jobs.ingest.samples import last_sampled_at_ms
 from groupledger.jobs.process.settings import rules_from
@@ -31,6 +32,7 @@ from groupledger.schemas.tables.generations import GENERATIONS
 from groupledger.schemas.tables.group_states import GROUP_STATES
 from groupledger.schemas.tables.groups import GROUPS
 from groupledger.schemas.tables.incidents import INCIDENTS
+from groupledger.schemas.tables.lag import LAG
 from groupledger.schemas.tables.log_files import LOG_FILES
 from groupledger.schemas.tables.member_epochs import MEMBER_EPOCHS
 from groupledger.schemas.tables.members import MEMBERS
@@ -107,6 +109,8 @@ def _tables(ledger: Ledger, steps: CommitSteps, rules: Rules, keep: Callable[[Da
     rows = {table.name: ledger.rows_within(table, every_row) for table in tables}
     if ledger.exists(WATERMARKS):
         rows["open_transactions"] = sampled_transactions(ledger, rules.stalled_transaction_ms)
+    if ledger.exists(LAG):
+        rows["lag_stretches"] = keep(stretches_of_lag(ledger, rules.commit_gap_ms))
     if REQUESTS.name in rows:
         rows[REQUESTS.name] = keep(wanted_requests(rows[REQUESTS.name]))
     return IncidentTables(suspects=steps.of(lambda column: column("is_suspect") == 1), **rows)

@@ -106,6 +106,7 @@ def generation(number: int, kafka_offset: int, to_offset: int | None, **fields: 
         "protocol_type": "consumer",
         "member_count": 2,
         "started_at": at_us,
+        "ended_at": None if to_offset is None else (T + to_offset * 1_000) * 1_000,
         "current_state_at": at_us,
         "changes": None,
         **fields,
@@ -143,6 +144,7 @@ def interval(member_id: str, partition: int, from_offset: int, to_offset: int | 
         "to_offset": to_offset,
         "valid_from": (T + from_offset * 1_000) * 1_000,
         "valid_to": None if to_offset is None else (T + to_offset * 1_000) * 1_000,
+        "is_start_known": True,
     }
 
 

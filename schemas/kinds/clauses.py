@@ -26,6 +26,10 @@ class Fact:
     WAS_REMOVED = "was_removed"  # a record or a line shows that the group removed the member before
     NEW_OWNER = "new_owner"  # another member owns a partition of the refused commit
     LOG_IMPORTED = "log_imported"  # a server log has lines about the group around that time
+    LAST_MEMBER_KNOWN = "last_member_known"  # the tenures show who was in the group before it had no members
+    LEFT_IN_ORDER = "left_in_order"  # each of the group's last members left by itself
+    LEFT_WITHOUT_A_WORD = "left_without_a_word"  # the session of one of the group's last members ran out
+    LEFT_UNPOLLED = "left_unpolled"  # one of the group's last members had not polled in time
 
 
 MODERN_GROUP = (Fact.CONSUMER_GROUP, Fact.SHARE_GROUP, Fact.STREAMS_GROUP)

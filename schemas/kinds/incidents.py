@@ -565,6 +565,77 @@ UNSTABLE_OFFSETS = IncidentKind(
     apis=(ApiKey.OFFSET_FETCH.name,),
     repeats_within_ms=10_000,
 )
+_NOT_KNOWN_HOW = (Fact.LEFT_IN_ORDER, Fact.LEFT_WITHOUT_A_WORD, Fact.LEFT_UNPOLLED)
+GROUP_WITHOUT_MEMBERS = IncidentKind(
+    name="group_without_members",
+    meaning="All consumers of a group are gone, and records wait in its partitions.",
+    happened=(
+        "For {seconds} s the group had no members, while up to {detail} records waited in {count} partitions",
+        Clause("; {who} was the last", needs=(Fact.LAST_MEMBER_KNOWN,)),
+        Clause(", and all of the last ones left by themselves", needs=(Fact.LEFT_IN_ORDER,)),
+        Clause(", and a session ran out: somebody was gone without a word", needs=(Fact.LEFT_WITHOUT_A_WORD,)),
+        Clause(", and somebody had not polled within max.poll.interval.ms", needs=(Fact.LEFT_UNPOLLED,)),
+        ".",
+    ),
+    advice=(
+        Clause(
+            "Consumers that are stopped leave so: start them again, or delete the group if nobody is to read for it.",
+            needs=(Fact.LEFT_IN_ORDER,),
+        ),
+        Clause(
+            "Look at why their processes ended or were cut off, and start them again.",
+            needs=(Fact.LEFT_WITHOUT_A_WORD,),
+        ),
+        Clause(
+            "Look at what their processing waits for, and start them again.",
+            needs=(Fact.LEFT_UNPOLLED,),
+            excludes=(Fact.LEFT_WITHOUT_A_WORD,),
+        ),
+        Clause("Start consumers again; whether they were stopped or died is not known", excludes=_NOT_KNOWN_HOW),
+        Clause(": import the server log of that time", excludes=(*_NOT_KNOWN_HOW, Fact.LOG_IMPORTED)),
+        Clause(".", excludes=_NOT_KNOWN_HOW),
+    ),
+    settings=(),
+    root=roots.MEMBERS_GONE,
+    confidence=0.95,
+)
+OPEN_TRANSACTION_IN_TOPIC = IncidentKind(
+    name="open_transaction_in_topic",
+    meaning="A consumer has read all that is committed, and a transaction that does not end holds up what follows.",
+    happened="The group has read up to the last stable offset of {count} partitions, where a transaction has been open"
+    " for {seconds} s: {detail} records lie behind that offset.",
+    advice="Who reads committed records (isolation.level=read_committed) is well and can only wait: find the"
+    " transaction with kafka-transactions.sh find-hanging, abort it with kafka-transactions.sh abort, and look at its"
+    " producer.",
+    settings=("transaction.timeout.ms",),
+    root=roots.TRANSACTION_NOT_ENDED,
+    confidence=0.95,
+)
+COMMIT_AHEAD_OF_END = IncidentKind(
+    name="commit_ahead_of_end",
+    meaning="A group's committed offset lies beyond the end of its partition's log.",
+    happened="The group's offsets of {count} partitions lie beyond the ends of their logs, by {detail} in all, and have"
+    " done so for {seconds} s.",
+    advice="Whoever starts there is refused with OFFSET_OUT_OF_RANGE and begins where auto.offset.reset says or, once"
+    " the log has grown that far, never reads what lies before: reset these offsets to where the group is to go on"
+    " (kafka-consumer-groups.sh --reset-offsets).",
+    settings=(),
+    root=roots.OFFSET_BEYOND_END,
+    confidence=0.95,
+)
+PARTITION_NOT_READ = IncidentKind(
+    name="partition_not_read",
+    meaning="A new partition had records before a group's consumers knew of it, and the group's first commit lies"
+    " after them.",
+    happened="{count} new partitions had up to {detail} records before a member of the group took them, and its first"
+    " commits lie after them: with auto.offset.reset=latest these were never read.",
+    advice="A consumer learns of a new partition after up to metadata.max.age.ms, and latest then passes over what was"
+    " written before: set auto.offset.reset to earliest, and reset the group on these partitions if it lacks their"
+    " first records.",
+    root=roots.AUTO_OFFSET_RESET,
+    severity=Severity.INFO,
+    confidence=0.5,
+)
 COMMIT_GAP = IncidentKind(
     name="commit_gap",
     meaning="A member stopped committing everything that it owns, while records waited for it.",

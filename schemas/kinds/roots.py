@@ -122,6 +122,16 @@ OFFSETS_TOPIC_UNAVAILABLE = Root(
 NOT_AUTHORIZED = Root(name="not_authorized", advice="The client's principal lacks a right.")
 LOCK_EXPIRED = Root(name="lock_expired", advice="A share group's lock on records ended before they were acknowledged.")
 TRANSACTION_NOT_ENDED = Root(name="transaction_not_ended")
+MEMBERS_GONE = Root(name="members_gone", advice="Nobody reads for the group any more.")
+OFFSET_BEYOND_END = Root(
+    name="offset_beyond_end",
+    advice="The log was cut or made anew, or a mirror wrote down offsets of another cluster.",
+)
+AUTO_OFFSET_RESET = Root(
+    name="auto_offset_reset",
+    advice="auto.offset.reset decides where a consumer begins without a commit: choose it on purpose.",
+    settings=("auto.offset.reset",),
+)
 COMMITS_STOPPED = Root(name="commits_stopped")
 UNKNOWN = Root(name="unknown")
 

@@ -1,6 +1,7 @@
 """`commit_steps`: what incidents ask of the commits, kept so that a pass reads only the records that are new.
 
-A step is a commit whose next one went back, or came late: after `incidents.commit_gap_s`. Beside the steps there is the
+A step is a commit whose next one went back, or came late: after `incidents.commit_gap_s`; or the first one of a
+partition that its topic had just got. Beside the steps there is the
 last record of each partition in each complete stretch of the log, which becomes a step when nothing follows, or when
 what follows is late or goes back; its row is open. The rows are those of `transforms.incidents.commit_steps`. Which of
 them may be an incident is known as soon as they have ended: a pass looks for these only.
@@ -53,6 +54,15 @@ COMMIT_STEPS = Table(
         column("high_watermark", T.LongType(), "Highest end of the partition until the next; null without a sample."),
         column("idle_until", T.TimestampType(), "The last sample in which nothing lay behind the commit."),
         column("waiting_from", T.TimestampType(), "The first sample in which records lay behind it."),
+        column(
+            "new_from",
+            T.TimestampType(),
+            "The first sample with the partition, if its topic got it in the hours before this, its first commit; else"
+            " null.",
+        ),
+        column("new_end", T.LongType(), "The partition's end in that sample."),
+        column("unread_until", T.TimestampType(), "The last sample of such a partition before the commit."),
+        column("unread_end", T.LongType(), "The partition's end in that one."),
         column("sampled_until", T.TimestampType(), "Samples until then were looked at; null if none were needed."),
         column(
             "is_suspect",

@@ -1,8 +1,11 @@
 """Commits and samples to steps: commits whose next one goes back, or comes late, and the last commits (`commit_steps`).
 
+The first commit of a partition is a step, too, if its topic got the partition shortly before.
+
     lines_of(kept, commits, coverage)      the records of each partition that a group commits: those kept and those new
     steps_of(lines, gap_ms, as_of_ms)      the steps and last records among them
-    with_ends(steps, watermarks, until)    what samples of their partitions' ends show until the next commit
+    with_ends(steps, watermarks, until)    what samples of their partitions' ends show until the next commit, and before
+                                           the first one
     with_suspicion(steps, rules, as_of)    which of them may be an incident by themselves
     with_earlier(steps, lines)             what has to be kept of the records before a last one
 
@@ -21,7 +24,7 @@ from pyspark.sql.types import TimestampType
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from groupledger.schemas.tables.commit_steps import COMMIT_STEPS
 from groupledger.schemas.words import Completeness
-from groupledger.transforms.incidents.rules.facts import INTERVAL_SAMPLE, MARKER_OFFSETS
+from groupledger.transforms.incidents.rules.facts import INTERVAL_SAMPLE, MARKER_OFFSETS, NEW_PARTITION_MS
 from groupledger.transforms.numbers import known_instant_ms, plus, record_ms
 from groupledger.transforms.offsets.offset_commits import commit_log
 
@@ -34,7 +37,8 @@ PLACE = ("group_id", "topic", "partition")
 LINE = (*PLACE, "stretch")
 RECORD = ("kafka_partition", "kafka_offset")
 NEXT_COLUMNS = ("kafka_offset", "at_ms", "offset")  # of the commit after one, under `next_`
-ENDS = ("high_watermark", "idle_until_ms", "waiting_from_ms")
+NEW = ("new_from_ms", "new_end", "unread_until_ms", "unread_end")
+ENDS = ("high_watermark", "idle_until_ms", "waiting_from_ms", *NEW)
 HOUR_MS = 3_600_000
 SPAN_MS_MAX = 366 * 24 * HOUR_MS  # a commit with the time of a broken clock would be joined with half a million hours
 _NAMES = {
@@ -43,6 +47,8 @@ _NAMES = {
     "next_at": "next_at_ms",
     "idle_until": "idle_until_ms",
     "waiting_from": "waiting_from_ms",
+    "new_from": "new_from_ms",
+    "unread_until": "unread_until_ms",
     "sampled_until": "sampled_until_ms",
 }
 """Columns of the table that are called otherwise here, where instants are milliseconds."""
@@ -98,7 +104,8 @@ def lines_of(kept: DataFrame, commits: DataFrame, coverage: DataFrame) -> DataFr
 
 
 def steps_of(lines: DataFrame, gap_ms: int, as_of_ms: int) -> DataFrame:
-    """Returns the steps (`is_step`) and the last record of each line (`is_open`), known or new."""
+    """Returns the steps (`is_step`) and the last record of each line (`is_open`), known or new; and the first commits
+    (`is_first`), which samples may make steps."""
     line = Window.partitionBy(*LINE).orderBy("kafka_offset")
     sample = line.rowsBetween(-INTERVAL_SAMPLE, Window.currentRow)
     stepped = lines.select(
@@ -121,13 +128,16 @@ def steps_of(lines: DataFrame, gap_ms: int, as_of_ms: int) -> DataFrame:
         is_recreated.alias("is_recreated_topic"),
         (is_commit & (is_late | is_back)).alias("is_step"),
         F.when(is_last, 1).otherwise(0).alias("is_open"),
+        (is_commit & (F.col("sampled") == 0)).alias("is_first"),
     )
-    return found.where("is_step OR is_open = 1").drop("is_earlier")
+    return found.where("is_step OR is_open = 1 OR is_first").drop("is_earlier")
 
 
 def with_ends(steps: DataFrame, watermarks: DataFrame | None, until_ms: int) -> DataFrame:
     """Returns the steps with what samples of their partitions' ends show between their two commits: of those up to an
-    instant, the ones that were not looked at before. A last record that is no step yet does without."""
+    instant, the ones that were not looked at before. A last record that is no step yet does without. First commits of
+    partitions that are not new are left out."""
+    steps = _with_new_partitions(steps, watermarks).where("is_step OR is_open = 1").drop("is_first")
     if watermarks is None:
         return steps
     end_ms = F.least(F.col("next_at_ms") - 1, F.lit(until_ms))
@@ -165,16 +175,54 @@ def with_ends(steps: DataFrame, watermarks: DataFrame | None, until_ms: int) -> 
     return joined.select(*steps.columns)
 
 
+def _with_new_partitions(steps: DataFrame, watermarks: DataFrame | None) -> DataFrame:
+    """Returns the steps with what the samples before a first commit show of its partition, if a sample before them had
+    the topic without it; all of these are steps."""
+    if watermarks is None:
+        return steps
+    firsts = steps.where("is_first AND new_from_ms IS NULL").select(*RECORD, "topic", "partition", "at_ms")
+    # Few commits are first ones, so that few topics are looked at.
+    sampled = watermarks.join(F.broadcast(firsts.select("topic").distinct()), "topic", "left_semi").select(
+        *("topic", "partition", F.unix_millis("sampled_at").alias("sampled_at_ms")),
+        F.col("high_watermark").alias("end"),
+    )
+    seen = sampled.groupBy("topic", "partition").agg(F.min("sampled_at_ms").alias("from_ms"))
+    topic_ms = F.min("from_ms").over(Window.partitionBy("topic"))
+    new = seen.withColumn("topic_ms", topic_ms).where("from_ms > topic_ms").drop("topic_ms")
+    is_soon = F.col("at_ms").between(F.col("from_ms") + 1, F.col("from_ms") + NEW_PARTITION_MS)
+    place = ["topic", "partition"]
+    before = firsts.join(F.broadcast(new), place).where(is_soon).drop("from_ms").join(sampled, place)
+    told = (
+        before.where(F.col("end").isNotNull() & (F.col("sampled_at_ms") < F.col("at_ms")))
+        .groupBy(*RECORD)
+        .agg(
+            F.min("sampled_at_ms").alias("told_from_ms"),
+            F.min_by("end", "sampled_at_ms").alias("told_new_end"),
+            F.max("sampled_at_ms").alias("told_until_ms"),
+            F.max_by("end", "sampled_at_ms").alias("told_unread_end"),
+        )
+    )
+    of_told = dict(zip(NEW, ("told_from_ms", "told_new_end", "told_until_ms", "told_unread_end"), strict=True))
+    joined = steps.join(told, list(RECORD), "left").withColumns(
+        {name: F.coalesce(name, told_name) for name, told_name in of_told.items()}
+    )
+    is_step = F.col("is_step") | F.col("new_from_ms").isNotNull()
+    return joined.withColumn("is_step", is_step).select(*steps.columns)
+
+
 def _hour(name: str) -> Column:
     return F.expr(f"{name} DIV {HOUR_MS}")
 
 
 def with_suspicion(steps: DataFrame, rules: Rules, as_of_ms: int) -> DataFrame:
     """Returns the steps with 1 in `is_suspect` if they may be an incident by themselves: back, or too late for their
-    rhythm while records lay there to be read."""
+    rhythm while records lay there to be read, or the first one of a partition that had records before. A first commit
+    has no rhythm yet."""
     length_ms = F.coalesce("next_at_ms", F.lit(as_of_ms)) - F.col("at_ms")
-    is_gap = (length_ms >= rules.commit_gap_intervals * F.col("interval_ms")) & F.col("waiting_from_ms").isNotNull()
-    is_suspect = F.col("is_step") & ((F.col("next_offset") < F.col("offset")) | is_gap)
+    usual_ms = rules.commit_gap_intervals * F.coalesce("interval_ms", F.lit(0))
+    is_gap = (length_ms >= usual_ms) & F.col("waiting_from_ms").isNotNull()
+    is_unread = (F.col("unread_end") > MARKER_OFFSETS) & (F.col("offset") >= F.col("unread_end"))
+    is_suspect = F.col("is_step") & ((F.col("next_offset") < F.col("offset")) | is_gap | is_unread)
     return steps.withColumn("is_suspect", F.coalesce(is_suspect, F.lit(False)).cast("int"))
 
 

@@ -47,6 +47,7 @@ from groupledger.transforms.incidents.rules import (
     GroupFacts,
     GroupState,
     HeldPartition,
+    LagStretch,
     OffsetEvent,
     OffsetReturn,
     RebalanceStretch,
@@ -81,7 +82,8 @@ STEP_COLUMNS = (
 class IncidentTables:
     """Rows of one cluster; logs and samples are None where there are none. `suspects` are the steps that may be an
     incident (`with_suspicion`), `requests` those that `wanted_requests` gives, `open_transactions` those samples that
-    tell of some. Other tables are asked for some of their rows (`Asking`)."""
+    tell of some, `lag_stretches` what the module of that name finds in `lag`. Other tables are asked for some of their
+    rows (`Asking`)."""
 
     coverage: DataFrame
     suspects: DataFrame
@@ -96,6 +98,7 @@ class IncidentTables:
     offset_events: DataFrame | None = None
     committed_offsets: DataFrame | None = None
     groups: DataFrame | None = None
+    lag_stretches: DataFrame | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -177,6 +180,8 @@ def _sources(
     if tables.member_epochs is not None:
         held = held_partitions(tables.member_epochs, rules, as_of_ms)
         yield _Source("held", held, "from_offset", held)
+    if tables.lag_stretches is not None:
+        yield _Source("lag_stretches", tables.lag_stretches, "from_ms", tables.lag_stretches)
     if tables.offset_events is not None:
         moved = moves_and_losses(tables.offset_events)
         yield _Source("offset_events", moved, "kafka_offset", moved)
@@ -449,6 +454,7 @@ _MAKERS: dict[str, Callable[[Row], Any]] = {
     "samples": _maker(EndSample),
     "stretches": _maker(RebalanceStretch),
     "held": _maker(HeldPartition),
+    "lag_stretches": _maker(LagStretch),
     "offset_events": _maker(OffsetEvent),
     "returns": _return,
 }

@@ -15,6 +15,7 @@ from groupledger.schemas.tables.commit_steps import COMMIT_STEPS
 from groupledger.schemas.tables.coverage import COVERAGE
 from groupledger.schemas.tables.watermarks import WATERMARKS
 from groupledger.transforms.incidents.commit_steps import (
+    NEW,
     as_rows,
     as_steps,
     lines_of,
@@ -34,6 +35,7 @@ BEGAN_AT_MS = round(BEGAN_AT.timestamp() * 1_000)
 MINUTE_MS = 60_000
 GAP_MS = 2 * MINUTE_MS
 MINUTES = 400
+GROWN_AT = 5
 CUTS = (130, 131, 300)  # minutes at which a pass keeps what there is
 RULES = Rules(commit_gap_ms=GAP_MS)
 KAFKA_PARTITIONS = 2
@@ -44,7 +46,8 @@ COMMITS = (
 
 
 class Log:
-    """Commits of some groups, with pauses, rewinds and removals; a hole in one partition; samples by the minute."""
+    """Commits of some groups, with pauses, rewinds and removals; a hole in one partition; samples by the minute, of a
+    topic that gets its second partition at `GROWN_AT`."""
 
     def __init__(self, seed: int) -> None:
         random = Random(seed)
@@ -61,7 +64,8 @@ class Log:
             for partition in (0, 1):
                 ends[partition] += random.choice((0, 0, 0, 5))
                 place = TopicPartition("orders", partition)
-                self.samples.append((place, TopicEnd(at_ms, ends[partition])))
+                if partition == 0 or minute >= GROWN_AT:
+                    self.samples.append((place, TopicEnd(at_ms, ends[partition])))
             for group_id, kafka_partition, partition in places:
                 if random.random() < (0.9 if (minute // 40 + len(group_id) + partition) % 2 else 0.05):
                     chance = random.random()
@@ -122,7 +126,7 @@ def steps_of_line(
         for step in commit_steps(commits, GAP_MS, ends)
         if step.commit.offset != removal
         and (step.next_commit is None or step.next_commit.offset != removal)
-        and (step.next_commit is not None or until_ms - step.commit.at_ms >= GAP_MS)
+        and (step.next_commit is not None or until_ms - step.commit.at_ms >= GAP_MS or step.new_from_ms is not None)
     ]
 
 
@@ -133,6 +137,7 @@ def told(step: CommitStep) -> tuple[Any, ...]:
         *((None, None, None) if following is None else (following.kafka_offset, following.at_ms, following.offset)),
         *(None if step.interval_ms is None else round(step.interval_ms), step.high_watermark),
         *(step.idle_until_ms, step.waiting_from_ms),
+        *(step.new_from_ms, step.new_end, step.unread_until_ms, step.unread_end),
     )
 
 
@@ -142,6 +147,7 @@ def told_row(row: dict[str, Any]) -> tuple[Any, ...]:
     return (
         *(row[name] for name in names),
         *(interval_ms, row["high_watermark"], row["idle_until_ms"], row["waiting_from_ms"]),
+        *(row[name] for name in NEW),
     )
 
 
@@ -200,6 +206,7 @@ def test_the_same_however_it_is_cut(spark: SparkSession) -> None:
     assert Counter(told_row(row.asDict()) for row in found) == log.expected(until_ms)
     assert len(found) > 100
     assert any(row["is_recreated_topic"] for row in found)
+    assert any(row["new_from_ms"] for row in found)
     assert without_samples(lines) == {None}
     suspicion = [row["is_suspect"] for row in found]
     assert set(suspicion) == {0, 1}

@@ -6,6 +6,8 @@
     inferred   the records of __consumer_offsets alone        explain    two sentences and a setting
     patterns   storms, flapping, transactions without end     jobs       whose restarts are no pattern
     offset_losses  what a lost offset costs: records that are read again, or never
+    waiting    records that wait and nobody is to blame who reads: no members, an open transaction, a commit too far on
+    new_partitions  what was in a partition before the group's consumers knew of it
     incidents  all of it together
 
 The kinds of incidents, with their sentences and settings, are rows of `schemas.kinds.incidents`.
@@ -19,6 +21,7 @@ from groupledger.transforms.incidents.rules.facts import (
     GroupFacts,
     GroupState,
     HeldPartition,
+    LagStretch,
     OffsetEvent,
     OffsetReturn,
     RebalanceStretch,
@@ -36,6 +39,7 @@ __all__ = [
     "GroupFacts",
     "GroupState",
     "HeldPartition",
+    "LagStretch",
     "OffsetEvent",
     "OffsetReturn",
     "RebalanceStretch",

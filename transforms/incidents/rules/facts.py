@@ -31,6 +31,7 @@ COORDINATOR_AWAY = (
 )
 EPOCH_HEARTBEAT_NAMES = tuple(api.name for api in EPOCH_HEARTBEATS)
 INTERVAL_SAMPLE = 20  # commits before one, whose mean interval is its rhythm
+NEW_PARTITION_MS = 6 * 3_600_000  # a consumer that lives learns of a new partition sooner, and commits it
 MARKER_OFFSETS = 1  # what may lie behind the last record: the marker of a transaction, which nobody reads
 
 
@@ -149,6 +150,9 @@ class CommitStep:
     `next_commit` is None if there is no next one yet; `interval_ms` is how far apart the commits before were. The rest
     is what samples of the partition's end between the two commits show, and None where there is no such sample: the
     highest end, the last sample with nothing to read, and the first one with records to read.
+
+    Of the first commit of a partition that its topic had just got, the samples before it tell more: the first and the
+    last of these, and the partition's end in both.
     """
 
     commit: Commit
@@ -158,6 +162,10 @@ class CommitStep:
     high_watermark: int | None = None
     idle_until_ms: int | None = None
     waiting_from_ms: int | None = None
+    new_from_ms: int | None = None
+    new_end: int | None = None
+    unread_until_ms: int | None = None
+    unread_end: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +193,31 @@ class HeldPartition:
     @property
     def place(self) -> TopicPartition:
         return TopicPartition(self.topic, self.partition)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LagStretch:
+    """The rounds in a row in which a commit had one of the statuses of `lag` that an incident is made of.
+
+    `high_watermark` is that of the last of them; `last_stable_offset` stood still, where the status is about it.
+    """
+
+    status: str
+    topic: str
+    partition: int
+    committed_offset: int
+    last_stable_offset: int | None
+    high_watermark: int
+    from_ms: int
+    until_ms: int
+
+    @property
+    def place(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
+
+    @property
+    def length_ms(self) -> int:
+        return self.until_ms - self.from_ms
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -261,6 +294,7 @@ class GroupFacts:
     samples: list[EndSample] = field(default_factory=list)
     stretches: list[RebalanceStretch] = field(default_factory=list)
     held: list[HeldPartition] = field(default_factory=list)
+    lag_stretches: list[LagStretch] = field(default_factory=list)
     offset_events: list[OffsetEvent] = field(default_factory=list)
     returns: list[OffsetReturn] = field(default_factory=list)
     committed: list[dict[str, Any]] = field(default_factory=list)
@@ -352,17 +386,36 @@ def commit_steps(
     for commit in commits:
         by_place.setdefault(commit.place, []).append(commit)
     steps = []
+    ends = ends or {}
     for place, line in by_place.items():
         for number, commit in enumerate(line):
             following = line[number + 1] if number + 1 < len(line) else None
             is_late = following is None or following.at_ms - commit.at_ms >= gap_ms
-            if is_late or (following is not None and following.offset < commit.offset):
+            is_back = following is not None and following.offset < commit.offset
+            new = _new_partition(commit, ends) if number == 0 else {}
+            if is_late or is_back or new:
                 first = line[max(number - INTERVAL_SAMPLE, 0)]
                 count = min(number, INTERVAL_SAMPLE)
                 interval_ms = (commit.at_ms - first.at_ms) / count if count else None
-                step = CommitStep(commit=commit, next_commit=following, interval_ms=interval_ms)
-                steps.append(_with_ends(step, (ends or {}).get(place, ())))
+                step = CommitStep(commit=commit, next_commit=following, interval_ms=interval_ms, **new)
+                steps.append(_with_ends(step, ends.get(place, ())))
     return steps
+
+
+def _new_partition(commit: Commit, ends: Mapping[TopicPartition, Sequence[TopicEnd]]) -> dict[str, Any]:
+    """Returns what the samples before the first commit of a partition tell, if the topic got it shortly before."""
+    of_topic = [end.sampled_at_ms for place, line in ends.items() if place.topic == commit.topic for end in line]
+    mine = ends.get(commit.place, ())
+    before = sorted((end.sampled_at_ms, end.high_watermark) for end in mine if end.sampled_at_ms < commit.at_ms)
+    if not before or before[0][0] == min(of_topic) or commit.at_ms - before[0][0] > NEW_PARTITION_MS:
+        return {}
+    (new_from_ms, new_end), (unread_until_ms, unread_end) = before[0], before[-1]
+    return {
+        "new_from_ms": new_from_ms,
+        "new_end": new_end,
+        "unread_until_ms": unread_until_ms,
+        "unread_end": unread_end,
+    }
 
 
 def _with_ends(step: CommitStep, ends: Sequence[TopicEnd]) -> CommitStep:

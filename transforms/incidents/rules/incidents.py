@@ -22,11 +22,13 @@ from groupledger.transforms.incidents.rules.episodes import Episode, episode_id,
 from groupledger.transforms.incidents.rules.explain import explanation, setting_to_change
 from groupledger.transforms.incidents.rules.inferred import closed_static_members, inferred
 from groupledger.transforms.incidents.rules.known_facts import known_facts
+from groupledger.transforms.incidents.rules.new_partitions import new_partitions
 from groupledger.transforms.incidents.rules.observed import lasting_refusals, observed
 from groupledger.transforms.incidents.rules.offset_losses import offset_losses
 from groupledger.transforms.incidents.rules.patterns import patterns
 from groupledger.transforms.incidents.rules.replayed import replayed
 from groupledger.transforms.incidents.rules.roots import probable_root
+from groupledger.transforms.incidents.rules.waiting import waiting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -47,6 +49,7 @@ def incidents(facts: GroupFacts, rules: Rules) -> list[Row]:
     context = Context(facts)
     seen = [*observed(facts), *lasting_refusals(facts.requests, rules)]
     found = [*seen, *replayed(facts), *inferred(facts, rules), *patterns(facts, rules), *offset_losses(facts, rules)]
+    found += [*waiting(facts, rules), *new_partitions(facts)]
     kept = _without_refuted(found, facts, rules)
     sightings = _severities([context.completed(sighting) for sighting in kept], facts, rules)
     expired = [sighting for sighting in sightings if sighting.kind == SESSION_EXPIRED]

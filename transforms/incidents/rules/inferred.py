@@ -12,8 +12,8 @@ first one. That is an exposure, never a count.
 A rewind is a committed offset below the one before it. With no members it is a reset; with them a seek, a reset by the
 client, or a topic that was made anew. A commit gap is a member whose partitions all fell silent at once, for many times
 the interval that they used to be committed at, while records waited in one of them: a consumer that commits what it has
-read is as silent as its topics are, so that nothing is said without samples of their ends. A generation without a
-record had a leader that never synced.
+read is as silent as its topics are, so that nothing is said without samples of their ends. Who waits for the end of a
+transaction is silent, too, and not to blame (`waiting`). A generation without a record had a leader that never synced.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from groupledger.schemas.kinds.incidents import (
     STATIC_SUBSCRIPTION_IGNORED,
     ZOMBIE_COMMIT_SUSPECTED,
 )
-from groupledger.schemas.words import CoordinatorEventKind, EndedBy, Evidence, HoleCause, Severity
+from groupledger.schemas.words import CoordinatorEventKind, EndedBy, Evidence, HoleCause, LagStatus, Severity
 from groupledger.transforms.incidents.rules.facts import Proof, host
 from groupledger.transforms.incidents.rules.sighting import Sighting
 
@@ -294,17 +294,29 @@ def _too_long_ms(interval_ms: float, rules: Rules) -> float:
     return max(rules.commit_gap_ms, rules.commit_gap_intervals * interval_ms)
 
 
-def _harmful_since_ms(step: CommitStep, end_ms: int, rules: Rules) -> int | None:
+def _harmful_since_ms(facts: GroupFacts, step: CommitStep, end_ms: int, rules: Rules) -> int | None:
     """Returns since when a partition was silent though records may have waited in it; None if that was not for long.
 
     Records came after the last sample that showed nothing to read, if there is one. They must be known to have waited
-    for most of the time since: rare samples could take an idle hour with a record at its end for a gap.
+    for most of the time since: rare samples could take an idle hour with a record at its end for a gap. As long as all
+    of them lay behind an open transaction, there was nothing to read.
     """
     if step.waiting_from_ms is None or step.interval_ms is None:
         return None
-    since_ms = max(step.commit.at_ms, step.idle_until_ms or 0)
+    since_ms = max(step.commit.at_ms, step.idle_until_ms or 0, _held_up_until_ms(facts, step))
     is_long = end_ms - since_ms >= _too_long_ms(step.interval_ms, rules)
     return since_ms if is_long and 2 * (end_ms - step.waiting_from_ms) >= end_ms - since_ms else None
+
+
+def _held_up_until_ms(facts: GroupFacts, step: CommitStep) -> int:
+    """Returns until when all that lay behind a commit waited for the end of a transaction; 0 if it never did."""
+    held_up = (
+        each.until_ms
+        for each in facts.lag_stretches
+        if each.status == LagStatus.WAITING_FOR_TRANSACTION
+        and (each.place, each.committed_offset) == (step.commit.place, step.commit.offset)
+    )
+    return max(held_up, default=0)
 
 
 def _commit_gap(
@@ -319,7 +331,7 @@ def _commit_gap(
         and milliseconds(row["valid_from"]) <= silent_ms
         and (row["valid_to"] is None or milliseconds(row["valid_to"]) > silent_ms)
     }
-    harmful_ms = [_harmful_since_ms(step, end_ms, rules) for step in steps.values()]
+    harmful_ms = [_harmful_since_ms(facts, step, end_ms, rules) for step in steps.values()]
     begin_ms = max(silent_ms, min((each for each in harmful_ms if each is not None), default=end_ms))
     if end_ms - begin_ms < rules.commit_gap_ms or not owned <= steps.keys():
         return

@@ -51,6 +51,9 @@ def _known(facts: GroupFacts, episode: Episode, row: Row, rules: Rules) -> Itera
         yield Fact.NEW_OWNER
     if _has_log(facts, episode):
         yield Fact.LOG_IMPORTED
+    for sighting in episode.sightings:
+        if sighting.kind.name == row["kind"]:
+            yield from sighting.known
 
 
 def _group_type(facts: GroupFacts, at_ms: int) -> str | None:

@@ -17,7 +17,7 @@ class Sighting:
     """`happening` tells things apart: sightings of one kind that share it are one occurrence with several proofs.
 
     `offsets` are those that were refused or that the sighting is about, by partition. What is None is filled in from
-    the other sightings of the episode and from the history.
+    the other sightings of the episode and from the history. `known` are facts for clauses that the rule found itself.
     """
 
     kind: IncidentKind
@@ -42,3 +42,4 @@ class Sighting:
     root: Root | None = None
     detail: str | None = None
     is_ambiguous: bool = False
+    known: tuple[str, ...] = ()

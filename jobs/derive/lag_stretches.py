@@ -1,0 +1,57 @@
+"""Keeps the stretches of `lag` that incidents are made of, so that no round is looked at twice.
+
+They (`transforms.incidents.lag_stretches`) are written down when they are an hour behind, in a small file,
+`_groupledger/<cluster>/lag_stretches.json`, with the round that they reach to; later rounds are read from `lag`. A file
+that is newer than the table, which was restored or made again then, or that another setting has written is of no use:
+all rounds are read again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
+
+from groupledger.jobs.ingest.samples import last_sampled_at_ms
+from groupledger.jobs.warehouse.progress import KEPT_EVERY_MS, note_progress, read_progress
+from groupledger.schemas.tables.lag import LAG
+from groupledger.schemas.words import LagStatus
+from groupledger.transforms.incidents.lag_stretches import COLUMNS, joined, lag_stretches, telling
+from groupledger.transforms.incidents.rules.waiting import AHEAD_MS
+from groupledger.transforms.lag.lag import sampled_within
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from groupledger.jobs.warehouse.ledger import Ledger
+
+NAME = "lag_stretches"
+_TYPES = {"group_id": StringType(), "topic": StringType(), "status": StringType(), "partition": IntegerType()}
+SCHEMA = StructType([StructField(name, _TYPES.get(name, LongType())) for name in COLUMNS])
+
+
+@dataclass(frozen=True)
+class Kept:
+    """Stretches until a round, in the order of `COLUMNS`; of transactions those that took so long."""
+
+    until_ms: int = 0
+    gap_ms: int = 0
+    stretches: list[tuple[Any, ...]] = field(default_factory=list)
+
+
+def stretches_of_lag(ledger: Ledger, gap_ms: int) -> DataFrame:
+    """Returns the stretches of all rounds that have their lag, and keeps them if it is time."""
+    last_ms = last_sampled_at_ms(ledger, LAG)
+    kept = read_progress(ledger, NAME, Kept, "remove it: all rounds are then read again") or Kept()
+    if kept.gap_ms != gap_ms or kept.until_ms > last_ms:
+        kept = Kept()
+    new = ledger.rows_within(LAG, sampled_within(kept.until_ms + 1, last_ms))
+    before = ledger.spark.createDataFrame(kept.stretches, SCHEMA)
+    shortest_ms = {LagStatus.WAITING_FOR_TRANSACTION: gap_ms, LagStatus.AHEAD_OF_LOG: AHEAD_MS}
+    found = telling(joined(before.unionByName(lag_stretches(new))), last_ms, shortest_ms)
+    if last_ms - kept.until_ms < KEPT_EVERY_MS:
+        return found
+    stretches = sorted(found.collect(), key=str)
+    note_progress(ledger, NAME, Kept(last_ms, gap_ms, [tuple(row) for row in stretches]))
+    return ledger.spark.createDataFrame(stretches, SCHEMA)

@@ -1,0 +1,249 @@
+"""Sights records that wait where no consumer is at fault, or none is there at all.
+
+- A group had no members while records waited. Its empty generations tell since when, samples of its partitions' ends
+  how many records, and the tenures that ended shortly before who was the last. How a member went is what a log says of
+  it, or else what the history infers, where that is no guess. Consumers that left by themselves were stopped, which
+  alarms nobody; a session that ran out, or a member that did not poll, does. Who is away again and again for as long is
+  a job, and the time between its runs is no incident.
+- A transaction is open in a topic, and a group has read all that lies before it (`lag.status`, which knows markers).
+  Its consumers are well. One that does not end is an alarm, unless those before it took as long: a producer may commit
+  every ten minutes.
+- A commit lies beyond the end of the log, in two rounds at least. A consumer that is there goes elsewhere at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from groupledger.schemas.kinds import triggers
+from groupledger.schemas.kinds.clauses import Fact
+from groupledger.schemas.kinds.incidents import COMMIT_AHEAD_OF_END, GROUP_WITHOUT_MEMBERS, OPEN_TRANSACTION_IN_TOPIC
+from groupledger.schemas.words import Evidence, GroupType, LagStatus, LeaveCause, Severity, words_of
+from groupledger.transforms.incidents.rules.facts import Proof
+from groupledger.transforms.incidents.rules.inferred import DOUBTFUL, milliseconds, of_member, row_proof
+from groupledger.transforms.incidents.rules.sighting import Sighting
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from groupledger.schemas.kinds.incidents import IncidentKind
+    from groupledger.transforms.incidents.rules.facts import CommitStep, GroupFacts, LagStretch, Rules
+
+    Row = dict[str, Any]
+
+TOGETHER_MS = 60_000  # what begins in several partitions of a group so soon after one another is one thing
+AHEAD_MS = 30_000  # a consumer that finds its offset out of range has gone elsewhere by then
+USUAL_TIMES = 2  # what has lasted a third as long as often before is how the group works
+USUAL_PART = 3
+IN_ORDER = frozenset({triggers.LEFT.name, triggers.ADMIN_REMOVED.name})
+UNPOLLED = frozenset({triggers.LEFT_POLL_TIMEOUT.name, triggers.REBALANCE_TIMEOUT.name})
+
+
+def waiting(facts: GroupFacts, rules: Rules) -> Iterator[Sighting]:
+    absences = list(_absences(facts))
+    yield from _without_members(facts, absences, rules)
+    yield from _open_transactions(facts, absences, rules)
+    yield from _ahead(facts)
+
+
+def _is_usual(length_ms: int, others_ms: Iterable[int]) -> bool:
+    return sum(USUAL_PART * each >= length_ms for each in others_ms) >= USUAL_TIMES
+
+
+# No members
+
+
+@dataclass(frozen=True, slots=True)
+class Absence:
+    """A time in which a group had no members, from its first empty generation on."""
+
+    begin: Row
+    from_ms: int
+    until_ms: int
+    is_over: bool
+
+    @property
+    def length_ms(self) -> int:
+        return self.until_ms - self.from_ms
+
+
+def _absences(facts: GroupFacts) -> Iterator[Absence]:
+    """Yields them in the order of the log; generations with something unseen in between are not one."""
+    rows = sorted(facts.generations, key=lambda row: (row["kafka_offset"], row["revision"]))
+    begin = None
+    for row, following in pairwise([*rows, None]):
+        if row is None or row["member_count"] != 0:
+            continue
+        begin = begin or row
+        goes_on = following is not None and following["kafka_offset"] == row["to_offset"]
+        if goes_on and following is not None and following["member_count"] == 0:
+            continue
+        is_over = row["to_offset"] is not None
+        until_ms = milliseconds(row["ended_at"]) if is_over else facts.as_of_ms
+        yield Absence(begin, milliseconds(begin["started_at"]), until_ms, is_over)
+        begin = None
+
+
+def _without_members(facts: GroupFacts, absences: Sequence[Absence], rules: Rules) -> Iterator[Sighting]:
+    for absence in absences:
+        waited = {step: _waited_from_ms(step, absence, rules) for step in facts.steps}
+        steps = [step for step, from_ms in waited.items() if from_ms is not None]
+        if not steps:
+            continue
+        others_ms = [each.length_ms for each in absences if each.is_over and each is not absence]
+        is_usual = _is_usual(absence.length_ms, others_ms)
+        last = _last_members(facts, absence, rules)
+        known = _how_they_went(facts, last, rules)
+        is_harm = bool(known & {Fact.LEFT_WITHOUT_A_WORD, Fact.LEFT_UNPOLLED})
+        if is_usual and not is_harm:
+            continue
+        yield Sighting(
+            kind=GROUP_WITHOUT_MEMBERS,
+            evidence=Evidence.INFERRED,
+            severity=GROUP_WITHOUT_MEMBERS.severity if is_harm and not is_usual else Severity.INFO,
+            confidence=GROUP_WITHOUT_MEMBERS.confidence,
+            first_ms=min(from_ms for from_ms in waited.values() if from_ms is not None),
+            last_ms=absence.until_ms,
+            happening=f"{absence.begin['incarnation']}/{absence.begin['kafka_offset']}",
+            proofs=(
+                row_proof("generations", absence.begin, "group_id", "incarnation", "generation", "revision"),
+                *(row_proof("members", row, "group_id", "incarnation", "member_id") for row in last),
+                *(step.commit.proof for step in steps),
+            ),
+            offsets=tuple((step.commit.place, None) for step in steps),
+            detail=f"{sum(_unread(step) for step in steps):,}",
+            known=tuple(sorted(known)),
+            **(of_member(last[-1]) if last else {"incarnation": absence.begin["incarnation"]}),
+        )
+
+
+def _waited_from_ms(step: CommitStep, absence: Absence, rules: Rules) -> int | None:
+    """Returns since when records waited behind a commit and nobody was there; None if that was not for long."""
+    if step.waiting_from_ms is None:
+        return None
+    from_ms = max(step.waiting_from_ms, absence.from_ms)
+    until_ms = absence.until_ms if step.next_commit is None else min(step.next_commit.at_ms, absence.until_ms)
+    return from_ms if until_ms - from_ms >= rules.commit_gap_ms else None
+
+
+def _unread(step: CommitStep) -> int:
+    return (step.high_watermark or step.commit.offset) - step.commit.offset
+
+
+def _last_members(facts: GroupFacts, absence: Absence, rules: Rules) -> list[Row]:
+    """Returns the tenures that ended shortly before an absence, the last one last."""
+    ended = [
+        row
+        for row in facts.members
+        if row["incarnation"] == absence.begin["incarnation"]
+        and row["to_offset"] is not None
+        and row["to_offset"] <= absence.begin["kafka_offset"]
+        and row["leave_cause"] not in words_of(LeaveCause)
+        and absence.from_ms - milliseconds(row["left_at"]) <= rules.link_ms
+    ]
+    return sorted(ended, key=lambda row: (row["to_offset"], row["from_offset"], row["member_id"]))
+
+
+def _how_they_went(facts: GroupFacts, last: Sequence[Row], rules: Rules) -> set[str]:
+    """Returns the facts about the last members of a group."""
+    if not last:
+        return set()
+    known = {Fact.LAST_MEMBER_KNOWN}
+    causes = [_cause(facts, row, rules) for row in last]
+    if triggers.SESSION_EXPIRED.name in causes:
+        known.add(Fact.LEFT_WITHOUT_A_WORD)
+    if UNPOLLED.intersection(causes):
+        known.add(Fact.LEFT_UNPOLLED)
+    if IN_ORDER.issuperset(causes):
+        known.add(Fact.LEFT_IN_ORDER)
+    return known
+
+
+def _cause(facts: GroupFacts, row: Row, rules: Rules) -> str | None:
+    """Returns why a tenure ended: as a log says it, or else as it was inferred; None if that is as good as a guess."""
+    left_ms = milliseconds(row["left_at"])
+    told = [(event.logged_at_ms, event.departure) for event in facts.events if event.member_id == row["member_id"]]
+    for request in facts.requests:
+        leaving = (each for each in request.leaving if not each.error_code and each.member_id == row["member_id"])
+        told += [(request.happened_at_ms, triggers.trigger_of_leave(each.reason)) for each in leaving]
+    for at_ms, departure in told:
+        if departure is not None and abs(at_ms - left_ms) <= rules.link_ms:
+            return departure.name
+    cause: str | None = row["leave_cause"]
+    is_guess = (row["leave_cause_confidence"] or 0) < DOUBTFUL
+    # No record has the session timeout of a KIP-848 group, so that a short one looks like a member that left.
+    is_guess |= cause == triggers.LEFT.name and row.get("group_type") not in (None, GroupType.CLASSIC)
+    return None if is_guess else cause
+
+
+# What the lag shows
+
+
+def _open_transactions(facts: GroupFacts, absences: Sequence[Absence], rules: Rules) -> Iterator[Sighting]:
+    together = [
+        stretches
+        for stretches in _together(facts.lag_stretches, LagStatus.WAITING_FOR_TRANSACTION, is_one_each=True)
+        if _length_ms(stretches) >= rules.commit_gap_ms and not _was_away(stretches, absences)
+    ]
+    for stretches in together:
+        length_ms = _length_ms(stretches)
+        others_ms = (_length_ms(each) for each in together if each is not stretches)
+        is_alarming = length_ms >= rules.stalled_transaction_ms and not _is_usual(length_ms, others_ms)
+        records = sum(each.high_watermark - (each.last_stable_offset or each.committed_offset) for each in stretches)
+        severity = OPEN_TRANSACTION_IN_TOPIC.severity if is_alarming else Severity.INFO
+        yield _of_lag(facts, OPEN_TRANSACTION_IN_TOPIC, stretches, severity, records)
+
+
+def _was_away(stretches: Sequence[LagStretch], absences: Iterable[Absence]) -> bool:
+    """Returns whether the group had no members for most of the time: nobody waits then."""
+    from_ms, until_ms = stretches[0].from_ms, max(each.until_ms for each in stretches)
+    away_ms = sum(max(min(each.until_ms, until_ms) - max(each.from_ms, from_ms), 0) for each in absences)
+    return 2 * away_ms > until_ms - from_ms
+
+
+def _ahead(facts: GroupFacts) -> Iterator[Sighting]:
+    for stretches in _together(facts.lag_stretches, LagStatus.AHEAD_OF_LOG):
+        if _length_ms(stretches) >= AHEAD_MS:
+            beyond = sum(each.committed_offset - each.high_watermark for each in stretches)
+            yield _of_lag(facts, COMMIT_AHEAD_OF_END, stretches, COMMIT_AHEAD_OF_END.severity, beyond)
+
+
+def _together(stretches: Iterable[LagStretch], status: str, *, is_one_each: bool = False) -> Iterator[list[LagStretch]]:
+    """Yields stretches of a status of which each begins before all those before it have ended, or soon after; one of
+    each partition only, where what comes after it is another thing."""
+    together: list[LagStretch] = []
+    mine = (each for each in stretches if each.status == status)
+    for stretch in sorted(mine, key=lambda each: (each.from_ms, each.place, each.committed_offset)):
+        is_next = is_one_each and any(each.place == stretch.place for each in together)
+        if together and (is_next or stretch.from_ms - max(each.until_ms for each in together) > TOGETHER_MS):
+            yield together
+            together = []
+        together.append(stretch)
+    if together:
+        yield together
+
+
+def _length_ms(stretches: Sequence[LagStretch]) -> int:
+    """Returns how long the longest of them was."""
+    return max(each.length_ms for each in stretches)
+
+
+def _of_lag(
+    facts: GroupFacts, kind: IncidentKind, stretches: Sequence[LagStretch], severity: str, amount: int
+) -> Sighting:
+    first = stretches[0]
+    times = [(each, at_ms) for each in stretches for at_ms in dict.fromkeys((each.from_ms, each.until_ms))]
+    return Sighting(
+        kind=kind,
+        evidence=Evidence.INFERRED,
+        severity=severity,
+        confidence=kind.confidence,
+        first_ms=first.from_ms,
+        last_ms=max(each.until_ms for each in stretches),
+        happening=f"{first.topic}/{first.partition}/{first.committed_offset}",
+        proofs=tuple(Proof("lag", f"{at_ms}/{facts.group_id}/{each.topic}/{each.partition}") for each, at_ms in times),
+        offsets=tuple((each.place, each.committed_offset) for each in stretches),
+        detail=f"{amount:,}",
+    )
