@@ -7,7 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
-from confluent_kafka.admin import OffsetSpec
+from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]
 
 from groupledger.schemas.kinds.causes import CAUSE_NAMED
 from lab.diagnosis.clients import LIBRDKAFKA, settings
@@ -129,7 +129,8 @@ class Group:
 
     def ends(self) -> dict[int, int]:
         """Returns the ends of its topic by partition."""
-        asked = {TopicPartition(self.topic, number): OffsetSpec.latest() for number in range(self.partitions)}
+        latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+        asked = {TopicPartition(self.topic, number): latest for number in range(self.partitions)}
         answers = self.stage.admin.list_offsets(asked)
         return {place.partition: answer.result().offset for place, answer in answers.items()}
 

@@ -30,15 +30,16 @@ OUTCOMES = (RIGHT, RIVALS, WRONG, SILENT)
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """`causes` is one that is claimed, or the rivals that are left; `who` are client ids."""
+    """`causes` is one that is proved, or the rivals that are left, and be it one; `who` are client ids."""
 
     causes: tuple[str, ...]
     who: tuple[str, ...] = ()
     severity: str = Severity.WARNING
+    is_proved: bool = True
 
     @property
     def claims(self) -> bool:
-        return len(self.causes) == 1 and self.severity != Severity.INFO
+        return self.is_proved and self.severity != Severity.INFO
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,7 @@ def judged(played: Played, said: Sequence[Said]) -> Judged:
 
 def _outcome(names: set[str], said: Iterable[Said], *, has_false: bool) -> str:
     found = [each for each in said if names & set(each.causes)]
-    if any(len(each.causes) == 1 for each in found):
+    if any(each.is_proved for each in found):
         return RIGHT
     if found:
         return RIVALS

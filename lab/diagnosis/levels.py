@@ -72,7 +72,8 @@ def said(verdict: Mapping[str, Any] | None) -> list[Said]:
         is_blamed = each["fault"] in (None, Fault.CLIENT) and each["client_id"] is not None
         who = (each["client_id"],) if is_blamed else ()
         if each["cause"] is None:
-            found.append(Said(tuple(rival["cause"] for rival in each["rivals"]), who, each["severity"]))
+            rivals = tuple(rival["cause"] for rival in each["rivals"])
+            found.append(Said(rivals, who, each["severity"], is_proved=False))
         else:
             found.append(Said((each["cause"],), who, each["severity"]))
             found += [Said((cause,), (), each["severity"]) for cause in each["beside"]]

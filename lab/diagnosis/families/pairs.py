@@ -38,7 +38,7 @@ def killed_and_slow_batch(group: Group) -> None:
     group.tell("2", "resume")
 
 
-@play((LIBRDKAFKA,))
+@play((JAVA,))
 def crash_loop_and_sought_back(group: Group) -> None:
     group.start("1")
     group.calm()

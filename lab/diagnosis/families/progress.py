@@ -81,7 +81,7 @@ def slower_than_producers(group: Group) -> None:
 def more_members_than_partitions(group: Group) -> None:
     group.start("1", "2", "3")
     group.calm()
-    group.cause("more_members_than_partitions slower_than_producers")
+    group.cause("more_members_than_partitions slower_than_producers", "1", "2", "3")
     for name in ("1", "2", "3"):
         group.tell(name, "pace", SLOW_MS)
     group.feed(PLENTY)
@@ -91,7 +91,7 @@ def more_members_than_partitions(group: Group) -> None:
 def partition_skew(group: Group) -> None:
     group.start("1", "2")
     group.calm()
-    group.cause("partition_skew hot_key")
+    group.cause("partition_skew hot_key", "1", "2")
     for name in ("1", "2"):
         group.tell(name, "pace", 200)
     group.feed_partition(1, 3 * PLENTY)

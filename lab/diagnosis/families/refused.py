@@ -51,15 +51,6 @@ def unknown_assignor_of_broker(group: Group) -> None:
     group.start("2", group_protocol="consumer", group_remote_assignor="round-the-houses")
 
 
-@play((LIBRDKAFKA,))
-def pattern_is_none(group: Group) -> None:
-    """A new member subscribes by a pattern that RE2 refuses (KIP-848)."""
-    group.start("1", group_protocol="consumer")
-    group.calm()
-    group.cause("invalid_regex", "2")
-    group.start("2", topics=f"^{group.topic}(?=x)", group_protocol="consumer")
-
-
 @play()
 def metadata_too_large(group: Group) -> None:
     group.start("1", enable_auto_commit="false")

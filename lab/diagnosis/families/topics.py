@@ -111,6 +111,6 @@ def topic_made_anew(group: Group) -> None:
 def topic_deleted(group: Group) -> None:
     group.start("1")
     group.calm()
-    group.cause("topic_deleted unknown_topic_commit subscribed_topic_missing")
+    group.cause("topic_deleted unknown_topic_commit subscribed_topic_missing", "1")
     group.feed(0.0)
     group.stage.delete_topic(group.topic)

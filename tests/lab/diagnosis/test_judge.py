@@ -19,6 +19,10 @@ def played(*causes: Cause) -> Played:
     return Played("g0001", "play", "java", 1_800_000_000_000, list(causes), ["g0001-1", "g0001-2"])
 
 
+def left(*rivals: str, who: str | None = None) -> Said:
+    return Said(rivals, () if who is None else (who,), is_proved=False)
+
+
 KILLED = Cause("session_timeout", ["network"], ["zombie"], ["g0001-2"])
 
 
@@ -27,12 +31,13 @@ KILLED = Cause("session_timeout", ["network"], ["zombie"], ["g0001-2"])
     [
         ([Said(("session_timeout",))], RIGHT, ()),
         ([Said(("network",))], RIGHT, ()),
-        ([Said(("poll_timeout", "session_timeout"))], RIVALS, ()),
+        ([left("poll_timeout", "session_timeout")], RIVALS, ()),
+        ([left("session_timeout")], RIVALS, ()),
         ([Said(("poll_timeout",))], WRONG, ("poll_timeout",)),
         ([Said(("session_timeout",)), Said(("poll_timeout",))], RIGHT, ("poll_timeout",)),
         ([Said(("zombie",))], SILENT, ()),
-        ([Said(("poll_timeout", "deploy"))], SILENT, ()),
-        ([Said(())], SILENT, ()),
+        ([left("poll_timeout", "deploy")], SILENT, ()),
+        ([left()], SILENT, ()),
         ([Said(("scaling",), severity=Severity.INFO)], SILENT, ()),
         ([], SILENT, ()),
     ],
@@ -55,7 +60,7 @@ def test_who_is_named_and_well_is_blamed() -> None:
     claim = Said(("session_timeout",), ("g0001-1", "g0001-2"))
     assert judged(played(KILLED), [claim]).blamed == ("g0001-1",)
     assert judged(played(), [Said(("deploy",), ("g0001-1",), Severity.INFO)]).blamed == ()
-    assert judged(played(), [Said(("slow", "stuck"), ("g0001-1",))]).blamed == ("g0001-1",)
+    assert judged(played(), [left("slow", "stuck", who="g0001-1")]).blamed == ("g0001-1",)
     assert judged(played(), [Said(("slow",), ("of-somebody-else",))]).blamed == ()
 
 
