@@ -56,6 +56,7 @@ bench: setup ## measure us beside Kafka's own tools, in one run (twenty minutes)
 	$(BIN)/python -m bench.lag_cost
 	$(BIN)/python -m bench.history_matrix
 	$(BIN)/python -m bench.incident_matrix
+	$(BIN)/python -m bench.diagnosis
 	$(BIN)/python -m bench.incident_accuracy --seeds 10
 	$(BIN)/python -m bench.what_if_accuracy --seeds 1-5
 	$(BIN)/python -m bench.history_cost

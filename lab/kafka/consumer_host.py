@@ -4,8 +4,14 @@
 
 Lines in, their words parted by tabs; settings have Kafka's names:
     start NAME TOPICS SETTING VALUE SETTING VALUE ... | subscribe NAME TOPICS | stall NAME | resume NAME | close NAME
+and, for what goes wrong in an application itself:
+    pace NAME MS                      from now on it takes so long for each record
+    stop NAME PARTITION OFFSET WAY    at this record it closes (WAY is `close`) or tries again for ever (`retry`)
+    pause NAME                        it goes on to poll, and gets no records of the partitions that it has now
+    rewind NAME RECORDS               it seeks back in all its partitions
+    commit NAME SHIFT METADATA_BYTES  it commits by itself, once a second, so far from its position
 Lines out:
-    NAME (assigned | revoked | closed) EPOCH_MS PARTITIONS
+    NAME (assigned | revoked | closed | failed) EPOCH_MS PARTITIONS
 """
 
 from __future__ import annotations
@@ -13,13 +19,18 @@ from __future__ import annotations
 import sys
 import threading
 import time
+from contextlib import suppress
+from dataclasses import dataclass
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+from kafka import structs
 from kafka.consumer.subscription_state import ConsumerRebalanceListener
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 from kafka.coordinator.assignors.range import RangePartitionAssignor
+from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
+from kafka.errors import KafkaError
 
 from lab.kafka.group_member import GroupMember
 
@@ -27,7 +38,33 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
 POLL_S = 0.1
-ASSIGNORS = {"range": RangePartitionAssignor, "cooperative-sticky": CooperativeStickyAssignor}
+COMMIT_EVERY_S = 1.0
+
+
+class NothingAssignor(RangePartitionAssignor):  # type: ignore[misc]  # no types are published
+    """A range assignor with a fault: it gives nobody anything."""
+
+    @classmethod
+    def assign(cls, cluster: Any, members: Any) -> Any:
+        given = super().assign(cluster, members)
+        return {member_id: type(each)(cls.version, [], b"") for member_id, each in given.items()}
+
+
+class FailingAssignor(RangePartitionAssignor):  # type: ignore[misc]
+    """A range assignor with a fault that ends it, so that its leader sends no assignment."""
+
+    @classmethod
+    def assign(cls, cluster: Any, members: Any) -> Any:  # noqa: ARG003  # it is called so
+        raise RuntimeError("this assignor fails")
+
+
+ASSIGNORS = {
+    "range": RangePartitionAssignor,
+    "roundrobin": RoundRobinPartitionAssignor,
+    "cooperative-sticky": CooperativeStickyAssignor,
+    "nothing": NothingAssignor,
+    "failing": FailingAssignor,
+}
 SAYING = threading.Lock()
 
 
@@ -38,16 +75,49 @@ def say(name: str, event: str, partitions: Iterable[Any] = ()) -> None:
         sys.stdout.flush()
 
 
+@dataclass(frozen=True, slots=True)
+class Stop:
+    topic: str
+    partition: int
+    offset: int
+    closes: bool
+
+    @classmethod
+    def of(cls, place: str, offset: str, way: str) -> Stop:
+        topic, _, number = place.rpartition("-")
+        return cls(topic, int(number), int(offset), way == "close")
+
+
 class Client(Protocol):
+    """A consumer that gives records with `topic`, `partition` and `offset`, and stores or commits what `done` names."""
+
     def subscribe(self, topics: Sequence[str]) -> None: ...
-    def poll(self) -> None: ...
+    def poll(self) -> Iterable[Place]: ...
+    def done(self, place: Place) -> None: ...
+    def seek(self, place: Place) -> None: ...
+    def pause(self) -> None: ...
+    def positions(self) -> Iterable[Place]: ...
+    def commit(self, places: Iterable[Place], metadata: str) -> None: ...
     def close(self) -> None: ...
 
 
+class Place(NamedTuple):
+    topic: str
+    partition: int
+    offset: int
+
+
+def value_of(text: str) -> Any:
+    """Returns a setting as kafka-python wants it."""
+    return {"true": True, "false": False}.get(text, int(text) if text.isdigit() else text)
+
+
 class Librdkafka:
+    """An offset is stored for the next commit when its record is done, and not when it is handed out."""
+
     def __init__(self, name: str, settings: dict[str, str]) -> None:
         self._name = name
-        self._consumer = Consumer({"log_level": 2, **settings})
+        self._consumer = Consumer({"log_level": 2, **settings, "enable.auto.offset.store": "false"})
 
     def subscribe(self, topics: Sequence[str]) -> None:
         self._consumer.subscribe(
@@ -56,8 +126,31 @@ class Librdkafka:
             on_revoke=lambda _, partitions: say(self._name, "revoked", partitions),
         )
 
-    def poll(self) -> None:
-        self._consumer.poll(POLL_S)
+    def poll(self) -> Iterable[Place]:
+        message = self._consumer.poll(POLL_S)
+        if message is not None and message.error() is None:
+            place: Any = (message.topic(), message.partition(), message.offset())
+            yield Place(*place)
+
+    def done(self, place: Place) -> None:
+        with suppress(KafkaException):  # it was taken away meanwhile
+            self._consumer.store_offsets(offsets=[TopicPartition(place.topic, place.partition, place.offset + 1)])
+
+    def seek(self, place: Place) -> None:
+        with suppress(KafkaException):
+            self._consumer.seek(TopicPartition(*place))
+
+    def pause(self) -> None:
+        self._consumer.pause(self._consumer.assignment())
+
+    def positions(self) -> Iterable[Place]:
+        found = self._consumer.position(self._consumer.assignment())
+        return [Place(each.topic, each.partition, each.offset) for each in found if each.offset >= 0]
+
+    def commit(self, places: Iterable[Place], metadata: str) -> None:
+        offsets = [TopicPartition(*place, metadata=metadata) for place in places]
+        if offsets:
+            self._consumer.commit(offsets=offsets, asynchronous=True)
 
     def close(self) -> None:
         self._consumer.close()
@@ -67,7 +160,7 @@ class KafkaPython(ConsumerRebalanceListener):  # type: ignore[misc]  # no types 
     def __init__(self, name: str, settings: dict[str, str]) -> None:
         self._name = name
         strategies = settings.pop("partition.assignment.strategy").split(",")
-        named = {key.replace(".", "_"): int(text) if text.isdigit() else text for key, text in settings.items()}
+        named = {key.replace(".", "_"): value_of(text) for key, text in settings.items()}
         assignors = [ASSIGNORS[strategy] for strategy in strategies]
         self._consumer = GroupMember(partition_assignment_strategy=assignors, **named)
 
@@ -80,8 +173,31 @@ class KafkaPython(ConsumerRebalanceListener):  # type: ignore[misc]  # no types 
     def on_partitions_revoked(self, revoked: Iterable[Any]) -> None:
         say(self._name, "revoked", revoked)
 
-    def poll(self) -> None:
-        self._consumer.poll(timeout_ms=int(POLL_S * 1000))
+    def poll(self) -> Iterable[Place]:
+        for records in self._consumer.poll(timeout_ms=int(POLL_S * 1000)).values():
+            yield from (Place(each.topic, each.partition, each.offset) for each in records)
+
+    def done(self, place: Place) -> None:
+        """Its position is what it commits."""
+
+    def seek(self, place: Place) -> None:
+        with suppress(AssertionError):  # it was taken away meanwhile
+            self._consumer.seek(structs.TopicPartition(place.topic, place.partition), place.offset)
+
+    def pause(self) -> None:
+        self._consumer.pause(*self._consumer.assignment())
+
+    def positions(self) -> Iterable[Place]:
+        found = {each: self._consumer.position(each, timeout_ms=1_000) for each in self._consumer.assignment()}
+        return [Place(each.topic, each.partition, offset) for each, offset in found.items() if offset is not None]
+
+    def commit(self, places: Iterable[Place], metadata: str) -> None:
+        offsets = {
+            structs.TopicPartition(place.topic, place.partition): structs.OffsetAndMetadata(place.offset, metadata, -1)
+            for place in places
+        }
+        if offsets:
+            self._consumer.commit_async(offsets)
 
     def close(self) -> None:
         self._consumer.close()
@@ -98,6 +214,10 @@ class Application(threading.Thread):
         self.client = client
         self.asked: SimpleQueue[Callable[[], object]] = SimpleQueue()
         self.resumed = threading.Semaphore(0)
+        self.pace_s = 0.0
+        self.stop_at: Stop | None = None
+        self.commits: tuple[int, int] | None = None
+        self._committed_at = 0.0
         self._is_closed = False
 
     def close(self) -> None:
@@ -105,12 +225,42 @@ class Application(threading.Thread):
         self._is_closed = True
         say(self.name, "closed")
 
+    def rewind(self, records: int) -> None:
+        for place in self.client.positions():
+            self.client.seek(place._replace(offset=max(0, place.offset - records)))
+
     def run(self) -> None:
         while not self._is_closed:
             if self.asked.empty():
-                self.client.poll()
+                try:
+                    self._poll()
+                except (KafkaException, KafkaError, RuntimeError):  # an application that logs it, and polls again
+                    say(self.name, "failed")
+                    time.sleep(COMMIT_EVERY_S)
             else:
                 self.asked.get()()
+
+    def _poll(self) -> None:
+        for place in self.client.poll():
+            stop = self.stop_at
+            if stop is not None and place[:2] == (stop.topic, stop.partition) and place.offset >= stop.offset:
+                self._stop(stop)
+                return
+            time.sleep(self.pace_s)
+            self.client.done(place)
+        if self.commits is not None and time.monotonic() > self._committed_at + COMMIT_EVERY_S:
+            shift, size = self.commits
+            self._committed_at = time.monotonic()
+            moved = [place._replace(offset=place.offset + shift) for place in self.client.positions()]
+            self.client.commit([place for place in moved if place.offset >= 0], "x" * size)
+
+    def _stop(self, stop: Stop) -> None:
+        self.client.seek(Place(stop.topic, stop.partition, stop.offset))
+        say(self.name, "failed")
+        if stop.closes:
+            self.close()
+        else:
+            time.sleep(POLL_S)
 
 
 def start(kind: str, bootstrap_servers: str, name: str, topics: str, *settings: str) -> Application:
@@ -121,23 +271,39 @@ def start(kind: str, bootstrap_servers: str, name: str, topics: str, *settings: 
     return application
 
 
+def obey(one: Application, action: str, words: Sequence[str]) -> None:
+    if action == "subscribe":
+        topics = words[0].split(",")
+        one.asked.put(lambda: one.client.subscribe(topics))
+    elif action == "stall":
+        one.asked.put(one.resumed.acquire)
+    elif action == "resume":
+        one.resumed.release()
+    elif action == "pace":
+        one.pace_s = int(words[0]) / 1000
+    elif action == "stop":
+        one.stop_at = Stop.of(*words)
+    elif action == "pause":
+        one.asked.put(one.client.pause)
+    elif action == "rewind":
+        one.asked.put(lambda: one.rewind(int(words[0])))
+    elif action == "commit":
+        one.commits = (int(words[0]), int(words[1]))
+    else:
+        one.asked.put(one.close)
+
+
 def main(kind: str, bootstrap_servers: str) -> None:
     applications: dict[str, Application] = {}
     for line in sys.stdin:
         action, name, *words = line.rstrip("\n").split("\t")
         if action == "start":
-            applications[name] = start(kind, bootstrap_servers, name, *words)
-            continue
-        one = applications[name]
-        if action == "subscribe":
-            topics = words[0].split(",")
-            one.asked.put(lambda one=one, topics=topics: one.client.subscribe(topics))  # type: ignore[misc]
-        elif action == "stall":
-            one.asked.put(one.resumed.acquire)
-        elif action == "resume":
-            one.resumed.release()
+            try:
+                applications[name] = start(kind, bootstrap_servers, name, *words)
+            except (KafkaException, KafkaError):  # the others of this process go on
+                say(name, "failed")
         else:
-            one.asked.put(one.close)
+            obey(applications[name], action, words)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ import threading
 import time
 from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -154,7 +154,8 @@ class Host:
         self._reader.join()
         for stream in (self._process.stdin, self._process.stdout):
             assert stream is not None
-            stream.close()
+            with suppress(BrokenPipeError):  # a line that it was not to read any more
+                stream.close()
         self.owned.clear()
 
     def _read(self) -> None:
@@ -166,7 +167,7 @@ class Host:
                 self.owned[name] |= units(places)
             elif event == "revoked":
                 self.owned[name] -= units(places)
-            else:
+            elif event == "closed":
                 self.owned.pop(name, None)
             self.spoke_at[name] = time.monotonic()
 

@@ -11,8 +11,11 @@ import java.util.Queue;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.Semaphore;
 import java.util.stream.Collectors;
+import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.consumer.OffsetAndMetadata;
+import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.TopicPartition;
 
 /**
@@ -30,11 +33,24 @@ public final class Consumers {
         System.out.println(String.join("\t", name, event, Long.toString(System.currentTimeMillis()), units));
     }
 
+    private record Stop(TopicPartition place, long offset, boolean closes) {
+        static Stop of(String[] words) {
+            int dash = words[2].lastIndexOf('-');
+            TopicPartition place =
+                new TopicPartition(words[2].substring(0, dash), Integer.parseInt(words[2].substring(dash + 1)));
+            return new Stop(place, Long.parseLong(words[3]), words[4].equals("close"));
+        }
+    }
+
     private static final class Application extends Thread implements ConsumerRebalanceListener {
         private final Queue<Runnable> asked = new ConcurrentLinkedQueue<>();
         private final KafkaConsumer<byte[], byte[]> consumer;
         private final Semaphore resumed = new Semaphore(0);
         private boolean isClosed;
+        private volatile long paceMs;
+        private volatile Stop stop;
+        private volatile int[] commits;
+        private long committedAtMs;
 
         Application(String name, Properties settings, List<String> topics) {
             super(name);
@@ -60,6 +76,60 @@ public final class Consumers {
             say(getName(), "closed", List.of());
         }
 
+        void rewind(long records) {
+            for (TopicPartition place : consumer.assignment()) {
+                consumer.seek(place, Math.max(0, consumer.position(place) - records));
+            }
+        }
+
+        private void poll() {
+            Map<TopicPartition, Long> done = new HashMap<>();
+            for (ConsumerRecord<byte[], byte[]> each : consumer.poll(Duration.ofMillis(100))) {
+                TopicPartition place = new TopicPartition(each.topic(), each.partition());
+                if (stop != null && stop.place.equals(place) && each.offset() >= stop.offset) {
+                    stopAtRecord(done);
+                    return;
+                }
+                rest(paceMs);
+                done.put(place, each.offset() + 1);
+            }
+            if (commits != null && System.currentTimeMillis() > committedAtMs + 1000) {
+                committedAtMs = System.currentTimeMillis();
+                Map<TopicPartition, OffsetAndMetadata> offsets = new HashMap<>();
+                for (TopicPartition place : consumer.assignment()) {
+                    long offset = consumer.position(place) + commits[0];
+                    if (offset >= 0) {
+                        offsets.put(place, new OffsetAndMetadata(offset, "x".repeat(commits[1])));
+                    }
+                }
+                consumer.commitAsync(offsets, null);
+            }
+        }
+
+        /** What was handed out and not done is given out again: from the record at which it stopped, or of others. */
+        private void stopAtRecord(Map<TopicPartition, Long> done) {
+            consumer.seek(stop.place, stop.offset);
+            done.forEach((place, offset) -> {
+                if (!place.equals(stop.place)) {
+                    consumer.seek(place, offset);
+                }
+            });
+            say(getName(), "failed", List.of());
+            if (stop.closes) {
+                close();
+            } else {
+                rest(100);
+            }
+        }
+
+        private static void rest(long millis) {
+            try {
+                Thread.sleep(millis);
+            } catch (InterruptedException error) {
+                throw new IllegalStateException(error);
+            }
+        }
+
         @Override
         public void run() {
             while (!isClosed) {
@@ -67,7 +137,12 @@ public final class Consumers {
                 if (action != null) {
                     action.run();
                 } else {
-                    consumer.poll(Duration.ofMillis(100));
+                    try {
+                        poll();
+                    } catch (KafkaException error) { // an application that logs it, and polls again
+                        say(getName(), "failed", List.of());
+                        rest(1000);
+                    }
                 }
             }
         }
@@ -96,6 +171,11 @@ public final class Consumers {
                 case "subscribe" -> one.asked.add(() -> one.consumer.subscribe(List.of(words[2].split(",")), one));
                 case "stall" -> one.asked.add(one.resumed::acquireUninterruptibly);
                 case "resume" -> one.resumed.release();
+                case "pace" -> one.paceMs = Long.parseLong(words[2]);
+                case "stop" -> one.stop = Stop.of(words);
+                case "pause" -> one.asked.add(() -> one.consumer.pause(one.consumer.assignment()));
+                case "rewind" -> one.asked.add(() -> one.rewind(Long.parseLong(words[2])));
+                case "commit" -> one.commits = new int[] {Integer.parseInt(words[2]), Integer.parseInt(words[3])};
                 case "close" -> one.asked.add(one::close);
                 default -> throw new IllegalArgumentException(line);
             }

@@ -1,0 +1,126 @@
+"""Measures how true the diagnosis of real groups is, with a broker, Kafka's Java client, librdkafka and kafka-python.
+
+Each cause of the table of causes that one broker and its clients can be brought to is played (`lab.diagnosis`), a small
+group for each, all side by side on one timeline, under names that tell nothing. The ledger is then asked about every
+group at three levels of evidence: with all sources, without the brokers' logs, and from the topic alone.
+
+    python -m bench.diagnosis [--repeat 1] [--minutes 4.5] [--only NAME ...] [--clients java ...] [--keep FOLDER]
+    python -m bench.diagnosis --restart --only well well_modern well_static     # the coordinator goes and comes back
+    python -m bench.diagnosis --again FOLDER     # judges a run that was kept, with today's rules
+
+It prints, by cause and client, what was right, left among rivals, wrong or not said; whatever was claimed falsely, and
+whoever was well and is blamed. A group whose play failed, or in which a session ended by the machine's own slowness, is
+listed and not judged. The run ends with 1 if anybody who was well is blamed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from collections import Counter, defaultdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from groupledger.jobs.process.output import json_text
+from lab.diagnosis.clients import CLIENTS
+from lab.diagnosis.judge import OUTCOMES, RIGHT, WRONG, judged
+from lab.diagnosis.levels import LEVELS, answer, make_warehouses, said
+from lab.diagnosis.plays import all_plays
+from lab.diagnosis.run import Timeline, play_all
+from lab.diagnosis.truth import read_truth
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from lab.diagnosis.judge import Judged
+    from lab.diagnosis.plays import Play
+    from lab.diagnosis.truth import Played
+
+WELL = "(nothing is wrong)"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n", maxsplit=1)[0])
+    parser.add_argument("--repeat", type=int, default=1, help="how many groups play each cause with each client")
+    parser.add_argument("--minutes", type=float, default=4.5)
+    parser.add_argument("--only", nargs="+", metavar="NAME", help="the plays; by default all")
+    parser.add_argument("--clients", nargs="+", default=CLIENTS, choices=CLIENTS)
+    parser.add_argument("--restart", action="store_true", help="start the broker again in the middle")
+    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="where all of it stays")
+    parser.add_argument("--again", type=Path, metavar="FOLDER", help="judge a run that was kept")
+    parser.add_argument("--as-it-is", action="store_true", help="with --again: from the warehouses that are there")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="groupledger-diagnosis-") as made:
+        folder = (arguments.again or arguments.keep or Path(made)).resolve()
+        if arguments.again is None:
+            timeline = Timeline(seconds=arguments.minutes * 60, restarts=arguments.restart)
+            play_all(folder, chosen(arguments), timeline)
+        if not arguments.as_it_is:
+            make_warehouses(folder)
+        return report(folder, read_truth(folder / "truth.jsonl"))
+
+
+def chosen(arguments: argparse.Namespace) -> Iterator[tuple[Play, str]]:
+    for name, play in all_plays().items():
+        if arguments.only is None or name in arguments.only:
+            for client in play.clients:
+                if client in arguments.clients:
+                    yield from [(play, client)] * arguments.repeat
+
+
+def report(folder: Path, all_played: Sequence[Played]) -> int:
+    spoiled = [each for each in all_played if each.fault or each.removals]
+    for each in spoiled:
+        reason = each.fault or f"{each.removals} sessions ended by themselves"
+        print(f"not judged: {each.play} with {each.client} ({each.group_id}): {reason}")
+    played = [each for each in all_played if each not in spoiled]
+    blamed = 0
+    for level in LEVELS:
+        (folder / f"answers-{level}.jsonl").unlink(missing_ok=True)
+        found = [(each, of_group(folder, level, each)) for each in played]
+        print_level(level, found)
+        blamed += sum(len(one.blamed) for _, one in found)
+    return int(bool(blamed))
+
+
+def of_group(folder: Path, level: str, played: Played) -> Judged:
+    """Returns what is right in the answer about a group, and writes the answer down."""
+    verdict = answer(folder / level, played.group_id, played.began_ms)
+    row = {"group": played.group_id, "play": played.play, "client": played.client, "verdict": verdict}
+    with (folder / f"answers-{level}.jsonl").open("a") as lines:
+        lines.write(json_text(row) + "\n")
+    return judged(played, said(verdict))
+
+
+def print_level(level: str, found: Iterable[tuple[Played, Judged]]) -> None:
+    counts: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+    totals, lines, groups, alarms, blamed = Counter[str](), [], 0, 0, 0
+    for played, one in found:
+        groups += 1
+        alarms += bool(one.false_claims)
+        blamed += len(one.blamed)
+        for cause, outcome in one.outcomes or ((WELL, WRONG if one.false_claims else RIGHT),):
+            counts[cause, played.client][outcome] += 1
+            totals[outcome] += 1
+        if one.false_claims or one.blamed or any(outcome != RIGHT for _, outcome in one.outcomes):
+            true = ", ".join(f"{cause} {outcome}" for cause, outcome in one.outcomes) or WELL
+            more = "".join(
+                f"; {what}: {', '.join(names)}"
+                for what, names in (("claimed falsely", one.false_claims), ("blamed", one.blamed))
+                if names
+            )
+            lines.append(f"  {played.group_id} {played.play} {played.client}: {true}{more}")
+    print(f"\n## {level}\n\n| cause | client | {' | '.join(OUTCOMES)} |\n|---|---|{'---:|' * len(OUTCOMES)}")
+    for (cause, client), row in sorted(counts.items()):
+        print(f"| {cause} | {client} | {' | '.join(str(row[each]) for each in OUTCOMES)} |")
+    print(f"| all | all | {' | '.join(str(totals[each]) for each in OUTCOMES)} |\n")
+    shares = ", ".join(f"{each} {totals[each] / max(1, totals.total()):.1%}" for each in OUTCOMES)
+    print(
+        f"{groups} groups, {totals.total()} causes: {shares}; false claims in {alarms} groups, {blamed} well and blamed"
+    )
+    print("\n".join(lines))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Plays by families; `lab.diagnosis.plays` finds them."""

@@ -1,0 +1,142 @@
+"""Plays in which a group rebalances, hangs in a rebalance, or comes out of it with nothing."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from lab.diagnosis.clients import CLIENTS, JAVA, KAFKA_PYTHON, LIBRDKAFKA, LONG_POLL_INTERVAL_MS
+from lab.diagnosis.group import Group  # noqa: TC001  # the registry calls by it
+from lab.diagnosis.plays import play
+
+RECORD_BYTES_MAX = 2_500
+LONG_TOPICS = 50
+
+
+@play(CLIENTS, ends_sessions=True)
+def waits_for_member(group: Group) -> None:
+    """A member hangs that may take ten minutes to join, and a third one comes: all wait for the first."""
+    group.start("1", "2", max_poll_interval_ms=LONG_POLL_INTERVAL_MS)
+    group.calm()
+    group.tell("2", "stall")
+    time.sleep(5)
+    group.cause("waits_for_member", "2")
+    group.start("3", max_poll_interval_ms=LONG_POLL_INTERVAL_MS)
+
+
+@play((JAVA, LIBRDKAFKA), ends_sessions=True)
+def holds_back_partitions(group: Group) -> None:
+    """KIP-848: a member that hangs keeps partitions that a new one is to have."""
+    group.start("1", "2", group_protocol="consumer", max_poll_interval_ms=LONG_POLL_INTERVAL_MS)
+    group.calm()
+    group.tell("2", "stall")
+    time.sleep(5)
+    group.cause("held_back_partitions alive_and_not_polling", "2")
+    group.start("3", group_protocol="consumer", max_poll_interval_ms=LONG_POLL_INTERVAL_MS)
+
+
+@play((LIBRDKAFKA,))
+def assignment_too_large(group: Group) -> None:
+    """A deploy subscribes to many topics, and the group's record is larger than its topic takes."""
+    names = [f"{group.topic}-{'x' * 60}-{number}" for number in range(LONG_TOPICS)]
+    for name in names:
+        group.stage.make_topic(name, 1)
+    group.start("1")
+    group.calm()
+    group.stage.limit_offsets_records(RECORD_BYTES_MAX)
+    group.cause("assignment_too_large")
+    group.tell("1", "subscribe", ",".join([group.topic, *names]))
+    time.sleep(40)
+    group.tell("1", "subscribe", group.topic)
+
+
+def _with_assignor(group: Group, assignor: str) -> None:
+    """A deploy brings an assignor that has a fault."""
+    group.start("1", "2")
+    group.calm()
+    group.close("1", "2")
+    group.start("1", "2", partition_assignment_strategy=assignor)
+
+
+@play((KAFKA_PYTHON,))
+def assignor_gives_nothing(group: Group) -> None:
+    _with_assignor(group, "nothing")
+    group.cause("assignor_gives_nothing")
+
+
+@play((KAFKA_PYTHON,), ends_sessions=True)
+def assignor_fails(group: Group) -> None:
+    _with_assignor(group, "failing")
+    group.cause("leader_sends_no_assignment", "1", "2")
+
+
+def _deploy(group: Group, **changed: Any) -> None:
+    group.start("1", "2", **changed)
+    group.calm()
+    cause = group.cause("deploy")
+    for name in ("1", "2"):
+        group.close(name)
+        group.start(name, **changed)
+        time.sleep(12)
+    group.end(cause)
+
+
+@play(CLIENTS)
+def deploy(group: Group) -> None:
+    _deploy(group)
+
+
+@play((JAVA, LIBRDKAFKA))
+def deploy_modern(group: Group) -> None:
+    _deploy(group, group_protocol="consumer")
+
+
+@play(CLIENTS)
+def scale_up(group: Group) -> None:
+    group.start("1")
+    group.calm()
+    group.cause("scaling", "2", "3")
+    group.start("2")
+    time.sleep(10)
+    group.start("3")
+
+
+@play((JAVA, LIBRDKAFKA))
+def scale_down(group: Group) -> None:
+    group.start("1", "2", "3")
+    group.calm()
+    group.cause("scaling", "3")
+    group.close("3")
+
+
+@play((JAVA, KAFKA_PYTHON))
+def topic_not_there(group: Group) -> None:
+    """A deploy subscribes to a topic that is not there. librdkafka does not even join then."""
+    group.start("1", "2")
+    group.calm()
+    group.close("1", "2")
+    group.cause("subscribed_topic_missing")
+    group.start("1", "2", topics=f"{group.topic}-2")
+
+
+@play(CLIENTS)
+def subscription_alternates(group: Group) -> None:
+    """A member subscribes anew all the time, to one topic and to two."""
+    other = f"{group.topic}-2"
+    group.stage.make_topic(other, 2)
+    group.start("1", "2")
+    group.calm()
+    group.cause("subscription_alternates", "2")
+    for number in range(16):
+        group.tell("2", "subscribe", group.topic if number % 2 else f"{group.topic},{other}")
+        time.sleep(7)
+
+
+@play((JAVA, LIBRDKAFKA), partitions=2)
+def topics_keep_changing(group: Group) -> None:
+    group.start("1", "2")
+    group.calm()
+    group.cause("topics_keep_changing")
+    for count in range(3, 11):
+        group.stage.add_partitions(group.topic, count)
+        time.sleep(15)

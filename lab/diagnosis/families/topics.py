@@ -1,0 +1,116 @@
+"""Plays about the topics that a group reads: transactions, new partitions, topics that go, and come again."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from lab.diagnosis.clients import CLIENTS, JAVA, LIBRDKAFKA
+from lab.diagnosis.group import Group  # noqa: TC001  # the registry calls by it
+from lab.diagnosis.plays import play
+
+UNSEEN = 100
+QUIET_AFTER_S = 25
+TRANSACTION_TIMEOUT_MS = 850_000
+
+
+def _producer(group: Group) -> Producer:
+    name = f"{group.id}-writer"
+    producer = Producer(
+        {
+            "bootstrap.servers": group.stage.servers,
+            "transactional.id": name,
+            "client.id": name,
+            "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS,
+            "log_level": 2,
+        }
+    )
+    producer.init_transactions()
+    return producer
+
+
+@play((JAVA, LIBRDKAFKA), partitions=2)
+def open_transaction(group: Group) -> None:
+    """A producer leaves a transaction open: who reads committed records waits, and is well."""
+    producer = _producer(group)
+    group.start("1", isolation_level="read_committed")
+    group.calm()
+    group.cause("open_transaction")
+    producer.begin_transaction()
+    for partition in range(group.partitions):
+        producer.produce(group.topic, b"open", partition=partition)
+    producer.flush()
+    group.keep(producer)
+
+
+@play(CLIENTS, partitions=2, rate=0.0)
+def ends_in_markers(group: Group) -> None:
+    """Short transactions, then none: a marker is the last that the log has, and the group has read all."""
+    producer = _producer(group)
+    group.start("1", isolation_level="read_committed")
+    while group.stage.now() < group.stage.calm_s + QUIET_AFTER_S:
+        producer.begin_transaction()
+        for partition in range(group.partitions):
+            producer.produce(group.topic, b"done", partition=partition)
+        producer.commit_transaction()
+        time.sleep(3)
+    group.keep(producer)
+
+
+@play((JAVA, LIBRDKAFKA), partitions=1)
+def new_partition_from_latest(group: Group) -> None:
+    """A topic gets a partition, and records, before the group knows of it: it begins behind them."""
+    group.start("1", auto_offset_reset="latest", metadata_max_age_ms=30_000, **_slow_metadata(group))
+    group.calm()
+    group.stage.add_partitions(group.topic, 2)
+    time.sleep(1)
+    producer = Producer({"bootstrap.servers": group.stage.servers})
+    for _ in range(UNSEEN):
+        producer.produce(group.topic, b"early", partition=1)
+    producer.flush()
+    group.cause("new_partition_read_from_latest")
+    group.until(group.stage.calm_s + 70)
+    group.feed_partition(1, 1.0)
+
+
+def _slow_metadata(group: Group) -> dict[str, Any]:
+    return {"topic_metadata_refresh_interval_ms": 30_000} if group.client == LIBRDKAFKA else {}
+
+
+@play((LIBRDKAFKA,), partitions=3)
+def well_without_membership(group: Group) -> None:
+    """An application assigns itself two of three partitions and commits: it is no member, and it is well."""
+    consumer = Consumer({**group.settings_of("1"), "enable.auto.commit": "true"})
+    group.played.clients.append(group.client_id("1"))
+    consumer.assign([TopicPartition(group.topic, number, 0) for number in (0, 1)])
+    while group.stage.now() < group.stage.seconds - 5:
+        consumer.poll(0.5)
+    consumer.close()
+
+
+@play((JAVA, LIBRDKAFKA), partitions=2)
+def topic_made_anew(group: Group) -> None:
+    """The topic is deleted and made anew while the group is stopped: its offsets are of the former one."""
+    group.start("1")
+    group.until_committed()
+    group.close("1")
+    group.calm()
+    group.cause("topic_recreated offset_of_former_topic")
+    group.feed(0.0)
+    group.stage.delete_topic(group.topic)
+    time.sleep(5)
+    group.stage.make_topic(group.topic, group.partitions)
+    group.feed(2.0)
+    time.sleep(30)
+    group.start("1")
+
+
+@play((JAVA, LIBRDKAFKA), partitions=2, ends_sessions=True)
+def topic_deleted(group: Group) -> None:
+    group.start("1")
+    group.calm()
+    group.cause("topic_deleted unknown_topic_commit subscribed_topic_missing", "1")
+    group.feed(0.0)
+    group.stage.delete_topic(group.topic)

@@ -1,0 +1,79 @@
+"""Judges what the ledger says of a group by what was played in it. Pure: no files, no clock.
+
+An answer is a list of what is said: one cause that is claimed, or several rivals that are left. Each true cause is then
+
+    right     claimed, under its own name or one that says the same
+    rivals    not claimed, and among the rivals of something that is said
+    wrong     not said, while something else is claimed
+    silent    not said, and nothing else is claimed either
+
+Beside that, each claim of a cause that was not played is a false claim, and each client that a claim or a row of rivals
+names, though nothing was done to it or by it, is one that was well and is blamed. What has severity info claims
+nothing: it is normal operation.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from groupledger.schemas.words import Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from lab.diagnosis.truth import Cause, Played
+
+RIGHT, RIVALS, WRONG, SILENT = "right", "rivals", "wrong", "silent"
+OUTCOMES = (RIGHT, RIVALS, WRONG, SILENT)
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """`causes` is one that is proved, or the rivals that are left, and be it one; `who` are client ids."""
+
+    causes: tuple[str, ...]
+    who: tuple[str, ...] = ()
+    severity: str = Severity.WARNING
+    is_proved: bool = True
+
+    @property
+    def claims(self) -> bool:
+        return self.is_proved and self.severity != Severity.INFO
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """`outcomes` are by true cause, in their order."""
+
+    outcomes: tuple[tuple[str, str], ...]
+    false_claims: tuple[str, ...]
+    blamed: tuple[str, ...]
+
+
+def names_of(cause: Cause) -> set[str]:
+    return {cause.name, *cause.also}
+
+
+def judged(played: Played, said: Sequence[Said]) -> Judged:
+    true = {name for cause in played.causes for name in (*names_of(cause), *cause.beside)}
+    false = tuple(sorted({each.causes[0] for each in said if each.claims and each.causes[0] not in true}))
+    outcomes = tuple((cause.name, _outcome(names_of(cause), said, has_false=bool(false))) for cause in played.causes)
+    return Judged(outcomes, false, tuple(sorted(set(_blamed(played, said)))))
+
+
+def _outcome(names: set[str], said: Iterable[Said], *, has_false: bool) -> str:
+    found = [each for each in said if names & set(each.causes)]
+    if any(each.is_proved for each in found):
+        return RIGHT
+    if found:
+        return RIVALS
+    return WRONG if has_false else SILENT
+
+
+def _blamed(played: Played, said: Iterable[Said]) -> Iterator[str]:
+    """Yields the clients that are named though they are well. A cause that is nobody's has no clients."""
+    concerned = {client for cause in played.causes for client in cause.who}
+    for each in said:
+        if each.severity != Severity.INFO:
+            yield from (client for client in each.who if client in played.clients and client not in concerned)
