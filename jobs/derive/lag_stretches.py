@@ -43,7 +43,7 @@ class Kept:
 def stretches_of_lag(ledger: Ledger, gap_ms: int) -> DataFrame:
     """Returns the stretches of all rounds that have their lag, and keeps them if it is time."""
     last_ms = last_sampled_at_ms(ledger, LAG)
-    kept = read_progress(ledger, NAME, Kept, "remove it: all rounds are then read again") or Kept()
+    kept = read_progress(ledger, NAME, Kept, "move it out of the warehouse: all rounds are then read again") or Kept()
     if kept.gap_ms != gap_ms or kept.until_ms > last_ms:
         kept = Kept()
     new = ledger.rows_within(LAG, sampled_within(kept.until_ms + 1, last_ms))

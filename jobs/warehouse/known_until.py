@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from groupledger.jobs.warehouse.storage import Readable, Storage
 
-REMEDY = "remove it and run `groupledger pipeline`"
+REMEDY = "move it out of the warehouse and run `groupledger pipeline`"
 
 
 def note_until(storage: Storage, cluster: str, step: str, until_ms: int | None) -> None:

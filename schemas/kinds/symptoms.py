@@ -29,14 +29,14 @@ NO_PROGRESS = Symptom(
         incidents.COMMIT_GAP.name,
         incidents.STALLED_TRANSACTION.name,
         incidents.UNSTABLE_OFFSETS.name,
-        "open_transaction_in_topic",
-        "commit_ahead_of_end",
+        incidents.OPEN_TRANSACTION_IN_TOPIC.name,
+        incidents.COMMIT_AHEAD_OF_END.name,
     ),
 )
 NOBODY_HAS_PARTITIONS = Symptom(
     name="nobody_has_partitions",
     meaning="Nobody owns partitions that the group should read.",
-    kinds=("group_without_members", incidents.ASSIGNMENT_NOT_STORED.name),
+    kinds=(incidents.GROUP_WITHOUT_MEMBERS.name, incidents.ASSIGNMENT_NOT_STORED.name),
 )
 REBALANCES_GO_ON = Symptom(
     name="rebalances_go_on",
@@ -67,7 +67,7 @@ READ_TWICE_OR_NEVER = Symptom(
         incidents.LOST_TO_RETENTION.name,
         incidents.OFFSET_OF_FORMER_TOPIC.name,
         incidents.ZOMBIE_COMMIT_SUSPECTED.name,
-        "partition_not_read",
+        incidents.PARTITION_NOT_READ.name,
     ),
 )
 MEMBER_COMES_AND_GOES = Symptom(
@@ -77,6 +77,7 @@ MEMBER_COMES_AND_GOES = Symptom(
         incidents.MEMBER_FLAPPING.name,
         incidents.SESSION_EXPIRED.name,
         incidents.POLL_TIMEOUT.name,
+        incidents.FAILED_TO_REJOIN.name,
         incidents.REBALANCE_TIMEOUT_FENCED.name,
     ),
 )

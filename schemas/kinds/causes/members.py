@@ -141,6 +141,7 @@ POLL_TIMEOUT = Cause(
     kind=incidents.POLL_TIMEOUT.name,
     told_apart_by=_IMPORT,
 )
+FAILED_TO_REJOIN = of_incident(incidents.FAILED_TO_REJOIN, *_RESTLESS, told_apart_by=_IMPORT)
 SESSION_TIMEOUT = Cause(
     name="session_timeout",
     symptoms=(*_RESTLESS, NO_PROGRESS, READ_TWICE_OR_NEVER),

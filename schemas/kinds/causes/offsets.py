@@ -9,9 +9,9 @@ from groupledger.schemas.words import Severity
 
 _LAGGING = (BEHIND, NO_PROGRESS)
 _MOVED = (OFFSET_MOVED, READ_TWICE_OR_NEVER)
-_OPEN = signs.of_kind("open_transaction_in_topic")
-_UNREAD = signs.of_kind("partition_not_read")
-_AHEAD = signs.of_kind("commit_ahead_of_end")
+_OPEN = signs.of_kind(incidents.OPEN_TRANSACTION_IN_TOPIC.name)
+_UNREAD = signs.of_kind(incidents.PARTITION_NOT_READ.name)
+_AHEAD = signs.of_kind(incidents.COMMIT_AHEAD_OF_END.name)
 _REQUESTS = "The request log of that time: who sent it, from which host, as which principal."
 
 OPEN_TRANSACTION = Cause(
@@ -24,7 +24,7 @@ OPEN_TRANSACTION = Cause(
     advice="Find the producer by DescribeProducers (`kafka-transactions.sh find-hanging`, and `abort` if it hangs); let"
     " it end its transactions sooner.",
     settings=("transaction.timeout.ms",),
-    kind="open_transaction_in_topic",
+    kind=incidents.OPEN_TRANSACTION_IN_TOPIC.name,
     told_apart_by="`kafka-transactions.sh describe-producers` on that partition.",
     fault=Fault.PRODUCER,
 )
@@ -59,7 +59,7 @@ COMMIT_AHEAD_OF_END = Cause(
     proved_by=((_AHEAD,), (signs.AHEAD_OF_END,)),
     advice="A mirror or a tool has written it, or the topic was made anew: reset the group on this topic.",
     settings=("auto.offset.reset",),
-    kind="commit_ahead_of_end",
+    kind=incidents.COMMIT_AHEAD_OF_END.name,
     told_apart_by="Who committed it: the request log, or the tool that mirrors offsets.",
     fault=Fault.OPERATOR,
     severity=Severity.ERROR,
@@ -73,7 +73,7 @@ NEW_PARTITION_READ_FROM_LATEST = Cause(
     proved_by=((_UNREAD,),),
     advice="Set auto.offset.reset to earliest; what was passed over can be read by a reset of that partition.",
     settings=("auto.offset.reset", "metadata.max.age.ms"),
-    kind="partition_not_read",
+    kind=incidents.PARTITION_NOT_READ.name,
     told_apart_by="Samples of the topic's ends between the new partition and its first commit.",
     severity=Severity.ERROR,
 )
