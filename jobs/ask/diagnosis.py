@@ -37,7 +37,8 @@ MEMBER_COLUMNS = (
     *("subscribed_regex", "joined_at", "left_at", "leave_cause", "leave_cause_confidence"),
 )
 GENERATION_COLUMNS = (
-    *("started_at", "ended_at", "member_count", "owned_count", "is_ownership_known", "protocol_type", "changes"),
+    *("kafka_offset", "started_at", "ended_at", "member_count", "owned_count", "is_ownership_known"),
+    *("protocol_type", "changes"),
 )
 OWNER_COLUMNS = ("topic", "partition", "member_id", "valid_from", "valid_to")
 LAG_COLUMNS = (
@@ -80,7 +81,7 @@ def diagnoses_of(
             members=with_logged_causes(_members(tables, of_group, begin, end), events),
             generations=sorted(
                 _lasting(tables, "generations", of_group, ("started_at", "ended_at"), (begin, end), GENERATION_COLUMNS),
-                key=itemgetter("started_at"),
+                key=itemgetter("kafka_offset"),
             ),
             assignments=_lasting(
                 tables, "assignments", of_group, ("valid_from", "valid_to"), (begin, end), OWNER_COLUMNS

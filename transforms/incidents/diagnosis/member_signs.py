@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from groupledger.schemas.instants import EPOCH
 from groupledger.schemas.kafka.group_states import EMPTY
 from groupledger.schemas.kinds import signs
 from groupledger.schemas.kinds.changes import TOPOLOGY_NOT_READY, TOPOLOGY_READY
@@ -83,7 +84,9 @@ def last_departures(episode: Episode, rows: GroupRows) -> list[Row]:
 
 
 def members_at(rows: GroupRows, at: datetime) -> list[Row]:
-    return [row for row in rows.members if row["joined_at"] <= at and (row["left_at"] is None or row["left_at"] > at)]
+    """A member whose beginning is not known was there before all that is."""
+    begun = [row for row in rows.members if row["joined_at"] is None or row["joined_at"] <= at]
+    return [row for row in begun if row["left_at"] is None or row["left_at"] > at]
 
 
 def see_members(episode: Episode, rows: GroupRows, seen: Seen) -> None:
@@ -191,7 +194,7 @@ def _are_apart(groups: Sequence[set[str]]) -> bool:
 
 def _at_once(tenures: Sequence[Row]) -> int:
     """Returns how many tenures there were at one time, at most."""
-    steps = [(row["joined_at"], 1) for row in tenures]
+    steps = [(row["joined_at"] or EPOCH, 1) for row in tenures]
     steps += [(row["left_at"], -1) for row in tenures if row["left_at"] is not None]
     there = most = 0
     for _, step in sorted(steps):
