@@ -13,7 +13,14 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from groupledger.schemas.kinds import rows_of
-from groupledger.schemas.kinds.incidents import COMMIT_FROM_OUTSIDE, INCIDENT_KINDS
+from groupledger.schemas.kinds.incidents import (
+    COMMIT_FROM_OUTSIDE,
+    FENCED_INSTANCE,
+    INCIDENT_KINDS,
+    POLL_TIMEOUT,
+    SESSION_EXPIRED,
+    UNRELEASED_INSTANCE_ID,
+)
 from groupledger.schemas.words import LagFlag, LagStatus, OffsetEventCause, OffsetEventKind
 
 if TYPE_CHECKING:
@@ -79,13 +86,21 @@ def of_trigger(trigger: Trigger) -> Sign:
 
 HAS_MEMBERS = Sign(name="has_members", meaning="The group has members at the end.")
 NO_MEMBERS = Sign(name="no_members", meaning="The group has no members at the end.")
-STATIC_MEMBERS = Sign(name="static_members", meaning="Members have a group.instance.id.")
+STATIC_MEMBERS = Sign(
+    name="static_members",
+    meaning="Members have a group.instance.id.",
+    kinds=(FENCED_INSTANCE.name, UNRELEASED_INSTANCE_ID.name),
+)
 LAST_LEFT = Sign(name="last_left", meaning="The last members left by themselves.")
 LAST_LEFT_TOGETHER = Sign(
     name="last_left_together", meaning="Two or more members, the last ones, left within a minute."
 )
 LAST_EXPIRED = Sign(name="last_expired", meaning="The last members' sessions expired.")
-LAST_POLL_TIMEOUT = Sign(name="last_poll_timeout", meaning="The last members left because they did not poll in time.")
+LAST_POLL_TIMEOUT = Sign(
+    name="last_poll_timeout",
+    meaning="The last members left because they did not poll in time.",
+    kinds=(POLL_TIMEOUT.name,),
+)
 DEPARTURES_LOGGED = Sign(
     name="departures_logged", meaning="A server log says why members left.", source=Source.SERVER_LOG
 )
@@ -93,8 +108,18 @@ ONE_CAME_AND_WENT = Sign(
     name="one_came_and_went", meaning="One process, by client id and host or by instance id, ended three tenures."
 )
 WENT_BY_LEAVING = Sign(name="went_by_leaving", meaning="Members that went left by themselves.")
-WENT_BY_EXPIRY = Sign(name="went_by_expiry", meaning="Members that went fell silent until their sessions expired.")
-WENT_BY_POLL_TIMEOUT = Sign(name="went_by_poll_timeout", meaning="Members that went had not polled in time.")
+WENT_BY_EXPIRY = Sign(
+    name="went_by_expiry",
+    meaning="Members that went fell silent until their sessions expired.",
+    kinds=(SESSION_EXPIRED.name,),
+)
+WENT_BY_POLL_TIMEOUT = Sign(
+    name="went_by_poll_timeout", meaning="Members that went had not polled in time.", kinds=(POLL_TIMEOUT.name,)
+)
+BEGAN_WELL = Sign(
+    name="began_well",
+    meaning="The group began then, and its members had partitions soon after.",
+)
 REMOVED_BY_ADMIN = Sign(name="removed_by_admin", meaning="An administrator removed a member.")
 HOSTS_EXPIRED_TOGETHER = Sign(
     name="hosts_expired_together", meaning="Sessions of members on two or more hosts expired within ten seconds."
@@ -184,7 +209,7 @@ SAME_OFFSET_AGAIN = Sign(
 )
 OWNERS_STOP_AT_ONE_OFFSET = Sign(
     name="owners_stop_at_one_offset",
-    meaning="Two or more owners of a partition, one after the other, did not get beyond the same offset.",
+    meaning="Two or more owners of a partition, one after the other, did not get beyond the same offset for a minute.",
     source=Source.SAMPLES,
 )
 PRODUCERS_FASTER = Sign(
@@ -208,7 +233,7 @@ UNEVEN_ASSIGNMENT = Sign(
 )
 AT_LAST_STABLE_OFFSET = Sign(
     name="at_last_stable_offset",
-    meaning="Each commit with lag is the last stable offset: a transaction is open from there on.",
+    meaning="For half a minute each commit with lag is the last stable offset: a transaction is open from there on.",
     source=Source.SAMPLES,
 )
 MARKERS_AT_END = Sign(

@@ -39,7 +39,7 @@ OFFSETS_TOPIC_UNAVAILABLE = Cause(
         signs.of_kind(incidents.ASSIGNMENT_NOT_STORED.name),
         signs.of_kind(incidents.LEADER_NEVER_SYNCED.name),
     ),
-    against=(signs.of_root(roots.ASSIGNMENT_TOO_LARGE),),
+    against=(signs.of_root(roots.ASSIGNMENT_TOO_LARGE), signs.BEGAN_WELL),
     proved_by=((signs.of_root(roots.OFFSETS_TOPIC_UNAVAILABLE),),),
     advice="Look at its replicas and at the brokers' disks; there is nothing to change in the client.",
     told_apart_by="The server log of that time, and the metric UnderMinIsrPartitionCount.",

@@ -85,7 +85,6 @@ COMMITS_ONE_OFFSET_AGAIN = Cause(
         signs.ONE_RECORD_LEFT,
         signs.MARKERS_AT_END,
     ),
-    proved_by=((signs.SAME_OFFSET_AGAIN, signs.OFFSETS_STAND),),
     advice="It polls and gets no further: one record fails and is tried again, what it reads from is paused"
     " (pause()), or a fetch fails each time: look at its log, and at max.partition.fetch.bytes.",
     settings=("max.partition.fetch.bytes",),
@@ -156,6 +155,7 @@ ONE_SLOW_MEMBER = Cause(
         signs.AT_LAST_STABLE_OFFSET,
         signs.OWNERS_STOP_AT_ONE_OFFSET,
         signs.AHEAD_OF_END,
+        signs.OFFSETS_STAND,
     ),
     proved_by=((signs.ONE_MEMBER_BEHIND,),),
     advice="Look at that host (CPU limit, disk, network) and at what it depends on; stop it, and the others take over.",
@@ -166,7 +166,7 @@ UNEVEN_ASSIGNMENT = Cause(
     symptoms=_LAGGING,
     happened="{who} has most of the lag and owns at least twice as many partitions as the others on average.",
     needs=(signs.UNEVEN_ASSIGNMENT,),
-    against=(signs.ONE_PARTITION_BEHIND, signs.AT_LAST_STABLE_OFFSET),
+    against=(signs.ONE_PARTITION_BEHIND, signs.AT_LAST_STABLE_OFFSET, signs.OFFSETS_STAND),
     proved_by=((signs.UNEVEN_ASSIGNMENT,),),
     advice=(
         Clause(

@@ -65,7 +65,8 @@ def diagnoses(rows: GroupRows) -> list[Diagnosis]:
             found.append(each)
         else:
             found[found.index(same)] = _together(same, each)
-    return sorted(found, key=_order, reverse=True)
+    kept = [each for each in found if not any(_is_settled(each, other) for other in found)]
+    return sorted(kept, key=_order, reverse=True)
 
 
 def _diagnosis(episode: Episode, rows: GroupRows) -> Diagnosis:
@@ -231,6 +232,15 @@ def _evidence(found: Judgement, seen: Seen) -> str | None:
 
 def _source(source: str, is_logged: bool) -> str:
     return Source.SERVER_LOG if is_logged and source == Source.TOPIC else source
+
+
+def _is_settled(one: Diagnosis, other: Diagnosis) -> bool:
+    """Returns whether another diagnosis of that time says what this one, which has no cause, leaves open."""
+    if one["cause"] is not None or other["cause"] is None or one["kinds"]:
+        return False
+    is_near = one["since"] <= other["last_seen_at"] + AROUND and other["since"] <= one["last_seen_at"] + AROUND
+    names = [rival["cause"] for rival in one["rivals"]]
+    return bool(is_near) and (not names or other["cause"] in names)
 
 
 def _is_same(one: Diagnosis, other: Diagnosis) -> bool:

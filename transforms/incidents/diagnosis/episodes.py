@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 SYMPTOM_OF_STATUS = {
     LagStatus.WAITING_FOR_TRANSACTION: NO_PROGRESS,
     LagStatus.NO_COMMIT: NO_PROGRESS,
+    LagStatus.UNSUBSCRIBED: BEHIND,
     LagStatus.GROWING: BEHIND,
     LagStatus.AHEAD_OF_LOG: NO_PROGRESS,
     LagStatus.STALLED: NO_PROGRESS,
@@ -42,6 +43,7 @@ SYMPTOM_OF_STATUS = {
 LENGTHENS = {LagStatus.REBALANCING, LagStatus.REWOUND, LagStatus.UNKNOWN}
 GONE_EVENTS = {OffsetEventKind.GROUP_DELETED, OffsetEventKind.EXPIRED, OffsetEventKind.TOPIC_DELETED}
 STRETCHES_TOGETHER = timedelta(minutes=2)
+WITHOUT_COMMIT_MIN = timedelta(minutes=1)  # a group that starts commits soon
 WITHOUT_PARTITIONS_MIN = timedelta(minutes=1)  # a group that starts has none for some seconds
 CONSUMERS = "consumer"  # the protocol type of those whose assignments are partitions of topics
 
@@ -79,12 +81,19 @@ def _of_lag(rows: GroupRows) -> Iterator[Episode]:
     for row in rows.rounds:
         is_symptom = row["status"] in SYMPTOM_OF_STATUS
         if stretch and row["sampled_at"] - stretch[-1]["sampled_at"] > STRETCHES_TOGETHER and not is_symptom:
-            yield _stretch(rows, stretch)
+            yield from _stretches(rows, stretch)
             stretch = []
         if is_symptom or (stretch and row["status"] in LENGTHENS):
             stretch.append(row)
     if stretch:
-        yield _stretch(rows, stretch)
+        yield from _stretches(rows, stretch)
+
+
+def _stretches(rows: GroupRows, rounds: Sequence[Row]) -> Iterator[Episode]:
+    """Yields the stretch, unless it is only that a group had not committed yet."""
+    lasted = rounds[-1]["sampled_at"] - rounds[0]["sampled_at"]
+    if lasted >= WITHOUT_COMMIT_MIN or any(row["status"] not in {*LENGTHENS, LagStatus.NO_COMMIT} for row in rounds):
+        yield _stretch(rows, rounds)
 
 
 def _stretch(rows: GroupRows, rounds: Sequence[Row]) -> Episode:

@@ -1,9 +1,9 @@
 """Judges the causes of an episode: the one that is proved, or the rivals that are left.
 
 A cause is out of the question if a sign against it is known, or one that it needs is not even possible. It is proved if
-all signs of one of its proofs are known, and all that it needs. Of several the first of the table is the cause, and the
-others go with it. A cause that is neither proved nor out of the question is a rival; those whose needs are all known
-come before those whose needs are only possible.
+all signs of one of its proofs are known, and all that it needs, and no sign against it is possible. Of several the
+first of the table is the cause, and the others go with it. A cause that is neither proved nor out of the question is a
+rival; those whose needs are all known come before those whose needs are only possible.
 """
 
 from __future__ import annotations
@@ -36,7 +36,10 @@ def judged(symptoms: Sequence[Symptom], seen: Seen) -> Judgement:
     """Returns what the signs say of the causes that show these symptoms."""
     causes = [cause for cause in CAUSES if any(symptom in cause.symptoms for symptom in symptoms)]
     causes = [cause for cause in causes if not any(sign.name in seen.known for sign in cause.against)]
-    proofs = {cause.name: proof for cause in causes if (proof := proof_of(cause, seen)) is not None}
+    undoubted = [
+        cause for cause in causes if not any(sign.name in seen.possible - seen.known.keys() for sign in cause.against)
+    ]
+    proofs = {cause.name: proof for cause in undoubted if (proof := proof_of(cause, seen)) is not None}
     if not proofs:
         rivals = [cause for cause in causes if _is_suspected(cause, seen)]
         return Judgement(rivals=tuple(sorted(rivals, key=lambda cause: not _is_seen(cause, seen))))

@@ -30,6 +30,9 @@ MORE = 2.0  # times what others get or have
 PARTITIONS_MIN = 3
 KAFKA_BEGAN = datetime(2011, 1, 1, tzinfo=timezone.utc)
 CLOCK_MAX = timedelta(days=1)
+WAITS_FOR_LONG = timedelta(seconds=30)  # a transaction that ends as it should is shorter
+STANDS_FOR_LONG = timedelta(minutes=1)  # a restart takes less
+GROWS_FOR_LONG = timedelta(minutes=1)  # a burst is over before
 _STANDING = {LagStatus.STOPPED, LagStatus.STALLED, LagStatus.WAITING_FOR_TRANSACTION, LagStatus.AHEAD_OF_LOG}
 
 
@@ -42,6 +45,7 @@ class LagSeen:
     lagging: Sequence[Row] = ()
     committed: Mapping[Place, int] | None = None
     produced: Mapping[Place, int] | None = None
+    lasted: timedelta = timedelta(0)
 
     @property
     def worst(self) -> Row | None:
@@ -68,6 +72,7 @@ def lag_seen(episode: Episode, rows: GroupRows) -> LagSeen:
         lagging=lagging,
         committed=_went_on(found, before, "committed_offset"),
         produced=_went_on(found, before, "high_watermark"),
+        lasted=last - first,
     )
 
 
@@ -78,7 +83,7 @@ def signs_of_lag(seen: LagSeen, rows: GroupRows) -> Iterator[Sign]:
         yield signs.COMMIT_TIME_ABSURD
     if not lagging:
         return
-    if seen.records:
+    if any(row["lag"] for row in lagging if row["status"] != LagStatus.UNSUBSCRIBED):
         yield signs.RECORDS_WAIT
     if all(row["owned"] is False for row in lagging):
         yield signs.NOBODY_OWNS
@@ -86,7 +91,10 @@ def signs_of_lag(seen: LagSeen, rows: GroupRows) -> Iterator[Sign]:
         yield signs.IN_REBALANCE
     stable = [row["last_stable_offset"] for row in lagging]
     if all(
-        each is not None and each == row["committed_offset"] and each < (row["high_watermark"] or 0)
+        each is not None
+        and each == row["committed_offset"]
+        and each < (row["high_watermark"] or 0)
+        and _stands_for(row, WAITS_FOR_LONG)
         for each, row in zip(stable, lagging, strict=True)
     ):
         yield signs.AT_LAST_STABLE_OFFSET
@@ -108,7 +116,7 @@ def _of_pace(seen: LagSeen) -> Iterator[Sign]:
         yield signs.LAG_GROWS
     elif produced < committed:
         yield signs.LAG_SHRINKS
-    if not is_standing and produced > committed:
+    if not is_standing and produced > committed and seen.lasted >= GROWS_FOR_LONG:
         yield signs.PRODUCERS_FASTER
     if produced == 0:
         yield signs.PRODUCERS_IDLE
@@ -120,7 +128,7 @@ def _of_owners(seen: LagSeen, rows: GroupRows) -> Iterator[Sign]:
     """Yields a sign where several owners, one after the other, got no further in a partition."""
     for lag in seen.lagging:
         since = lag["no_progress_since"]
-        if since is None or (seen.committed or {}).get(_place(lag)):
+        if since is None or (seen.committed or {}).get(_place(lag)) or not _stands_for(lag, STANDS_FOR_LONG):
             continue
         owners = {
             row["member_id"]
@@ -164,6 +172,11 @@ def _of_spread(seen: LagSeen) -> Iterator[Sign]:
 
 def _mean(values: Sequence[int]) -> float:
     return sum(values) / len(values) if values else 0.0
+
+
+def _stands_for(row: Row, least: timedelta) -> bool:
+    since = row["no_progress_since"]
+    return since is not None and bool(row["sampled_at"] - since >= least)
 
 
 def _place(row: Row) -> Place:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from groupledger.schemas.instants import EPOCH
 from groupledger.schemas.kafka.group_states import EMPTY
 from groupledger.schemas.kinds import signs
-from groupledger.schemas.kinds.changes import TOPOLOGY_NOT_READY, TOPOLOGY_READY
+from groupledger.schemas.kinds.changes import GROUP_STARTED, TOPOLOGY_NOT_READY, TOPOLOGY_READY
 from groupledger.schemas.kinds.triggers import (
     ADMIN_REMOVED,
     LEFT,
@@ -137,10 +137,24 @@ def _of_presence(episode: Episode, rows: GroupRows) -> Iterator[Sign]:
         if row["started_at"] <= at and (row["ended_at"] is None or row["ended_at"] >= at)
     ):
         yield signs.NOTHING_ASSIGNED
+    if _began_well(episode, rows):
+        yield signs.BEGAN_WELL
     changes = [change["kind"] for row in rows.generations for change in row["changes"] or ()]
     ready = [kind for kind in changes if kind in {TOPOLOGY_READY.name, TOPOLOGY_NOT_READY.name}]
     if ready and ready[-1] == TOPOLOGY_NOT_READY.name:
         yield signs.TOPOLOGY_NOT_READY
+
+
+def _began_well(episode: Episode, rows: GroupRows) -> bool:
+    """Returns whether the episode lies at the group's start, and somebody owned something soon after it: generations
+    that are overtaken before their first assignment are normal while members come."""
+    first = next(iter(rows.generations), None)
+    if first is None or not episode.holds(first["started_at"]):
+        return False
+    if not any(change["kind"] == GROUP_STARTED.name for change in first["changes"] or ()):
+        return False
+    soon = episode.last_seen_at + AROUND
+    return any(row["owned_count"] for row in rows.generations if row["started_at"] <= soon)
 
 
 def _of_turnover(episode: Episode, rows: GroupRows, gone: Sequence[Row]) -> Iterator[Sign]:

@@ -14,6 +14,7 @@ from groupledger.transforms.incidents.diagnosis.member_signs import see_members
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from datetime import datetime
 
     from groupledger.schemas.kinds.signs import Sign
     from groupledger.transforms.incidents.diagnosis.evidence import Episode, GroupRows
@@ -71,11 +72,17 @@ def _see_trigger(sign: Sign, episode: Episode, rows: GroupRows, seen: Seen) -> N
     seen.add(sign.name, min(guesses, default=1.0), is_logged=bool(logged))
 
 
+def _was_there(rows: GroupRows, at: datetime) -> bool:
+    """Returns whether the group was there before an instant: a broker that starts loads partitions, and not groups that
+    begin later."""
+    return any(row["started_at"] < at for row in rows.generations)
+
+
 def _see_logs(episode: Episode, rows: GroupRows, seen: Seen) -> None:
     lines = episode.within(rows.events, "logged_at")
     if lines:
         seen.add(signs.SERVER_LOG_IMPORTED.name)
-    if any(line["kind"] in MOVES for line in lines):
+    if any(line["kind"] in MOVES and _was_there(rows, line["logged_at"]) for line in lines):
         seen.add(signs.COORDINATOR_MOVED.name, is_logged=True)
     requests = episode.within(rows.requests, "happened_at")
     if requests:

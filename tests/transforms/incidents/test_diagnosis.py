@@ -1,0 +1,442 @@
+"""Goal: each cause that can be proved is the diagnosis where its signs are, and no other is; where they are not enough,
+the rivals are named with what would tell them apart."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from groupledger.schemas.kinds import signs
+from groupledger.schemas.kinds.causes import CAUSES
+from groupledger.schemas.kinds.signs import COMPUTED_SIGNS, of_kind
+from groupledger.transforms.history.rules.departures import with_logged_causes
+from groupledger.transforms.incidents.diagnosis import diagnose
+from groupledger.transforms.incidents.diagnosis.diagnose import diagnoses
+from groupledger.transforms.incidents.diagnosis.evidence import GroupRows
+
+AT = datetime(2026, 1, 1, 12, 0, tzinfo=timezone.utc)
+MINUTE, SECOND = timedelta(minutes=1), timedelta(seconds=1)
+BY_INCIDENT = [
+    cause
+    for cause in CAUSES
+    if any(proof == (of_kind(str(cause.kind)),) for proof in cause.proved_by) and not cause.against
+]
+
+
+def incident(kind: str, **fields: Any) -> dict[str, Any]:
+    row: dict[str, Any] = dict.fromkeys(("member_id", "client_id", "client_host", "group_instance_id"), "x")
+    row |= dict.fromkeys(("duplicates_min", "duplicates_max", "never_read_max", "setting_to_change"))
+    row |= {"episode_id": "e", "kind": kind, "severity": "error", "evidence": "observed", "confidence": 1.0}
+    row |= {"probable_root": "unknown", "occurrences": 3, "explanation": f"What {kind} says.", "is_open": False}
+    return row | {"first_seen_at": AT, "last_seen_at": AT + MINUTE} | fields
+
+
+def member(name: str, joined: float, left: float | None, cause: str | None = None, /, **fields: Any) -> dict[str, Any]:
+    """A tenure, with the minutes at which it began and ended."""
+    row = {"incarnation": 0, "member_id": name, "client_id": name, "client_host": f"/10.0.0.{len(name)}"}
+    row |= {"group_instance_id": None, "subscribed_topics": ["orders"], "subscribed_regex": None}
+    row |= {"joined_at": AT + joined * MINUTE, "left_at": None if left is None else AT + left * MINUTE}
+    return row | {"leave_cause": cause, "leave_cause_confidence": None if cause is None else 0.9} | fields
+
+
+def rebalance(minutes: float, guess: str | None, /, **fields: Any) -> dict[str, Any]:
+    row = {"happened_at": AT + minutes * MINUTE, "trigger": None, "inferred_trigger": guess, "members_idle": 0}
+    return row | {"inferred_trigger_confidence": 0.9, "caused_by_generation": None, "partition_pauses": None} | fields
+
+
+def lag(minutes: float, partition: int, committed: int, end: int, status: str, **fields: Any) -> dict[str, Any]:
+    row = {"sampled_at": AT + minutes * MINUTE, "topic": "orders", "partition": partition, "status": status}
+    row |= {"committed_offset": committed, "high_watermark": end, "last_stable_offset": end, "raw_lag": end - committed}
+    row |= {"lag": end - committed, "flags": [], "no_progress_since": None, "owned": True, "group_state": "Stable"}
+    row |= {"owner": f"m{partition}", "client_id": f"pod-{partition}", "client_host": "/10.0.0.1"}
+    return row | {"committed_at": AT + minutes * MINUTE} | fields
+
+
+def sampled(*rows: dict[str, Any]) -> dict[str, Any]:
+    """The rounds that rows of lag are of, as GroupRows takes them."""
+    order = (
+        "ok",
+        "waiting_for_transaction",
+        "no_commit",
+        "rebalancing",
+        "growing",
+        "ahead_of_log",
+        "stalled",
+        "stopped",
+    )
+    by_round: dict[datetime, list[dict[str, Any]]] = {}
+    for row in rows:
+        by_round.setdefault(row["sampled_at"], []).append(row)
+    rounds = [
+        {
+            "sampled_at": at,
+            "status": max((row["status"] for row in of), key=order.index),
+            "group_state": of[0]["group_state"],
+        }
+        for at, of in sorted(by_round.items())
+    ]
+    return {"rounds": rounds, "lag_at": lambda at: by_round[at]}
+
+
+def owner(name: str, minutes: float) -> dict[str, Any]:
+    row = {"topic": "orders", "partition": 0, "member_id": name, "valid_to": None}
+    return row | {"valid_from": AT + minutes * MINUTE}
+
+
+def event(kind: str, cause: str | None, minutes: float = 0, **fields: Any) -> dict[str, Any]:
+    row = {"kind": kind, "cause": cause, "happened_at": AT + minutes * MINUTE, "topic": "orders", "partition": 0}
+    return row | {"records_repeated": None, "records_skipped": None} | fields
+
+
+def line(kind: str, name: str | None = None, minutes: float = 0, reason: str | None = None) -> dict[str, Any]:
+    return {
+        "kind": kind,
+        "member_id": name,
+        "logged_at": AT + minutes * MINUTE,
+        "reason": reason,
+        "client_reason": None,
+    }
+
+
+def generation(owned: int, **fields: Any) -> dict[str, Any]:
+    row = {"started_at": AT, "ended_at": AT + 5 * MINUTE, "member_count": 2, "owned_count": owned, "changes": []}
+    return row | {"is_ownership_known": True, "protocol_type": "consumer"} | fields
+
+
+def found(**rows: Any) -> list[dict[str, Any]]:
+    return diagnoses(GroupRows(**({"group_type": "classic"} | rows)))
+
+
+FOLLOW_UP = rebalance(0.1, "joined", caused_by_generation=4)
+LINES = [line("stabilized")]
+MEMBERS = [member("m0", -9, None), member("m1", -9, None), member("m2", -9, None)]
+STORM = incident("rebalance_storm", evidence="inferred", severity="warning", confidence=0.95)
+NOT_STORED = {"kind": "assignment_not_stored"}
+STOPPED = sampled(*(lag(at, 0, 50, 90, "stopped", no_progress_since=AT - MINUTE) for at in (0, 3)))
+EMPTY = sampled(*(lag(at, 0, 50, 90, "stopped", owned=False, owner=None, group_state="Empty") for at in (0, 3)))
+LOOP = [member("crashy", n / 4, n / 4 + 0.1, "left") for n in range(12)]
+RESTARTS = [
+    member(f"{old}{n}", *times, client_id="app")
+    for n in (1, 2)
+    for old, times in (("a", (-9, n * 0.4)), ("b", (n * 0.4, 60)))
+]
+
+
+@pytest.mark.parametrize(
+    ("cause", "rows"),
+    [
+        ("coordinator_moved", {"incidents": [incident("session_expired", probable_root="coordinator_failover")]}),
+        (
+            "offsets_topic_unavailable",
+            {"incidents": [incident(**NOT_STORED, probable_root="offsets_topic_unavailable")]},
+        ),
+        ("assignment_too_large", {"incidents": [incident(**NOT_STORED, probable_root="assignment_too_large")]}),
+        ("data_lost", sampled(*(lag(at, 0, 90, 50, "ahead_of_log", lag=None, flags=["truncated"]) for at in (0, 3)))),
+        ("clock_wrong", sampled(*(lag(at, 0, 50, 90, "stopped", committed_at=AT.replace(year=1970)) for at in (0, 3)))),
+        (
+            "speaks_in_anothers_name",
+            {
+                "incidents": [incident("unknown_member")],
+                "requests": [{"happened_at": AT, "member_id": "m", "client_host": host} for host in ("1", "2")],
+            },
+        ),
+        (
+            "two_applications",
+            {
+                "incidents": [STORM],
+                "members": [member("one", -9, None), member("two", -9, None, subscribed_topics=["bills"])],
+            },
+        ),
+        (
+            "open_transaction",
+            sampled(
+                *(
+                    lag(at, 0, 50, 90, "waiting_for_transaction", last_stable_offset=50, no_progress_since=AT - MINUTE)
+                    for at in (0, 3)
+                )
+            ),
+        ),
+        ("open_transaction", {"incidents": [incident("open_transaction_in_topic")]}),
+        (
+            "marker_at_end",
+            sampled(*(lag(at, 0, 89, 90, "stopped", flags=["transaction_markers_only"]) for at in (0, 3))),
+        ),
+        ("commit_ahead_of_end", sampled(*(lag(at, 0, 90, 50, "ahead_of_log", lag=None) for at in (0, 3)))),
+        ("commit_ahead_of_end", {"incidents": [incident("commit_ahead_of_end")]}),
+        ("new_partition_read_from_latest", {"incidents": [incident("partition_not_read")]}),
+        ("reset_at_rest", {"offset_events": [event("rewound", "no_member", records_repeated=40)]}),
+        ("skipped_at_rest", {"offset_events": [event("skipped", "no_member", records_skipped=40)]}),
+        ("mirror_moves_offsets", {"offset_events": [event("skipped", "no_member", n) for n in range(4)]}),
+        (
+            "member_went_back",
+            {
+                "incidents": [incident("offset_rewind", probable_root="client_seek_or_reset")],
+                "offset_events": [event("rewound", "member")],
+            },
+        ),
+        ("topic_recreated", {"offset_events": [event("topic_recreated", "member")]}),
+        ("passed_by_retention", {"offset_events": [event("lost_to_retention", "log_start", records_skipped=9)]}),
+        ("group_deleted", {"offset_events": [event("group_deleted", "delete_request")]}),
+        ("topic_deleted", {"offset_events": [event("topic_deleted", "topic_deletion")]}),
+        ("group_expired", {"offset_events": [event("expired", "retention")]}),
+        ("scaled_to_zero", {"members": [member("m0", -9, -2, "left"), member("m1", -9, -2, "left")], **EMPTY}),
+        ("members_left", {"members": [member("m0", -9, -2, "left")], **EMPTY}),
+        ("members_expired", {"members": [member("m0", -9, -2, "session_expired")], **EMPTY}),
+        ("crash_loop", {"incidents": [STORM], "members": LOOP}),
+        (
+            "instance_started_twice",
+            {"incidents": [incident("fenced_instance")], "members": [member("m", -9, None, group_instance_id="i")]},
+        ),
+        (
+            "network",
+            {
+                "incidents": [incident("session_expired", probable_root="network")],
+                "members": [member("m0", -9, 0.5, "session_expired"), member("m11", -9, 0.55, "session_expired")],
+            },
+        ),
+        (
+            "session_timeout",
+            {"incidents": [incident("session_expired")], "members": [member("m0", -9, 0.5, "session_expired")]},
+        ),
+        (
+            "held_back_partitions",
+            {"incidents": [incident("reconciliation_stuck", evidence="inferred", confidence=0.95)]},
+        ),
+        (
+            "waits_for_member",
+            {
+                "incidents": [incident("rebalance_stuck")],
+                **sampled(*(lag(at, 0, 50, 90, "rebalancing", group_state="PreparingRebalance") for at in (0, 1))),
+            },
+        ),
+        ("removed_by_administrator", {"incidents": [STORM], "members": [member("m0", -9, 0.5, "admin_removed")]}),
+        ("went_on_after_removal", {"incidents": [incident("illegal_generation")]}),
+        (
+            "deploy",
+            {
+                "incidents": [STORM],
+                "members": [row | {"leave_cause": "left", "leave_cause_confidence": 0.9} for row in RESTARTS],
+            },
+        ),
+        ("scaling", {"incidents": [STORM], "members": [member("m0", -9, 60), member("m1", 0.5, None)]}),
+        (
+            "leader_sends_no_assignment",
+            {"incidents": [incident("leader_never_synced")], "events": [line("stabilized")]},
+        ),
+        (
+            "assignor_gives_nothing",
+            {"generations": [generation(0)], "members": MEMBERS, **STOPPED},
+        ),
+        (
+            "topology_not_ready",
+            {
+                "group_type": "streams",
+                "generations": [generation(0, changes=[{"kind": "topology_not_ready"}], protocol_type=None)],
+            },
+        ),
+        (
+            "join_storm",
+            {"incidents": [STORM], "rebalances": [rebalance(0.1, None, trigger="joined")], "events": LINES},
+        ),
+        ("subscription_alternates", {"incidents": [STORM], "rebalances": [rebalance(0.1, "metadata_changed")]}),
+        ("topics_keep_changing", {"incidents": [STORM], "rebalances": [rebalance(0.1, "topics_changed")]}),
+        ("cooperative_follow_ups", {"incidents": [STORM], "rebalances": [FOLLOW_UP]}),
+        (
+            "one_record_stops_every_owner",
+            {
+                "members": MEMBERS,
+                "assignments": [owner("m0", -5), owner("m1", 1)],
+                **STOPPED,
+            },
+        ),
+        (
+            "slower_than_producers",
+            {
+                "members": MEMBERS,
+                **sampled(*(lag(at, n, 50 + at, 90 + 9 * at, "growing") for at in (0, 3) for n in (0, 1, 2))),
+            },
+        ),
+        (
+            "partition_skew",
+            {
+                "members": MEMBERS,
+                **sampled(
+                    *(lag(at, n, 50 + at, 50 + at, "ok") for at in (0, 3) for n in (1, 2)),
+                    *(lag(at, 0, 50 + at, 90 + 90 * at, "growing") for at in (0, 3)),
+                ),
+            },
+        ),
+        (
+            "one_slow_member",
+            {
+                "members": MEMBERS,
+                **sampled(
+                    *(lag(at, n, 50 + 9 * at, 50 + 9 * at, "ok") for at in (0, 3) for n in (1, 2)),
+                    *(lag(at, 0, 50 + at, 90 + 9 * at, "growing") for at in (0, 3)),
+                ),
+            },
+        ),
+        (
+            "uneven_assignment",
+            {
+                "members": MEMBERS,
+                **sampled(
+                    *(lag(at, n, 50 + 9 * at, 50 + 9 * at, "ok") for at in (0, 3) for n in (1, 2)),
+                    *(lag(at, n, 50 + at, 90 + 9 * at, "growing", owner="m0") for at in (0, 3) for n in (0, 3, 4)),
+                ),
+            },
+        ),
+        (
+            "catching_up",
+            {"members": MEMBERS, **sampled(*(lag(at, 0, 50 + 9 * at, 90 + at, "growing") for at in (0, 3)))},
+        ),
+    ],
+)
+def test_a_cause_is_proved(cause: str, rows: dict[str, Any]) -> None:
+    first, *others = found(**rows)
+    assert (first["cause"], first["rivals"], others) == (cause, [], [])
+    assert first["sources"]
+    assert 0.8 <= first["confidence"] <= 1
+
+
+@pytest.mark.parametrize("cause", BY_INCIDENT, ids=lambda each: each.name)
+def test_an_incident_proves_its_cause(cause: Any) -> None:
+    """Goal: where an incident is the cause itself, the diagnosis says what the incident says, and not milder."""
+    (first,) = found(incidents=[incident(cause.kind)])
+    assert (first["cause"], first["explanation"], first["advice"]) == (cause.name, f"What {cause.kind} says.", None)
+    assert first["severity"] == "error"
+
+
+def test_who_came_and_went() -> None:
+    """Goal: a crash loop says who, where, how often, since when and at what harm; the storm goes with it."""
+    flapping = incident("member_flapping", evidence="inferred", severity="warning", episode_id="f", is_open=True)
+    assignments = [
+        {
+            "topic": "t",
+            "partition": 0,
+            "member_id": "crashy",
+            "valid_from": row["joined_at"],
+            "valid_to": row["left_at"],
+        }
+        for row in LOOP
+    ]
+    for row in (flapping, STORM):
+        row["last_seen_at"] = AT + 3 * MINUTE
+    (first,) = found(incidents=[STORM, flapping], members=LOOP, assignments=assignments)
+    assert first["explanation"].startswith("crashy at 10.0.0.6 came and went 12 times within 171 s: it left each time.")
+    assert (first["severity"], first["since"], first["until"]) == ("error", AT, None)
+    assert first["unowned_partition_seconds"] == 11 * 9
+    assert (first["kinds"], first["episode_ids"]) == (["member_flapping", "rebalance_storm"], ["e", "f"])
+    assert first["setting_to_change"] == "group.instance.id"
+
+
+def test_many_of_one_name_are_not_one_that_comes_and_goes() -> None:
+    """Goal: processes of one client id on one host that are each restarted once are a deployment."""
+    members = [member("pod", -9, 0.1 * n, "left") for n in range(4)] + [member("pod", 0.1 * n, None) for n in range(4)]
+    assert [each["cause"] for each in found(incidents=[STORM], members=members)] == ["deploy"]
+
+
+def test_what_the_server_log_says_wins() -> None:
+    """Goal: a member that the history guesses to have left, and that the log says expired, expired."""
+    guess = [member("raw-1", -9, -2, "left", leave_cause_confidence=0.5)]
+    (before,) = found(members=guess, **EMPTY)
+    assert before["cause"] is None
+    assert {"members_left", "scaled_to_zero", "members_expired"} <= {each["cause"] for each in before["rivals"]}
+    lines = [line("member_failed", "raw-1", -2.1)]
+    (after,) = found(members=with_logged_causes(guess, lines), events=lines, **EMPTY)
+    assert (after["cause"], after["since"]) == ("members_expired", AT - 2 * MINUTE)
+    assert "raw-1" in after["explanation"]
+    assert "40 records wait, and nobody reads them." in after["explanation"]
+
+
+def test_a_poll_timeout_is_no_fact_without_a_log() -> None:
+    kind = incident("poll_timeout", evidence="inferred", confidence=0.5, severity="warning")
+    gone = [member("m0", -9, 0.5, "left_poll_timeout", leave_cause_confidence=0.5)]
+    (guess,) = found(incidents=[kind], members=gone)
+    assert guess["cause"] is None
+    assert {"poll_timeout", "session_timeout"} <= {each["cause"] for each in guess["rivals"]}
+    assert all(each["told_apart_by"] for each in guess["rivals"])
+    lines = [line("member_left", "m0", 0.4) | {"client_reason": "consumer poll timeout has expired."}]
+    (fact,) = found(
+        incidents=[kind | {"evidence": "observed", "confidence": 1.0}],
+        members=with_logged_causes(gone, lines),
+        events=lines,
+    )
+    assert (fact["cause"], fact["evidence"], fact["confidence"]) == ("poll_timeout", "observed", 1.0)
+
+
+@pytest.mark.parametrize(
+    ("rows", "rivals"),
+    [
+        (
+            {"offset_events": [event("deleted", "delete_request_or_topic")]},
+            {"offsets_deleted", "topic_deleted"},
+        ),
+        (
+            {"members": MEMBERS, **sampled(*(lag(at, 0, 50, 90 + at, "stalled") for at in (0, 3)))},
+            {"commits_one_offset_again"},
+        ),
+        (
+            {"members": MEMBERS, **sampled(*(lag(at, 0, 0, 90, "no_commit") for at in (0, 3)))},
+            {"never_commits"},
+        ),
+    ],
+)
+def test_what_rows_do_not_tell_apart_stays_open(rows: dict[str, Any], rivals: set[str]) -> None:
+    (first,) = found(**rows)
+    assert first["cause"] is None
+    assert rivals <= {each["cause"] for each in first["rivals"]}
+
+
+def test_what_is_soon_over_is_no_cause() -> None:
+    """Goal: a transaction of a few seconds, a burst, and a group that has not committed yet are no trouble."""
+    short = {"no_progress_since": AT - timedelta(seconds=5)}
+    assert found(members=MEMBERS, **sampled(lag(0, 0, 0, 90, "no_commit", committed_offset=None))) == []
+    (wait,) = found(
+        members=MEMBERS, **sampled(lag(0, 0, 50, 90, "waiting_for_transaction", last_stable_offset=50, **short))
+    )
+    assert wait["cause"] is None
+    burst = sampled(*(lag(at, n, 50 + at, 90 + 90 * at, "growing") for at in (0, 0.4) for n in (0, 1, 2)))
+    assert "slower_than_producers" not in {each["cause"] for each in found(members=MEMBERS, **burst)}
+
+
+def test_rivals_of_a_group_that_stands_still() -> None:
+    """Goal: samples alone do not say whether a process hangs or does not commit."""
+    (first,) = found(members=MEMBERS, **STOPPED)
+    assert first["cause"] is None
+    assert [each["cause"] for each in first["rivals"]][:2] == ["alive_and_not_polling", "polls_without_commit"]
+    assert (first["since"], first["records_behind"]) == (AT - MINUTE, 40)
+
+
+def test_nobody_well_is_blamed() -> None:
+    """Goal: lag that is worked off, and mild incidents, are no diagnosis."""
+    rounds = sampled(*(lag(at, 0, 50 + 40 * at, 90 + 40 * at, "ok") for at in (0, 1)))
+    assert found(incidents=[incident("leader_never_synced", severity="info")], members=MEMBERS, **rounds) == []
+
+
+def test_advice_fits_a_group_of_kip_848() -> None:
+    (first,) = found(group_type="consumer", incidents=[STORM], members=LOOP)
+    assert "Members that keep their partitions go on processing." in first["explanation"]
+    assert "strategy" not in f"{first['advice']} {first['setting_to_change']}"
+
+
+def test_the_most_harmful_comes_first() -> None:
+    lost = [event("lost_to_retention", "log_start", 30, records_skipped=9)]
+    grave = found(incidents=[STORM], members=LOOP, offset_events=[*lost, event("topic_deleted", "topic_deletion", 50)])
+    assert [each["cause"] for each in grave] == ["passed_by_retention", "crash_loop", "topic_deleted"]
+    assert [each["severity"] for each in grave] == ["error", "error", "info"]
+
+
+def test_every_computed_sign_has_a_rule() -> None:
+    """Goal: no sign of the table is looked for in vain: rows say it by their words, or a rule names it."""
+    text = "".join(path.read_text() for path in Path(diagnose.__file__).parent.glob("*.py"))
+    computed = {
+        name
+        for name, sign in vars(signs).items()
+        if sign in COMPUTED_SIGNS and not (sign.events or sign.flags or sign.statuses)
+    }
+    assert {name for name in computed if not re.search(rf"\b{name}\b", text)} == set()
