@@ -98,10 +98,12 @@ def incident_kinds(incidents: Iterable[Answer]) -> list[Answer]:
 
 
 def coverage(rows: Iterable[Answer]) -> dict[str, Any]:
-    """Returns what the ledger knows of how many partitions of `__consumer_offsets`, and which stretches nobody read."""
+    """Returns what the ledger knows of how many partitions of `__consumer_offsets`, and which stretches nobody read. A
+    row without its words is another engine's, and says nothing."""
     kinds: dict[str, list[Answer]] = {kind: [] for kind in words_of(Completeness)}
     for row in rows:
-        kinds[Completeness.today(row["completeness"])].append(row)
+        if row["completeness"] is not None:
+            kinds[Completeness.today(row["completeness"])].append(row)
     complete, holes = kinds[Completeness.COMPLETE], kinds[Completeness.UNKNOWN]
     partitions = {kind: len({row["kafka_partition"] for row in of_kind}) for kind, of_kind in kinds.items()}
     holes.sort(key=itemgetter("kafka_partition", "from_offset"))

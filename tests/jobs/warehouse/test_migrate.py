@@ -199,6 +199,9 @@ def test_a_warehouse_that_is_refused(spark: SparkSession, tmp_path: Path) -> Non
     make(spark, warehouse, without(GENERATIONS, "finding"))
     newer = StructType([*MEMBERS.schema, StructField("mood", StringType())])
     make(spark, warehouse, replace(MEMBERS, schema=newer))
-    with pytest.raises(InputError, match=r"members .* column `mood`, which is not known here\. Use that release, ask who changed it, or"):
+    with pytest.raises(
+        InputError,
+        match=r"members .* column `mood`, which is not known here\. Use that release, ask who changed it, or",
+    ):
         make(spark, warehouse, GENERATIONS)
     assert Tables(spark, warehouse).version(GENERATIONS) == 0

@@ -163,6 +163,8 @@ def _of_spread(seen: LagSeen) -> Iterator[Sign]:
     theirs = [place for each, places in of_owner.items() if each != owner for place in places]
     if sum(lag[place] for place in of_owner[owner]) < MOST * total:
         return
+    if any(_stands_for(row, WAITS_FOR_LONG) for row in seen.rows if row["owner"] == owner and row["lag"]):
+        return
     if len(of_owner[owner]) >= MORE * len(theirs) / (len(of_owner) - 1):
         yield signs.UNEVEN_ASSIGNMENT
     got = [_mean([produced.get(place, 0) for place in places]) for places in (of_owner[owner], theirs)]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from groupledger.schemas.instants import EPOCH
 from groupledger.schemas.kafka.group_states import EMPTY
 from groupledger.schemas.kinds import signs
-from groupledger.schemas.kinds.changes import GROUP_STARTED, TOPOLOGY_NOT_READY, TOPOLOGY_READY
+from groupledger.schemas.kinds.changes import TOPOLOGY_NOT_READY, TOPOLOGY_READY
 from groupledger.schemas.kinds.triggers import (
     ADMIN_REMOVED,
     LEFT,
@@ -150,8 +150,6 @@ def _began_well(episode: Episode, rows: GroupRows) -> bool:
     that are overtaken before their first assignment are normal while members come."""
     first = next(iter(rows.generations), None)
     if first is None or not episode.holds(first["started_at"]):
-        return False
-    if not any(change["kind"] == GROUP_STARTED.name for change in first["changes"] or ()):
         return False
     soon = episode.last_seen_at + AROUND
     return any(row["owned_count"] for row in rows.generations if row["started_at"] <= soon)

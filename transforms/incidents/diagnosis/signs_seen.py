@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from groupledger.schemas.kinds import signs
 from groupledger.schemas.kinds.causes import CAUSES
 from groupledger.schemas.words import CoordinatorEventKind, Evidence
-from groupledger.transforms.incidents.diagnosis.evidence import Seen
+from groupledger.transforms.incidents.diagnosis.evidence import AROUND, Seen
 from groupledger.transforms.incidents.diagnosis.lag_signs import signs_of_lag
 from groupledger.transforms.incidents.diagnosis.member_signs import see_members
 
@@ -82,7 +82,9 @@ def _see_logs(episode: Episode, rows: GroupRows, seen: Seen) -> None:
     lines = episode.within(rows.events, "logged_at")
     if lines:
         seen.add(signs.SERVER_LOG_IMPORTED.name)
-    if any(line["kind"] in MOVES and _was_there(rows, line["logged_at"]) for line in lines):
+    gone = [row["left_at"] for row in episode.within(rows.members, "left_at")]
+    moves = [line["logged_at"] for line in lines if line["kind"] in MOVES and _was_there(rows, line["logged_at"])]
+    if any(not gone or any(abs(at - left) <= AROUND for left in gone) for at in moves):
         seen.add(signs.COORDINATOR_MOVED.name, is_logged=True)
     requests = episode.within(rows.requests, "happened_at")
     if requests:
