@@ -331,7 +331,7 @@ def test_tables_that_are_gone(spark: SparkSession, whole: Path, tmp_path: Path) 
     """Goal: a history whose tables were deleted is not begun again in the middle."""
     shutil.copytree(whole, tmp_path / "copy")
     shutil.rmtree(tmp_path / "copy/members")
-    with pytest.raises(InputError, match=r"tables members are gone: run `groupledger history --rebuild`"):
+    with pytest.raises(InputError, match=r"tables members are gone: restore them from a backup, or run"):
         run(spark, tmp_path / "copy")
 
 

@@ -161,5 +161,9 @@ def _without_partitions(rows: GroupRows) -> Iterator[Episode]:
         is_of_consumers = row["protocol_type"] in (CONSUMERS, None)
         if is_empty and is_of_consumers and until is not None and until - row["started_at"] >= WITHOUT_PARTITIONS_MIN:
             yield Episode(
-                symptoms=(NOBODY_HAS_PARTITIONS,), since=row["started_at"], last_seen_at=until, until=row["ended_at"]
+                symptoms=(NOBODY_HAS_PARTITIONS,),
+                since=row["started_at"],
+                last_seen_at=until,
+                until=row["ended_at"],
+                rounds=tuple(each for each in rows.rounds if row["started_at"] <= each["sampled_at"] <= until),
             )

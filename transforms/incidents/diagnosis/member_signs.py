@@ -48,6 +48,7 @@ WENT_SIGNS = {
     LEFT_POLL_TIMEOUT.name: signs.WENT_BY_POLL_TIMEOUT,
 }
 MOVES_MIN = 3
+SURE_BY_LOG = 1.0  # as `with_logged_causes` says it; the history is never so sure
 
 
 def identity(row: Row) -> Who:
@@ -120,7 +121,10 @@ def _of_presence(episode: Episode, rows: GroupRows) -> Iterator[Sign]:
     if state is not None or rows.members:
         is_empty = state == EMPTY if state is not None else not there
         yield signs.NO_MEMBERS if is_empty else signs.HAS_MEMBERS
-    if any(row["group_instance_id"] is not None for row in there or episode.within(rows.members, "left_at")):
+    if any(
+        row["group_instance_id"] is not None
+        for row in (*there, *episode.within(rows.members, "left_at"), *episode.incidents)
+    ):
         yield signs.STATIC_MEMBERS
     if any(row["subscribed_regex"] for row in there):
         yield signs.REGEX_SUBSCRIPTION
@@ -190,7 +194,8 @@ def _add_causes(seen: Seen, gone: Sequence[Row], sign_of: Mapping[str, Sign]) ->
     for cause, sign in sign_of.items():
         known = [row for row in gone if _is_known(row, cause)]
         if 2 * len(known) >= len(gone):
-            seen.add(sign.name, min(row["leave_cause_confidence"] or 0.0 for row in known))
+            sure = min(row["leave_cause_confidence"] for row in known)
+            seen.add(sign.name, sure, is_logged=sure == SURE_BY_LOG)
             return
     if not any((row["leave_cause_confidence"] or 0.0) >= KNOWN_FROM for row in gone):
         seen.possible.update(sign.name for sign in sign_of.values())
