@@ -12,11 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from groupledger.jobs.ask.cluster_rows import ClusterRows
+from groupledger.jobs.ask.group_timeline import group_timeline
 from groupledger.jobs.derive import lag_stretches
 from groupledger.jobs.derive.incidents import update_incidents
 from groupledger.jobs.derive.pipeline import derive
+from groupledger.jobs.ingest.import_logs import LogSources, import_logs
 from groupledger.jobs.ingest.import_samples import import_samples
 from groupledger.jobs.ingest.ingest_capture import ingest_capture
+from groupledger.jobs.process.settings import load_settings
 from groupledger.schemas.tables.incidents import INCIDENTS
 from lab.warehouses.ledgers import open_test_ledger
 
@@ -59,7 +63,7 @@ def test_nobody_left(incidents: ByGroup) -> None:
     KIP-848 left is not known from the topic."""
     stopped, killed = incidents["gone-left"], incidents["gone-killed"]
     assert set(stopped) == {"group_without_members"}
-    assert set(killed) == {"group_without_members", "session_expired"}
+    assert {"group_without_members", "session_expired"} <= set(killed)
     row = stopped["group_without_members"]
     assert (row["severity"], row["client_id"], row["client_host"]) == ("info", "gone-left-client", "127.0.0.1")
     assert {each["topic"] for each in row["partitions"]} == {"orders"}
@@ -116,3 +120,24 @@ def test_the_same_however_much_is_kept(spark: SparkSession, warehouse: Path, inc
         kept = ledger.storage.read(f"_groupledger/{CLUSTER}/lag_stretches.json")
         assert kept is not None
         assert "lso-stuck" in kept
+
+
+def test_what_the_server_log_says_wins(spark: SparkSession, warehouse: Path, incidents: ByGroup) -> None:
+    """Goal: with the log imported it is known of KIP-848 consumers, too, how they went, and nobody is asked for it."""
+    assert incidents
+    with open_test_ledger(spark, warehouse, CLUSTER) as ledger:
+        import_logs(ledger, load_settings().logs, LogSources([], [RECORDED / "server.log"]), threading.Event())
+        update_incidents(ledger)
+        logged = by_group(ledger.arrow(INCIDENTS).to_pylist())
+    told = {name: of_group["group_without_members"] for name, of_group in logged.items() if name.startswith("gone-")}
+    assert {name: row["severity"] for name, row in told.items()} == {
+        **dict.fromkeys(("gone-left", "gone-left-848"), "info"),
+        **dict.fromkeys(("gone-killed", "gone-killed-848"), "warning"),
+    }
+    assert "left by themselves" in told["gone-left-848"]["explanation"]
+    assert "somebody was gone without a word" in told["gone-killed-848"]["explanation"]
+    assert logged["gone-killed-848"]["session_expired"]["evidence"] == "observed"
+    assert not any("import the server log" in row["explanation"] for row in told.values())
+    _, entries, _ = group_timeline(ClusterRows(str(warehouse), CLUSTER), "gone-killed-848", None, None, 100)
+    (left,) = [member for entry in entries for member in entry.get("left", ())]
+    assert (left["leave_cause"], left["leave_cause_confidence"]) == ("session_expired", 1.0)
