@@ -43,7 +43,8 @@ SYMPTOM_OF_STATUS = {
 LENGTHENS = {LagStatus.REBALANCING, LagStatus.REWOUND, LagStatus.UNKNOWN}
 GONE_EVENTS = {OffsetEventKind.GROUP_DELETED, OffsetEventKind.EXPIRED, OffsetEventKind.TOPIC_DELETED}
 STRETCHES_TOGETHER = timedelta(minutes=2)
-WITHOUT_COMMIT_MIN = timedelta(minutes=1)  # a group that starts commits soon
+OF_A_MOMENT = {LagStatus.NO_COMMIT, LagStatus.GROWING, LagStatus.WAITING_FOR_TRANSACTION}
+MOMENT_MAX = timedelta(minutes=1)
 WITHOUT_PARTITIONS_MIN = timedelta(minutes=1)  # a group that starts has none for some seconds
 CONSUMERS = "consumer"  # the protocol type of those whose assignments are partitions of topics
 
@@ -90,10 +91,12 @@ def _of_lag(rows: GroupRows) -> Iterator[Episode]:
 
 
 def _stretches(rows: GroupRows, rounds: Sequence[Row]) -> Iterator[Episode]:
-    """Yields the stretch, unless it is only that a group had not committed yet."""
-    lasted = rounds[-1]["sampled_at"] - rounds[0]["sampled_at"]
-    if lasted >= WITHOUT_COMMIT_MIN or any(row["status"] not in {*LENGTHENS, LagStatus.NO_COMMIT} for row in rounds):
-        yield _stretch(rows, rounds)
+    """Yields the stretch, unless it is soon over: a group that has not committed yet, a burst, a transaction of some
+    seconds."""
+    found = _stretch(rows, rounds)
+    lasted = found.last_seen_at - found.since
+    if lasted >= MOMENT_MAX or any(row["status"] not in {*LENGTHENS, *OF_A_MOMENT} for row in rounds):
+        yield found
 
 
 def _stretch(rows: GroupRows, rounds: Sequence[Row]) -> Episode:
