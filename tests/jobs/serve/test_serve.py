@@ -93,8 +93,8 @@ def test_the_pages_of_questions(client: Client, name: str) -> None:
     assert f"/clusters/{CLUSTER}/groups/{part(name)}/diff?from=" in page
     told = client.get(f"{link}/why?since=2026-01-01T12:00:00Z")
     assert (told.status, "Change: <b>s</b>" in told.text) == (200, True)
-    assert "WARNING: member_comes_and_goes" in told.text
-    assert "no cause is proved; what is left stands below; with it: session_expired." in told.text
+    assert "WARNING: session_timeout (member_comes_and_goes)" in told.text
+    assert "Known: by server log, observed; with it: session_expired." in told.text
     assert "growing" in told.text
     assert "5 entries" in told.text
     assert f"{escape(member)} took {escape(topic)} 0<" in told.text
