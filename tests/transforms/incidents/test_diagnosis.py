@@ -398,7 +398,7 @@ def test_what_is_soon_over_is_no_cause() -> None:
     assert found(members=MEMBERS, **sampled(lag(0, 0, 0, 90, "no_commit", committed_offset=None))) == []
     wait = lag(0, 0, 50, 90, "waiting_for_transaction", last_stable_offset=50, **short)
     assert found(members=MEMBERS, **sampled(wait)) == []
-    burst = sampled(*(lag(at, n, 50 + at, 90 + 90 * at, "growing") for at in (0, 0.4) for n in (0, 1, 2)))
+    burst = sampled(*(lag(at, n, 50 + round(at), 90 + round(90 * at), "growing") for at in (0, 0.4) for n in (0, 1, 2)))
     assert found(members=MEMBERS, **burst) == []
 
 
