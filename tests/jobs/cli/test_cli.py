@@ -78,12 +78,17 @@ def test_the_command_line_does_not_load_spark() -> None:
     assert answer.stdout.strip() == "[]"
 
 
+PROGRAM = (sys.executable, "-c", "from groupledger.jobs.cli.script import run; run()")
+# As users have it: what is not written through waits in the process until its end.
+BUFFERED = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+
+
 def in_a_process(*arguments: str, answer: Path, file_bytes: int = resource.RLIM_INFINITY) -> tuple[int, str]:
     """Runs a command whose answer goes into a file; returns its exit code and what it says."""
-    command = [sys.executable, "-m", "groupledger.jobs.cli.main", *arguments]
     with answer.open("w") as file:
         done = subprocess.run(
-            command,
+            [*PROGRAM, *arguments],
+            env=BUFFERED,
             stdout=file,
             stderr=subprocess.PIPE,
             text=True,
@@ -135,8 +140,9 @@ def test_streams_that_take_nothing(arguments: list[str], of_answer: str, of_word
         for number, source in held.items():
             os.close(number) if source is None else os.dup2(source, number)
 
-    program = [sys.executable, "-c", "from groupledger.jobs.cli.script import run; run()", *arguments]
-    assert subprocess.run(program, check=False, preexec_fn=place, stdin=subprocess.DEVNULL).returncode == code
+    program = [*PROGRAM, *arguments]
+    done = subprocess.run(program, check=False, env=BUFFERED, preexec_fn=place, stdin=subprocess.DEVNULL)
+    assert done.returncode == code
     for source in held.values():
         if source is not None:
             os.close(source)
