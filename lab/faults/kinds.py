@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 DAY_S = 86_400
 WARM = 0.35  # of the time that a pass takes in a process of its own
-FORGET = "forget --group nobody"
+FORGET = "forget --group no-such-group"  # no word of our sentences, in which a forgotten name is replaced, too
 # What deletes files, and about how many calls it makes, by place.
 DELETERS = {"maintain": {"all": 300, "_delta_log": 180}, FORGET: {"all": 450, "_delta_log": 270}}
 ERRORS = {"ENOSPC": errno.ENOSPC, "EIO": errno.EIO, "EROFS": errno.EROFS, "EDQUOT": errno.EDQUOT}
