@@ -15,7 +15,6 @@ import os
 import resource
 import signal
 import sys
-from typing import TextIO
 
 ENDED_BY_A_SIGNAL = 128  # as `jobs.process.signals`, which takes a while to import
 OUTSIDE = 3  # as `jobs.process.errors`
@@ -35,22 +34,13 @@ def run() -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda number, _: os._exit(ENDED_BY_A_SIGNAL + number))
     from groupledger.jobs.cli.main import main
+    from groupledger.jobs.process.output import STDERR, STDOUT, let_go
 
     try:
         main()
     finally:
-        let_go(1, sys.stdout)
-        let_go(2, sys.stderr)
-
-
-def let_go(number: int, stream: TextIO) -> None:
-    """Lets what a full disk did not take go nowhere: Python would try once more at its end, and exit with 120."""
-    try:
-        stream.flush()
-    except OSError:
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, number)
-        os.close(nowhere)
+        let_go(STDOUT, sys.stdout)
+        let_go(STDERR, sys.stderr)
 
 
 def open_all_streams() -> None:

@@ -12,7 +12,7 @@ import os
 import select
 import sys
 from datetime import date, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
@@ -44,10 +44,22 @@ def is_unread(stream: int = STDOUT) -> bool:
     watch.register(stream, 0)
     if not any(event & (select.POLLERR | select.POLLHUP) for _, event in watch.poll(0)):
         return False
+    _to_nowhere(stream)
+    return True
+
+
+def let_go(number: int, stream: TextIO) -> None:
+    """Lets what a full disk did not take go nowhere: Python would try once more at its end, and exit with 120."""
+    try:
+        stream.flush()
+    except OSError:
+        _to_nowhere(number)
+
+
+def _to_nowhere(stream: int) -> None:
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, stream)
     os.close(nowhere)
-    return True
 
 
 def print_answers(

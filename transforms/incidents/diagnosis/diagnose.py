@@ -238,16 +238,20 @@ def _is_settled(one: Diagnosis, other: Diagnosis) -> bool:
     """Returns whether another diagnosis of that time says what this one, which has no cause, leaves open."""
     if one["cause"] is not None or other["cause"] is None or one["kinds"]:
         return False
-    is_near = one["since"] <= other["last_seen_at"] + AROUND and other["since"] <= one["last_seen_at"] + AROUND
     names = [rival["cause"] for rival in one["rivals"]]
-    return bool(is_near) and (not names or other["cause"] in names)
+    return _is_near(one, other) and (not names or other["cause"] in names)
 
 
 def _is_same(one: Diagnosis, other: Diagnosis) -> bool:
-    is_near = one["since"] <= other["last_seen_at"] + AROUND and other["since"] <= one["last_seen_at"] + AROUND
+    is_alike = one["cause"] == other["cause"]
     if one["cause"] is None:
-        return is_near and other["cause"] is None and one["rivals"] == other["rivals"] and bool(one["rivals"])
-    return bool(is_near and one["cause"] == other["cause"])
+        is_alike = is_alike and one["rivals"] == other["rivals"] and bool(one["rivals"])
+    return is_alike and _is_near(one, other)
+
+
+def _is_near(one: Diagnosis, other: Diagnosis) -> bool:
+    """Returns whether two diagnoses are about the same time, or almost."""
+    return bool(one["since"] <= other["last_seen_at"] + AROUND and other["since"] <= one["last_seen_at"] + AROUND)
 
 
 def _together(one: Diagnosis, other: Diagnosis) -> Diagnosis:

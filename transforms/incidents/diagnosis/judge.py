@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from groupledger.schemas.kinds.causes import CAUSES
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Container, Sequence
 
     from groupledger.schemas.kinds.causes.cause import Cause
     from groupledger.schemas.kinds.signs import Sign
@@ -35,10 +35,8 @@ class Judgement:
 def judged(symptoms: Sequence[Symptom], seen: Seen) -> Judgement:
     """Returns what the signs say of the causes that show these symptoms."""
     causes = [cause for cause in CAUSES if any(symptom in cause.symptoms for symptom in symptoms)]
-    causes = [cause for cause in causes if not any(sign.name in seen.known for sign in cause.against)]
-    undoubted = [
-        cause for cause in causes if not any(sign.name in seen.possible - seen.known.keys() for sign in cause.against)
-    ]
+    causes = [cause for cause in causes if not _is_against(cause, seen.known)]
+    undoubted = [cause for cause in causes if not _is_against(cause, seen.possible)]
     proofs = {cause.name: proof for cause in undoubted if (proof := proof_of(cause, seen)) is not None}
     if not proofs:
         rivals = [cause for cause in causes if _is_suspected(cause, seen)]
@@ -56,6 +54,10 @@ def proof_of(cause: Cause, seen: Seen) -> tuple[Sign, ...] | None:
         return None
     best = max(held, key=lambda proof: any(sign.name in seen.logged for sign in proof))
     return tuple(dict.fromkeys((*best, *cause.needs)))
+
+
+def _is_against(cause: Cause, names: Container[str]) -> bool:
+    return any(sign.name in names for sign in cause.against)
 
 
 def _is_seen(cause: Cause, seen: Seen) -> bool:
