@@ -89,7 +89,7 @@ def _cause(cause: Cause) -> Iterator[str]:
     yield _in_general(cause.happened)
     yield ""
     yield f"- **Looks like:** {', '.join(f'`{symptom.name}`' for symptom in cause.symptoms)}."
-    yield f"- **How it is told:** {_proofs(cause)}"
+    yield f"- **How it is known:** {_proofs(cause)}"
     if cause.against:
         yield f"- **Ruled out by:** {_meanings(cause.against)}"
     yield f"- **Told from its rivals by:** {cause.told_apart_by}"
