@@ -51,11 +51,12 @@ def describe_offsets_topic(bootstrap_servers: str, settings: KafkaSettings) -> t
     with admin_client(bootstrap_servers, settings) as admin:
         identity, partitions = identify(admin, bootstrap_servers)
         uncommitted, committed = IsolationLevel.READ_UNCOMMITTED, IsolationLevel.READ_COMMITTED
-        return identity, TopicRange(
-            log_start_offset=list_offsets(admin, partitions, OffsetSpec.EARLIEST, uncommitted),
-            last_stable_offset=list_offsets(admin, partitions, OffsetSpec.LATEST, committed),
-            high_watermark=list_offsets(admin, partitions, OffsetSpec.LATEST, uncommitted),
-        )
+        starts = list_offsets(admin, partitions, OffsetSpec.EARLIEST, uncommitted)
+        # The log grows between two requests, so the last stable offset is asked last and cut: one that is still below
+        # the end of before has an open transaction, whatever was written meanwhile.
+        ends = list_offsets(admin, partitions, OffsetSpec.LATEST, uncommitted)
+        stable = list_offsets(admin, partitions, OffsetSpec.LATEST, committed)
+        return identity, TopicRange(starts, {key: min(stable[key], end) for key, end in ends.items()}, ends)
 
 
 def offsets_topic_identity(bootstrap_servers: str, settings: KafkaSettings) -> TopicIdentity:
