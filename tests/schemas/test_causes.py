@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from groupledger.schemas.kinds import incidents, signs
+from groupledger.schemas.kinds import causes, incidents, signs
 from groupledger.schemas.kinds.causes import CAUSES, FAMILIES
 from groupledger.schemas.kinds.causes.cause import Cause, Fault
 from groupledger.schemas.kinds.clauses import MODERN_GROUP, Clause, Fact, clauses_of, said, settings_of
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from groupledger.schemas.kinds.clauses import Text
     from groupledger.schemas.kinds.signs import Sign
 
-FOLDER = Path(incidents.__file__).parent / "causes"
+FOLDER = Path(causes.__file__).parent
 # What no client with group.protocol=consumer (KIP-848), share or streams starts with.
 CLASSIC_ONLY = re.compile(r"(?<![\w.])(partition\.assignment\.strategy|session\.timeout\.ms|heartbeat\.interval\.ms)")
 CONDITIONAL = {

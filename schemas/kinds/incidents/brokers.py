@@ -1,0 +1,27 @@
+"""What goes wrong with brokers: nothing is to be changed in a client."""
+
+from __future__ import annotations
+
+from groupledger.schemas.kafka.api_keys import ApiKey
+from groupledger.schemas.kafka.errors import Error
+from groupledger.schemas.kinds import roots, rows_of
+from groupledger.schemas.kinds.incidents.kind import IncidentKind
+from groupledger.schemas.words import Severity
+
+COORDINATOR_NOT_FOUND = IncidentKind(
+    name="coordinator_not_found",
+    meaning="A client looks in vain for the coordinator of its group, for long.",
+    happened="{who} looked for the group's coordinator for {seconds} s, and was answered {times} with"
+    " COORDINATOR_NOT_AVAILABLE: there was none.",
+    advice="It can't join, and nothing is committed, until a broker leads the partition of __consumer_offsets with the"
+    " group: look at its replicas and at the brokers; there is nothing to change in the client.",
+    settings=(),
+    root=roots.OFFSETS_TOPIC_UNAVAILABLE,
+    severity=Severity.ERROR,
+    error_code=Error.COORDINATOR_NOT_AVAILABLE.value,
+    apis=(ApiKey.FIND_COORDINATOR.name,),
+    # Clients ask again at once, or after retry.backoff.ms; a slow one each minute.
+    repeats_within_ms=90_000,
+)
+
+KINDS = rows_of(globals(), IncidentKind)

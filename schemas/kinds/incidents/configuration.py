@@ -1,0 +1,163 @@
+"""What clients are refused for because of their settings or rights: it does not work until these are changed."""
+
+from __future__ import annotations
+
+from groupledger.schemas.kafka.api_keys import EPOCH_HEARTBEATS, ApiKey
+from groupledger.schemas.kafka.errors import Error
+from groupledger.schemas.kinds import roots, rows_of
+from groupledger.schemas.kinds.incidents.kind import COMMITS, JOINS, OF_CONSUMERS, OF_STREAMS, IncidentKind
+from groupledger.schemas.words import Severity
+
+_EPOCH_HEARTBEATS = tuple(api.name for api in EPOCH_HEARTBEATS)
+_OF_MEMBERS = (*JOINS, ApiKey.HEARTBEAT.name, ApiKey.LEAVE_GROUP.name, *_EPOCH_HEARTBEATS, *COMMITS)
+UNSUPPORTED_ASSIGNOR = IncidentKind(
+    name="unsupported_assignor",
+    meaning="A member can't join, since it asks for an assignor that the broker does not have (KIP-848).",
+    happened="{who} was refused {times} with UNSUPPORTED_ASSIGNOR: the broker does not have its group.remote.assignor.",
+    advice="It does not work until that is changed: leave group.remote.assignor empty, or name one of the brokers'"
+    " group.consumer.assignors.",
+    settings=("group.remote.assignor", "group.consumer.assignors"),
+    root=roots.CONFIGURATION,
+    severity=Severity.ERROR,
+    error_code=Error.UNSUPPORTED_ASSIGNOR.value,
+    apis=OF_CONSUMERS,
+)
+INVALID_REGEX = IncidentKind(
+    name="invalid_regex",
+    meaning="A member can't subscribe, since its pattern is no regular expression of RE2 (KIP-848).",
+    happened="{who} was refused {times} with INVALID_REGULAR_EXPRESSION: the pattern that it subscribes to is none of"
+    " RE2.",
+    advice="It does not work until that is changed: the broker resolves patterns, by RE2's syntax, which lacks some of"
+    " Java's.",
+    settings=("subscription pattern",),
+    root=roots.CONFIGURATION,
+    severity=Severity.ERROR,
+    error_code=Error.INVALID_REGULAR_EXPRESSION.value,
+    apis=OF_CONSUMERS,
+)
+STREAMS_INVALID_TOPOLOGY = IncidentKind(
+    name="streams_invalid_topology",
+    meaning="A streams member can't join, since the broker finds its topology invalid.",
+    happened="{who} was refused {times} with STREAMS_INVALID_TOPOLOGY: its topology names topics that are internal to"
+    " Kafka, or that no topic may be called.",
+    advice="It does not work until its topology is changed.",
+    settings=("topology",),
+    root=roots.CONFIGURATION,
+    severity=Severity.ERROR,
+    error_code=Error.STREAMS_INVALID_TOPOLOGY.value,
+    apis=OF_STREAMS,
+)
+STREAMS_INVALID_TOPOLOGY_EPOCH = IncidentKind(
+    name="streams_invalid_topology_epoch",
+    meaning="A streams member can't join, since its topology's epoch does not follow on its group's.",
+    happened="{who} was refused {times} with STREAMS_INVALID_TOPOLOGY_EPOCH: its topology's epoch does not follow on"
+    " the group's.",
+    advice="It does not work until that is changed: roll out one topology after the other.",
+    settings=("topology",),
+    root=roots.CONFIGURATION,
+    severity=Severity.ERROR,
+    error_code=Error.STREAMS_INVALID_TOPOLOGY_EPOCH.value,
+    apis=OF_STREAMS,
+)
+STREAMS_TOPOLOGY_FENCED = IncidentKind(
+    name="streams_topology_fenced",
+    meaning="A streams member has an older topology than its group.",
+    happened="{who} was refused {times} with STREAMS_TOPOLOGY_FENCED: its group has a newer topology.",
+    advice="It does not work until it is started with the group's topology: finish the roll-out.",
+    settings=("topology",),
+    root=roots.CONFIGURATION,
+    severity=Severity.ERROR,
+    error_code=Error.STREAMS_TOPOLOGY_FENCED.value,
+    apis=OF_STREAMS,
+)
+STREAMS_TOPOLOGY_CHANGED = IncidentKind(
+    name="streams_topology_changed",
+    meaning="A streams member can't join, since its topology is not its group's, and the broker takes no other.",
+    happened="{who} was refused {times} with INVALID_REQUEST, as brokers up to 4.2 refuse a topology that differs from"
+    " the group's.",
+    advice="It does not work until it has the group's topology: stop all members and delete the group, or give the new"
+    " topology an application.id of its own.",
+    settings=("application.id",),
+    root=roots.CONFIGURATION,
+    severity=Severity.ERROR,
+    error_code=Error.INVALID_REQUEST.value,
+    apis=OF_STREAMS,
+)
+OFFSET_METADATA_TOO_LARGE = IncidentKind(
+    name="offset_metadata_too_large",
+    meaning="A commit carries more metadata than the broker stores.",
+    happened="{who} sent more metadata with its commit than the broker stores, and was refused {times} with"
+    " OFFSET_METADATA_TOO_LARGE.",
+    advice="No progress is stored for these partitions, so that a restart reads all again{duplicates}: store less with"
+    " the offsets, or raise offset.metadata.max.bytes on the brokers.",
+    settings=("offset.metadata.max.bytes",),
+    root=roots.CONFIGURATION,
+    severity=Severity.ERROR,
+    error_code=Error.OFFSET_METADATA_TOO_LARGE.value,
+    apis=COMMITS,
+)
+INCONSISTENT_PROTOCOL = IncidentKind(
+    name="inconsistent_protocol",
+    meaning="A member can't join, since it shares no assignor, or no protocol type, with the group's members.",
+    happened="{who} was refused {times} with INCONSISTENT_GROUP_PROTOCOL: it offers no assignor that all members have,"
+    " or is of another protocol type.",
+    advice="It does not work until they agree: give all members one common partition.assignment.strategy, as a rolling"
+    " upgrade of the assignor takes two rounds, and each kind of application a group.id of its own.",
+    settings=("partition.assignment.strategy", "group.id"),
+    root=roots.CONFIGURATION,
+    severity=Severity.ERROR,
+    error_code=Error.INCONSISTENT_GROUP_PROTOCOL.value,
+    apis=JOINS,
+)
+INVALID_SESSION_TIMEOUT = IncidentKind(
+    name="invalid_session_timeout",
+    meaning="A member can't join, since the broker does not allow its session timeout.",
+    happened="{who} was refused {times} with INVALID_SESSION_TIMEOUT: its session.timeout.ms is outside of what the"
+    " broker allows.",
+    advice="It does not work until that is changed: set session.timeout.ms between group.min.session.timeout.ms and"
+    " group.max.session.timeout.ms of the brokers.",
+    settings=("session.timeout.ms", "group.min.session.timeout.ms", "group.max.session.timeout.ms"),
+    root=roots.CONFIGURATION,
+    severity=Severity.ERROR,
+    error_code=Error.INVALID_SESSION_TIMEOUT.value,
+    apis=(ApiKey.JOIN_GROUP.name,),
+)
+TOPIC_NOT_AUTHORIZED = IncidentKind(
+    name="topic_not_authorized",
+    meaning="A commit is of a topic that the client may not read.",
+    happened="{who} committed for {count} partitions that it may not read, and was refused {times} with"
+    " TOPIC_AUTHORIZATION_FAILED.",
+    advice="No progress is stored for them, so that a restart reads all again{duplicates}: give its principal the ACL"
+    " to READ the topic.",
+    settings=("ACL: READ of the topic",),
+    root=roots.NOT_AUTHORIZED,
+    severity=Severity.ERROR,
+    error_code=Error.TOPIC_AUTHORIZATION_FAILED.value,
+    apis=COMMITS,
+)
+GROUP_NOT_AUTHORIZED = IncidentKind(
+    name="group_not_authorized",
+    meaning="A client may not be a member of the group, or not commit for it.",
+    happened="{who} was refused {times} with GROUP_AUTHORIZATION_FAILED: it may not read as this group.",
+    advice="It does not work, or its progress is not stored: give its principal the ACL to READ the group.",
+    settings=("ACL: READ of the group",),
+    root=roots.NOT_AUTHORIZED,
+    severity=Severity.ERROR,
+    error_code=Error.GROUP_AUTHORIZATION_FAILED.value,
+    # Without the right a consumer is refused as it looks for its coordinator, and never joins.
+    apis=(ApiKey.FIND_COORDINATOR.name, *_OF_MEMBERS),
+)
+GROUP_FULL = IncidentKind(
+    name="group_full",
+    meaning="A member can't join, since the group has as many members as the broker allows.",
+    happened="{who} was refused {times} with GROUP_MAX_SIZE_REACHED: the group has as many members as the broker"
+    " allows.",
+    advice="It does not work, and the others do its share: start fewer, or raise group.max.size on the brokers.",
+    settings=("group.max.size",),
+    root=roots.CONFIGURATION,
+    severity=Severity.ERROR,
+    error_code=Error.GROUP_MAX_SIZE_REACHED.value,
+    apis=(ApiKey.JOIN_GROUP.name, *_EPOCH_HEARTBEATS),
+)
+
+KINDS = rows_of(globals(), IncidentKind)

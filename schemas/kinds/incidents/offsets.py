@@ -1,0 +1,90 @@
+"""Committed offsets that moved other than by going on, are lost or about to be, or point at no record."""
+
+from __future__ import annotations
+
+from groupledger.schemas.kinds import roots, rows_of
+from groupledger.schemas.kinds.incidents.kind import IncidentKind
+from groupledger.schemas.words import Severity
+
+OFFSET_REWIND = IncidentKind(
+    name="offset_rewind",
+    meaning="Committed offsets went back.",
+    happened="Committed offsets of {count} partitions went back.",
+    settings=(),
+    confidence=0.95,
+)
+OFFSET_SKIP = IncidentKind(
+    name="offset_skip",
+    meaning="Committed offsets were moved on by no member of the group.",
+    happened="Committed offsets of {count} partitions were moved on while the group had no members, over at most"
+    " {detail} records that it had not read.",
+    settings=(),
+    root=roots.ADMIN_SKIP,
+    confidence=0.95,
+)
+OFFSETS_EXPIRED = IncidentKind(
+    name="offsets_expired",
+    meaning="A group lost its offsets to offsets.retention.minutes and came back: it reads again, or never reads,"
+    " records.",
+    happened="Kafka expired the committed offsets of {count} partitions, and the group came back without them:"
+    " {detail}.",
+    root=roots.OFFSETS_RETENTION,
+    severity=Severity.ERROR,
+    confidence=0.8,
+)
+LOST_TO_RETENTION = IncidentKind(
+    name="lost_to_retention",
+    meaning="A topic's log was removed up to behind what a group had committed.",
+    happened="The logs of {count} partitions begin behind the group's committed offsets: at most {detail} records were"
+    " removed before it read them.",
+    root=roots.LOG_RETENTION,
+    confidence=0.95,
+)
+OFFSET_OF_FORMER_TOPIC = IncidentKind(
+    name="offset_of_former_topic",
+    meaning="A group's offsets are of a deleted topic, and the topic that was made anew under its name has grown beyond"
+    " them.",
+    happened="The offsets of {count} partitions are of a deleted topic, and the new one of its name has reached them:"
+    " from there on, the group passes over at most {detail} records.",
+    advice="Reset the group on this topic to the earliest offset before it goes on, and delete a group's offsets with"
+    " the topic; what it has passed over already can be read by a group of another name.",
+    settings=(),
+    root=roots.TOPIC_RECREATED,
+    confidence=0.8,
+)
+OFFSETS_EXPIRE_SOON = IncidentKind(
+    name="offsets_expire_soon",
+    meaning="Kafka is about to expire committed offsets, with which records would be read again or never read.",
+    happened="Kafka expires the committed offsets of {count} partitions {detail}.",
+    advice="The group would then begin where auto.offset.reset says: let it commit before, or raise"
+    " offsets.retention.minutes; `groupledger offsets` writes the offsets down that a reset can bring back.",
+    root=roots.OFFSETS_RETENTION,
+    confidence=0.95,
+)
+COMMIT_AHEAD_OF_END = IncidentKind(
+    name="commit_ahead_of_end",
+    meaning="A group's committed offset lies beyond the end of its partition's log.",
+    happened="The group's offsets of {count} partitions lie beyond the ends of their logs, by {detail} in all, and have"
+    " done so for {seconds} s.",
+    advice="Whoever starts there is refused with OFFSET_OUT_OF_RANGE and begins where auto.offset.reset says or, once"
+    " the log has grown that far, never reads what lies before: reset these offsets to where the group is to go on"
+    " (kafka-consumer-groups.sh --reset-offsets).",
+    settings=(),
+    root=roots.OFFSET_BEYOND_END,
+    confidence=0.95,
+)
+PARTITION_NOT_READ = IncidentKind(
+    name="partition_not_read",
+    meaning="A new partition had records before a group's consumers knew of it, and the group's first commit lies"
+    " after them.",
+    happened="{count} new partitions had up to {detail} records before a member of the group took them, and its first"
+    " commits lie after them: with auto.offset.reset=latest these were never read.",
+    advice="A consumer learns of a new partition after up to metadata.max.age.ms, and latest then passes over what was"
+    " written before: set auto.offset.reset to earliest, and reset the group on these partitions if it lacks their"
+    " first records.",
+    root=roots.AUTO_OFFSET_RESET,
+    severity=Severity.INFO,
+    confidence=0.5,
+)
+
+KINDS = rows_of(globals(), IncidentKind)

@@ -1,0 +1,152 @@
+"""Rebalances that come too often, are no use, or do not end."""
+
+from __future__ import annotations
+
+from groupledger.schemas.kinds import roots, rows_of
+from groupledger.schemas.kinds.clauses import Clause, Fact
+from groupledger.schemas.kinds.incidents.kind import WITHOUT_STATIC_MEMBERS, IncidentKind
+from groupledger.schemas.words import Severity
+
+_STATIC_MEMBERSHIP = Clause("group.instance.id", excludes=WITHOUT_STATIC_MEMBERS)
+REBALANCE_STORM = IncidentKind(
+    name="rebalance_storm",
+    meaning="A group rebalanced more often than restarting every member explains.",
+    happened="The group rebalanced {detail} times within {seconds} s.",
+    advice=(
+        Clause(
+            "Most of them only follow up the one before, and nobody came or went with them: members do not get their"
+            " assignment in time, or their assignor keeps moving partitions. Upgrade the clients",
+            needs=(Fact.FOLLOW_UPS,),
+        ),
+        Clause(
+            ", or give all of them another partition.assignment.strategy", needs=(Fact.CLASSIC_GROUP, Fact.FOLLOW_UPS)
+        ),
+        Clause(".", needs=(Fact.FOLLOW_UPS,)),
+        Clause(
+            "Nothing is processed while members join again, unless their assignor is a cooperative one: look at who"
+            " comes and goes, use static membership (group.instance.id) and cooperative-sticky.",
+            needs=(Fact.CLASSIC_GROUP,),
+            excludes=(Fact.FOLLOW_UPS,),
+        ),
+        Clause(
+            "Members that keep their partitions go on processing: look at who comes and goes, and use static membership"
+            " (group.instance.id).",
+            needs=(Fact.CONSUMER_GROUP,),
+            excludes=(Fact.FOLLOW_UPS,),
+        ),
+        Clause(
+            "Look at which workers come and go, and at connectors whose configuration or tasks change again and again;"
+            " raise scheduled.rebalance.max.delay.ms where workers are restarted.",
+            needs=(Fact.CONNECT_GROUP,),
+            excludes=(Fact.FOLLOW_UPS,),
+        ),
+        Clause(
+            "Tasks that do not move go on: look at who comes and goes, use static membership (group.instance.id), and"
+            " standby tasks (num.standby.replicas) where state takes long to restore.",
+            needs=(Fact.CLASSIC_STREAMS_GROUP,),
+            excludes=(Fact.FOLLOW_UPS,),
+        ),
+        Clause(
+            "Look at who comes and goes.",
+            excludes=(
+                *(Fact.CLASSIC_GROUP, Fact.CONSUMER_GROUP, Fact.CONNECT_GROUP, Fact.CLASSIC_STREAMS_GROUP),
+                Fact.FOLLOW_UPS,
+            ),
+        ),
+    ),
+    settings=(
+        Clause("partition.assignment.strategy", needs=(Fact.CLASSIC_GROUP, Fact.FOLLOW_UPS)),
+        Clause("group.instance.id", excludes=(*WITHOUT_STATIC_MEMBERS, Fact.FOLLOW_UPS)),
+        Clause("scheduled.rebalance.max.delay.ms", needs=(Fact.CONNECT_GROUP,), excludes=(Fact.FOLLOW_UPS,)),
+        Clause(
+            "partition.assignment.strategy=cooperative-sticky",
+            needs=(Fact.CLASSIC_GROUP,),
+            excludes=(Fact.FOLLOW_UPS,),
+        ),
+    ),
+    root=roots.REBALANCE,
+    is_pattern=True,
+    confidence=0.95,
+)
+MEMBER_FLAPPING = IncidentKind(
+    name="member_flapping",
+    meaning="One process came and went again and again.",
+    happened="{who} came and went {detail} times within {seconds} s.",
+    advice=(
+        "Each time the group rebalances: mend the process",
+        Clause(
+            ", or give it a group.instance.id so that a restart costs no rebalance",
+            excludes=WITHOUT_STATIC_MEMBERS,
+        ),
+        ".",
+    ),
+    settings=(_STATIC_MEMBERSHIP,),
+    root=roots.RESTART,
+    is_pattern=True,
+    confidence=0.95,
+)
+LEADER_NEVER_SYNCED = IncidentKind(
+    name="leader_never_synced",
+    meaning="Generations were formed, and left no record: no assignment was sent, or none could be stored.",
+    happened=(
+        Clause(
+            "{detail} generations before {current} left no record: their leader sent no assignment, or the coordinator"
+            " could not store it.",
+            needs=(Fact.INFERRED,),
+        ),
+        Clause(
+            "A generation before {current} was formed, but its leader never sent an assignment.",
+            excludes=(Fact.INFERRED,),
+        ),
+    ),
+    advice=(
+        "Nobody had partitions in them",
+        Clause("; import the server log of that time, which tells the two apart", excludes=(Fact.LOG_IMPORTED,)),
+        Clause(": look at the leader of that time", excludes=(Fact.INFERRED,)),
+        ".",
+    ),
+    root=roots.REBALANCE,
+    severity=Severity.INFO,
+    confidence=0.95,
+)
+ASSIGNMENT_NOT_STORED = IncidentKind(
+    name="assignment_not_stored",
+    meaning="The coordinator could not store what the leader assigned, and the group rebalanced again.",
+    happened="The coordinator failed {times} to store the group's assignment ({detail}), and made the group rebalance"
+    " each time: nobody had partitions meanwhile.",
+    root=roots.ASSIGNMENT_UNSTORED,
+    severity=Severity.ERROR,
+    is_pattern=True,
+)
+REBALANCE_STUCK = IncidentKind(
+    name="rebalance_stuck",
+    meaning="A group hangs in a rebalance, and reads nothing while records wait.",
+    happened="The group has been in one rebalance for {seconds} s, in which nobody read the {detail} records that"
+    " waited in {count} partitions.",
+    advice=(
+        *(
+            "It waits for a member that does not join, for as long as the longest ",
+            *roots.POLL_INTERVAL,
+            " of the group",
+        ),
+        *(" allows: stop the process that hangs, and lower ", *roots.POLL_INTERVAL, "."),
+    ),
+    settings=roots.POLL_INTERVAL,
+    root=roots.REBALANCE,
+    severity=Severity.ERROR,
+    confidence=0.95,
+)
+RECONCILIATION_STUCK = IncidentKind(
+    name="reconciliation_stuck",
+    meaning="A member of a KIP-848 group holds back partitions that others are to have, and records wait in them.",
+    happened="{who} has held back {count} partitions for {seconds} s that others wait for, and nobody committed the"
+    " {detail} records that came meanwhile.",
+    advice="It does not poll, or its processing takes that long, and it keeps them until max.poll.interval.ms is over:"
+    " look at that process, stop it if it hangs, and lower max.poll.interval.ms.",
+    settings=("max.poll.interval.ms", "max.poll.records"),
+    root=roots.POLL_TIMEOUT_EXCEEDED,
+    severity=Severity.ERROR,
+    confidence=0.95,
+)
+
+KINDS = rows_of(globals(), IncidentKind)
