@@ -1,6 +1,6 @@
 """Writes `docs/causes.md` from the table of causes (`schemas/kinds/causes`): `python -m tools.cause_docs`.
 
-So the page always says what a diagnosis says; a test compares the two.
+So the page always agrees with the diagnosis; a test compares the two.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from groupledger.schemas.kinds.causes import FAMILIES
+from groupledger.schemas.kinds.causes.cause import Fault
 from groupledger.schemas.kinds.clauses import Fact, clauses_of
 from groupledger.schemas.kinds.incidents import INCIDENT_KINDS
 from groupledger.schemas.kinds.symptoms import SYMPTOMS
@@ -24,33 +25,42 @@ PAGE = Path(__file__).resolve().parent.parent / "docs" / "causes.md"
 HEAD = """\
 # Symptoms and causes
 
-Made from `schemas/kinds/symptoms.py` and `schemas/kinds/causes` by `python -m tools.cause_docs`; a test compares them.
+Generated from `schemas/kinds/symptoms.py` and `schemas/kinds/causes` by `python -m tools.cause_docs`; a test compares
+them.
 
-`groupledger why NAME` begins with a diagnosis: what is wrong with the group, since when, at what harm, and why. It
-takes the symptom, goes through all causes that can show it, and looks for the signs for and against each. A cause is
-**proved** if all signs of one of its proofs were seen, and none that speaks against it. Otherwise the answer is what is
-left, the **rivals**, with what would tell them apart. What a broker's log says wins over a guess from records.
+`groupledger why NAME` starts with a diagnosis: the symptom, since when, the harm and the cause. For each symptom it
+goes through all possible causes and looks for evidence for and against each of them. A cause is **proved** when all the
+evidence of one proof was seen and nothing excludes it. Otherwise `why` lists the causes that remain possible, and says
+what would decide between them. A server log outweighs a guess from records.
 
-A sign is seen in the topic (`__consumer_offsets`), in samples (a monitor's rounds), in a server log or in a request
-log; what is not imported can't be seen, and then more rivals are left.
+Each piece of evidence comes from one source: the topic (`__consumer_offsets`), samples (the rounds of a monitor), a
+server log or a request log. Evidence from a source that was never imported cannot be seen, so more causes remain
+possible.
 """
 PLACES = {
     "who": "a member",
-    "times": "so many times",
-    "seconds": "so many",
-    "records": "so many",
+    "times": "N times",
+    "seconds": "N",
+    "records": "N",
     "place": "a partition",
-    "offset": "so and so",
-    "members": "so many",
-    "count": "so many",
+    "offset": "N",
+    "members": "N",
+    "count": "N",
     "duplicates": "",
-    "detail": "so many",
+    "detail": "N",
     "claimed": "one",
     "current": "another",
-    "instance": "so and so",
+    "instance": "NAME",
     "partition": "one",
 }
-# How the types of group are called beside a clause that only one of them has.
+WHO = {
+    Fault.CLIENT: "whoever runs the group's consumers",
+    Fault.OPERATOR: "whoever operates topics, offsets, rights and deployments",
+    Fault.PRODUCER: "whoever runs the producers",
+    Fault.BROKERS: "whoever runs the brokers",
+    Fault.NOBODY: "nobody has to: this is normal operation",
+}
+# The names of the group types beside a clause that only one of them has.
 GROUPS = {
     Fact.CLASSIC_GROUP: "classic groups",
     Fact.CONSUMER_GROUP: "groups of KIP-848",
@@ -66,13 +76,16 @@ def page() -> str:
 
 
 def _symptoms() -> Iterator[str]:
-    yield "| symptom | means | causes |"
-    yield "|---|---|---|"
-    for symptom in SYMPTOMS:
-        causes = (cause for family in FAMILIES.values() for cause in family if symptom in cause.symptoms)
-        links = ", ".join(f"[{cause.name}](#{cause.name})" for cause in causes)
-        yield f"| `{symptom.name}` | {symptom.meaning} | {links} |"
+    yield "## Symptoms"
     yield ""
+    for symptom in SYMPTOMS:
+        yield f"**`{symptom.name}`**: {symptom.meaning}"
+        yield ""
+        for title, causes in FAMILIES.items():
+            links = ", ".join(f"[{cause.name}](#{cause.name})" for cause in causes if symptom in cause.symptoms)
+            if links:
+                yield f"- {title}: {links}"
+        yield ""
 
 
 def _families() -> Iterator[str]:
@@ -88,33 +101,36 @@ def _cause(cause: Cause) -> Iterator[str]:
     yield ""
     yield _in_general(cause.happened)
     yield ""
-    yield f"- **Looks like:** {', '.join(f'`{symptom.name}`' for symptom in cause.symptoms)}."
-    yield f"- **How it is known:** {_proofs(cause)}"
+    yield f"- **Symptoms:** {', '.join(f'`{symptom.name}`' for symptom in cause.symptoms)}"
+    yield from _evidence(cause)
     if cause.against:
-        yield f"- **Ruled out by:** {_meanings(cause.against)}"
-    yield f"- **Told from its rivals by:** {cause.told_apart_by}"
+        yield f"- **Excluded by any of:** {_meanings(cause.against)}"
+    yield f"- **What would decide it:** {cause.told_apart_by}"
     advice = _in_general(_advice(cause))
     if advice:
         yield f"- **What to do:** {advice}"
     settings = ", ".join(_settings(cause))
     if settings:
         yield f"- **Change:** {settings}."
-    yield f"- **Who can mend it:** {cause.fault}."
+    yield f"- **Who can fix it:** {WHO[cause.fault]}."
     yield ""
 
 
-def _proofs(cause: Cause) -> str:
+def _evidence(cause: Cause) -> Iterator[str]:
     if not cause.proved_by:
-        return f"it is only suspected, by {_with_sources((*cause.needs, *cause.suspected_by))}"
-    needed = f"it needs {_with_sources(cause.needs)} " if cause.needs else ""
+        yield f"- **Suspected by:** {_with_sources((*cause.needs, *cause.suspected_by))}. No source proves it."
+        return
     proofs = [tuple(sign for sign in proof if sign not in cause.needs) for proof in cause.proved_by]
     if not all(proofs):
-        return f"{needed.strip()} That proves it."
-    return f"{needed}{'Then it' if needed else 'it'} is proved by {'; or by '.join(map(_with_sources, proofs))}"
+        yield f"- **Proved by:** {_with_sources(cause.needs)}"
+        return
+    if cause.needs:
+        yield f"- **Needs:** {_with_sources(cause.needs)}"
+    yield f"- **Proved by:** {'; **or** '.join(map(_with_sources, proofs))}"
 
 
 def _with_sources(signs: Sequence[Sign]) -> str:
-    return " ".join(f"*{sign.meaning}* ({sign.source})" for sign in signs)
+    return " **and** ".join(f"{sign.meaning.removesuffix('.')} ({sign.source})" for sign in signs)
 
 
 def _meanings(signs: Sequence[Sign]) -> str:
@@ -139,7 +155,7 @@ def _settings(cause: Cause) -> Iterator[str]:
 
 
 def _in_general(text: Text) -> str:
-    """Returns what a text says of any group, and then each sentence that it has for one type of group alone."""
+    """Returns the sentences for any group, then those for one type of group alone."""
     clauses = [(clause, [GROUPS[fact] for fact in clause.needs if fact in GROUPS]) for clause in clauses_of(text)]
     of_all = [clause for clause, groups in clauses if not groups and (not clause.needs or _is_sentence(clause))]
     parts = ["".join(clause.text for clause in of_all).format(**PLACES).strip()]

@@ -65,20 +65,22 @@ def of_kind(kind: str) -> Sign:
 @cache
 def logged_kind(kind: str) -> Sign:
     """Returns the sign that a broker's log shows an incident of a kind."""
-    meaning = f"A broker's log shows it: {_MEANING_OF_KIND.get(kind, kind)}"
+    meaning = f"A server log shows it: {_MEANING_OF_KIND.get(kind, kind)}"
     return Sign(name=f"{kind}_logged", meaning=meaning, source=Source.SERVER_LOG, kinds=(kind,), is_logged=True)
 
 
 @cache
 def of_root(root: Root) -> Sign:
     """Returns the sign that the incidents of the episode have a root."""
-    return Sign(name=f"root_{root.name}", meaning=f"Incidents of that time began with {root.name}.", roots=(root.name,))
+    return Sign(
+        name=f"root_{root.name}", meaning=f"The root of the incidents at that time is {root.name}.", roots=(root.name,)
+    )
 
 
 @cache
 def of_trigger(trigger: Trigger) -> Sign:
     """Returns the sign that a trigger began at least half of the rebalances."""
-    meaning = f"Most rebalances began so: {trigger.meaning}"
+    meaning = f"Most rebalances began for this reason: {trigger.meaning}"
     return Sign(name=f"began_with_{trigger.name}", meaning=meaning, triggers=(trigger.name,))
 
 
@@ -92,9 +94,7 @@ STATIC_MEMBERS = Sign(
     kinds=(FENCED_INSTANCE.name, UNRELEASED_INSTANCE_ID.name),
 )
 LAST_LEFT = Sign(name="last_left", meaning="The last members left by themselves.")
-LAST_LEFT_TOGETHER = Sign(
-    name="last_left_together", meaning="Two or more members, the last ones, left within a minute."
-)
+LAST_LEFT_TOGETHER = Sign(name="last_left_together", meaning="The last two or more members left within one minute.")
 LAST_EXPIRED = Sign(name="last_expired", meaning="The last members' sessions expired.")
 LAST_POLL_TIMEOUT = Sign(
     name="last_poll_timeout",
@@ -105,37 +105,43 @@ DEPARTURES_LOGGED = Sign(
     name="departures_logged", meaning="A server log says why members left.", source=Source.SERVER_LOG
 )
 ONE_CAME_AND_WENT = Sign(
-    name="one_came_and_went", meaning="One process, by client id and host or by instance id, ended three tenures."
+    name="one_came_and_went",
+    meaning="One process (same client id and host, or same instance id) joined and left three times.",
 )
-WENT_BY_LEAVING = Sign(name="went_by_leaving", meaning="Members that went left by themselves.")
+WENT_BY_LEAVING = Sign(name="went_by_leaving", meaning="The members that went away left by themselves.")
 WENT_BY_EXPIRY = Sign(
     name="went_by_expiry",
-    meaning="Members that went fell silent until their sessions expired.",
+    meaning="The members that went away stopped sending heartbeats until their sessions expired.",
     kinds=(SESSION_EXPIRED.name,),
 )
 WENT_BY_POLL_TIMEOUT = Sign(
-    name="went_by_poll_timeout", meaning="Members that went had not polled in time.", kinds=(POLL_TIMEOUT.name,)
+    name="went_by_poll_timeout",
+    meaning="The members that went away had not polled in time.",
+    kinds=(POLL_TIMEOUT.name,),
 )
 BEGAN_WELL = Sign(
     name="began_well",
-    meaning="The group began then, and its members had partitions soon after.",
+    meaning="The group started at that time, and its members had partitions soon afterwards.",
 )
 REMOVED_BY_ADMIN = Sign(name="removed_by_admin", meaning="An administrator removed a member.")
 HOSTS_EXPIRED_TOGETHER = Sign(
     name="hosts_expired_together", meaning="Sessions of members on two or more hosts expired within ten seconds."
 )
 ALL_REPLACED = Sign(
-    name="all_replaced", meaning="Each member went once and one of its client id came; as many are there as before."
+    name="all_replaced",
+    meaning="Each member was replaced once by one with the same client id, and the number of members is the same as"
+    " before.",
 )
-MEMBER_COUNT_CHANGED = Sign(name="member_count_changed", meaning="There are more or fewer members than before.")
+MEMBER_COUNT_CHANGED = Sign(name="member_count_changed", meaning="The number of members changed.")
 SUBSCRIPTIONS_APART = Sign(
-    name="subscriptions_apart", meaning="Members with other client ids subscribe to other topics, with none in common."
+    name="subscriptions_apart",
+    meaning="Members with different client ids subscribe to different topics, with none in common.",
 )
-MEMBERS_WITHOUT_PARTITIONS = Sign(name="members_without_partitions", meaning="Some members own nothing.")
-NOTHING_ASSIGNED = Sign(name="nothing_assigned", meaning="The group has members, and none of them owns anything.")
+MEMBERS_WITHOUT_PARTITIONS = Sign(name="members_without_partitions", meaning="Some members own no partition.")
+NOTHING_ASSIGNED = Sign(name="nothing_assigned", meaning="The group has members, but none of them owns a partition.")
 REGEX_SUBSCRIPTION = Sign(name="regex_subscription", meaning="Members subscribe by a regular expression (KIP-848).")
 TOPOLOGY_NOT_READY = Sign(name="topology_not_ready", meaning="Topics of the streams topology are missing or differ.")
-FOLLOW_UPS = Sign(name="follow_ups", meaning="Most rebalances are the second half of a cooperative one.")
+FOLLOW_UPS = Sign(name="follow_ups", meaning="Most rebalances are the second step of a cooperative rebalance.")
 
 # Offsets
 
@@ -146,7 +152,7 @@ MOVED_AT_REST = Sign(
 )
 SKIPPED_AT_REST = Sign(
     name="skipped_at_rest",
-    meaning="Offsets were moved on while the group had no members.",
+    meaning="Offsets were moved forward while the group had no members.",
     events=((OffsetEventKind.SKIPPED, None),),
 )
 MOVED_BY_MEMBER = Sign(
@@ -155,7 +161,8 @@ MOVED_BY_MEMBER = Sign(
     events=((OffsetEventKind.REWOUND, OffsetEventCause.MEMBER),),
 )
 MOVED_REPEATEDLY = Sign(
-    name="moved_repeatedly", meaning="Offsets were moved at three or more instants while the group had no members."
+    name="moved_repeatedly",
+    meaning="Offsets were moved at three or more different times while the group had no members.",
 )
 OFFSETS_EXPIRED = Sign(
     name="offsets_expired_now", meaning="Kafka expired committed offsets.", events=((OffsetEventKind.EXPIRED, None),)
@@ -177,98 +184,102 @@ TOPIC_DELETED = Sign(
 )
 TOPIC_RECREATED = Sign(
     name="topic_recreated",
-    meaning="A topic of the group was deleted and made anew.",
+    meaning="A topic of the group was deleted and created again.",
     events=((OffsetEventKind.TOPIC_RECREATED, None),),
     flags=(LagFlag.TOPIC_RECREATED,),
 )
 PASSED_BY_RETENTION = Sign(
     name="passed_by_retention",
-    meaning="The start of a topic's log has passed the committed offset.",
+    meaning="Retention has removed the log up to an offset after the committed one.",
     source=Source.SAMPLES,
     events=((OffsetEventKind.LOST_TO_RETENTION, None),),
     flags=(LagFlag.MESSAGES_LOST,),
 )
 REMOVED_SOMEHOW = Sign(
     name="removed_somehow",
-    meaning="Offsets are gone, and the records do not say why.",
+    meaning="Offsets were removed, and the records do not show why.",
     events=((OffsetEventKind.REMOVED, None),),
 )
 
 # Lag, in the rounds of the episode
 
 RECORDS_WAIT = Sign(name="records_wait", meaning="Records wait to be read.", source=Source.SAMPLES)
-LAG_GROWS = Sign(name="lag_grows", meaning="The lag is higher at the end.", source=Source.SAMPLES)
-LAG_SHRINKS = Sign(name="lag_shrinks", meaning="The lag is lower at the end.", source=Source.SAMPLES)
-OFFSETS_GO_ON = Sign(name="offsets_go_on", meaning="Committed offsets with lag went on.", source=Source.SAMPLES)
-OFFSETS_STAND = Sign(name="offsets_stand", meaning="No committed offset with lag went on.", source=Source.SAMPLES)
+LAG_GROWS = Sign(name="lag_grows", meaning="The lag grew.", source=Source.SAMPLES)
+LAG_SHRINKS = Sign(name="lag_shrinks", meaning="The lag shrank.", source=Source.SAMPLES)
+OFFSETS_GO_ON = Sign(
+    name="offsets_go_on", meaning="Committed offsets advanced on partitions with lag.", source=Source.SAMPLES
+)
+OFFSETS_STAND = Sign(
+    name="offsets_stand", meaning="No committed offset advanced on partitions with lag.", source=Source.SAMPLES
+)
 SAME_OFFSET_AGAIN = Sign(
     name="same_offset_again",
-    meaning="The same offset is committed again and again.",
+    meaning="The same offset is committed repeatedly.",
     source=Source.SAMPLES,
     statuses=(LagStatus.STALLED,),
 )
 OWNERS_STOP_AT_ONE_OFFSET = Sign(
     name="owners_stop_at_one_offset",
-    meaning="Two or more owners of a partition, one after the other, did not get beyond the same offset for a minute.",
+    meaning="Two or more owners of a partition in turn did not get past the same offset for a minute.",
     source=Source.SAMPLES,
 )
 PRODUCERS_FASTER = Sign(
-    name="producers_faster", meaning="More records came than the group committed.", source=Source.SAMPLES
+    name="producers_faster", meaning="Producers wrote more records than the group committed.", source=Source.SAMPLES
 )
-PRODUCERS_IDLE = Sign(name="producers_idle", meaning="No records came meanwhile.", source=Source.SAMPLES)
+PRODUCERS_IDLE = Sign(name="producers_idle", meaning="Producers wrote no records in that time.", source=Source.SAMPLES)
 ONE_PARTITION_BEHIND = Sign(
     name="one_partition_behind",
-    meaning="One partition of three or more has most of the lag, and got more records than the others.",
+    meaning="One partition (of three or more) has most of the lag and received more records than the others.",
     source=Source.SAMPLES,
 )
 ONE_MEMBER_BEHIND = Sign(
     name="one_member_behind",
-    meaning="The partitions of one member have most of the lag, though they got no more records than the others'.",
+    meaning="One member's partitions have most of the lag, although they received no more records than the others.",
     source=Source.SAMPLES,
 )
 UNEVEN_ASSIGNMENT = Sign(
     name="uneven_assignment",
-    meaning="The member with the lag owns at least twice as many partitions as the others on average.",
+    meaning="The member with the lag owns at least twice as many partitions as the other members on average.",
     source=Source.SAMPLES,
 )
 AT_LAST_STABLE_OFFSET = Sign(
     name="at_last_stable_offset",
-    meaning="For half a minute each commit with lag is the last stable offset: a transaction is open from there on.",
+    meaning="For half a minute every commit with lag equals the last stable offset, where an open transaction begins.",
     source=Source.SAMPLES,
 )
 MARKERS_AT_END = Sign(
     name="markers_at_end",
-    meaning="Only markers of transactions lie after the commit.",
+    meaning="Only transaction markers lie after the committed offset.",
     source=Source.SAMPLES,
     flags=(LagFlag.TRANSACTION_MARKERS_ONLY,),
 )
 ONE_RECORD_LEFT = Sign(
     name="one_record_left",
-    meaning="Every partition with lag has a lag of one, no records come, and its commits go on or stand there.",
+    meaning="Every lagging partition has a lag of exactly one, and no new records arrive.",
     source=Source.SAMPLES,
 )
 HAS_TRANSACTIONS = Sign(
     name="has_transactions",
-    meaning="The partitions have or had transactions.",
+    meaning="The partitions hold transactional records.",
     source=Source.SAMPLES,
     flags=(LagFlag.TRANSACTION_MARKERS_ONLY, LagFlag.OPEN_TRANSACTION),
 )
 AHEAD_OF_END = Sign(
     name="ahead_of_end",
-    meaning="A commit lies beyond the end of the topic's log.",
+    meaning="A committed offset lies beyond the end of the log.",
     source=Source.SAMPLES,
     statuses=(LagStatus.AHEAD_OF_LOG,),
     flags=(LagFlag.AHEAD_OF_LOG, LagFlag.TRUNCATED),
 )
 LOG_TRUNCATED = Sign(
     name="log_truncated",
-    meaning="The end of a topic's log went back, and a commit lies beyond it.",
+    meaning="The end of a partition's log went back, and a committed offset now lies beyond it.",
     source=Source.SAMPLES,
     flags=(LagFlag.TRUNCATED,),
 )
 NEVER_COMMITTED = Sign(
     name="never_committed",
-    meaning="Members own partitions that hold records, and nothing is committed there.",
+    meaning="Members own partitions that hold records, but nothing is committed for them.",
     source=Source.SAMPLES,
     statuses=(LagStatus.NO_COMMIT,),
 )
@@ -280,11 +291,11 @@ UNSUBSCRIBED = Sign(
 )
 NOBODY_OWNS = Sign(name="nobody_owns", meaning="Nobody owns the partitions with lag.", source=Source.SAMPLES)
 IN_REBALANCE = Sign(
-    name="in_rebalance", meaning="The broker said that the group was in a rebalance.", source=Source.SAMPLES
+    name="in_rebalance", meaning="The broker reported that the group was rebalancing.", source=Source.SAMPLES
 )
 COMMIT_TIME_ABSURD = Sign(
     name="commit_time_absurd",
-    meaning="Commits carry a time that lies days off the time of the sample.",
+    meaning="Commit timestamps differ by days from the time of the sample.",
     source=Source.SAMPLES,
 )
 
@@ -292,7 +303,7 @@ COMMIT_TIME_ABSURD = Sign(
 
 COORDINATOR_MOVED = Sign(
     name="coordinator_moved",
-    meaning="A broker loaded the group, or gave it up.",
+    meaning="A broker loaded or unloaded the group.",
     source=Source.SERVER_LOG,
 )
 MEMBER_ON_TWO_HOSTS = Sign(

@@ -20,11 +20,11 @@ class Symptom:
 
 BEHIND = Symptom(
     name="behind",
-    meaning="A group, or a partition of it, is behind the end of a topic, and does not catch up.",
+    meaning="A group lags behind the end of a topic and does not catch up.",
 )
 NO_PROGRESS = Symptom(
     name="no_progress",
-    meaning="Records wait, and the group's committed offsets stand still.",
+    meaning="Records wait, but the group's committed offsets do not advance.",
     kinds=(
         incidents.COMMIT_GAP.name,
         incidents.STALLED_TRANSACTION.name,
@@ -35,12 +35,12 @@ NO_PROGRESS = Symptom(
 )
 NOBODY_HAS_PARTITIONS = Symptom(
     name="nobody_has_partitions",
-    meaning="Nobody owns partitions that the group should read.",
+    meaning="Nobody owns some partitions that the group should read.",
     kinds=(incidents.GROUP_WITHOUT_MEMBERS.name, incidents.ASSIGNMENT_NOT_STORED.name),
 )
 REBALANCES_GO_ON = Symptom(
     name="rebalances_go_on",
-    meaning="A group rebalances again and again, or hangs in a rebalance.",
+    meaning="The group keeps rebalancing, or a rebalance does not end.",
     kinds=(
         incidents.REBALANCE_STORM.name,
         incidents.REBALANCE_STUCK.name,
@@ -51,17 +51,17 @@ REBALANCES_GO_ON = Symptom(
 )
 REQUEST_REFUSED = Symptom(
     name="request_refused",
-    meaning="The coordinator refused requests of a member, or of somebody who is none.",
+    meaning="The coordinator refused requests from a member or from a client outside the group.",
     kinds=(incidents.COMMIT_FROM_OUTSIDE.name, *(kind.name for kind in incidents.INCIDENT_KINDS if kind.error_code)),
 )
 OFFSET_MOVED = Symptom(
     name="offset_moved",
-    meaning="A committed offset moved other than by going on, or is gone.",
+    meaning="A committed offset jumped, went back or was removed.",
     kinds=(incidents.OFFSET_REWIND.name, incidents.OFFSET_SKIP.name, incidents.OFFSETS_EXPIRE_SOON.name),
 )
 READ_TWICE_OR_NEVER = Symptom(
     name="read_twice_or_never",
-    meaning="Records were processed twice, or never.",
+    meaning="Records were processed twice, or were never processed.",
     kinds=(
         incidents.OFFSETS_EXPIRED.name,
         incidents.LOST_TO_RETENTION.name,
@@ -72,7 +72,7 @@ READ_TWICE_OR_NEVER = Symptom(
 )
 MEMBER_COMES_AND_GOES = Symptom(
     name="member_comes_and_goes",
-    meaning="A member leaves, drops out, or comes and goes.",
+    meaning="A member left, dropped out, or keeps coming and going.",
     kinds=(
         incidents.MEMBER_FLAPPING.name,
         incidents.SESSION_EXPIRED.name,
@@ -81,7 +81,7 @@ MEMBER_COMES_AND_GOES = Symptom(
         incidents.REBALANCE_TIMEOUT_FENCED.name,
     ),
 )
-GROUP_GONE = Symptom(name="group_gone", meaning="The group, or all that it had committed, is gone.")
+GROUP_GONE = Symptom(name="group_gone", meaning="The group, or everything that it had committed, is gone.")
 
 SYMPTOMS = rows_of(globals(), Symptom)
 

@@ -17,7 +17,7 @@ from groupledger.schemas.words import Severity
 _WITHOUT = (NOBODY_HAS_PARTITIONS, REBALANCES_GO_ON, NO_PROGRESS, BEHIND)
 _UNSYNCED = signs.of_kind(incidents.LEADER_NEVER_SYNCED.name)
 _NOT_STORED = signs.of_kind(incidents.ASSIGNMENT_NOT_STORED.name)
-_IMPORT = "The server log of that time: it says whether the leader's assignment came, and whether it was stored."
+_IMPORT = "The server log of that time: it shows whether the leader's assignment arrived and whether it was stored."
 _OF_RESTARTS = (signs.ONE_CAME_AND_WENT, signs.WENT_BY_EXPIRY, signs.WENT_BY_POLL_TIMEOUT, _NOT_STORED)
 
 ASSIGNMENT_TOO_LARGE = Cause(
@@ -25,12 +25,12 @@ ASSIGNMENT_TOO_LARGE = Cause(
     symptoms=_WITHOUT,
     happened=(
         Clause(
-            "The leader's assignment came each time and could not be stored: it is larger than __consumer_offsets"
-            " takes.",
+            "The leader sent its assignment each time, but it could not be stored: it is larger than __consumer_offsets"
+            " accepts.",
             needs=(_NOT_STORED.name,),
         ),
         Clause(
-            "Generations left no record, as when their assignment is larger than __consumer_offsets takes.",
+            "Generations left no record, as when their assignment is larger than __consumer_offsets accepts.",
             excludes=(_NOT_STORED.name,),
         ),
     ),
@@ -48,11 +48,11 @@ ASSIGNMENT_TOO_LARGE = Cause(
 LEADER_SENDS_NO_ASSIGNMENT = Cause(
     name="leader_sends_no_assignment",
     symptoms=_WITHOUT,
-    happened="Generations were formed and left no record, as when the leader's assignor fails or the leader leaves.",
+    happened="Generations formed but left no record, as happens when the leader's assignor fails or the leader leaves.",
     needs=(_UNSYNCED,),
     against=(_NOT_STORED, signs.BEGAN_WELL),
     proved_by=((signs.logged_kind(incidents.LEADER_NEVER_SYNCED.name), signs.SERVER_LOG_IMPORTED),),
-    advice="Look at the leader's own log: its assignor may fail, as for a subscription that it can't read.",
+    advice="Look at the leader's own log: its assignor may fail, for example on a subscription that it cannot parse.",
     settings=(Clause("partition.assignment.strategy", needs=(Fact.CLASSIC_GROUP,)),),
     kind=incidents.LEADER_NEVER_SYNCED.name,
     told_apart_by=_IMPORT,
@@ -61,58 +61,59 @@ LEADER_SENDS_NO_ASSIGNMENT = Cause(
 JOINS_OVERTAKE_SYNC = Cause(
     name="joins_overtake_sync",
     symptoms=_WITHOUT,
-    happened="Members joined again before the leader's assignment came, so that generations left no record.",
+    happened="Members joined again before the leader's assignment arrived, so that generations left no record.",
     needs=(_UNSYNCED,),
     against=(_NOT_STORED, signs.BEGAN_WELL),
     proved_by=((_UNSYNCED, signs.of_trigger(triggers.JOINED), signs.SERVER_LOG_IMPORTED),),
-    advice="Let members start together (group.initial.rebalance.delay.ms of the brokers), or find who joins again.",
+    advice="Let members start together (group.initial.rebalance.delay.ms of the brokers), or find the member that"
+    " rejoins.",
     settings=("group.initial.rebalance.delay.ms",),
     told_apart_by=_IMPORT,
 )
 ASSIGNOR_GIVES_NOTHING = Cause(
     name="assignor_gives_nothing",
     symptoms=_WITHOUT,
-    happened="The group has {members} members, and its assignment gives nobody a partition.",
+    happened="The group has {members} members, but its assignment gives none of them a partition.",
     needs=(signs.NOTHING_ASSIGNED, signs.HAS_MEMBERS),
     against=(signs.TOPOLOGY_NOT_READY, _NOT_STORED),
     proved_by=((signs.NOTHING_ASSIGNED, signs.RECORDS_WAIT),),
-    advice="Its topics are there and hold records: look at the assignor (a custom one, or a group.remote.assignor) and"
+    advice="Its topics exist and hold records. Look at the assignor (a custom one, or group.remote.assignor) and"
     " at the members' subscriptions.",
     settings=(
         Clause("partition.assignment.strategy", needs=(Fact.CLASSIC_GROUP,)),
         Clause("group.remote.assignor", needs=(Fact.CONSUMER_GROUP,)),
     ),
-    told_apart_by="Samples of the topics that it subscribes to: have they partitions?",
+    told_apart_by="Samples of the subscribed topics: whether they exist and have partitions.",
     severity=Severity.ERROR,
 )
 SUBSCRIBED_TOPIC_MISSING = Cause(
     name="subscribed_topic_missing",
     symptoms=_WITHOUT,
-    happened="The group has {members} members and nothing to read: a topic of its subscription may not be there.",
+    happened="The group has {members} members and nothing to read: a topic of its subscription may not exist.",
     needs=(signs.NOTHING_ASSIGNED, signs.HAS_MEMBERS),
     against=(signs.RECORDS_WAIT,),
-    advice="Compare the subscription with the topics of the cluster, and bootstrap.servers with the cluster meant.",
+    advice="Compare the subscription with the topics of the cluster, and check that bootstrap.servers names the right"
+    " cluster.",
     settings=("subscription", "bootstrap.servers"),
     told_apart_by="`kafka-topics --describe` of the subscribed topics, with the client's own rights.",
 )
 PATTERN_MATCHES_NOTHING = Cause(
     name="pattern_matches_nothing",
     symptoms=(NOBODY_HAS_PARTITIONS,),
-    happened="Members subscribe by a regular expression, and own nothing: it may match no topic that they may read.",
+    happened="Members subscribe by a regular expression and own nothing: it may match no topic that they may describe.",
     needs=(signs.REGEX_SUBSCRIPTION, signs.NOTHING_ASSIGNED),
     against=(signs.RECORDS_WAIT,),
-    advice="The broker resolves it by RE2's syntax, over the topics that the client may describe.",
+    advice="The broker evaluates it in RE2 syntax, over the topics that the client is authorized to describe.",
     settings=("subscription pattern", "ACL: DESCRIBE of the topics"),
     told_apart_by="The resolved expression in the topic (consumer_group_regular_expression), and the client's ACLs.",
 )
 TOPOLOGY_NOT_READY = Cause(
     name="topology_not_ready",
     symptoms=_WITHOUT,
-    happened="Topics of the streams topology are missing or have other numbers of partitions than it needs: nobody gets"
-    " a task.",
+    happened="Topics of the streams topology are missing or have the wrong number of partitions: nobody gets a task.",
     needs=(signs.TOPOLOGY_NOT_READY,),
     proved_by=((signs.TOPOLOGY_NOT_READY,),),
-    advice="Make the missing topics, or give those that are joined as many partitions as each other.",
+    advice="Create the missing topics, or give joined topics the same number of partitions.",
     told_apart_by="The state of the streams group (kafka-streams-groups --describe).",
     fault=Fault.OPERATOR,
     severity=Severity.ERROR,
@@ -120,13 +121,13 @@ TOPOLOGY_NOT_READY = Cause(
 JOIN_STORM = Cause(
     name="join_storm",
     symptoms=(REBALANCES_GO_ON,),
-    happened="Most of {count} rebalances began with a member that joined, though none is known to have dropped out.",
+    happened="Most of {count} rebalances began because a member joined, although none is known to have dropped out.",
     needs=(signs.of_trigger(triggers.JOINED),),
     against=(*_OF_RESTARTS, signs.ALL_REPLACED),
     proved_by=((signs.of_kind(incidents.REBALANCE_STORM.name), signs.SERVER_LOG_IMPORTED),),
     advice=(
-        "Find who joins: members that start one after the other, or clients that give up while they join",
-        Clause(" (let request.timeout.ms be longer than a rebalance takes)", excludes=MODERN_GROUP),
+        "Find out who joins: members that start one by one, or clients that give up while they join",
+        Clause(" (request.timeout.ms has to be longer than a rebalance)", excludes=MODERN_GROUP),
         ".",
     ),
     settings=(Clause("group.initial.rebalance.delay.ms", excludes=MODERN_GROUP),),
@@ -135,36 +136,38 @@ JOIN_STORM = Cause(
 SUBSCRIPTION_ALTERNATES = Cause(
     name="subscription_alternates",
     symptoms=(REBALANCES_GO_ON,),
-    happened="Most of {count} rebalances began with a member that came with another subscription or other metadata.",
+    happened="Most of {count} rebalances began because a member joined with a different subscription or different"
+    " metadata.",
     needs=(signs.of_trigger(triggers.METADATA_CHANGED),),
     against=(signs.FOLLOW_UPS, _NOT_STORED),
     proved_by=((signs.of_kind(incidents.REBALANCE_STORM.name),), (signs.SERVER_LOG_IMPORTED,)),
-    advice="Subscribe once, with all topics, and not anew for each poll; let all members have the same list.",
+    advice="Subscribe once, with all topics, and not before each poll. Give all members the same list.",
     settings=("subscription",),
     told_apart_by="The members' subscriptions by generation: `groupledger group NAME`.",
 )
 TOPICS_KEEP_CHANGING = Cause(
     name="topics_keep_changing",
     symptoms=(REBALANCES_GO_ON,),
-    happened="Most of {count} rebalances began since subscribed topics had changed: new ones, gone ones or other"
+    happened="Most of {count} rebalances began because subscribed topics had changed: new topics, deleted topics or"
+    " more"
     " partitions.",
     suspected_by=(signs.of_trigger(triggers.LEADER_REJOINED),),
     proved_by=((signs.of_trigger(triggers.TOPICS_CHANGED),),),
     against=(_NOT_STORED,),
-    advice="Whoever makes topics one by one makes the group rebalance each time: narrow the pattern, or make them"
-    " together.",
+    advice="Each new topic makes the group rebalance: narrow the pattern, or create topics together.",
     settings=("subscription pattern", Clause("metadata.max.age.ms", needs=(Fact.CLASSIC_GROUP,))),
-    told_apart_by="The names of new topics at these times.",
+    told_apart_by="Which topics were created at these times.",
     fault=Fault.OPERATOR,
 )
 COOPERATIVE_FOLLOW_UPS = Cause(
     name="cooperative_follow_ups",
     symptoms=(REBALANCES_GO_ON,),
-    happened="Most of the rebalances are the second half of a cooperative one, in which what was given up is taken.",
+    happened="Most of the rebalances are the second step of a cooperative rebalance, in which revoked partitions get"
+    " new owners.",
     needs=(signs.FOLLOW_UPS,),
     against=_OF_RESTARTS,
     proved_by=((signs.FOLLOW_UPS,),),
-    told_apart_by="What members brought along as they joined: `groupledger rebalances NAME`.",
+    told_apart_by="The owned partitions that members sent as they joined: `groupledger rebalances NAME`.",
     fault=Fault.NOBODY,
     severity=Severity.INFO,
 )

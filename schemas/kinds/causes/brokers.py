@@ -23,11 +23,12 @@ from groupledger.schemas.words import Severity
 COORDINATOR_MOVED = Cause(
     name="coordinator_moved",
     symptoms=(REBALANCES_GO_ON, MEMBER_COMES_AND_GOES, REQUEST_REFUSED, NO_PROGRESS),
-    happened="The group's coordinator moved to another broker, or was started again, and forgot what no record held.",
+    happened="The group's coordinator moved to another broker or was restarted, and lost the state that no record"
+    " holds.",
     suspected_by=(signs.COORDINATOR_MOVED, signs.HOSTS_EXPIRED_TOGETHER),
     proved_by=((signs.of_root(roots.COORDINATOR_FAILOVER),), (signs.COORDINATOR_MOVED, signs.WENT_BY_EXPIRY)),
-    advice="There is nothing to change in the client: look at that broker.",
-    told_apart_by="The server logs of that time of both brokers, and other groups of the same partition of"
+    advice="Nothing has to change in the clients: look at that broker.",
+    told_apart_by="The server logs of both brokers at that time, and other groups of the same partition of"
     " __consumer_offsets.",
     fault=Fault.BROKERS,
 )
@@ -41,7 +42,7 @@ OFFSETS_TOPIC_UNAVAILABLE = Cause(
     ),
     against=(signs.of_root(roots.ASSIGNMENT_TOO_LARGE), signs.BEGAN_WELL),
     proved_by=((signs.of_root(roots.OFFSETS_TOPIC_UNAVAILABLE),),),
-    advice="Look at its replicas and at the brokers' disks; there is nothing to change in the client.",
+    advice="Look at its replicas and at the brokers' disks. Nothing has to change in the clients.",
     told_apart_by="The server log of that time, and the metric UnderMinIsrPartitionCount.",
     fault=Fault.BROKERS,
     severity=Severity.ERROR,
@@ -50,35 +51,35 @@ OFFSETS_TOPIC_UNAVAILABLE = Cause(
 DATA_LOST = Cause(
     name="data_lost",
     symptoms=(READ_TWICE_OR_NEVER, OFFSET_MOVED, NO_PROGRESS),
-    happened="The end of the log of {place} went back: records that the group had read are gone, as after an unclean"
-    " election, or when a broker lost its disk.",
+    happened="The end of the log of {place} went back: records that the group had read are lost, as after an unclean"
+    " leader election or the loss of a broker's disk.",
     needs=(signs.LOG_TRUNCATED,),
     against=(signs.TOPIC_RECREATED,),
     proved_by=((signs.LOG_TRUNCATED,),),
-    advice="Look at unclean.leader.election.enable, at min.insync.replicas and at acks of the producers; then let the"
-    " group begin at the new end, or where records came again.",
+    advice="Check unclean.leader.election.enable, min.insync.replicas and the producers' acks. Then let the"
+    " group start at the new end, or where its producers wrote the records again.",
     settings=("unclean.leader.election.enable", "min.insync.replicas"),
-    told_apart_by="The controller's log: an election of a replica that was not in sync.",
+    told_apart_by="The controller's log: the election of a replica that was not in sync.",
     fault=Fault.BROKERS,
     severity=Severity.ERROR,
 )
 FETCHES_FAIL = Cause(
     name="fetches_fail",
     symptoms=(NO_PROGRESS, BEHIND),
-    happened="A leader of {place} may be away or slow, so that nobody can read it.",
+    happened="The leader of {place} may be down or slow, so that nobody can read it.",
     needs=(signs.RECORDS_WAIT, signs.OFFSETS_STAND, signs.ONE_PARTITION_BEHIND),
     against=(signs.AT_LAST_STABLE_OFFSET, signs.ONE_RECORD_LEFT),
     advice="Look at that partition's leader.",
-    told_apart_by="A console consumer on that partition: does it read?",
+    told_apart_by="Whether a console consumer can read that partition.",
     fault=Fault.BROKERS,
 )
 CLOCK_WRONG = Cause(
     name="clock_wrong",
     symptoms=(OFFSET_MOVED, BEHIND, NO_PROGRESS),
-    happened="Commits of the group carry times that lie days off: a broker's clock, or a client's, is wrong.",
+    happened="Commit timestamps of the group are wrong by days: the clock of a broker or a client is wrong.",
     needs=(signs.COMMIT_TIME_ABSURD,),
     proved_by=((signs.COMMIT_TIME_ABSURD,),),
-    advice="Set the clock; times of the group's rows in that time are not to be relied on.",
+    advice="Correct the clock. Do not rely on the timestamps of the group's rows from that time.",
     told_apart_by="The clocks of the brokers.",
     fault=Fault.BROKERS,
     harmless=Severity.WARNING,
@@ -86,10 +87,10 @@ CLOCK_WRONG = Cause(
 OFFSETS_REMOVED_UNSEEN = Cause(
     name="offsets_removed_unseen",
     symptoms=(OFFSET_MOVED,),
-    happened="Committed offsets of {count} partitions are gone, and neither their age nor a request says why.",
+    happened="Committed offsets of {count} partitions were removed, and neither their age nor a request explains it.",
     needs=(signs.REMOVED_SOMEHOW,),
-    advice="Import the brokers' logs of that time, or write the brokers' offsets.retention.minutes into the settings.",
-    told_apart_by="offsets.retention.minutes of the brokers, and the request log: DeleteGroups, OffsetDelete and"
+    advice="Import the brokers' logs of that time, or set the brokers' offsets.retention.minutes in the settings.",
+    told_apart_by="The brokers' offsets.retention.minutes, and the request log: DeleteGroups, OffsetDelete and"
     " DeleteTopics.",
     fault=Fault.OPERATOR,
 )

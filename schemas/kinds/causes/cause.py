@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Fault:
-    """Says who can mend it."""
+    """Says who can fix it."""
 
     CLIENT = "client"  # whoever runs the group's processes
     OPERATOR = "operator"  # whoever moves offsets, or sets rights, topics and retention

@@ -18,9 +18,9 @@ from groupledger.schemas.words import Severity
 
 _WITHOUT_MEMBERS = (NOBODY_HAS_PARTITIONS, NO_PROGRESS, BEHIND)
 _RESTLESS = (MEMBER_COMES_AND_GOES, REBALANCES_GO_ON)
-_IMPORT = "The server log of that time: it says of each member whether it left, and why, or was removed."
+_IMPORT = "The server log of that time: it shows for each member whether and why it left or was removed."
 _WAITING = Clause(" {records} records wait, and nobody reads them.", needs=(signs.RECORDS_WAIT.name,))
-_START = "Start its consumers again, or delete the group if it is not needed any more."
+_START = "Start its consumers again, or delete the group if it is no longer needed."
 STATIC_MEMBERSHIP = Clause("group.instance.id", excludes=(Fact.SHARE_GROUP, Fact.STREAMS_GROUP))
 POLL_SETTINGS = (
     Clause("max.poll.interval.ms", excludes=(Fact.SHARE_GROUP,)),
@@ -30,12 +30,15 @@ POLL_SETTINGS = (
 SCALED_TO_ZERO = Cause(
     name="scaled_to_zero",
     symptoms=_WITHOUT_MEMBERS,
-    happened=("All of the group's members left within a minute, as when it is scaled to zero or stopped.", _WAITING),
+    happened=(
+        "All members of the group left within a minute, as happens when it is scaled to zero or stopped.",
+        _WAITING,
+    ),
     needs=(signs.NO_MEMBERS, signs.LAST_LEFT),
     against=(signs.LAST_EXPIRED, signs.LAST_POLL_TIMEOUT, signs.ONE_CAME_AND_WENT),
     proved_by=((signs.LAST_LEFT_TOGETHER,),),
-    advice=f"{_START} An autoscaler that counts lag must not take a missing number for zero.",
-    told_apart_by="The deployment: how many replicas it was to have then.",
+    advice=f"{_START} An autoscaler that scales by lag must not treat a missing number as zero.",
+    told_apart_by="The deployment: how many replicas were configured at that time.",
     fault=Fault.OPERATOR,
     severity=Severity.ERROR,
 )
@@ -46,17 +49,20 @@ MEMBERS_LEFT = Cause(
     needs=(signs.NO_MEMBERS, signs.LAST_LEFT),
     against=(signs.LAST_EXPIRED, signs.LAST_POLL_TIMEOUT, signs.LAST_LEFT_TOGETHER),
     proved_by=((signs.LAST_LEFT,),),
-    advice=f"It was stopped, or it ended with an error: look at its own log. {_START}",
+    advice=f"It was stopped or ended with an error: look at its own log. {_START}",
     told_apart_by=_IMPORT,
     severity=Severity.ERROR,
 )
 MEMBERS_EXPIRED = Cause(
     name="members_expired",
     symptoms=_WITHOUT_MEMBERS,
-    happened=("The group's last member, {who}, fell silent and was removed: it did not leave.", _WAITING),
+    happened=(
+        "The group's last member, {who}, stopped sending heartbeats and was removed. It did not leave by itself.",
+        _WAITING,
+    ),
     needs=(signs.NO_MEMBERS, signs.LAST_EXPIRED),
     proved_by=((signs.LAST_EXPIRED,),),
-    advice=f"It was killed, paused or cut off: look for the end of its process and at its network. {_START}",
+    advice=f"It was killed, paused or disconnected: find out how its process ended, and check its network. {_START}",
     told_apart_by=_IMPORT,
     severity=Severity.ERROR,
 )
@@ -64,12 +70,12 @@ MEMBERS_POLLED_TOO_LATE = Cause(
     name="members_polled_too_late",
     symptoms=_WITHOUT_MEMBERS,
     happened=(
-        "The group's last member, {who}, left since it had not polled within max.poll.interval.ms.",
+        "The group's last member, {who}, left because it had not polled within max.poll.interval.ms.",
         _WAITING,
     ),
     needs=(signs.NO_MEMBERS, signs.LAST_POLL_TIMEOUT),
     proved_by=((signs.LAST_POLL_TIMEOUT, signs.DEPARTURES_LOGGED),),
-    advice="It hangs in its processing, or the thread that polls has died: look at its threads, and restart it.",
+    advice="Its processing hangs, or its polling thread has died: take a thread dump, then restart it.",
     settings=POLL_SETTINGS,
     told_apart_by=_IMPORT,
     severity=Severity.ERROR,
@@ -78,40 +84,40 @@ CRASH_LOOP = Cause(
     name="crash_loop",
     symptoms=(*_RESTLESS, NOBODY_HAS_PARTITIONS, NO_PROGRESS, BEHIND),
     happened=(
-        "{who} came and went {times} within {seconds} s",
+        "{who} joined and went away {times} within {seconds} s",
         Clause(": it left each time", needs=(signs.WENT_BY_LEAVING.name,)),
-        Clause(": it was cut off or killed each time", needs=(signs.WENT_BY_EXPIRY.name,)),
+        Clause(": it was disconnected or killed each time", needs=(signs.WENT_BY_EXPIRY.name,)),
         Clause(": it had not polled in time", needs=(signs.WENT_BY_POLL_TIMEOUT.name,)),
         ".",
-        Clause(" Nobody processes meanwhile, each time.", needs=(Fact.CLASSIC_GROUP, signs.OFFSETS_STAND.name)),
-        Clause(" Members that keep their partitions go on processing.", needs=(Fact.CONSUMER_GROUP,)),
+        Clause(" Each time, the whole group stops processing.", needs=(Fact.CLASSIC_GROUP, signs.OFFSETS_STAND.name)),
+        Clause(" Members that keep their partitions continue to process.", needs=(Fact.CONSUMER_GROUP,)),
     ),
     needs=(signs.ONE_CAME_AND_WENT,),
     proved_by=((signs.ONE_CAME_AND_WENT,),),
     advice=(
-        "It is started again and ends again: look at its own log for what ends it",
+        "It is restarted and ends again: look in its own log for the reason",
         Clause(
-            "; with a group.instance.id, a restart within its session costs no rebalance",
+            ". With a group.instance.id, a restart within the session timeout causes no rebalance",
             excludes=(Fact.SHARE_GROUP, Fact.STREAMS_GROUP, signs.STATIC_MEMBERS.name),
         ),
         ".",
     ),
     settings=(STATIC_MEMBERSHIP,),
-    told_apart_by="The process's own log and its supervisor's count of restarts.",
+    told_apart_by="The process's own log, and the number of restarts that its supervisor counted.",
     severity=Severity.ERROR,
     harmless=Severity.WARNING,
 )
 INSTANCE_STARTED_TWICE = Cause(
     name="instance_started_twice",
     symptoms=(REQUEST_REFUSED, *_RESTLESS),
-    happened="Two processes run under one group.instance.id, and take the member from each other.",
+    happened="Two processes use the same group.instance.id and fence each other.",
     needs=(signs.STATIC_MEMBERS,),
     proved_by=(
         (signs.of_kind(incidents.FENCED_INSTANCE.name),),
         (signs.of_kind(incidents.UNRELEASED_INSTANCE_ID.name),),
         (signs.of_root(roots.INSTANCE_STARTED_TWICE),),
     ),
-    advice="Give each process a group.instance.id of its own.",
+    advice="Give each process its own group.instance.id.",
     settings=("group.instance.id",),
     kind=incidents.FENCED_INSTANCE.name,
     told_apart_by="The request log of that time: FENCED_INSTANCE_ID or UNRELEASED_INSTANCE_ID, and from which hosts.",
@@ -121,13 +127,14 @@ INSTANCE_STARTED_TWICE = Cause(
 NETWORK = Cause(
     name="network",
     symptoms=(*_RESTLESS, NO_PROGRESS),
-    happened="Members on two or more hosts fell silent within ten seconds and were removed.",
+    happened="Members on two or more hosts stopped sending heartbeats within ten seconds and were removed.",
     needs=(signs.HOSTS_EXPIRED_TOGETHER,),
     against=(signs.COORDINATOR_MOVED,),
     proved_by=((signs.of_root(roots.NETWORK),), (signs.HOSTS_EXPIRED_TOGETHER, signs.DEPARTURES_LOGGED)),
     advice=("Look at the network between them and the brokers, or raise ", *roots.SESSION_TIMEOUT, "."),
     settings=roots.SESSION_TIMEOUT,
-    told_apart_by="The server log: whether the coordinator was paused or moved then; and other groups' members there.",
+    told_apart_by="The server log: whether the coordinator was paused or moved at that time. Also other groups'"
+    " members on these hosts.",
     fault=Fault.OPERATOR,
 )
 POLL_TIMEOUT = Cause(
@@ -136,7 +143,7 @@ POLL_TIMEOUT = Cause(
     happened="{who} did not poll for longer than max.poll.interval.ms, and left the group.",
     needs=(signs.WENT_BY_POLL_TIMEOUT,),
     proved_by=((signs.logged_kind(incidents.POLL_TIMEOUT.name),), (signs.DEPARTURES_LOGGED,)),
-    advice="Its processing takes too long between two polls: take fewer records at once, or allow more time.",
+    advice="Its processing takes too long between two polls: fetch fewer records per poll, or allow more time.",
     settings=POLL_SETTINGS,
     kind=incidents.POLL_TIMEOUT.name,
     told_apart_by=_IMPORT,
@@ -154,7 +161,7 @@ SESSION_TIMEOUT = Cause(
         (signs.DEPARTURES_LOGGED,),
     ),
     advice=(
-        "Its process was paused, starved, killed or cut off: look at its CPU limit and garbage collection, or raise ",
+        "Its process was paused, starved of CPU, killed or disconnected: check its CPU limit and GC, or raise ",
         *roots.SESSION_TIMEOUT,
         ".",
     ),
@@ -165,7 +172,7 @@ SESSION_TIMEOUT = Cause(
 HELD_BACK_PARTITIONS = Cause(
     name="held_back_partitions",
     symptoms=(*_RESTLESS, NO_PROGRESS, BEHIND),
-    happened="{who} did not give up partitions that others waited for, for longer than max.poll.interval.ms.",
+    happened="{who} did not revoke partitions that others waited for within max.poll.interval.ms.",
     proved_by=(
         (signs.of_kind(incidents.RECONCILIATION_STUCK.name),),
         (signs.of_kind(incidents.REBALANCE_TIMEOUT_FENCED.name),),
@@ -180,13 +187,13 @@ WAITS_FOR_MEMBER = Cause(
     name="waits_for_member",
     symptoms=(REBALANCES_GO_ON, NO_PROGRESS, BEHIND, NOBODY_HAS_PARTITIONS),
     happened=(
-        "The group hangs in one rebalance, and waits for a member that does not join.",
+        "A rebalance does not end, because the group waits for a member that does not rejoin.",
         _WAITING,
     ),
     against=(signs.of_kind(incidents.ASSIGNMENT_NOT_STORED.name),),
     proved_by=((signs.of_kind(incidents.REBALANCE_STUCK.name),),),
     needs=(signs.IN_REBALANCE,),
-    advice="It waits for as long as the longest max.poll.interval.ms of the group allows: stop the process that hangs.",
+    advice="It waits up to the longest max.poll.interval.ms in the group: stop the process that hangs.",
     settings=("max.poll.interval.ms",),
     kind=incidents.REBALANCE_STUCK.name,
     told_apart_by="Samples of the group's state every few seconds (a monitor), and the server log of that time.",
@@ -198,14 +205,14 @@ REMOVED_BY_ADMINISTRATOR = Cause(
     happened="An administrator removed {who} from the group.",
     needs=(signs.REMOVED_BY_ADMIN,),
     proved_by=((signs.REMOVED_BY_ADMIN,),),
-    advice="Ask who ran removeMembersFromConsumerGroup or kafka-consumer-groups; the process joins again by itself.",
+    advice="Ask who ran removeMembersFromConsumerGroup or kafka-consumer-groups. The process rejoins by itself.",
     told_apart_by=_IMPORT,
     fault=Fault.OPERATOR,
 )
 WENT_ON_AFTER_REMOVAL = Cause(
     name="went_on_after_removal",
     symptoms=(REQUEST_REFUSED, READ_TWICE_OR_NEVER),
-    happened="{who} had been removed from the group and went on as if it had not: {times} it was refused.",
+    happened="{who} had been removed from the group and continued as if it had not. It was refused {times}.",
     against=(signs.of_kind(incidents.COMMIT_FROM_OUTSIDE.name), signs.MEMBER_ON_TWO_HOSTS, signs.COORDINATOR_MOVED),
     proved_by=(
         (signs.of_kind(incidents.ILLEGAL_GENERATION.name),),
@@ -213,7 +220,8 @@ WENT_ON_AFTER_REMOVAL = Cause(
         (signs.of_kind(incidents.UNKNOWN_MEMBER.name), signs.WENT_BY_POLL_TIMEOUT),
         (signs.of_kind(incidents.UNKNOWN_MEMBER.name), signs.WENT_BY_EXPIRY),
     ),
-    advice="What it had in hand is processed again: find why it was removed, and take fewer records at once.",
+    advice="The records that it had fetched are processed again. Find out why it was removed, and fetch fewer records"
+    " per poll.",
     settings=POLL_SETTINGS,
     kind=incidents.ILLEGAL_GENERATION.name,
     told_apart_by="The request log of that time: requests of its member id or generation after its removal.",
@@ -221,9 +229,9 @@ WENT_ON_AFTER_REMOVAL = Cause(
 ZOMBIE = Cause(
     name="zombie",
     symptoms=(READ_TWICE_OR_NEVER, MEMBER_COMES_AND_GOES),
-    happened="{who} was silent, removed, and joined again soon: it may have gone on working meanwhile.",
+    happened="{who} was silent, was removed and rejoined soon. It may have continued to process records in that time.",
     needs=(signs.of_kind(incidents.ZOMBIE_COMMIT_SUSPECTED.name),),
-    advice="What it had in hand may have been processed twice: make processing safe to repeat.",
+    advice="The records that it had fetched may have been processed twice: make the processing idempotent.",
     kind=incidents.ZOMBIE_COMMIT_SUSPECTED.name,
     told_apart_by="The request log of that time: commits of the removed member that were refused.",
     severity=Severity.WARNING,
@@ -231,21 +239,21 @@ ZOMBIE = Cause(
 STATIC_MEMBER_AWAY = Cause(
     name="static_member_away",
     symptoms=(NO_PROGRESS, BEHIND),
-    happened="A static member, {who}, may be away: its partitions wait for it until its session ends.",
+    happened="The static member {who} may be down: its partitions wait for it until its session expires.",
     needs=(signs.STATIC_MEMBERS, signs.OFFSETS_STAND),
     against=(signs.OFFSETS_GO_ON, signs.NO_MEMBERS, signs.OWNERS_STOP_AT_ONE_OFFSET),
     advice=(
-        "Start it again, or remove its instance from the group; a shorter ",
+        "Restart it, or remove its instance from the group. A shorter ",
         *roots.SESSION_TIMEOUT,
-        " waits less.",
+        " shortens the wait.",
     ),
     settings=roots.SESSION_TIMEOUT,
-    told_apart_by="Whether the process of that instance runs; and heartbeats of it in the request log.",
+    told_apart_by="Whether the process of that instance runs, and its heartbeats in the request log.",
 )
 DEPLOY = Cause(
     name="deploy",
     symptoms=_RESTLESS,
-    happened="Each member was restarted once, and as many are there as before, as a deployment does.",
+    happened="Each member was replaced once and their number is the same as before, as in a deployment.",
     needs=(signs.ALL_REPLACED,),
     against=(signs.ONE_CAME_AND_WENT,),
     proved_by=((signs.ALL_REPLACED,),),
@@ -267,11 +275,11 @@ DEPLOY = Cause(
 SCALING = Cause(
     name="scaling",
     symptoms=_RESTLESS,
-    happened="The group has other members than before: {members} now.",
+    happened="The number of members changed: the group has {members} now.",
     needs=(signs.MEMBER_COUNT_CHANGED,),
     against=(signs.ONE_CAME_AND_WENT, signs.ALL_REPLACED, signs.WENT_BY_EXPIRY, signs.WENT_BY_POLL_TIMEOUT),
     proved_by=((signs.MEMBER_COUNT_CHANGED,),),
-    advice="If an autoscaler goes up and down, let it wait for longer between two steps.",
+    advice="If an autoscaler scales up and down repeatedly, give it a longer stabilization window.",
     told_apart_by="The deployment's or the autoscaler's own events.",
     fault=Fault.OPERATOR,
     severity=Severity.INFO,

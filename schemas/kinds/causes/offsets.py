@@ -17,11 +17,13 @@ _REQUESTS = "The request log of that time: who sent it, from which host, as whic
 OPEN_TRANSACTION = Cause(
     name="open_transaction",
     symptoms=_LAGGING,
-    happened="The consumer is well: it has read {place} up to the last stable offset {offset}, where a transaction is"
+    happened="The consumer is healthy: it has read {place} up to the last stable offset {offset}, where a transaction"
+    " is"
     " open, and {records} records wait for its end.",
     against=(signs.NO_MEMBERS,),
     proved_by=((signs.AT_LAST_STABLE_OFFSET, signs.RECORDS_WAIT), (_OPEN,)),
-    advice="Find the producer by DescribeProducers (`kafka-transactions.sh find-hanging`, and `abort` if it hangs); let"
+    advice="Find the producer by DescribeProducers (`kafka-transactions.sh find-hanging`, then `abort` if it hangs),"
+    " and let"
     " it end its transactions sooner.",
     settings=("transaction.timeout.ms",),
     kind=incidents.OPEN_TRANSACTION_IN_TOPIC.name,
@@ -31,33 +33,35 @@ OPEN_TRANSACTION = Cause(
 MARKER_AT_END = Cause(
     name="marker_at_end",
     symptoms=_LAGGING,
-    happened="The group has read everything: what lies after its commit is the marker of a transaction, no record.",
+    happened="The group has read everything: only a transaction marker, not a record, lies after its commit.",
     against=(signs.LAG_GROWS, signs.AT_LAST_STABLE_OFFSET),
     proved_by=((signs.MARKERS_AT_END, signs.OFFSETS_STAND), (signs.ONE_RECORD_LEFT, signs.HAS_TRANSACTIONS)),
-    advice="There is nothing to do; let an alert ignore it.",
-    told_apart_by="One fetch at the last offset: is it a control batch?",
+    advice="There is nothing to do. Exclude it from alerts.",
+    told_apart_by="One fetch at the last offset: whether it is a control batch.",
     fault=Fault.NOBODY,
     severity=Severity.INFO,
 )
 COMMITS_LAST_INSTEAD_OF_NEXT = Cause(
     name="commits_last_instead_of_next",
     symptoms=_LAGGING,
-    happened="Every partition stays at a lag of one while no records come: the client may commit the offset of the last"
+    happened="Every partition stays at a lag of one while no records arrive: the client may commit the offset of the"
+    " last"
     " record instead of the next one.",
     needs=(signs.ONE_RECORD_LEFT,),
     against=(signs.HAS_TRANSACTIONS, signs.AT_LAST_STABLE_OFFSET),
-    advice="Commit offset + 1: after a restart, it reads one record of each partition again.",
+    advice="Commit offset + 1. As it is, the client reads one record of each partition again after a restart.",
     told_apart_by="One fetch at the last offset: a record shows it, a control batch is a transaction's marker.",
     severity=Severity.INFO,
 )
 COMMIT_AHEAD_OF_END = Cause(
     name="commit_ahead_of_end",
     symptoms=(*_LAGGING, READ_TWICE_OR_NEVER),
-    happened="The commit {offset} of {place} lies beyond the end of its log: whoever begins there starts where"
-    " auto.offset.reset says or, once the log has grown so far, never reads what lies before.",
+    happened="The committed offset {offset} of {place} lies beyond the end of its log: a consumer that starts there"
+    " goes where"
+    " auto.offset.reset says. Once the log has grown that far, it never reads the records before.",
     against=(signs.LOG_TRUNCATED, signs.TOPIC_RECREATED),
     proved_by=((_AHEAD,), (signs.AHEAD_OF_END,)),
-    advice="A mirror or a tool has written it, or the topic was made anew: reset the group on this topic.",
+    advice="A mirror or a tool committed it, or the topic was created again: reset the group's offsets on this topic.",
     settings=("auto.offset.reset",),
     kind=incidents.COMMIT_AHEAD_OF_END.name,
     told_apart_by="Who committed it: the request log, or the tool that mirrors offsets.",
@@ -68,23 +72,25 @@ COMMIT_AHEAD_OF_END = Cause(
 NEW_PARTITION_READ_FROM_LATEST = Cause(
     name="new_partition_read_from_latest",
     symptoms=(READ_TWICE_OR_NEVER,),
-    happened="A partition was new, and the group began to read it at its end: what had come before was never read.",
+    happened="The group started to read a new partition at its end: the records written before were never read.",
     needs=(_UNREAD,),
     proved_by=((_UNREAD,),),
-    advice="Set auto.offset.reset to earliest; what was passed over can be read by a reset of that partition.",
+    advice="Set auto.offset.reset to earliest. To read the skipped records, reset the group's offset of that"
+    " partition.",
     settings=("auto.offset.reset", "metadata.max.age.ms"),
     kind=incidents.PARTITION_NOT_READ.name,
-    told_apart_by="Samples of the topic's ends between the new partition and its first commit.",
+    told_apart_by="Samples of the topic's end offsets between the partition's creation and its first commit.",
     severity=Severity.ERROR,
 )
 RESET_AT_REST = Cause(
     name="reset_at_rest",
     symptoms=_MOVED,
-    happened="Somebody reset the group's offsets back while it had no members: {records} records are read again.",
+    happened="Somebody reset the group's offsets to earlier ones while it had no members: {records} records are read"
+    " again.",
     needs=(signs.MOVED_AT_REST,),
     against=(signs.TOPIC_RECREATED, signs.MOVED_REPEATEDLY),
     proved_by=((signs.MOVED_AT_REST,),),
-    advice="If it was not meant, `groupledger offsets` writes down the offsets of before, for a reset back to them.",
+    advice="If this was a mistake, `groupledger offsets` exports the earlier offsets, so that you can reset to them.",
     kind=incidents.OFFSET_REWIND.name,
     told_apart_by=_REQUESTS,
     fault=Fault.OPERATOR,
@@ -92,11 +98,11 @@ RESET_AT_REST = Cause(
 SKIPPED_AT_REST = Cause(
     name="skipped_at_rest",
     symptoms=_MOVED,
-    happened="Somebody moved the group's offsets on while it had no members: what lies between is never read.",
+    happened="Somebody moved the group's offsets forward while it had no members: the records between are never read.",
     needs=(signs.SKIPPED_AT_REST,),
     against=(signs.MOVED_REPEATEDLY,),
     proved_by=((signs.SKIPPED_AT_REST,),),
-    advice="If it was not meant, `groupledger offsets` writes down the offsets of before, for a reset back to them.",
+    advice="If this was a mistake, `groupledger offsets` exports the earlier offsets, so that you can reset to them.",
     kind=incidents.OFFSET_SKIP.name,
     told_apart_by=_REQUESTS,
     fault=Fault.OPERATOR,
@@ -104,12 +110,12 @@ SKIPPED_AT_REST = Cause(
 MIRROR_MOVES_OFFSETS = Cause(
     name="mirror_moves_offsets",
     symptoms=_MOVED,
-    happened="Offsets of the group are moved again and again while it has no members, as a mirror does on a standby:"
-    " nothing is lost by that.",
+    happened="The group's offsets are moved repeatedly while it has no members, as a mirror does on a standby cluster:"
+    " nothing is lost.",
     needs=(signs.MOVED_REPEATEDLY,),
     against=(signs.HAS_MEMBERS,),
     proved_by=((signs.MOVED_REPEATEDLY,),),
-    advice="Leave the group out of alerts on this cluster, or switch its mirroring off (sync.group.offsets.enabled).",
+    advice="Exclude the group from alerts on this cluster, or disable its mirroring (sync.group.offsets.enabled).",
     settings=("sync.group.offsets.enabled",),
     told_apart_by=_REQUESTS,
     fault=Fault.OPERATOR,
@@ -118,12 +124,13 @@ MIRROR_MOVES_OFFSETS = Cause(
 MEMBER_WENT_BACK = Cause(
     name="member_went_back",
     symptoms=_MOVED,
-    happened="A member committed lower offsets than before: it sought back, began anew by auto.offset.reset, or commits"
+    happened="A member committed lower offsets than before: it called seek, started over by auto.offset.reset, or"
+    " commits"
     " late.",
     needs=(signs.MOVED_BY_MEMBER,),
     against=(signs.TOPIC_RECREATED, signs.OFFSETS_EXPIRED, signs.LOG_TRUNCATED),
     proved_by=((signs.of_root(roots.CLIENT_SEEK_OR_RESET),),),
-    advice="Look at who calls seek, at auto.offset.reset, and at commits that come out of order (commitAsync beside a"
+    advice="Check calls of seek, auto.offset.reset, and commits that arrive out of order (commitAsync during a"
     " rebalance).",
     settings=("auto.offset.reset",),
     kind=incidents.OFFSET_REWIND.name,
@@ -132,30 +139,31 @@ MEMBER_WENT_BACK = Cause(
 TOPIC_RECREATED = Cause(
     name="topic_recreated",
     symptoms=(*_MOVED, *_LAGGING),
-    happened="A topic of the group was deleted and made anew: its offsets begin again.",
+    happened="A topic of the group was deleted and created again: its offsets start over.",
     needs=(signs.TOPIC_RECREATED,),
     against=(signs.of_kind(incidents.OFFSET_OF_FORMER_TOPIC.name),),
     proved_by=((signs.TOPIC_RECREATED,),),
-    advice="Delete a group's offsets with the topic, so that it begins at the start of the new one.",
-    told_apart_by="The topic's ids in samples or commits.",
+    advice="Delete a group's offsets together with the topic, so that it starts at the beginning of the new topic.",
+    told_apart_by="The topic ids in samples or commits.",
     fault=Fault.OPERATOR,
 )
 OFFSET_OF_FORMER_TOPIC = of_incident(
     incidents.OFFSET_OF_FORMER_TOPIC,
     *_MOVED,
-    told_apart_by="The topic's ids in samples or commits.",
+    told_apart_by="The topic ids in samples or commits.",
     fault=Fault.OPERATOR,
 )
 OFFSETS_EXPIRED = of_incident(
     incidents.OFFSETS_EXPIRED,
     *_MOVED,
-    told_apart_by="offsets.retention.minutes of the brokers, and samples of the topics' ends before it came back.",
+    told_apart_by="The brokers' offsets.retention.minutes, and samples of the topics' end offsets before the group"
+    " came back.",
     fault=Fault.OPERATOR,
 )
 OFFSETS_EXPIRE_SOON = of_incident(
     incidents.OFFSETS_EXPIRE_SOON,
     OFFSET_MOVED,
-    told_apart_by="offsets.retention.minutes of the brokers.",
+    told_apart_by="The brokers' offsets.retention.minutes.",
     fault=Fault.OPERATOR,
 )
 PASSED_BY_RETENTION = Cause(
@@ -165,20 +173,20 @@ PASSED_BY_RETENTION = Cause(
     needs=(signs.PASSED_BY_RETENTION,),
     against=(signs.TOPIC_RECREATED,),
     proved_by=((signs.PASSED_BY_RETENTION,),),
-    advice="Keep records for longer than the group may be behind, or make it faster.",
+    advice="Keep records for longer than the group can lag behind, or make it faster.",
     settings=("retention.ms", "retention.bytes"),
     kind=incidents.LOST_TO_RETENTION.name,
-    told_apart_by="Samples of the topics' starts.",
+    told_apart_by="Samples of the topics' start offsets.",
     fault=Fault.OPERATOR,
     severity=Severity.ERROR,
 )
 GROUP_DELETED = Cause(
     name="group_deleted",
     symptoms=(GROUP_GONE, OFFSET_MOVED),
-    happened="Somebody deleted the group, with all that it had committed.",
+    happened="Somebody deleted the group and all its committed offsets.",
     needs=(signs.GROUP_DELETED,),
     proved_by=((signs.GROUP_DELETED,),),
-    advice="If it was not meant, `groupledger offsets` writes down the offsets of before, for a reset to them.",
+    advice="If this was a mistake, `groupledger offsets` exports the earlier offsets, so that you can reset to them.",
     told_apart_by=_REQUESTS,
     fault=Fault.OPERATOR,
 )
@@ -188,17 +196,17 @@ OFFSETS_DELETED = Cause(
     happened="Somebody may have deleted committed offsets of {count} partitions.",
     needs=(signs.OFFSETS_DELETED,),
     against=(signs.GROUP_DELETED, signs.TOPIC_DELETED, signs.TOPIC_RECREATED),
-    advice="If it was not meant, `groupledger offsets` writes down the offsets of before, for a reset to them.",
+    advice="If this was a mistake, `groupledger offsets` exports the earlier offsets, so that you can reset to them.",
     told_apart_by=_REQUESTS,
     fault=Fault.OPERATOR,
 )
 TOPIC_DELETED = Cause(
     name="topic_deleted",
     symptoms=(GROUP_GONE, OFFSET_MOVED),
-    happened="A topic that the group had read was deleted, and its offsets with it.",
+    happened="A topic that the group had read was deleted, and the group's offsets of it as well.",
     suspected_by=(signs.OFFSETS_DELETED,),
     proved_by=((signs.TOPIC_DELETED,),),
-    advice="Take it out of the group's subscription.",
+    advice="Remove the topic from the group's subscription.",
     told_apart_by=_REQUESTS,
     fault=Fault.OPERATOR,
     severity=Severity.INFO,
@@ -206,15 +214,15 @@ TOPIC_DELETED = Cause(
 GROUP_EXPIRED = Cause(
     name="group_expired",
     symptoms=(GROUP_GONE, OFFSET_MOVED),
-    happened="Kafka expired the group's offsets in {count} partitions, since it had been away for"
+    happened="Kafka expired the group's offsets in {count} partitions, because it had been away for"
     " offsets.retention.minutes.",
     needs=(signs.OFFSETS_EXPIRED,),
     against=(signs.GROUP_DELETED, signs.of_kind(incidents.OFFSETS_EXPIRED.name)),
     proved_by=((signs.OFFSETS_EXPIRED,),),
-    advice="If it comes back, auto.offset.reset decides where it begins; `groupledger offsets` writes down the offsets"
-    " of before.",
+    advice="If it comes back, auto.offset.reset decides where it starts. `groupledger offsets` exports the earlier"
+    " offsets.",
     settings=("offsets.retention.minutes", "auto.offset.reset"),
-    told_apart_by="offsets.retention.minutes of the brokers.",
+    told_apart_by="The brokers' offsets.retention.minutes.",
     fault=Fault.OPERATOR,
 )
 

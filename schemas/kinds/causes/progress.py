@@ -31,52 +31,55 @@ _GOES_ON = (signs.HAS_MEMBERS, signs.RECORDS_WAIT, signs.OFFSETS_GO_ON, signs.LA
 ALIVE_AND_NOT_POLLING = Cause(
     name="alive_and_not_polling",
     symptoms=_LAGGING,
-    happened="{who} has its partitions and heartbeats, and commits nothing: {records} records wait for it.",
+    happened="{who} owns partitions and sends heartbeats but commits nothing: {records} records wait for it.",
     needs=_STANDS,
     against=(*_OTHERWISE_STANDING, signs.SAME_OFFSET_AGAIN),
     proved_by=((signs.WENT_BY_POLL_TIMEOUT, signs.DEPARTURES_LOGGED),),
-    advice="Look at the threads of that process: the one that polls hangs, waits or has died.",
+    advice="Take a thread dump of that process: its polling thread hangs, waits or has died.",
     settings=POLL_SETTINGS,
-    told_apart_by="The client's metric last-poll-seconds-ago, or a thread dump: has it polled since?",
+    told_apart_by="The client's metric last-poll-seconds-ago, or a thread dump: whether it has polled since.",
     severity=Severity.ERROR,
 )
 POLLS_WITHOUT_COMMIT = Cause(
     name="polls_without_commit",
     symptoms=_LAGGING,
-    happened="{who} has its partitions and may read, and commits nothing: what it reads is read again after a restart.",
+    happened="{who} owns partitions and may be reading, but commits nothing: after a restart it reads the same"
+    " records again.",
     needs=_STANDS,
     against=(*_OTHERWISE_STANDING, signs.SAME_OFFSET_AGAIN),
-    advice="Let it commit: enable.auto.commit, or a commit after each batch, and look at the errors of its commits.",
+    advice="Set enable.auto.commit or commit after each batch, and look for errors of its commits.",
     settings=("enable.auto.commit",),
-    told_apart_by="The client's metrics records-consumed-rate and commit-rate: does it read?",
+    told_apart_by="The client's metrics records-consumed-rate and commit-rate: whether it reads.",
 )
 NEVER_COMMITS = Cause(
     name="never_commits",
     symptoms=_LAGGING,
-    happened="Members own {count} partitions with records, and nothing was ever committed there.",
+    happened="Members own {count} partitions with records, but nothing was ever committed for them.",
     needs=(signs.NEVER_COMMITTED,),
     against=(signs.NO_MEMBERS,),
-    advice="Its offsets may lie elsewhere (a database, a checkpoint of Flink's or Spark's): then watch that instead;"
-    " otherwise it commits nothing, and a restart begins where auto.offset.reset says.",
+    advice="It may keep its offsets elsewhere (a database, a checkpoint of Flink or Spark): then monitor those."
+    " Otherwise it commits nothing, and a restart begins where auto.offset.reset says.",
     settings=("enable.auto.commit", "auto.offset.reset"),
     told_apart_by="The client's metric records-consumed-rate, and where the application keeps its offsets.",
 )
 ONE_RECORD_STOPS_EVERY_OWNER = Cause(
     name="one_record_stops_every_owner",
     symptoms=(*_LAGGING,),
-    happened="Each owner of {place} stops at the record at offset {offset}: {records} records wait behind it.",
+    happened="Every owner of {place} stops at offset {offset}: it does not get past that record, and {records}"
+    " records wait.",
     needs=(signs.OWNERS_STOP_AT_ONE_OFFSET, signs.RECORDS_WAIT),
     against=(signs.AT_LAST_STABLE_OFFSET, signs.AHEAD_OF_END, signs.ONE_RECORD_LEFT, signs.MARKERS_AT_END),
     proved_by=((signs.OWNERS_STOP_AT_ONE_OFFSET, signs.OFFSETS_STAND),),
-    advice="Look at that record with a console consumer; let the application set aside what it can't process (a dead"
-    " letter topic), or move the group beyond it by a reset.",
+    advice="Look at that record with a console consumer. Let the application set aside records that it cannot process"
+    " (a dead"
+    " letter topic), or reset the group to the next offset.",
     told_apart_by="The record itself, and the application's log at each restart.",
     severity=Severity.ERROR,
 )
 COMMITS_ONE_OFFSET_AGAIN = Cause(
     name="commits_one_offset_again",
     symptoms=_LAGGING,
-    happened="{who} commits the same offset {offset} of {place} again and again: {records} records wait.",
+    happened="{who} keeps committing the same offset {offset} of {place}: {records} records wait.",
     needs=(signs.SAME_OFFSET_AGAIN, signs.HAS_MEMBERS),
     against=(
         signs.AT_LAST_STABLE_OFFSET,
@@ -85,8 +88,8 @@ COMMITS_ONE_OFFSET_AGAIN = Cause(
         signs.ONE_RECORD_LEFT,
         signs.MARKERS_AT_END,
     ),
-    advice="It polls and gets no further: one record fails and is tried again, what it reads from is paused"
-    " (pause()), or a fetch fails each time: look at its log, and at max.partition.fetch.bytes.",
+    advice="It polls but does not advance: one record fails and is retried, the partition is paused"
+    " (pause()), or every fetch fails. Look at its log, and at max.partition.fetch.bytes.",
     settings=("max.partition.fetch.bytes",),
     told_apart_by="The application's log at that offset, and the record itself.",
     severity=Severity.ERROR,
@@ -94,14 +97,14 @@ COMMITS_ONE_OFFSET_AGAIN = Cause(
 SLOWER_THAN_PRODUCERS = Cause(
     name="slower_than_producers",
     symptoms=(BEHIND,),
-    happened="Records come faster than the group commits them, in all of its partitions alike: {records} wait.",
+    happened="Producers write faster than the group commits, in all its partitions alike: {records} records wait.",
     needs=(*_GOES_ON, signs.PRODUCERS_FASTER),
     against=(signs.ONE_PARTITION_BEHIND, signs.ONE_MEMBER_BEHIND, signs.UNEVEN_ASSIGNMENT, signs.ONE_CAME_AND_WENT),
     proved_by=((signs.PRODUCERS_FASTER,),),
     advice=(
         "Add members, up to the number of partitions, or make the processing faster",
         Clause(
-            "; there are members without a partition, so add partitions first",
+            ". Some members have no partition, so add partitions first",
             needs=(signs.MEMBERS_WITHOUT_PARTITIONS.name,),
         ),
         ".",
@@ -114,10 +117,10 @@ SLOWER_THAN_PRODUCERS = Cause(
 CLIENT_QUOTA = Cause(
     name="client_quota",
     symptoms=(BEHIND,),
-    happened="A quota of the brokers may hold back what the group's clients fetch.",
+    happened="A quota of the brokers may throttle the group's clients.",
     needs=_GOES_ON,
     against=(signs.ONE_CAME_AND_WENT,),
-    advice="Raise consumer_byte_rate of its user or client id, if the broker throttles it.",
+    advice="If the broker throttles it, raise consumer_byte_rate of its user or client id.",
     settings=("consumer_byte_rate",),
     told_apart_by="The client's metric fetch-throttle-time-avg, or ThrottleTimeMs in the broker's request log.",
     fault=Fault.OPERATOR,
@@ -125,29 +128,29 @@ CLIENT_QUOTA = Cause(
 PARTITION_SKEW = Cause(
     name="partition_skew",
     symptoms=_LAGGING,
-    happened="{place} has most of the lag, and gets more records than the others.",
+    happened="{place} has most of the lag and receives more records than the other partitions.",
     needs=(signs.ONE_PARTITION_BEHIND,),
     against=(signs.AT_LAST_STABLE_OFFSET, signs.OFFSETS_STAND),
     proved_by=((signs.ONE_PARTITION_BEHIND, signs.OFFSETS_GO_ON),),
-    advice="More members do not help: spread the records over the partitions by another key or partitioner.",
+    advice="More members do not help. Spread the records over the partitions by another key or partitioner.",
     settings=("partitioner.class",),
-    told_apart_by="The ends of the topic's partitions over an hour of samples.",
+    told_apart_by="The growth of each partition's end offset over an hour of samples.",
     fault=Fault.PRODUCER,
 )
 HOT_KEY = Cause(
     name="hot_key",
     symptoms=_LAGGING,
-    happened="One key may have most of the records of {place}.",
+    happened="Most of the records of {place} may have one key.",
     needs=(signs.ONE_PARTITION_BEHIND,),
     against=(signs.AT_LAST_STABLE_OFFSET,),
-    advice="Split that key, or process its records beside the others, by key and in order, within one member.",
-    told_apart_by="The keys of a thousand records of that partition: does one of them prevail?",
+    advice="Split that key, or process records in parallel by key within one member.",
+    told_apart_by="The keys of a thousand records of that partition: whether one of them dominates.",
     fault=Fault.PRODUCER,
 )
 ONE_SLOW_MEMBER = Cause(
     name="one_slow_member",
     symptoms=_LAGGING,
-    happened="The lag is that of one member, {who}: its partitions get no more records than the others'.",
+    happened="Only {who} lags, although its partitions receive no more records than the others.",
     needs=(signs.ONE_MEMBER_BEHIND,),
     against=(
         signs.UNEVEN_ASSIGNMENT,
@@ -158,8 +161,9 @@ ONE_SLOW_MEMBER = Cause(
         signs.OFFSETS_STAND,
     ),
     proved_by=((signs.ONE_MEMBER_BEHIND,),),
-    advice="Look at that host (CPU limit, disk, network) and at what it depends on; stop it, and the others take over.",
-    told_apart_by="The same metrics of that process beside those of the others.",
+    advice="Look at that host (CPU limit, disk, network) and at the services it depends on. If you stop it, the"
+    " others take over.",
+    told_apart_by="A comparison of that process's metrics with those of the others.",
 )
 UNEVEN_ASSIGNMENT = Cause(
     name="uneven_assignment",
@@ -170,7 +174,8 @@ UNEVEN_ASSIGNMENT = Cause(
     proved_by=((signs.UNEVEN_ASSIGNMENT,),),
     advice=(
         Clause(
-            "The range assignor gives the first members of several topics more: take another, or let all members"
+            "The range assignor gives the first members more partitions of each topic: use another one, or let all"
+            " members"
             " subscribe to the same topics.",
             needs=(Fact.CLASSIC_GROUP,),
         ),
@@ -188,31 +193,33 @@ UNEVEN_ASSIGNMENT = Cause(
 MORE_MEMBERS_THAN_PARTITIONS = Cause(
     name="more_members_than_partitions",
     symptoms=(BEHIND,),
-    happened="Members own nothing while the group is behind: it has more of them than partitions.",
+    happened="The group lags, but some members own nothing: it has more members than partitions.",
     needs=(signs.MEMBERS_WITHOUT_PARTITIONS, signs.LAG_GROWS),
     against=(signs.OFFSETS_STAND,),
-    advice="More members do not help: add partitions, or make each record's processing faster.",
+    advice="More members do not help. Add partitions, or make the processing of each record faster.",
     told_apart_by="How many partitions its topics have, and whether the busy members keep up with theirs.",
     fault=Fault.OPERATOR,
 )
 CATCHING_UP = Cause(
     name="catching_up",
     symptoms=(BEHIND,),
-    happened="The group is behind and works the lag off: {records} records are left.",
+    happened="The group lags and is catching up: {records} records are left.",
     needs=(signs.LAG_SHRINKS, signs.OFFSETS_GO_ON),
     against=(signs.LAG_GROWS,),
     proved_by=((signs.LAG_SHRINKS, signs.OFFSETS_GO_ON),),
-    told_apart_by="A further round.",
+    told_apart_by="The next samples.",
     fault=Fault.NOBODY,
     severity=Severity.INFO,
 )
 UNSUBSCRIBED = Cause(
     name="unsubscribed",
     symptoms=_LAGGING,
-    happened="No member subscribes to the topic of {place} any more, and its offsets stay: nobody works that lag off.",
+    happened="No member subscribes to the topic of {place} any more, but its committed offsets remain: nobody reduces"
+    " that lag.",
     needs=(signs.UNSUBSCRIBED,),
     proved_by=((signs.UNSUBSCRIBED,),),
-    advice="Delete these offsets (kafka-consumer-groups --delete-offsets) if that was meant, or subscribe again.",
+    advice="If that is intended, delete these offsets (kafka-consumer-groups --delete-offsets). Otherwise subscribe"
+    " again.",
     told_apart_by="The members' subscriptions in the topic.",
     fault=Fault.OPERATOR,
     severity=Severity.INFO,
@@ -220,11 +227,11 @@ UNSUBSCRIBED = Cause(
 COMMITS_STOPPED = Cause(
     name="commits_stopped",
     symptoms=(NO_PROGRESS,),
-    happened="{who} stopped committing everything that it owns, though it had a steady rhythm.",
+    happened="{who} stopped committing for all partitions that it owns, although it had committed steadily.",
     needs=(signs.of_kind(incidents.COMMIT_GAP.name),),
     against=_OTHERWISE_STANDING,
     kind=incidents.COMMIT_GAP.name,
-    advice="It hangs, or its commits fail: look at its log of that time.",
+    advice="It hangs, or its commits fail: look in its log of that time.",
     told_apart_by="The client's metrics last-poll-seconds-ago and commit-rate.",
 )
 OFFSETS_WAIT_FOR_TRANSACTION = of_incident(

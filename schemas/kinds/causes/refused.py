@@ -13,33 +13,33 @@ from groupledger.schemas.words import Severity
 COMMITS_FROM_OUTSIDE = of_incident(
     incidents.COMMIT_FROM_OUTSIDE,
     REQUEST_REFUSED,
-    told_apart_by="The request log of that time: commits without a member id, with generation -1.",
+    told_apart_by="The request log of that time: commits without a member id and with generation -1.",
 )
 SPEAKS_IN_ANOTHERS_NAME = Cause(
     name="speaks_in_anothers_name",
     symptoms=(REQUEST_REFUSED, READ_TWICE_OR_NEVER),
-    happened="Requests with one member id came from two hosts: somebody speaks in the name of {who}.",
+    happened="Requests with the member id of {who} came from two hosts: another process uses its member id.",
     needs=(signs.MEMBER_ON_TWO_HOSTS,),
     proved_by=((signs.MEMBER_ON_TWO_HOSTS,),),
-    advice="A proxy or a network address translation may look so, too: otherwise find the process that copied the"
-    " member id, and give it a group.id of its own.",
+    advice="A proxy or network address translation can look the same. Otherwise find the process that copied the"
+    " member id and give it its own group.id.",
     settings=("group.id",),
-    told_apart_by="The request log of that time: the connections and the principals of both.",
+    told_apart_by="The request log of that time: the connections and principals of both hosts.",
     severity=Severity.ERROR,
     harmless=Severity.WARNING,
 )
 TWO_APPLICATIONS = Cause(
     name="two_applications",
     symptoms=(REBALANCES_GO_ON,),
-    happened="Members with other client ids subscribe to other topics, with none in common: two applications seem to"
-    " share the group's name.",
+    happened="Members with different client ids subscribe to different topics, with none in common: two applications"
+    " seem to"
+    " share one group.id.",
     needs=(signs.SUBSCRIPTIONS_APART,),
     against=(signs.ONE_CAME_AND_WENT,),
     proved_by=((signs.SUBSCRIPTIONS_APART,),),
-    advice="Give each a group.id of its own: each makes the other rebalance, and neither has all of its members to"
-    " itself.",
+    advice="Give each application its own group.id. Now each one makes the other rebalance.",
     settings=("group.id",),
-    told_apart_by="Whether both are meant to be one: a group may subscribe so on purpose.",
+    told_apart_by="The owner of the group: members may subscribe to different topics on purpose.",
     harmless=Severity.INFO,
 )
 TOPIC_RIGHT_LOST = of_incident(incidents.TOPIC_NOT_AUTHORIZED, REQUEST_REFUSED, NO_PROGRESS, fault=Fault.OPERATOR)
@@ -55,7 +55,7 @@ COMMIT_DURING_REBALANCE = of_incident(incidents.REBALANCE_IN_PROGRESS_COMMIT, RE
 MEMBER_UNKNOWN = Cause(
     name="member_unknown",
     symptoms=(REQUEST_REFUSED,),
-    happened="{who} was refused {times} with UNKNOWN_MEMBER_ID, and nothing shows when it was removed.",
+    happened="{who} was refused {times} with UNKNOWN_MEMBER_ID, and no source shows when it was removed.",
     needs=(signs.of_kind(incidents.UNKNOWN_MEMBER.name),),
     against=(
         signs.WENT_BY_POLL_TIMEOUT,
@@ -63,7 +63,7 @@ MEMBER_UNKNOWN = Cause(
         signs.COORDINATOR_MOVED,
         signs.of_kind(incidents.COMMIT_FROM_OUTSIDE.name),
     ),
-    advice="The client joins again by itself; look at why it was away.",
+    advice="The client rejoins by itself. Find out why it had been removed.",
     kind=incidents.UNKNOWN_MEMBER.name,
     told_apart_by="The server log of that time: when and why the group removed it.",
 )

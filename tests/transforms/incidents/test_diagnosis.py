@@ -327,7 +327,9 @@ def test_who_came_and_went() -> None:
     for row in (flapping, STORM):
         row["last_seen_at"] = AT + 3 * MINUTE
     (first,) = found(incidents=[STORM, flapping], members=LOOP, assignments=assignments)
-    assert first["explanation"].startswith("crashy at 10.0.0.6 came and went 12 times within 171 s: it left each time.")
+    assert first["explanation"].startswith(
+        "crashy at 10.0.0.6 joined and went away 12 times within 171 s: it left each time."
+    )
     assert (first["severity"], first["since"], first["until"]) == ("error", AT, None)
     assert first["unowned_partition_seconds"] == 11 * 9
     assert (first["kinds"], first["episode_ids"]) == (["member_flapping", "rebalance_storm"], ["e", "f"])
@@ -418,7 +420,7 @@ def test_nobody_well_is_blamed() -> None:
 
 def test_advice_fits_a_group_of_kip_848() -> None:
     (first,) = found(group_type="consumer", incidents=[STORM], members=LOOP)
-    assert "Members that keep their partitions go on processing." in first["explanation"]
+    assert "Members that keep their partitions continue to process." in first["explanation"]
     assert "strategy" not in f"{first['advice']} {first['setting_to_change']}"
 
 
