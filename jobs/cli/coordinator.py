@@ -51,6 +51,7 @@ def coordinator(  # noqa: PLR0913 - one for each option
 ) -> None:
     """Let real consumers of any language join the reference coordinator, without a broker: it speaks Kafka's protocol,
     makes the records that they read, and does to them what the script of faults says (docs/coordinator.md)."""
+    need_kafka_python()
     from groupledger.jobs.coordinator.faults import read_faults
     from groupledger.jobs.coordinator.run import run
     from groupledger.jobs.coordinator.server import Clock, Listen
@@ -70,6 +71,19 @@ def coordinator(  # noqa: PLR0913 - one for each option
     service = Service(world, faults, say=say)
     with StopOnSignal() as stop:
         run(service, clock, Listen(listen, advertise), out, stop, _WRITE_EVERY_S, say)
+
+
+def need_kafka_python() -> None:
+    """Raises InputError if it is not installed. It is all that this command needs of what else comes with Spark."""
+    try:
+        import kafka
+    except ModuleNotFoundError as error:
+        if error.name != "kafka":
+            raise
+        raise InputError(
+            "kafka-python, which this command needs, is not installed: run `pip install 'groupledger[coordinator]'`."
+        ) from error
+    del kafka
 
 
 def topic_partitions(text: str) -> dict[str, int]:

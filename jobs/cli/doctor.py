@@ -2,7 +2,7 @@
 
 Nothing is changed but for one small file that is made in the warehouse and removed again. Of the cluster only what the
 ledger needs itself is asked for (`docs/rights.md`); where the brokers don't let us see a setting, the check says
-`unknown`, which is no fault.
+`unknown`, which is no fault. Installed without the extra `spark` it says so, and looks at the rest.
 """
 
 from __future__ import annotations
@@ -18,12 +18,6 @@ from typing import TYPE_CHECKING
 
 from groupledger.jobs.ask.cluster_rows import ClusterRows
 from groupledger.jobs.ask.troubles import open_troubles
-from groupledger.jobs.kafka.login import kafka_python_security
-from groupledger.jobs.kafka.offsets_topic import (
-    admin_client,
-    describe_offsets_topic,
-    described,
-)
 from groupledger.jobs.process.errors import InputError, JobError
 from groupledger.jobs.process.jars import JAVA_REMEDY, JAVA_VERSIONS, java_major, java_path, java_words
 from groupledger.jobs.process.output import print_answers
@@ -37,13 +31,17 @@ from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from py4j.protocol import Py4JJavaError
+
     from groupledger.jobs.kafka.offsets_topic import TopicRange
     from groupledger.jobs.process.settings import KafkaSettings, Settings
     from groupledger.jobs.warehouse.storage import Storage
 
 GOOD, BAD, UNKNOWN = "good", "bad", "unknown"
 PYTHON_MINIMUM = (3, 10)
-PACKAGES = ("pyspark", "delta-spark", "pyarrow", "numpy", "pandas", "kafka-python")
+SPARK = "pyspark"
+INSTALL_SPARK = "run `pip install 'groupledger[spark]'`, then `groupledger setup`"
+PACKAGES = (SPARK, "delta-spark", "pyarrow", "numpy", "pandas", "kafka-python")
 FREE_BYTES_MIN = 1 << 30
 MEGABYTE = 1 << 20
 # What the Python workers, the driver's metaspace and the system need beside the driver's heap.
@@ -65,7 +63,7 @@ class Check:
 
 def diagnose(settings: Settings, warehouse: str | None, bootstrap_servers: str | None) -> list[Check]:
     """Returns all checks in order; a warehouse and a cluster are checked if they are given."""
-    checks = [python(), *packages(), java(), jars(SPARK_JARS), memory(spark_defaults()["spark.driver.memory"])]
+    checks = [python(), *writing()]
     if warehouse is not None:
         checks += [*warehouse_checks(warehouse), groups(ClusterRows(warehouse, settings.cluster))]
     if bootstrap_servers is not None:
@@ -88,13 +86,23 @@ def python() -> Check:
     return Check("Python", GOOD, found)
 
 
-def packages() -> Iterator[Check]:
+def writing() -> Iterator[Check]:
+    """Looks for what only commands that write need, if any of it is installed."""
     there = {each.name.lower().replace("_", "-") for each in distributions()}
+    if SPARK not in there:
+        finding = "is not installed: this environment can ask and serve, and can't write"
+        yield Check(SPARK, UNKNOWN, finding, f"to write, {INSTALL_SPARK}")
+        return
+    yield from packages(there)
+    yield from (java(), jars(SPARK_JARS), memory(spark_defaults()["spark.driver.memory"]))
+
+
+def packages(there: set[str]) -> Iterator[Check]:
     for name in PACKAGES:
         if name in there:
             yield Check(name, GOOD, version(name))
         else:
-            yield Check(name, BAD, "is not installed", "run `pip install 'groupledger[spark]'`")
+            yield Check(name, BAD, "is not installed", INSTALL_SPARK)
 
 
 def java() -> Check:
@@ -170,8 +178,6 @@ def groups(tables: ClusterRows) -> Check:
 
 
 def write_check(warehouse: str) -> Check:
-    from py4j.protocol import Py4JJavaError
-
     name = f"{STATE_FOLDER}/doctor-{uuid.uuid4().hex}"
     remedy = "check the path, and that this user may create, read and delete files there"
     path = local_path(warehouse)
@@ -188,7 +194,7 @@ def write_check(warehouse: str) -> Check:
         is_new, text = False, None
     except OSError as error:
         return Check("warehouse", BAD, f"{warehouse}: {error.strerror}", remedy)
-    except Py4JJavaError as error:
+    except java_errors(path) as error:
         return Check("warehouse", BAD, printable(f"{warehouse}: {error.java_exception}"), remedy)
     if not is_new or text != "doctor":
         remedy = "use a file system that creates a file only if there is none"
@@ -196,10 +202,21 @@ def write_check(warehouse: str) -> Check:
     return Check("warehouse", GOOD, f"{warehouse} can be written")
 
 
+def java_errors(path: str | None) -> tuple[type[Py4JJavaError], ...]:
+    """Returns what Hadoop's client raises. It is not installed everywhere, and a local directory does without."""
+    if path is not None:
+        return ()
+    from py4j.protocol import Py4JJavaError
+
+    return (Py4JJavaError,)
+
+
 # The cluster
 
 
 def cluster_checks(settings: KafkaSettings, bootstrap_servers: str) -> Iterator[Check]:
+    from groupledger.jobs.kafka.offsets_topic import admin_client, describe_offsets_topic, described
+
     try:
         identity, topic = describe_offsets_topic(bootstrap_servers, settings)
     except JobError as error:
@@ -228,6 +245,8 @@ def read_right(settings: KafkaSettings, bootstrap_servers: str) -> Check:
     """Tries one fetch, in no group."""
     from kafka import KafkaConsumer, TopicPartition
     from kafka.errors import KafkaError, TopicAuthorizationFailedError
+
+    from groupledger.jobs.kafka.login import kafka_python_security
 
     consumer = KafkaConsumer(
         bootstrap_servers=bootstrap_servers.split(","),

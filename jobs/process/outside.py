@@ -150,7 +150,7 @@ AGAIN_BY = {
 # What an installation may lack, by the module that is not found.
 _WITH_SPARK = ("Spark, which this command needs,", "run `pip install 'groupledger[spark]'`, then `groupledger setup`")
 EXTRAS = {
-    **dict.fromkeys(("pyspark", "delta", "py4j", "kafka", "prometheus_client"), _WITH_SPARK),
+    **dict.fromkeys(("pyspark", "delta", "py4j", "kafka", "numpy", "pandas", "prometheus_client"), _WITH_SPARK),
     "great_expectations": ("Great Expectations, which this command needs,", "run `pip install 'groupledger[quality]'`"),
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import tarfile
@@ -108,8 +109,9 @@ def assert_answered(done: subprocess.CompletedProcess[str]) -> None:
 
 
 def without_spark(*words: str, warehouse: Path) -> subprocess.CompletedProcess[str]:
-    cluster = () if words[0] == "sql" else ("--cluster", "east")
-    command = [sys.executable, "-c", RUN, *words, "--warehouse", str(warehouse), *cluster]
+    place = () if words[0] == "coordinator" else ("--warehouse", str(warehouse))
+    cluster = () if words[0] in {"sql", "coordinator"} else ("--cluster", "east")
+    command = [sys.executable, "-c", RUN, *words, *place, *cluster]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
@@ -122,6 +124,8 @@ SPARK = "run `pip install 'groupledger[spark]'`, then `groupledger setup`"
         ("history", SPARK),
         ("monitor --bootstrap-servers x:1", SPARK),
         ("validate", SPARK),
+        ("forget --group x --dry-run", SPARK),
+        ("coordinator --topics orders:1", "run `pip install 'groupledger[coordinator]'`"),
         ("quality", "run `pip install 'groupledger[quality]'`"),
     ],
 )
@@ -131,6 +135,13 @@ def test_what_is_not_installed(warehouse: Path, command: str, remedy: str) -> No
     assert done.returncode == 2
     assert remedy in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_the_doctor(warehouse: Path) -> None:
+    """Goal: the doctor of a machine and a warehouse imports nothing that only writing needs."""
+    done = without_spark("doctor", "--json", warehouse=warehouse)
+    checks = {check["about"]: check["state"] for check in map(json.loads, done.stdout.splitlines())}
+    assert checks["Python"] == checks["warehouse"] == checks["groups"] == "good", done.stderr
 
 
 def without_time_lag(rows: Iterable[LagRow]) -> list[LagRow]:

@@ -9,10 +9,12 @@ import pytest
 from click.testing import CliRunner
 
 from groupledger.jobs.ask.cluster_rows import ClusterRows
+from groupledger.jobs.cli import doctor
 from groupledger.jobs.cli.doctor import (
     BAD,
     GOOD,
     UNKNOWN,
+    diagnose,
     groups,
     jars,
     java_version,
@@ -23,6 +25,7 @@ from groupledger.jobs.cli.doctor import (
 )
 from groupledger.jobs.cli.main import main
 from groupledger.jobs.kafka.offsets_topic import TopicRange
+from groupledger.jobs.process.settings import load_settings
 from tests.jobs.serve.serving import AT, CLUSTER, MINUTE, write
 
 if TYPE_CHECKING:
@@ -52,6 +55,17 @@ def test_memory(there_mb: int, state: str) -> None:
     """Goal: the heap and what lies beside it have to fit."""
     assert memory_check("3g", there_mb).state == state
     assert memory_check("3072m", there_mb).state == state
+
+
+def test_without_spark(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Goal: an installation that asks and serves is fine as it is; what it can't do is said with the remedy."""
+    monkeypatch.setattr(doctor, "distributions", list)
+    checks = {check.about: check for check in diagnose(load_settings(), str(tmp_path), None)}
+    assert {about: check.state for about, check in checks.items()} == {
+        **dict.fromkeys(("Python", "disk", "warehouse", "groups"), GOOD),
+        "pyspark": UNKNOWN,
+    }
+    assert "pip install 'groupledger[spark]'" in str(checks["pyspark"].remedy)
 
 
 def test_jars(tmp_path: Path) -> None:
