@@ -30,7 +30,7 @@ from groupledger.jobs.serve.group_rows import read_groups
 from groupledger.jobs.serve.group_values import group_values
 from groupledger.jobs.serve.lanes import Window
 from groupledger.jobs.serve.overview_rows import counts, of_period
-from groupledger.jobs.serve.pages import templates
+from groupledger.jobs.serve.shown import templates
 from groupledger.schemas.words import Completeness, Source
 
 if TYPE_CHECKING:
@@ -112,6 +112,7 @@ def group_pages(
                 to_topic=nowhere,
                 to_instant=nowhere,
                 searched_until=searched_until,
+                now=None,
                 **group_values(rows, window, window.until, REBALANCES_MAX),
             )
 

@@ -9,19 +9,21 @@ from __future__ import annotations
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-import anyio.to_thread
+from anyio import to_thread
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
-from starlette.responses import Response
+from starlette.responses import HTMLResponse, Response
 
 from groupledger.jobs.process.errors import InputError, JobError, UnknownNameError
 from groupledger.jobs.serve import api, burrow, events, pages
 from groupledger.jobs.serve.answers import Warehouse, problem_answer
 from groupledger.jobs.serve.entrance import Entrance
+from groupledger.jobs.serve.error_page import error_page, is_for_people
 from groupledger.jobs.serve.guards import Guards
 from groupledger.jobs.serve.health import Readiness, lives
 from groupledger.jobs.serve.readers import told_of
+from groupledger.jobs.serve.shown import templates
 from groupledger.jobs.serve.slots import ANSWERED_AT_ONCE, OF_ONE_ADDRESS, Places, Slots
 
 if TYPE_CHECKING:
@@ -60,10 +62,15 @@ def questions(warehouse: Warehouse, proxy: Proxy | None = None) -> FastAPI:
     app.include_router(burrow.routes(warehouse))
     app.include_router(pages.routes(warehouse))
 
+    environment = templates()
+
     async def refused(request: Request, error: Exception) -> Response:
         status, detail = told_of(asked_wrongly(error), warehouse.place)
         if request.url.path.startswith(burrow.PREFIX):
             return burrow.refused(request, status, detail)
+        if is_for_people(request):
+            page = await to_thread.run_sync(error_page, environment, warehouse, request, status, detail)
+            return HTMLResponse(page, status)
         return problem_answer(status, detail)
 
     for kind in (Exception, JobError, RequestValidationError, HTTPException):
@@ -73,7 +80,7 @@ def questions(warehouse: Warehouse, proxy: Proxy | None = None) -> FastAPI:
 
 @asynccontextmanager
 async def _few_threads(_app: FastAPI) -> AsyncIterator[None]:
-    anyio.to_thread.current_default_thread_limiter().total_tokens = THREADS
+    to_thread.current_default_thread_limiter().total_tokens = THREADS
     yield
 
 

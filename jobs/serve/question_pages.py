@@ -12,12 +12,11 @@ from fastapi import APIRouter, Query
 from starlette.responses import HTMLResponse
 
 from groupledger.jobs.ask.answers import known_until
-from groupledger.jobs.ask.diagnosis import is_told, known_by, left_over, title
 from groupledger.jobs.ask.group_activity import nearest_topics, readers
 from groupledger.jobs.ask.group_diff import group_diff
-from groupledger.jobs.ask.incidents import harms
 from groupledger.jobs.ask.lag_sums import sums_of_round
 from groupledger.jobs.ask.rounds import last_round
+from groupledger.jobs.ask.told_verdict import told
 from groupledger.jobs.ask.why import why
 from groupledger.jobs.process.path_names import name_in
 from groupledger.jobs.serve.answers import Warehouse, instant_in, known_of
@@ -60,11 +59,7 @@ def routes(warehouse: Warehouse, environment: Environment) -> APIRouter:
             entries=entries[-ENTRIES_MAX:],
             left_out=max(len(entries) - ENTRIES_MAX, 0),
             verdict=verdict,
-            diagnosis=[each for each in verdict["diagnosis"] if is_told(each)],
-            episodes=left_over(verdict),
-            title=title,
-            known_by=known_by,
-            harms=harms,
+            episodes=told(verdict),
             **known_of(tables, OF_WHY, Time(since=instant_in(since), until=end), [name]),
         )
 

@@ -1,22 +1,92 @@
-// The slider chooses the instant of the form; [ and ] go to the previous and the next rebalance; a picture that is wider
-// than the screen is moved to the instant; a link says that there is something new.
+// What a page does beside links and forms: it copies a verdict, goes by keys, and says that there is something new.
 "use strict";
-const slider = document.getElementById("slider");
-if (slider) {
-  const since = Date.parse(slider.dataset.since), until = Date.parse(slider.dataset.until), form = slider.form;
-  const choose = () => { form.elements.at.value = new Date(since + (until - since) * slider.value / 1000).toISOString(); };
-  slider.addEventListener("input", choose);
-  slider.addEventListener("change", () => { choose(); form.submit(); });
-}
-document.addEventListener("keydown", (event) => {
-  if (event.target.matches("input, select") || event.ctrlKey || event.metaKey || event.altKey) return;
-  const link = { "[": "before", "]": "after" }[event.key];
-  if (link) document.getElementById(link)?.click();
-});
-const picture = document.querySelector(".picture"), at = picture?.querySelector("line.at");
-if (at) picture.scrollLeft += at.getBoundingClientRect().left - picture.getBoundingClientRect().right * 0.6;
-const fresh = document.getElementById("new");
-if (fresh) {
-  const events = new EventSource(fresh.dataset.events);
-  for (const kind of ["round", "incident"]) events.addEventListener(kind, () => { fresh.hidden = false; events.close(); });
-}
+const page = (() => {
+  const main = () => document.getElementById("main");
+
+  const copied = async (text) => {
+    if (navigator.clipboard) return navigator.clipboard.writeText(text);
+    // Without TLS a browser has no clipboard for pages, but copies what is selected.
+    const area = document.body.appendChild(document.createElement("textarea"));
+    area.value = text;
+    area.select();
+    document.execCommand("copy");
+    area.remove();
+  };
+  document.addEventListener("click", async (event) => {
+    const button = event.target.closest?.("button.copy");
+    if (!button) return;
+    await copied(`${button.dataset.text} ${new URL(button.dataset.link, location.href)}`);
+    const before = button.textContent;
+    button.textContent = "Copied";
+    setTimeout(() => { button.textContent = before; }, 2000);
+  });
+
+  // j and k go through what has a place of its own: rows of lists, and episodes.
+  const step = (by) => {
+    const rows = [...main().querySelectorAll("[data-row]")].filter((each) => each.checkVisibility());
+    const now = rows.findIndex((each) => each.contains(document.activeElement));
+    const next = rows[Math.min(Math.max(now + by, 0), rows.length - 1)];
+    (next?.querySelector("a, summary, button:not([hidden])") ?? next)?.focus();
+    next?.scrollIntoView({ block: "nearest" });
+  };
+  const DOES = {
+    "/": () => document.getElementById("search")?.focus(),
+    "j": () => step(1),
+    "k": () => step(-1),
+    "[": () => document.getElementById("before")?.click(),
+    "]": () => document.getElementById("after")?.click(),
+    "?": () => document.getElementById("keys").showModal(),
+  };
+  document.addEventListener("keydown", (event) => {
+    if (event.target.matches("input, select, textarea") || event.ctrlKey || event.metaKey || event.altKey) return;
+    const does = DOES[event.key];
+    if (does && !document.querySelector("dialog[open]")) { event.preventDefault(); does(); }
+  });
+  const help = document.getElementById("help");
+  if (help) { help.hidden = false; help.addEventListener("click", DOES["?"]); }
+
+  const wire = (root) => {
+    for (const each of root.querySelectorAll("button.copy")) each.hidden = false;
+    const slider = root.querySelector("#slider");
+    if (slider) {
+      const since = Date.parse(slider.dataset.since), until = Date.parse(slider.dataset.until), form = slider.form;
+      const choose = () => { form.elements.at.value = new Date(since + (until - since) * slider.value / 1000).toISOString(); };
+      slider.addEventListener("input", choose);
+      slider.addEventListener("change", () => { choose(); form.submit(); });
+    }
+    const picture = root.querySelector(".picture"), at = picture?.querySelector("line.at");
+    if (at) picture.scrollLeft += at.getBoundingClientRect().left - picture.getBoundingClientRect().right * 0.6;
+  };
+
+  // A page of now has data-live. It follows the monitor: what it shows is asked for again, and put in place.
+  const follow = async () => {
+    const answer = await fetch(location.href, { headers: { accept: "text/html" } });
+    const fresh = answer.ok && new DOMParser().parseFromString(await answer.text(), "text/html").getElementById("main");
+    if (!fresh || main().contains(document.activeElement) && document.activeElement.matches("input, select")) return;
+    const open = [...main().querySelectorAll("details")].map((each) => each.open), top = scrollY;
+    const place = [...main().querySelectorAll("a, button, summary")].indexOf(document.activeElement);
+    main().replaceChildren(...fresh.childNodes);
+    main().querySelectorAll("details").forEach((each, number) => { if (number < open.length) each.open = open[number]; });
+    if (place >= 0) main().querySelectorAll("a, button, summary")[place]?.focus({ preventScroll: true });
+    times.show(main());
+    wire(main());
+    scrollTo(0, top);
+  };
+  // Who only passes by takes no place among those that listen; nor does a page that nobody sees.
+  const WAIT_MS = 1000;
+  let events, waits;
+  const listen = () => {
+    clearTimeout(waits);
+    events?.close();
+    if (document.hidden || !document.body.dataset.events || !main().querySelector("[data-live]")) return;
+    waits = setTimeout(() => {
+      events = new EventSource(document.body.dataset.events);
+      let soon;
+      for (const kind of ["round", "incident"]) events.addEventListener(kind, () => { clearTimeout(soon); soon = setTimeout(follow, 300); });
+    }, WAIT_MS);
+  };
+  document.addEventListener("visibilitychange", () => { if (!document.hidden && events) follow(); listen(); });
+  listen();
+  wire(main());
+  return { follow, wire };
+})();

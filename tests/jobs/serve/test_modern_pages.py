@@ -14,7 +14,7 @@ from groupledger.jobs.ask.owners import read_history
 from groupledger.jobs.serve.group_rows import read_groups
 from groupledger.jobs.serve.group_values import group_values
 from groupledger.jobs.serve.lanes import Window
-from groupledger.jobs.serve.pages import templates
+from groupledger.jobs.serve.shown import templates
 from groupledger.schemas.definitions import schema_of
 from tests.jobs.ask.real_groups import EAST, at, write_group
 from tests.transforms.history.rules.consumer_groups import of_group

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 HOSTILE = "a/owners?x=1#<script>alert(1)</script>&\"'\x1b[2J\u202e%2F"
 KNOWN_UNTIL = "2026-01-01T12:10:00.000Z"
+SHOWN_UNTIL = f'<time datetime="{KNOWN_UNTIL}" title="{KNOWN_UNTIL}">1 Jan 12:10:00</time>'
 KNOWN: dict[str, str | None] = dict.fromkeys(("topic", "history", "incidents"), KNOWN_UNTIL)
 KNOWN |= {"samples": "2026-01-01T12:01:00.000Z", "request_log": None, "server_log": None}
 NAMES = {"pay": ("orders", "pod-b"), HOSTILE: ("<b>" * 80, "</title><script>"), "..": ("..", "../..")}
@@ -93,14 +94,15 @@ def test_the_pages_of_questions(client: Client, name: str) -> None:
     assert f"/clusters/{CLUSTER}/groups/{part(name)}/diff?from=" in page
     told = client.get(f"{link}/why?since=2026-01-01T12:00:00Z")
     assert (told.status, "Change: <b>s</b>" in told.text) == (200, True)
-    assert "WARNING: session_timeout (member_comes_and_goes)" in told.text
-    assert "Known: by server log, observed; with it: session_expired." in told.text
+    for shown in (told.text, page):
+        assert '<h2 class="kind">session_timeout (member_comes_and_goes)</h2>' in shown
+        assert '<dd class="known">by server log, observed; with it: session_expired</dd>' in shown
     assert "growing" in told.text
     assert "5 entries" in told.text
     assert f"{escape(member)} took {escape(topic)} 0<" in told.text
     assert f"{escape(member)} gave up {escape(topic)} 0<" in told.text
-    assert f"The log is known until {KNOWN_UNTIL}." in told.text
-    assert f"its log is known until {KNOWN_UNTIL}<" in page
+    assert f"The log is known until {SHOWN_UNTIL}." in told.text
+    assert f"its log is known until {SHOWN_UNTIL}<" in page
     changed = client.get(f"{link}/diff?from=2026-01-01T12:01:00Z&to=2026-01-01T12:06:00Z")
     assert (changed.status, "member_count" in changed.text) == (200, True)
     assert topic.replace("<", "&lt;").replace(">", "&gt;") in changed.text
@@ -129,7 +131,7 @@ def test_a_topic(tmp_path_factory: pytest.TempPathFactory) -> None:
     with served(warehouse) as client:
         page = client.get(f"/clusters/{CLUSTER}/topics/orders")
         assert page.status == 200
-        assert f"The log is known until {KNOWN_UNTIL}." in page.text
+        assert f"The log is known until {SHOWN_UNTIL}." in page.text
         assert "1 groups" in page.text or "1 group" in page.text
         assert quote(HOSTILE, "") in page.text
         assert '<td class="growing">growing</td>' in page.text
@@ -223,6 +225,24 @@ def test_what_is_refused(client: Client, asked: str, status: int, told: str) -> 
     answer = client.get(asked)
     assert (answer.status, answer.headers["content-type"]) == (status, "application/problem+json")
     assert told in answer.json["detail"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "status", "told"),
+    [
+        (f"/clusters/{CLUSTER}/groups/pays", 404, f'<a href="/clusters/{CLUSTER}/groups/pay">pay</a>'),
+        ("/clusters/west", 404, f'<a href="/clusters/{CLUSTER}">{CLUSTER}</a>'),
+        (f"/clusters/{CLUSTER}/groups/%3Cb%3E", 404, "of the group &lt;b&gt;"),
+        (f"/clusters/{CLUSTER}/groups/pay?at=%3Cb%3E", 400, "&lt;b&gt; is no instant"),
+        ("/nowhere", 404, "nothing at this path"),
+    ],
+)
+def test_an_error_is_a_page(client: Client, asked: str, status: int, told: str) -> None:
+    """Goal: who asks with a browser gets a page with the sentence, and with links to what may have been meant."""
+    answer = client.get(asked, Accept="text/html,*/*")
+    assert (answer.status, answer.headers["content-type"]) == (status, "text/html; charset=utf-8")
+    assert told in answer.text
+    assert "<b>" not in answer.text
 
 
 def test_who_may_ask(client: Client) -> None:
@@ -338,7 +358,7 @@ def test_commit_age_of_a_partition(tmp_path_factory: pytest.TempPathFactory) -> 
     with served(warehouse) as client:
         assert [each["commit_age_ms"] for each in client.get(path("g", "/lag")).json["lag"]] == [1_260_000]
         page = client.get(f"/clusters/{CLUSTER}/groups/g?at=2026-01-01T12:02:00Z&window=1h").text
-        assert '<td class="n">5</td><td class="n">1,260</td>' in page
+        assert '<td class="n">5</td><td class="n">21 min</td>' in page
 
 
 def test_burrow_without_lag(tmp_path_factory: pytest.TempPathFactory) -> None:

@@ -1,0 +1,122 @@
+"""Says each part of a verdict once: for a group's page, for the text that somebody pastes, and for a row of a list.
+
+A part that nobody knows is None and is left out. All texts have names as clients gave them: whoever shows them makes
+them harmless.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from groupledger.jobs.ask.diagnosis import is_told, known_by, left_over, title
+from groupledger.jobs.ask.incidents import harms
+from groupledger.jobs.process.instants import lasted
+from groupledger.schemas.words import Evidence
+from groupledger.transforms.coverage.rules.coverage_at import iso
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime, timedelta
+
+    from groupledger.jobs.process.output import Answer
+
+NO_REMEDY = "No setting is known that prevents it."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """One episode: what happened in one sentence, `more` about it, and all that somebody on call asks next. `until` is
+    None while it goes on. `rivals` are the causes that are left where none is proved."""
+
+    severity: str
+    title: str
+    what: str
+    more: str | None
+    who: str | None
+    since: datetime
+    until: datetime | None
+    lasts: timedelta
+    harms: Sequence[str]
+    advice: str | None
+    change: str | None
+    known: str
+    rivals: Sequence[Answer]
+    episode_ids: Sequence[str]
+
+    @property
+    def remedy(self) -> str:
+        """What to do, or what tells what to do."""
+        if self.advice or self.more:
+            return self.advice or self.more or ""
+        if self.rivals and not self.change:
+            return f"Find out which cause it is. {self.rivals[0]['told_apart_by']}"
+        return "" if self.change else NO_REMEDY
+
+
+def told(verdict: Answer) -> list[Told]:
+    """Returns the episodes of a verdict (`jobs.ask.why`), the most harmful first."""
+    diagnosed = [of_diagnosis(each) for each in verdict["diagnosis"] if is_told(each)]
+    return [*diagnosed, *map(of_episode, left_over(verdict))]
+
+
+def of_diagnosis(found: Answer) -> Told:
+    return _told(found, title(found), known_by(found), found["advice"], found["rivals"], found["episode_ids"])
+
+
+def of_episode(found: Answer) -> Told:
+    """Returns what an episode of incidents says (`transforms.incidents.verdicts`)."""
+    sure = "" if found["evidence"] == Evidence.OBSERVED else f" (confidence {found['confidence']:.2f})"
+    beside = f"; with it: {', '.join(found['other_kinds'])}" if found["other_kinds"] else ""
+    return _told(found, found["kind"], f"{found['evidence']}{sure}{beside}", None, (), (found["episode_id"],))
+
+
+def _told(
+    found: Answer, name: str, known: str, advice: str | None, rivals: Sequence[Answer], episode_ids: Sequence[str]
+) -> Told:
+    what, more = sentences(found["explanation"] or "")
+    return Told(
+        severity=found["severity"],
+        title=name,
+        what=what,
+        more=more,
+        who=who(found),
+        since=found["since"],
+        until=found["until"],
+        lasts=found["last_seen_at"] - found["since"],
+        harms=[*harms(found)],
+        advice=advice,
+        change=found["setting_to_change"],
+        known=known,
+        rivals=rivals,
+        episode_ids=episode_ids,
+    )
+
+
+def sentences(text: str) -> tuple[str, str | None]:
+    """Returns the first sentence of a text and the rest."""
+    first, stop, rest = text.partition(". ")
+    return (f"{first}.", rest) if stop else (text, None)
+
+
+def who(row: Mapping[str, str | None]) -> str | None:
+    """Returns whom an episode is about: its instance or client, and the host; None if it is about the whole group."""
+    name = row["group_instance_id"] or row["client_id"] or row["member_id"]
+    host = (row["client_host"] or "").lstrip("/")
+    if name and row["group_instance_id"] and row["client_id"]:
+        name = f"{name} ({row['client_id']})"
+    return f"{name} at {host}" if name and host else name or host or None
+
+
+def pasted(name: str, each: Told) -> str:
+    """Returns an episode of a group as one line for a chat, without the link."""
+    end = "and goes on" if each.until is None else f"for {lasted(each.lasts)}"
+    parts = [
+        f"{each.severity.upper()} {name or '(the empty name)'}: {each.what}",
+        f"Since {iso(each.since)} {end}.",
+        f"Harm: {'; '.join(each.harms)}." if each.harms else "",
+        each.remedy,
+        f"Change: {each.change}." if each.change else "",
+        f"Known: {each.known}.",
+    ]
+    return " ".join(part for part in parts if part)

@@ -1,0 +1,128 @@
+"""The page of a group at any instant: the verdict of the day that ends with its window, a picture, and who owned what.
+
+The verdict is that of `groupledger why`. Asked for an instant, it begins with the episode that was going on then.
+A group that has ended is shown in its last hour, unless an instant is asked for.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from fastapi import APIRouter
+from starlette.responses import HTMLResponse, Response
+
+from groupledger.jobs.ask.known import sources_known
+from groupledger.jobs.ask.owners import GroupHistory, read_history
+from groupledger.jobs.ask.told_verdict import Told, told
+from groupledger.jobs.ask.why import why
+from groupledger.jobs.process.clock import now_ms
+from groupledger.jobs.process.errors import InputError
+from groupledger.jobs.process.instants import AGO, UNITS, lasted
+from groupledger.jobs.process.path_names import name_in
+from groupledger.jobs.serve.answers import Warehouse, instant_in
+from groupledger.jobs.serve.group_rows import read_groups
+from groupledger.jobs.serve.group_values import group_values
+from groupledger.jobs.serve.lanes import Window
+from groupledger.jobs.serve.shown import link, topic_path
+from groupledger.schemas.instants import instant_of_ms
+from groupledger.schemas.words import Source
+from groupledger.transforms.coverage.rules.coverage_at import iso
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+    from groupledger.jobs.ask.cluster_rows import ClusterRows
+
+REBALANCES_MAX = 50
+EPISODES_MAX = 50
+DAY, HOUR = timedelta(days=1), timedelta(hours=1)
+WINDOW = timedelta(hours=2)
+WINDOWS = ("15m", "1h", "2h", "6h", "1d", "7d")
+# A message names the instant at which an episode began, and a person one beside it.
+BESIDE = timedelta(minutes=2)
+
+
+def routes(warehouse: Warehouse, environment: Environment) -> APIRouter:
+    """Returns the routes of a warehouse."""
+    pages = APIRouter(default_response_class=HTMLResponse, include_in_schema=False)
+
+    @pages.get("/clusters/{cluster}/groups/{group}")
+    def group(
+        cluster: str, group: str, at: str | None = None, until: str | None = None, window: str | None = None
+    ) -> Response:
+        tables, asked = warehouse.rows(cluster), instant_in(at)
+        history = read_history(tables, name_in(group))
+        lasts = length(window) if window else HOUR if has_ended(history) and asked is None else WINDOW
+        within = window_of(history, asked, instant_in(until), lasts)
+        instant = min(max(asked or within.until, within.since), within.until)
+        (rows,) = read_groups(tables, [history], within.since, within.until, instant)
+        text = window or text_of(lasts)
+        values = group_values(rows, within, instant, REBALANCES_MAX)
+        return HTMLResponse(
+            environment.get_template("group.html").render(
+                cluster=tables.cluster,
+                windows=WINDOWS,
+                window=text,
+                is_now=asked is None and until is None,
+                now=instant_of_ms(now_ms()),
+                to_topic=partial(topic_path, tables.cluster),
+                to_instant=lambda at: link("", at=iso(at), until=iso(within.until), window=text),
+                to_episode=lambda at: link("", at=iso(at), window=text),
+                searched_until=sources_known(tables)[Source.INCIDENTS],
+                **verdict_values(tables, history.group["group_id"], within, asked),
+                **values,
+            )
+        )
+
+    return pages
+
+
+def verdict_values(tables: ClusterRows, name: str, within: Window, asked: datetime | None) -> dict[str, Any]:
+    """Returns the episodes of the day that ends with a window, or of the window if it is longer: those of the instant
+    that was asked for first, and else the most harmful."""
+    since = min(within.since, within.until - DAY)
+    _, verdict = why(tables, name, since, within.until + timedelta(milliseconds=1))
+    episodes = told(verdict)
+    if asked is not None:
+        episodes.sort(key=lambda each: not _is_of(each, asked))
+    return {
+        "verdict": verdict,
+        "episodes": episodes[:EPISODES_MAX],
+        "episodes_left_out": max(len(episodes) - EPISODES_MAX, 0),
+        "verdict_of": f"the {lasted(within.until - since)}" if within.until - since > DAY else "the 24 h",
+        "verdict_since": since,
+    }
+
+
+def _is_of(each: Told, at: datetime) -> bool:
+    return each.since - BESIDE <= at and (each.until is None or at <= each.since + each.lasts + BESIDE)
+
+
+def has_ended(history: GroupHistory) -> bool:
+    return history.group["is_alive"] is False
+
+
+def text_of(lasts: timedelta) -> str:
+    return "1h" if lasts == HOUR else "2h"
+
+
+def length(text: str) -> timedelta:
+    """Returns how long a window is. Raises InputError."""
+    found = AGO.fullmatch(text)
+    lasts = found and timedelta(**{UNITS[found[2]]: min(int(found[1]), 10_000_000)})
+    if not lasts or lasts > 366 * DAY:
+        raise InputError("A window is as 30m, 2h or 7d, and at most a year.")
+    return lasts
+
+
+def window_of(history: GroupHistory, at: datetime | None, until: datetime | None, lasts: timedelta) -> Window:
+    """Returns the window of a page. One without an end is one around the instant, or the last; so is one that the
+    instant lies outside of."""
+    end = history.group["last_seen_at"] if has_ended(history) else None
+    last = end or history.known_until or history.group["last_seen_at"]
+    if at is not None and until is not None and not until - lasts <= at <= until:
+        until = None
+    until = until or (last if at is None else min(at + lasts / 2, max(last, at)))
+    return Window(until - lasts, until)

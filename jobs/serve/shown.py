@@ -1,0 +1,90 @@
+"""Makes pages of templates: every value is escaped, and a few filters write times, numbers and names for people."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+from urllib.parse import urlencode
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from groupledger.jobs.ask.told_verdict import pasted
+from groupledger.jobs.ask.what_if_spared import spared_text
+from groupledger.jobs.process.instants import lasted
+from groupledger.jobs.process.path_names import part
+from groupledger.jobs.process.terminal import escaped
+from groupledger.transforms.coverage.rules.coverage_at import iso
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from groupledger.jobs.ask.told_verdict import Told
+
+
+def templates() -> Environment:
+    """Returns what makes pages of templates. Every value is escaped, and what has no picture of its own is shown as an
+    escape: names come from clients."""
+    loader = PackageLoader("groupledger.jobs.serve")
+    found = Environment(loader=loader, autoescape=True, trim_blocks=True, undefined=StrictUndefined, finalize=readable)
+    found.filters |= {
+        "age_ms": age,
+        "at": instant,
+        "lasted": lasted,
+        "named": named,
+        "number": number,
+        "part": part,
+        "pasted": line_of,
+        "spared": spared_text,
+        "when": when,
+    }
+    found.globals |= {"link": link}
+    return found
+
+
+def readable(value: object) -> object:
+    return escaped(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def instant(at: datetime | None) -> str:
+    return "-" if at is None else iso(at)
+
+
+def when(at: datetime | None) -> str | Markup:
+    """Returns an instant for people, which the page's script shows in their zone; its title is the whole of it."""
+    if at is None:
+        return "-"
+    whole = iso(at)
+    return Markup('<time datetime="{}" title="{}">{}</time>').format(whole, whole, f"{at.day} {at:%b %H:%M:%S}")
+
+
+def named(name: str) -> str:
+    """Returns a name to be shown; the empty one, which Kafka takes for a group, has to be seen, too."""
+    return name or "(the empty name)"
+
+
+def number(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:,.1f}" if type(value) is float else f"{value:,}"
+
+
+def age(milliseconds: int | None) -> str:
+    return "-" if milliseconds is None else lasted(timedelta(milliseconds=milliseconds))
+
+
+def line_of(each: Told, name: str) -> str:
+    return pasted(name, each)
+
+
+def group_path(cluster: str, name: str, at: datetime | None = None) -> str:
+    return link(f"/clusters/{part(cluster)}/groups/{part(name)}", at=at and iso(at))
+
+
+def topic_path(cluster: str, topic: str) -> str:
+    return f"/clusters/{part(cluster)}/topics/{part(topic)}"
+
+
+def link(path: str, **parameters: object) -> str:
+    given = {name: value for name, value in parameters.items() if value}
+    return f"{path}?{urlencode(given, doseq=True)}" if given else path
