@@ -22,7 +22,7 @@ from fastapi.routing import APIRoute
 from bench.asking import CLUSTER, make, served, status_of
 from groupledger.jobs.process.path_names import part
 from groupledger.jobs.process.settings import load_settings
-from groupledger.jobs.serve import api, burrow, group_page, pages, question_pages, shown
+from groupledger.jobs.serve import api, burrow, group_page, incident_pages, pages, question_pages, shown
 from groupledger.jobs.serve.answers import Warehouse
 
 NAMES = {"cluster": CLUSTER, "group": "g-7", "topic": "orders-7", "name": "page.css"}
@@ -59,7 +59,7 @@ INSTANT_NAMES = {"at", "since", "until", "from", "to"}
 def routes() -> list[tuple[str, list[str]]]:
     """Returns each path that is answered to its end, with the names of its parameters."""
     warehouse = Warehouse("nowhere", load_settings())
-    apart = [each.routes(warehouse, shown.templates()) for each in (group_page, question_pages)]
+    apart = [each.routes(warehouse, shown.templates()) for each in (group_page, incident_pages, question_pages)]
     routers = (api.routes(warehouse), burrow.routes(warehouse), pages.routes(warehouse), *apart)
     found = {each.path: each for router in routers for each in router.routes if isinstance(each, APIRoute)}
     return [(path, [field.alias for field in each.dependant.query_params]) for path, each in found.items()]

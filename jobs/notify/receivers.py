@@ -62,12 +62,14 @@ class Body:
 
 
 def page_of(episode: Episode, context: Context) -> str | None:
-    """Returns where `groupledger serve` shows the group at the beginning of the episode."""
+    """Returns where `groupledger serve` shows the group at the beginning of the episode, or the incidents of a cluster
+    for one that is about no group."""
     if context.link is None:
         return None
     cluster = f"{context.link.rstrip('/')}/clusters/{part(context.cluster)}"
     if episode.group_id is None:
-        return cluster
+        since = _instant(episode.first_seen_ms)
+        return f"{cluster}/incidents?{urlencode({'since': since})}"
     return f"{cluster}/groups/{part(episode.group_id)}?{urlencode({'at': _instant(episode.first_seen_ms)})}"
 
 

@@ -12,7 +12,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from groupledger.jobs.ask.group_list import Wanted, chosen
 from groupledger.jobs.process.errors import UnknownNameError
 from groupledger.jobs.process.path_names import part
-from groupledger.jobs.serve import group_page, question_pages
+from groupledger.jobs.serve import group_page, incident_pages, question_pages
 from groupledger.jobs.serve.answers import Warehouse
 from groupledger.jobs.serve.api import page_of
 from groupledger.jobs.serve.overview_rows import SUMMED_UP, counts, recent
@@ -78,6 +78,6 @@ def routes(warehouse: Warehouse) -> APIRouter:
             **warehouse.kept(tables, SUMMED_UP, lambda: recent(tables)),
         )
 
-    pages.include_router(group_page.routes(warehouse, environment))
-    pages.include_router(question_pages.routes(warehouse, environment))
+    for each in (group_page, incident_pages, question_pages):
+        pages.include_router(each.routes(warehouse, environment))
     return pages

@@ -30,6 +30,7 @@ def templates() -> Environment:
     found.filters |= {
         "age_ms": age,
         "at": instant,
+        "day": day,
         "lasted": lasted,
         "named": named,
         "number": number,
@@ -56,6 +57,10 @@ def when(at: datetime | None) -> str | Markup:
         return "-"
     whole = iso(at)
     return Markup('<time datetime="{}" title="{}">{}</time>').format(whole, whole, f"{at.day} {at:%b %H:%M:%S}")
+
+
+def day(at: datetime) -> str:
+    return f"{at:%A}, {at.day} {at:%B %Y}"
 
 
 def named(name: str) -> str:

@@ -140,6 +140,8 @@ def test_rebalances_by_key(shown: Browser, client: Client) -> None:
 
 PATHS = [
     f"/clusters/{CLUSTER}",
+    f"/clusters/{CLUSTER}/incidents",
+    f"/clusters/{CLUSTER}/rows/rebalances?key={quote(HOSTILE, '')}%2F1%2F2",
     f"/clusters/{CLUSTER}/topics/{quote(HOSTILE, '')}",
     f"/clusters/{CLUSTER}/topics/{quote(HOSTILE.upper(), '')}",
     *(

@@ -1,0 +1,184 @@
+"""The page of a cluster's incidents, by episode and day, and the page of one row that proves something.
+
+An episode is shown once, with what probably began it first, then what went with it. The window is the last day that was
+searched, unless one is asked for; a filter by kind finds an episode by any of its incidents.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Annotated, Any
+
+from fastapi import APIRouter, Query
+from starlette.responses import HTMLResponse
+
+from groupledger.jobs.ask.answers import last_known
+from groupledger.jobs.ask.incidents import incidents_of
+from groupledger.jobs.ask.known import sources_known
+from groupledger.jobs.ask.proof_rows import proof_row, shown_value
+from groupledger.jobs.ask.told_verdict import Told, of_episode
+from groupledger.jobs.process.clock import now_ms
+from groupledger.jobs.process.path_names import name_in, part
+from groupledger.jobs.serve.answers import Warehouse, instant_in
+from groupledger.jobs.serve.api import known
+from groupledger.jobs.serve.shown import group_path, link
+from groupledger.schemas.instants import instant_of_ms
+from groupledger.schemas.words import Severity, Source, words_of
+from groupledger.transforms.coverage.rules.coverage_at import iso
+from groupledger.transforms.incidents.verdicts import verdicts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from jinja2 import Environment
+
+    from groupledger.jobs.ask.cluster_rows import ClusterRows
+    from groupledger.jobs.process.output import Answer
+
+DAY = timedelta(days=1)
+EPISODES_MAX = 100
+FACETS_MAX = 40
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Episode:
+    """An episode with its incidents, those that began first before the others."""
+
+    told: Told
+    group_id: str | None
+    root: str | None
+    evidence: str
+    confidence: float
+    kinds: Sequence[str]
+    incidents: Sequence[Answer]
+
+    @property
+    def proofs(self) -> list[Answer]:
+        """The rows that prove it, each once."""
+        every = [proof for row in self.incidents for proof in row["proofs"] or ()]
+        return [*{(each["table_name"], each["row_key"]): each for each in every}.values()]
+
+
+def episodes_of(rows: Iterable[Answer]) -> list[Episode]:
+    """Returns the episodes of incidents, the most harmful first."""
+    of_episodes: defaultdict[str, list[Answer]] = defaultdict(list)
+    for row in rows:
+        of_episodes[row["episode_id"]].append(row)
+    return [
+        Episode(
+            told=of_episode(each),
+            group_id=each["group_id"],
+            root=each["probable_root"],
+            evidence=each["evidence"],
+            confidence=each["confidence"],
+            kinds=[each["kind"], *each["other_kinds"]],
+            incidents=sorted(of_episodes[each["episode_id"]], key=lambda row: (row["first_seen_at"], row["kind"])),
+        )
+        for each in verdicts(row for of_one in of_episodes.values() for row in of_one)
+    ]
+
+
+def routes(warehouse: Warehouse, environment: Environment) -> APIRouter:
+    """Returns the routes of a warehouse."""
+    pages = APIRouter(default_response_class=HTMLResponse, include_in_schema=False)
+
+    @pages.get("/clusters/{cluster}/incidents")
+    def incidents(  # noqa: PLR0913, PLR0917 - one for each parameter
+        cluster: str,
+        since: str | None = None,
+        until: str | None = None,
+        severity: str = Severity.WARNING,
+        kind: str | None = None,
+        group: str | None = None,
+        team: str | None = None,
+        page: Annotated[int, Query(ge=1, le=10_000)] = 1,
+    ) -> HTMLResponse:
+        tables = warehouse.rows(cluster)
+        searched_until = sources_known(tables)[Source.INCIDENTS]
+        end = instant_in(until)
+        last = end or searched_until or last_known(tables) or instant_of_ms(now_ms())
+        begin = instant_in(since) or last - DAY
+        asked = {"severity": known(severity or Severity.WARNING), "kind": kind, "group": group, "team": team}
+        within = {"since": since and iso(begin), "until": until and iso(last)}
+        team_of = {row["group_id"]: row["team"] for row in warehouse.groups(tables)}
+        every = episodes_of(of_window(tables, begin, end, asked["severity"] or Severity.WARNING))
+        found = [each for each in every if _is_wanted(each, asked, team_of)]
+        first = (page - 1) * EPISODES_MAX
+        text = environment.get_template("incidents.html").render(
+            cluster=tables.cluster,
+            now=instant_of_ms(now_ms()),
+            since=begin,
+            until=last,
+            is_now=end is None and since is None,
+            searched_until=searched_until,
+            days=_by_day(found[first : first + EPISODES_MAX]),
+            count=len(found),
+            page=page,
+            pages=-(-len(found) // EPISODES_MAX),
+            asked=asked,
+            severities=words_of(Severity),
+            facets=_facets(every, team_of),
+            to_page=lambda **changed: link("", **{**within, **asked, **changed}),
+            to_window=lambda since, until: link("", **{**asked, "since": iso(since), "until": iso(until)}),
+            to_group=lambda name, at: group_path(tables.cluster, name, at),
+            to_row=lambda proof: row_path(tables.cluster, proof),
+        )
+        return HTMLResponse(text)
+
+    @pages.get("/clusters/{cluster}/rows/{table}")
+    def row(cluster: str, table: str, key: str) -> HTMLResponse:
+        tables, name = warehouse.rows(cluster), name_in(table)
+        found = proof_row(tables, name, key)
+        values = [(column, shown_value(value)) for column, value in found.items() if value is not None]
+        text = environment.get_template("row.html").render(
+            cluster=tables.cluster, table=name, key=key, values=values, group_id=found.get("group_id"), at=_at(found)
+        )
+        return HTMLResponse(text)
+
+    return pages
+
+
+def of_window(tables: ClusterRows, since: datetime, until: datetime | None, severity: str) -> list[Answer]:
+    """Returns incidents that were there in [since, until)."""
+    if not tables.exists("incidents"):
+        return []
+    found = incidents_of(tables, None, since, None, severity)
+    return [row for row in found if until is None or row["first_seen_at"] < until]
+
+
+def row_path(cluster: str, proof: Answer) -> str:
+    return link(f"/clusters/{part(cluster)}/rows/{part(proof['table_name'])}", key=proof["row_key"])
+
+
+def _is_wanted(each: Episode, asked: Mapping[str, str | None], team_of: Mapping[str, str | None]) -> bool:
+    return (
+        (not asked["kind"] or asked["kind"] in each.kinds)
+        and (not asked["group"] or asked["group"] == each.group_id)
+        and (not asked["team"] or asked["team"] == team_of.get(each.group_id or ""))
+    )
+
+
+def _facets(every: Sequence[Episode], team_of: Mapping[str, str | None]) -> dict[str, list[tuple[str, int]]]:
+    """Returns what the window can be narrowed to, with how many episodes each leaves."""
+    values: dict[str, Callable[[Episode], Iterable[str | None]]] = {
+        "kind": lambda each: each.kinds,
+        "group": lambda each: (each.group_id,),
+        "team": lambda each: (team_of.get(each.group_id or ""),),
+    }
+    counted = {name: Counter(word for each in every for word in of(each) if word) for name, of in values.items()}
+    return {name: counts.most_common(FACETS_MAX) for name, counts in counted.items() if counts}
+
+
+def _by_day(found: Iterable[Episode]) -> list[tuple[datetime, list[Episode]]]:
+    """Returns the episodes by the day, in UTC, on which they began: the last day first, and on it the worst first."""
+    days: defaultdict[datetime, list[Episode]] = defaultdict(list)
+    for each in found:
+        days[each.told.since.replace(hour=0, minute=0, second=0, microsecond=0)].append(each)
+    return sorted(days.items(), reverse=True)
+
+
+def _at(row: Mapping[str, Any]) -> datetime | None:
+    """Returns an instant of a row at which its group can be looked at."""
+    return next((value for value in row.values() if isinstance(value, datetime)), None)

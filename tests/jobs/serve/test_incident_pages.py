@@ -1,0 +1,89 @@
+"""Goal: whoever comes from a message or from the overview finds each episode with its root, evidence and proof."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+import pytest
+
+from tests.jobs.serve.serving import AT, CLUSTER, MINUTE, Client, fill, served, write
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+HOSTILE = "a/<script>alert(1)</script>\u202e"
+INCIDENTS = f"/clusters/{CLUSTER}/incidents"
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
+    warehouse = tmp_path_factory.mktemp("incidents")
+    for name in ("pay", HOSTILE):
+        fill(warehouse, name, "orders", "pod-b")
+        refused(warehouse, name)
+    with served(warehouse) as found:
+        yield found
+
+
+def refused(warehouse: Path, name: str) -> None:
+    """Writes what followed in the episode that `fill` begins, and a mild incident of the day before."""
+    proofs = [{"table_name": "rebalances", "row_key": f"{name}/1/2"}]
+    row = {"group_id": name, "occurrences": 2, "confidence": 0.8, "is_open": False, "proofs": proofs}
+    row |= {"evidence": "inferred", "probable_root": "session_expired"}
+    later: dict[str, Any] = {
+        "incident_id": f"{name} later",
+        "episode_id": name,
+        "kind": "unknown_member",
+        "severity": "error",
+    }
+    later |= {"first_seen_at": AT + 6 * MINUTE, "last_seen_at": AT + 7 * MINUTE}
+    later |= {"explanation": "pod-b at h was refused. What it had processed is processed again.", "duplicates_max": 9}
+    mild: dict[str, Any] = {"incident_id": f"{name} mild", "episode_id": f"{name} mild", "kind": "leader_never_synced"}
+    mild |= {"severity": "info", "explanation": "It cost nothing.", "is_open": False}
+    mild |= dict.fromkeys(("first_seen_at", "last_seen_at"), AT - 15 * 60 * MINUTE)
+    write(warehouse, "incidents", row | later, row | mild)
+
+
+def test_an_episode(client: Client) -> None:
+    """Goal: an episode stands once, the gravest of its incidents says what it is, and its root comes first."""
+    page = client.get(INCIDENTS).text
+    assert "2 episodes" in page
+    assert page.count("<details") == 2
+    assert "session_expired, unknown_member" in page
+    assert "pod-b at h was refused." in page
+    assert "inferred (confidence 0.80)" in page
+    assert page.index("<td>session_expired</td>") < page.index("<td>unknown_member</td>")
+    assert "9 records read twice" in page
+    assert f"/clusters/{CLUSTER}/groups/pay?at=2026-01-01T12%3A05%3A00.000Z" in page
+    assert "<script>alert" not in page
+
+
+def test_filters(client: Client) -> None:
+    """Goal: kind, group, severity and time narrow the list, and an empty one says how to widen it."""
+    assert "1 episode," in client.get(f"{INCIDENTS}?group=pay&kind=unknown_member&team=").text
+    assert "4 episodes" in client.get(f"{INCIDENTS}?severity=info").text
+    assert "Thursday, 1 January 2026" in client.get(INCIDENTS).text
+    none = client.get(f"{INCIDENTS}?until=2026-01-01T00:00:00Z").text
+    assert "0 episodes" in none
+    assert "None in this time." in none
+    assert client.get(f"{INCIDENTS}?severity=grave").status == 400
+    assert "0 episodes" in client.get(f"{INCIDENTS}?kind=%3Cb%3E").text
+
+
+@pytest.mark.parametrize("name", ["pay", HOSTILE])
+def test_a_proof(client: Client, name: str) -> None:
+    """Goal: the row that proves an incident is one link away, also where the name of its group has a slash."""
+    address = f"/clusters/{CLUSTER}/rows/rebalances?key={quote(name, '')}%2F1%2F2"
+    assert address in client.get(INCIDENTS).text
+    row = client.get(address)
+    assert (row.status, "inferred_trigger" in row.text, "<script>alert" in row.text) == (200, True, False)
+
+
+@pytest.mark.parametrize("asked", ["rebalances?key=pay/1/9", "rebalances?key=pay", "rebalances?key=pay/x/2"])
+def test_no_such_row(client: Client, asked: str) -> None:
+    """Goal: a row that is not there, or is none, is an error of the one who asks."""
+    assert client.get(f"/clusters/{CLUSTER}/rows/{asked}").status == 404
+    assert client.get(f"/clusters/{CLUSTER}/rows/..%2Fx?key=1").status == 404
+    assert client.get(f"/clusters/{CLUSTER}/rows/lag?key={1 << 70}/pay/orders/0").status == 404
