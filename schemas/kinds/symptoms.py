@@ -57,7 +57,12 @@ REQUEST_REFUSED = Symptom(
 OFFSET_MOVED = Symptom(
     name="offset_moved",
     meaning="A committed offset jumped, went back or was removed.",
-    kinds=(incidents.OFFSET_REWIND.name, incidents.OFFSET_SKIP.name, incidents.OFFSETS_EXPIRE_SOON.name),
+    kinds=(
+        incidents.OFFSET_REWIND.name,
+        incidents.TWO_COMMITTERS.name,
+        incidents.OFFSET_SKIP.name,
+        incidents.OFFSETS_EXPIRE_SOON.name,
+    ),
 )
 READ_TWICE_OR_NEVER = Symptom(
     name="read_twice_or_never",

@@ -144,7 +144,7 @@ def offset_events(
     steps = _with_coverage(_steps(log), coverage)
     steps = _with_generation(_with_end_of_group(steps, records), generations)
     # Clients that commit no leader epoch commit all the time, and mostly as members.
-    is_empty = F.coalesce(F.col("generation.member_count") == 0, F.lit(True))
+    is_empty = F.col("generation").isNull() | F.coalesce(F.col("generation.member_count") == 0, F.lit(False))
     has_emptied = F.coalesce(is_empty & (F.col("generation.protocol_type") != ""), F.lit(False))
     is_simple = is_empty & F.col("is_group_known") & F.col("before.leader_epoch").isNotNull()
     steps = steps.where(~F.col("is_higher") | has_emptied | is_simple)

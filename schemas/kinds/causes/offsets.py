@@ -12,6 +12,7 @@ _MOVED = (OFFSET_MOVED, READ_TWICE_OR_NEVER)
 _OPEN = signs.of_kind(incidents.OPEN_TRANSACTION_IN_TOPIC.name)
 _UNREAD = signs.of_kind(incidents.PARTITION_NOT_READ.name)
 _AHEAD = signs.of_kind(incidents.COMMIT_AHEAD_OF_END.name)
+_TURNS = signs.of_kind(incidents.TWO_COMMITTERS.name)
 _REQUESTS = "The request log of that time: who sent it, from which host, as which principal."
 
 OPEN_TRANSACTION = Cause(
@@ -128,7 +129,7 @@ MEMBER_WENT_BACK = Cause(
     " commits"
     " late.",
     needs=(signs.MOVED_BY_MEMBER,),
-    against=(signs.TOPIC_RECREATED, signs.OFFSETS_EXPIRED, signs.LOG_TRUNCATED),
+    against=(signs.TOPIC_RECREATED, signs.OFFSETS_EXPIRED, signs.LOG_TRUNCATED, _TURNS),
     proved_by=((signs.of_root(roots.CLIENT_SEEK_OR_RESET),),),
     advice="Check calls of seek, auto.offset.reset, and commits that arrive out of order (commitAsync during a"
     " rebalance).",
@@ -136,6 +137,7 @@ MEMBER_WENT_BACK = Cause(
     kind=incidents.OFFSET_REWIND.name,
     told_apart_by='The client\'s log of that time: "Resetting offset" or a seek.',
 )
+TWO_COMMITTERS = of_incident(incidents.TWO_COMMITTERS, OFFSET_MOVED, told_apart_by=_REQUESTS)
 TOPIC_RECREATED = Cause(
     name="topic_recreated",
     symptoms=(*_MOVED, *_LAGGING),

@@ -50,6 +50,7 @@ from groupledger.schemas.kinds.incidents.offsets import (
     OFFSETS_EXPIRE_SOON,
     OFFSETS_EXPIRED,
     PARTITION_NOT_READ,
+    TWO_COMMITTERS,
 )
 from groupledger.schemas.kinds.incidents.progress import COMMIT_GAP, GROUP_WITHOUT_MEMBERS
 from groupledger.schemas.kinds.incidents.rebalances import (
@@ -154,6 +155,7 @@ __all__ = [
     "STREAMS_TOPOLOGY_CHANGED",
     "STREAMS_TOPOLOGY_FENCED",
     "TOPIC_NOT_AUTHORIZED",
+    "TWO_COMMITTERS",
     "UNKNOWN_MEMBER",
     "UNKNOWN_TOPIC_COMMIT",
     "UNRELEASED_INSTANCE_ID",

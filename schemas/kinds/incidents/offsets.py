@@ -13,6 +13,18 @@ OFFSET_REWIND = IncidentKind(
     settings=(),
     confidence=0.95,
 )
+TWO_COMMITTERS = IncidentKind(
+    name="two_committers",
+    meaning="Two committers take turns: a committed offset goes back and forth between two places that both go on.",
+    happened="Committed offsets of {count} partitions went back {detail} times within {seconds} s, as where two"
+    " processes commit for the same partitions, each from its own place.",
+    advice="One of them does not own these partitions, or not any more: find a member that goes on after it has lost"
+    " them, or a process beside the group that commits under its name; whoever starts next begins where the last of"
+    " them committed{duplicates}.",
+    settings=("group.id",),
+    root=roots.COMMITS_BESIDE_MEMBERS,
+    confidence=0.9,
+)
 OFFSET_SKIP = IncidentKind(
     name="offset_skip",
     meaning="Committed offsets were moved on by no member of the group.",

@@ -89,7 +89,9 @@ def owner(name: str, minutes: float) -> dict[str, Any]:
 
 def event(kind: str, cause: str | None, minutes: float = 0, **fields: Any) -> dict[str, Any]:
     row = {"kind": kind, "cause": cause, "happened_at": AT + minutes * MINUTE, "topic": "orders", "partition": 0}
-    return row | {"records_repeated": None, "records_skipped": None} | fields
+    again = fields.get("records_repeated") or 0
+    moved = {"kafka_offset": round(minutes * 60_000), "offset_before": 100 + again, "offset_after": 100}
+    return row | moved | {"records_repeated": None, "records_skipped": None} | fields
 
 
 def line(kind: str, name: str | None = None, minutes: float = 0, reason: str | None = None) -> dict[str, Any]:

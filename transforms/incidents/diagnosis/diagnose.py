@@ -21,7 +21,7 @@ from groupledger.schemas.kinds.signs import SERVER_LOG_IMPORTED, Source
 from groupledger.schemas.words import Evidence, GroupType, Severity, words_of
 from groupledger.transforms.incidents.diagnosis.episodes import episodes
 from groupledger.transforms.incidents.diagnosis.evidence import AROUND
-from groupledger.transforms.incidents.diagnosis.harm import HARM_COLUMNS, harm_of, is_harmful
+from groupledger.transforms.incidents.diagnosis.harm import HARM_COLUMNS, harm_of, is_harmful, read_again_in
 from groupledger.transforms.incidents.diagnosis.judge import judged
 from groupledger.transforms.incidents.diagnosis.lag_signs import lag_seen
 from groupledger.transforms.incidents.diagnosis.member_signs import last_departures, members_at, restless
@@ -153,7 +153,8 @@ def _names(episode: Episode, rows: GroupRows, lag: LagSeen, who: Row | None) -> 
     ended = max(row["left_at"] for row in loop[1]) if loop is not None else episode.last_seen_at
     turns = episode.within(rows.rebalances, "happened_at")
     events = episode.within(rows.offset_events, "happened_at")
-    moved = sum(row["records_repeated"] or row["records_skipped"] or 0 for row in events)
+    _, again = read_again_in(events) or (0, 0)
+    moved = again + sum(row["records_skipped"] or 0 for row in events)
     return {
         "who": _name(who),
         "times": "once" if times == 1 else f"{times:,} times",

@@ -11,6 +11,10 @@ from itertools import pairwise
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
+from groupledger.schemas.instants import ms_of
+from groupledger.schemas.kafka.topic_partition import TopicPartition
+from groupledger.transforms.offsets.rules.read_again import Move, read_again, total
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
@@ -25,14 +29,31 @@ HARM_COLUMNS = ("never_read_max", "duplicates_max", "duplicates_min", "records_b
 def harm_of(episode: Episode, rows: GroupRows, lag: LagSeen) -> dict[str, int | None]:
     """Returns the harm of an episode, by HARM_COLUMNS."""
     events = episode.within(rows.offset_events, "happened_at")
-    repeated, skipped = (_sum(row[name] for row in events) for name in ("records_repeated", "records_skipped"))
+    certain, repeated = read_again_in(events) or (None, None)
+    skipped = _sum(row["records_skipped"] for row in events)
     return {
         "never_read_max": _max([skipped, *(row["never_read_max"] for row in episode.incidents)]),
         "duplicates_max": _max([repeated, *(row["duplicates_max"] for row in episode.incidents)]),
-        "duplicates_min": _max([repeated, *(row["duplicates_min"] for row in episode.incidents)]),
+        "duplicates_min": _max([certain, *(row["duplicates_min"] for row in episode.incidents)]),
         "records_behind": lag.records if lag.rows else None,
         "unowned_partition_seconds": _unowned_seconds(episode, rows),
     }
+
+
+def read_again_in(events: Iterable[Row]) -> tuple[int, int] | None:
+    """Returns how many records are read again where offsets went back, at least and at most; None if none did."""
+    moves = (
+        Move(
+            TopicPartition(row["topic"], row["partition"]),
+            row["kafka_offset"],
+            ms_of(row["happened_at"]),
+            row["offset_before"],
+            row["offset_after"],
+        )
+        for row in events
+        if row["records_repeated"]
+    )
+    return total(read_again(moves))
 
 
 def is_harmful(harm: Mapping[str, Any]) -> bool:

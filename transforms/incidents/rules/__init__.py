@@ -5,6 +5,7 @@
     replayed   the reference coordinator refuses it           roots      what probably began it
     inferred   the records of __consumer_offsets alone        explain    two sentences and a setting
     patterns   storms, flapping, transactions without end     jobs       whose restarts are no pattern
+    rewinds  offsets that went back: a reset, a reader that went back, two committers that take turns
     offset_losses  what a lost offset costs: records that are read again, or never
     waiting    records that wait and nobody is to blame who reads: no members, an open transaction, a commit too far on
     new_partitions  what was in a partition before the group's consumers knew of it

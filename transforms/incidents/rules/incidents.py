@@ -27,6 +27,7 @@ from groupledger.transforms.incidents.rules.observed import lasting_refusals, ob
 from groupledger.transforms.incidents.rules.offset_losses import offset_losses
 from groupledger.transforms.incidents.rules.patterns import patterns
 from groupledger.transforms.incidents.rules.replayed import replayed
+from groupledger.transforms.incidents.rules.rewinds import rewinds
 from groupledger.transforms.incidents.rules.roots import probable_root
 from groupledger.transforms.incidents.rules.waiting import waiting
 
@@ -49,7 +50,7 @@ def incidents(facts: GroupFacts, rules: Rules) -> list[Row]:
     context = Context(facts)
     seen = [*observed(facts), *lasting_refusals(facts.requests, rules)]
     found = [*seen, *replayed(facts), *inferred(facts, rules), *patterns(facts, rules), *offset_losses(facts, rules)]
-    found += [*waiting(facts, rules), *new_partitions(facts)]
+    found += [*rewinds(facts), *waiting(facts, rules), *new_partitions(facts)]
     kept = _without_refuted(found, facts, rules)
     sightings = _severities([context.completed(sighting) for sighting in kept], facts, rules)
     expired = [sighting for sighting in sightings if sighting.kind == SESSION_EXPIRED]

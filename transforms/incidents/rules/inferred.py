@@ -9,8 +9,7 @@ was alive all the time, and may have gone on working and committing in between. 
 work, nobody is suspected. What may have been processed twice lies between the last commit before and the new owners'
 first one. That is an exposure, never a count.
 
-A rewind is a committed offset below the one before it. With no members it is a reset; with them a seek, a reset by the
-client, or a topic that was made anew. A commit gap is a member whose partitions all fell silent at once, for many times
+A commit gap is a member whose partitions all fell silent at once, for many times
 the interval that they used to be committed at, while records waited in one of them: a consumer that commits what it has
 read is as silent as its topics are, so that nothing is said without samples of their ends. Who waits for the end of a
 transaction is silent, too, and not to blame (`waiting`). A generation without a record had a leader that never synced.
@@ -22,12 +21,10 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 from groupledger.schemas.kafka.topic_partition import TopicPartition
-from groupledger.schemas.kinds import roots
 from groupledger.schemas.kinds.changes import SUBSCRIPTION_CHANGED
 from groupledger.schemas.kinds.incidents import (
     COMMIT_GAP,
     LEADER_NEVER_SYNCED,
-    OFFSET_REWIND,
     REMOVALS,
     STATIC_SUBSCRIPTION_IGNORED,
     ZOMBIE_COMMIT_SUSPECTED,
@@ -39,18 +36,16 @@ from groupledger.transforms.incidents.rules.sighting import Sighting
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from groupledger.transforms.incidents.rules.facts import Commit, CommitStep, GroupFacts, Rules
+    from groupledger.transforms.incidents.rules.facts import CommitStep, GroupFacts, Rules
 
     Row = dict[str, Any]
 
 KIND_OF_LEAVE = {kind.trigger.name: kind for kind in REMOVALS if kind.trigger is not None}
 DOUBTFUL = 0.7  # below it a removal is of severity info: clean groups have such, in which everybody joins again slowly
-REWIND_TOGETHER_MS = 60_000  # rewinds of a group that lie no further apart are one
 
 
 def inferred(facts: GroupFacts, rules: Rules) -> Iterator[Sighting]:
     yield from _removals(facts, rules)
-    yield from _rewinds(facts)
     yield from _commit_gaps(facts, rules)
     yield from _unsynced_generations(facts, rules)
     yield from _ignored_subscriptions(facts)
@@ -189,56 +184,6 @@ def _lost_places(facts: GroupFacts) -> dict[tuple[int, str], list[tuple[TopicPar
 # Commits
 
 
-def _rewinds(facts: GroupFacts) -> Iterator[Sighting]:
-    """Yields one sighting for rewinds of several partitions that come together."""
-    steps = [each for each in facts.steps if _amount(each) > 0]
-    steps.sort(key=lambda each: each.commit.kafka_offset)
-    together: list[CommitStep] = []
-    for step in steps:
-        if together and _after(step).at_ms - _after(together[-1]).at_ms > REWIND_TOGETHER_MS:
-            yield _rewind(facts, together)
-            together = []
-        together.append(step)
-    if together:
-        yield _rewind(facts, together)
-
-
-def _after(step: CommitStep) -> Commit:
-    return step.next_commit or step.commit
-
-
-def _amount(step: CommitStep) -> int:
-    return step.commit.offset - _after(step).offset
-
-
-def _rewind(facts: GroupFacts, steps: Sequence[CommitStep]) -> Sighting:
-    first = min((_after(step) for step in steps), key=lambda commit: commit.kafka_offset)
-    last_ms = max(_after(step).at_ms for step in steps)
-    generation = generation_at_offset(facts.generations, first.kafka_offset)
-    is_reset = had_no_members(facts.generations, first.kafka_offset)
-    amount = sum(_amount(step) for step in steps)
-    root = roots.ADMIN_RESET if is_reset else roots.CLIENT_SEEK_OR_RESET
-    severity = OFFSET_REWIND.severity
-    if any(step.is_recreated_topic for step in steps):
-        root = roots.TOPIC_RECREATED
-        severity = Severity.INFO if all(step.is_recreated_topic for step in steps) else severity
-    return Sighting(
-        kind=OFFSET_REWIND,
-        evidence=Evidence.INFERRED,
-        severity=severity,
-        confidence=OFFSET_REWIND.confidence,
-        first_ms=first.at_ms,
-        last_ms=last_ms,
-        happening=f"{first.kafka_partition}/{first.kafka_offset}",
-        proofs=tuple(_after(step).proof for step in steps),
-        current_generation=None if generation is None else generation["generation"],
-        incarnation=None if generation is None else generation["incarnation"],
-        offsets=tuple((step.commit.place, step.commit.offset) for step in steps),
-        duplicates=(None, None) if root == roots.TOPIC_RECREATED else (amount, amount),
-        root=root,
-    )
-
-
 def generation_at_offset(generations: Sequence[Row], kafka_offset: int) -> Row | None:
     found = None
     for row in generations:
@@ -256,7 +201,7 @@ def had_no_members(generations: Sequence[Row], kafka_offset: int) -> bool:
     if last is None:
         return False
     if last["to_offset"] is None or kafka_offset < last["to_offset"]:
-        return not last["member_count"]
+        return bool(last["member_count"] == 0)  # a count that is not known is no empty group
     return bool(last["ended_by"] == EndedBy.TOMBSTONE)
 
 

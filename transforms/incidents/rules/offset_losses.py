@@ -106,7 +106,7 @@ def _skips(facts: GroupFacts) -> Iterator[Sighting]:
     for event in facts.offset_events:
         if event.kind in (OffsetEventKind.SKIPPED, OffsetEventKind.REWOUND):
             generation = generation_at_offset(facts.generations, event.kafka_offset)
-            if generation is None or not generation["member_count"]:
+            if generation is None or generation["member_count"] == 0:
                 moves[event.place, None if generation is None else generation["kafka_offset"]].append(event)
     harmful = [line for line in moves.values() if _moved_on(line) > MARKER_OFFSETS and not _is_reading(line)]
     for lines in _together(harmful, lambda line: line[-1].at_ms, TOGETHER_MS):

@@ -57,17 +57,17 @@ class Commit:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Generation:
     """The generation or epoch that was in force, and when it began; `since_ms` is Kafka's currentStateTimestamp, which
-    an epoch lacks."""
+    an epoch lacks. `member_count` is None where it is not known, which is no empty group."""
 
     protocol_type: str
-    member_count: int
+    member_count: int | None
     since_ms: int | None
     begun_ms: int | None = None
 
     @property
     def has_emptied(self) -> bool:
         """Returns whether the group had members and lost them."""
-        return not self.member_count and self.protocol_type != ""
+        return self.member_count == 0 and self.protocol_type != ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,7 +136,7 @@ def _is_of_nobody(step: Step, before: Commit, after: Commit) -> bool:
         return False
     if step.generation is not None and step.generation.has_emptied:
         return True
-    is_simple = step.is_group_known and (step.generation is None or not step.generation.member_count)
+    is_simple = step.is_group_known and (step.generation is None or step.generation.member_count == 0)
     return is_simple and before.leader_epoch is not None
 
 
@@ -150,7 +150,7 @@ def _rewind(step: Step, repeated: int, *, is_same_topic: bool) -> OffsetEvent | 
 
 
 def _mover(generation: Generation | None) -> str | None:
-    if generation is None:
+    if generation is None or generation.member_count is None:
         return None
     return OffsetEventCause.MEMBER if generation.member_count else OffsetEventCause.NO_MEMBER
 

@@ -79,19 +79,6 @@ def test_a_static_member_that_was_closed() -> None:
         assert "does not leave when it is stopped" in row["explanation"]
 
 
-def test_rewinds() -> None:
-    """Goal: partitions that go back together are one rewind, with the records read again; without members it is a
-    reset, with them a seek."""
-    commits = [commit(500, T, 20), commit(700, T, 21, 1), commit(100, T + 60_000, 60), commit(200, T + 60_000, 61, 1)]
-    (row,) = incidents(facts(steps=steps(*commits), assignments=[]), RULES)
-    assert (row["kind"], row["probable_root"]) == ("offset_rewind", "client_seek_or_reset")
-    assert (row["duplicates_min"], row["duplicates_max"]) == (900, 900)
-    assert [(each["partition"], each["refused_offset"]) for each in row["partitions"]] == [(0, 500), (1, 700)]
-    empty = [generation(3, 10, 50), generation(4, 50, None, member_count=0)]
-    (row,) = incidents(facts(steps=steps(*commits), assignments=[], generations=empty), RULES)
-    assert row["probable_root"] == "admin_reset"
-
-
 GROWING = [(seconds, seconds) for seconds in range(0, 520, 30)]
 """Samples of an end that lies well before all that `gap_facts` commits."""
 
@@ -342,21 +329,6 @@ def test_a_stalled_transaction() -> None:
     }
     assert "partition 7 of __consumer_offsets has not ended for 300 s" in row["explanation"]
     assert stalled(800, 810, 820, 830, 840, 850) == []
-
-
-def test_a_rewind_of_a_group_that_nobody_knows() -> None:
-    """Goal: a group is said to have had no members only where a record shows it: its generation was empty, or a
-    tombstone had ended it."""
-    back = steps(commit(100, T + 1_000, 20), commit(40, T + 2_000, 30))
-
-    def root(*generations: dict[str, Any]) -> Any:
-        return kinds(facts(steps=back, generations=list(generations)))["offset_rewind"]["probable_root"]
-
-    assert root() == "client_seek_or_reset"
-    assert root(generation(3, 10, None)) == "client_seek_or_reset"
-    assert root(generation(3, 10, 25, ended_by="hole")) == "client_seek_or_reset"
-    assert root(generation(3, 10, None, member_count=0)) == "admin_reset"
-    assert root(generation(3, 10, 25, ended_by="tombstone")) == "admin_reset"
 
 
 def test_many_generations_without_a_record() -> None:

@@ -60,6 +60,7 @@ def told(step: Step) -> tuple[str, str | None] | None:
         (STABLE, OffsetEventCause.MEMBER),
         (EMPTY, OffsetEventCause.NO_MEMBER),
         (UNJOINED, OffsetEventCause.NO_MEMBER),
+        (replace(STABLE, member_count=None), None),
         (None, None),
     ],
 )
