@@ -30,7 +30,8 @@ SEVERITIES = words_of(Severity)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Episode:
-    """All incidents that one cause brought about; the sentence is that of the gravest."""
+    """All incidents that one cause brought about. The sentence is that of the worst incident, or the diagnosis's if the
+    episode has one (`diagnosed`), which also gives its cause, who it is about, the harm, advice and how it is known."""
 
     episode_id: str
     group_id: str | None
@@ -42,6 +43,11 @@ class Episode:
     first_seen_ms: int
     last_seen_ms: int
     is_open: bool
+    cause: str | None = None
+    who: str | None = None
+    harm: str | None = None
+    advice: str | None = None
+    known: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,13 +15,14 @@ from __future__ import annotations
 import json
 import threading
 from collections import Counter
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from groupledger.jobs.notify.diagnosed import Diagnoses
 from groupledger.jobs.notify.episodes import Episode, Message, Told, Wanted, after, episodes_of, messages, still_needed
 from groupledger.jobs.notify.receivers import BODIES, FORGETS, PAGERDUTY_URL, Context
 from groupledger.jobs.process import clock
@@ -101,6 +102,7 @@ class Notifier:
         self._stop = stop or threading.Event()
         self._settings = ledger.settings.notify
         self._receivers = receivers_of(self._settings)
+        self._diagnoses = Diagnoses(ledger.warehouse, ledger.cluster)
         self._told: State = {}
         self._lock = threading.Lock()  # over what was told, and its file
         self._is_read = self._is_noted = False
@@ -141,6 +143,7 @@ class Notifier:
             self._is_read = True
         since_ms = now_ms - self._settings.age_max_s * 1_000
         episodes = self._episodes(since_ms)
+        self._diagnoses.begin(episodes)
         for receiver in self._receivers:
             before = self._workers.get(receiver.name)
             if before is None or not before.is_alive():
@@ -170,7 +173,7 @@ class Notifier:
             if not self._is_noted:
                 self._note(receiver.name, told)
             try:
-                receiver.send(message, self._context(receiver, now_ms), self._settings.timeout_s)
+                receiver.send(self._worded(message), self._context(receiver, now_ms), self._settings.timeout_s)
             except OutsideError as error:
                 self.counts[receiver.name, "failed"] += 1
                 self._say_once(receiver.name, str(error))
@@ -180,6 +183,12 @@ class Notifier:
             if message.event != "repeated":
                 told = still_needed(after(told, message), since_ms)
                 self._note(receiver.name, told)
+
+    def _worded(self, message: Message) -> Message:
+        """Returns a message about trouble in the words of the group's diagnosis; its end needs none."""
+        if message.episode is None or message.event == "resolved":
+            return message
+        return replace(message, episode=self._diagnoses.of(message.episode))
 
     def _note(self, name: str, told: dict[str, Told]) -> None:
         with self._lock:

@@ -83,8 +83,15 @@ def _subject(episode: Episode, context: Context) -> str:
     return f"{group}{of_team} on {context.cluster}"
 
 
-def _advice(episode: Episode) -> str:
-    return f" Change: {', '.join(episode.settings)}." if episode.settings else ""
+def _diagnosis(episode: Episode) -> str:
+    """Returns what follows the sentence: harm, what to do, what to change and how it is known, as far as known."""
+    parts = [
+        f"Harm: {episode.harm}." if episode.harm else "",
+        escaped(episode.advice) if episode.advice else "",
+        f"Change: {', '.join(episode.settings)}." if episode.settings else "",
+        f"Known: {episode.known}." if episode.known else "",
+    ]
+    return "".join(f" {part}" for part in parts if part)
 
 
 def text_of(message: Message, context: Context) -> str:
@@ -100,7 +107,7 @@ def _told(message: Message, context: Context) -> str:
         last = _instant(episode.last_seen_ms)
         return f"OVER: {', '.join(episode.kinds)} in {_subject(episode, context)}, last seen at {last}."
     head = f"{episode.severity.upper()}: {_subject(episode, context)}: {escaped(episode.sentence)}"
-    return head + _advice(episode)
+    return head + _diagnosis(episode)
 
 
 def _json(message: Message, context: Context) -> Body:
@@ -117,7 +124,12 @@ def _json(message: Message, context: Context) -> Body:
             "team": episode.team,
             "kinds": episode.kinds,
             "severity": episode.severity,
+            "cause": episode.cause,
             "explanation": episode.sentence,
+            "who": episode.who,
+            "harm": episode.harm,
+            "advice": episode.advice,
+            "known": episode.known,
             "settings_to_change": episode.settings,
             "first_seen_at": _instant(episode.first_seen_ms),
             "last_seen_at": _instant(episode.last_seen_ms),
@@ -150,7 +162,13 @@ def _pagerduty(message: Message, context: Context) -> Body:
         "severity": episode.severity,  # its words are the same
         "timestamp": _instant(episode.first_seen_ms),
         "class": episode.kinds[0],
-        "custom_details": {"kinds": episode.kinds, "settings_to_change": episode.settings},
+        "custom_details": {
+            "kinds": episode.kinds,
+            "cause": episode.cause,
+            "who": episode.who,
+            "harm": episode.harm,
+            "settings_to_change": episode.settings,
+        },
     }
     payload |= {} if episode.group_id is None else {"component": episode.group_id}
     payload |= {} if episode.team is None else {"group": episode.team}

@@ -1,0 +1,89 @@
+"""Adds the diagnosis of its group to an episode, so that a message says the same as `groupledger why` and the pages.
+
+Only an episode that is about to be sent is diagnosed, once. A look diagnoses at most `DIAGNOSED_MAX` episodes, each
+within `DIAGNOSIS_S`: the others, and those whose group can't be read now, keep the sentence of their worst incident.
+A message in time matters more than a diagnosis in it.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import duckdb
+import pyarrow as pa
+from deltalake.exceptions import DeltaError
+
+from groupledger.jobs.ask.cluster_rows import ClusterRows
+from groupledger.jobs.ask.told_verdict import told
+from groupledger.jobs.ask.why import why
+from groupledger.jobs.process.errors import JobError
+from groupledger.schemas.instants import instant_of_ms
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from groupledger.jobs.ask.told_verdict import Told
+    from groupledger.jobs.notify.episodes import Episode
+
+DIAGNOSED_MAX = 20
+DIAGNOSIS_S = 10
+BEFORE = timedelta(minutes=1)
+UNREADABLE = (JobError, DeltaError, OSError, pa.ArrowException, duckdb.Error)
+
+
+class Diagnoses:
+    """Diagnoses the episodes of one cluster. The threads of several receivers share it."""
+
+    def __init__(
+        self, warehouse: str, cluster: str, ask: Callable[[str, str, Episode], Told | None] | None = None
+    ) -> None:
+        self._warehouse = warehouse
+        self._cluster = cluster
+        self._ask = ask or _asked
+        self._found: dict[str, Told | None] = {}
+        self._left = DIAGNOSED_MAX
+        self._lock = threading.Lock()
+
+    def begin(self, episodes: Iterable[Episode]) -> None:
+        """Begins a look: forgets episodes that are not there any more."""
+        with self._lock:
+            there = {episode.episode_id for episode in episodes}
+            self._found = {key: found for key, found in self._found.items() if key in there}
+            self._left = DIAGNOSED_MAX
+
+    def of(self, episode: Episode) -> Episode:
+        """Returns the episode in the words of its diagnosis, or as it is if there is none."""
+        if episode.group_id is None:
+            return episode
+        with self._lock:
+            if episode.episode_id not in self._found and self._left > 0:
+                self._left -= 1
+                try:
+                    self._found[episode.episode_id] = self._ask(self._warehouse, self._cluster, episode)
+                except UNREADABLE:
+                    self._found[episode.episode_id] = None
+            found = self._found.get(episode.episode_id)
+        return episode if found is None else _in_words_of(episode, found)
+
+
+def _asked(warehouse: str, cluster: str, episode: Episode) -> Told | None:
+    """Returns the diagnosis that the episode's incidents belong to. Raises what reading the tables raises."""
+    tables = ClusterRows(warehouse, cluster, DIAGNOSIS_S)
+    _, verdict = why(tables, episode.group_id or "", instant_of_ms(episode.first_seen_ms) - BEFORE, None)
+    return next((each for each in told(verdict) if episode.episode_id in each.episode_ids), None)
+
+
+def _in_words_of(episode: Episode, found: Told) -> Episode:
+    return replace(
+        episode,
+        cause=found.title,
+        sentence=found.what if found.more is None else f"{found.what} {found.more}",
+        who=found.who,
+        harm="; ".join(found.harms) or None,
+        advice=found.advice,
+        settings=(found.change,) if found.change else episode.settings,
+        known=found.known,
+    )

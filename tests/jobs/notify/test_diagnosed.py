@@ -1,0 +1,128 @@
+"""Goal: a message says what `groupledger why` says, and never waits for it or fails because of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING
+
+import pytest
+
+from groupledger.jobs.ask.cluster_rows import ClusterRows
+from groupledger.jobs.ask.told_verdict import Told, told
+from groupledger.jobs.ask.why import why
+from groupledger.jobs.demo.shipped import ends_now, unpack
+from groupledger.jobs.notify.diagnosed import DIAGNOSED_MAX, Diagnoses
+from groupledger.jobs.notify.episodes import Episode, Message, episodes_of
+from groupledger.jobs.notify.receivers import BODIES, Context, text_of
+from groupledger.jobs.process.errors import OutsideError
+from groupledger.schemas.instants import instant_of_ms
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+AT = datetime(2026, 1, 1, tzinfo=timezone.utc)
+EPISODE = Episode(
+    episode_id="e1",
+    group_id="pay",
+    team=None,
+    kinds=("session_expired",),
+    severity="error",
+    sentence="A sentence of the incident.",
+    settings=("session.timeout.ms",),
+    first_seen_ms=1_767_225_600_000,
+    last_seen_ms=1_767_225_660_000,
+    is_open=True,
+)
+FOUND = Told(
+    severity="error",
+    title="crash_loop",
+    what="worker-1 at 10.0.0.6 joined and went away 12 times.",
+    more="It left each time.",
+    who="worker-1 at 10.0.0.6",
+    since=AT,
+    until=None,
+    lasts=timedelta(minutes=1),
+    harms=("40 records behind at the end",),
+    advice="Look in its log.",
+    change="group.instance.id",
+    known="inferred",
+    rivals=(),
+    episode_ids=("e1",),
+)
+CONTEXT = Context(cluster="east", link=None, key=None, now_ms=EPISODE.last_seen_ms, alert_s=180)
+
+
+def test_the_words_of_a_diagnosis() -> None:
+    """Goal: the text has sentence, harm, advice, setting and evidence of the diagnosis; the JSON has them as fields."""
+    episode = Diagnoses("", "east", lambda *_: FOUND).of(EPISODE)
+    message = Message("fired", "e1", episode)
+    assert text_of(message, CONTEXT) == (
+        "ERROR: pay on east: worker-1 at 10.0.0.6 joined and went away 12 times. It left each time."
+        " Harm: 40 records behind at the end. Look in its log. Change: group.instance.id. Known: inferred."
+    )
+    body = BODIES["json"](message, CONTEXT)
+    assert body is not None
+    wanted = {"cause": "crash_loop", "who": "worker-1 at 10.0.0.6", "harm": "40 records behind at the end"}
+    assert body.json == body.json | wanted | {"advice": "Look in its log.", "known": "inferred"}
+
+
+def test_one_diagnosis_for_an_episode() -> None:
+    """Goal: several receivers and repeated messages cost one diagnosis; an episode that is gone is forgotten."""
+    asked: list[str] = []
+
+    def ask(_warehouse: str, _cluster: str, episode: Episode) -> Told | None:
+        asked.append(episode.episode_id)
+        return FOUND
+
+    diagnoses = Diagnoses("", "east", ask)
+    for _ in range(3):
+        diagnoses.begin([EPISODE])
+        diagnoses.of(EPISODE)
+    assert asked == ["e1"]
+    diagnoses.begin([])
+    diagnoses.of(EPISODE)
+    assert asked == ["e1", "e1"]
+
+
+def test_a_flood_of_episodes_waits_for_a_few_diagnoses_only() -> None:
+    asked: list[str] = []
+
+    def ask(_warehouse: str, _cluster: str, episode: Episode) -> Told | None:
+        asked.append(episode.episode_id)
+        return FOUND
+
+    diagnoses = Diagnoses("", "east", ask)
+    flood = [replace(EPISODE, episode_id=f"e{number}") for number in range(1_000)]
+    diagnoses.begin(flood)
+    said = [diagnoses.of(each).sentence for each in flood]
+    assert len(asked) == DIAGNOSED_MAX
+    assert said[DIAGNOSED_MAX:] == [EPISODE.sentence] * (1_000 - DIAGNOSED_MAX)
+
+
+@pytest.mark.parametrize("error", [OutsideError("The tables can't be read."), OSError(5, "gone")])
+def test_what_cannot_be_read_keeps_the_sentence_of_the_incident(error: Exception) -> None:
+    def ask(*_: object) -> Told | None:
+        raise error
+
+    assert Diagnoses("", "east", ask).of(EPISODE) == EPISODE
+
+
+def test_the_demo_says_the_same_in_messages_and_in_why(tmp_path: Path) -> None:
+    """Goal: for each episode of the shipped day, the message has the sentence that `why` leads with."""
+    unpack(tmp_path, ends_now())
+    warehouse, cluster = str(tmp_path), "demo"
+    tables = ClusterRows(warehouse, cluster)
+    episodes = [each for each in episodes_of(tables.rows("incidents"), {}) if each.group_id][:DIAGNOSED_MAX]
+    diagnoses = Diagnoses(warehouse, cluster)
+    compared = 0
+    for episode in episodes:
+        since = instant_of_ms(episode.first_seen_ms) - timedelta(minutes=1)
+        _, verdict = why(tables, episode.group_id or "", since, None)
+        found = [each for each in told(verdict) if episode.episode_id in each.episode_ids]
+        worded = diagnoses.of(episode)
+        if found:
+            assert worded.sentence.startswith(found[0].what)
+            assert worded.cause == found[0].title
+            compared += 1
+    assert compared > len(episodes) / 2
