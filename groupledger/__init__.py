@@ -1,5 +1,63 @@
 """groupledger: the ledger of every Kafka consumer group.
 
+    import groupledger
+
+    groupledger.Ledger("/data/ledger").why("shipping-labels", since="2h")
+
+What this module names is public (docs/python.md); all below it may change in any release. It is imported when it is
+asked for: a Spark worker that imports the package needs none of it.
+
 The five folders of the package lie at the top of the repository; here are links to them, so that Python, editors, mypy
 and pytest find `groupledger.jobs` where an installation has it, and nothing else of ours is on anybody's path.
 """
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from groupledger.jobs.ask.api import Ledger, Rows, When, Why
+    from groupledger.jobs.ask.rows_of_answers import (
+        CommittedOffset,
+        Diagnosis,
+        Entry,
+        Episode,
+        Group,
+        Incident,
+        Owner,
+        PartitionLag,
+        Rebalance,
+    )
+    from groupledger.jobs.process.errors import InputError, JobError, NotKnownError, OutsideError, UnknownNameError
+
+__all__ = [
+    "CommittedOffset",
+    "Diagnosis",
+    "Entry",
+    "Episode",
+    "Group",
+    "Incident",
+    "InputError",
+    "JobError",
+    "Ledger",
+    "NotKnownError",
+    "OutsideError",
+    "Owner",
+    "PartitionLag",
+    "Rebalance",
+    "Rows",
+    "UnknownNameError",
+    "When",
+    "Why",
+]
+_ROOMS = ("jobs.ask.api", "jobs.process.errors")
+
+
+def __getattr__(name: str) -> object:
+    if name in __all__:
+        for room in _ROOMS:
+            module = import_module(f"{__name__}.{room}")
+            if hasattr(module, name):
+                return getattr(module, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -16,5 +16,5 @@ def test_the_surface_is_as_written_down() -> None:
 def test_every_kind_is_there() -> None:
     """Goal: a part of the list that comes out empty is noticed."""
     kinds = Counter(line.split()[0] for line in surface())
-    assert sorted(kinds) == ["command", "http", "metric", "setting", "table"]
+    assert sorted(kinds) == ["command", "http", "metric", "python", "setting", "table"]
     assert min(kinds.values()) > 20

@@ -5,6 +5,7 @@
     metric      each metric, with its type and the labels of its samples
     setting     each setting of `conf`
     http        each path that `serve` answers, with its parameters, and each field of its JSON
+    python      each name of the package, with the parameters of its methods and the fields of its rows
 
 `tests/test_surface.py` compares the list with the file. A line that is new is added by this command. A line that goes
 breaks somebody's script: docs/upgrades.md says what has to happen first.
@@ -12,13 +13,16 @@ breaks somebody's script: docs/upgrades.md says what has to happen first.
 
 from __future__ import annotations
 
+import inspect
 import json
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 from pydantic import BaseModel
 
+import groupledger
 from groupledger.jobs.cli.main import main as command_line
 from groupledger.jobs.monitor.activity import Activity
 from groupledger.jobs.monitor.activity_metrics import GroupActivity
@@ -49,7 +53,7 @@ SURFACE = ROOT / "tests" / "data" / "surface.txt"
 
 def surface() -> list[str]:
     """Returns all lines, in order."""
-    lines = [*commands(command_line, ""), *tables(), *metrics(), *settings(Settings, ""), *http()]
+    lines = [*commands(command_line, ""), *tables(), *metrics(), *settings(Settings, ""), *http(), *python()]
     return sorted(set(lines))
 
 
@@ -130,6 +134,17 @@ def http() -> Iterator[str]:
     for name, schema in described["components"]["schemas"].items():
         for field in schema.get("properties", ()):
             yield f"http {name}.{field}"
+
+
+def python() -> Iterator[str]:
+    for name in groupledger.__all__:
+        yield f"python {name}"
+        value = getattr(groupledger, name)
+        for field in fields(value) if is_dataclass(value) else ():
+            yield f"python {name}.{field.name} {field.type}"
+    for name, method in inspect.getmembers(groupledger.Ledger, inspect.isfunction):
+        if name == "__init__" or not name.startswith("_"):
+            yield f"python Ledger.{name}{inspect.signature(method)}"
 
 
 if __name__ == "__main__":

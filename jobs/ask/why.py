@@ -9,6 +9,7 @@ the verdict names what most of the rebalances began with, if a member's silence 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from groupledger.jobs.ask.answers import group_row
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 
 COLUMNS = ("at", "what", "how", "text")
 REBALANCES_MAX = 10_000
+WINDOW = timedelta(hours=2)
+"""The time of a question that names none: so much before what is known ends."""
 ROOT_OF_TRIGGER = {
     LEFT_POLL_TIMEOUT.name: POLL_TIMEOUT_EXCEEDED,
     REBALANCE_TIMEOUT.name: POLL_TIMEOUT_EXCEEDED,

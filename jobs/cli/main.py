@@ -224,8 +224,28 @@ def capture(*, bootstrap_servers: str, directory: str, conf: Path | None) -> Non
 @click.option("--seed", type=int, default=1, show_default=True, help="Decides what happens in the simulated day.")
 @BOOTSTRAP_SERVERS
 @CONF
-def demo(*, directory: Path, seed: int, bootstrap_servers: str | None, conf: Path | None) -> None:
+@click.option("--packed", is_flag=True, help="Unpack the day that lies in the package: in seconds, without Java.")
+@click.option("--until", type=instant, metavar="TIME", help="With --packed: when the day ends; now if left out.")
+def demo(
+    *,
+    directory: Path,
+    seed: int,
+    bootstrap_servers: str | None,
+    conf: Path | None,
+    packed: bool,
+    until: datetime | None,
+) -> None:
     """Play a day of forty groups, run every step on it, compare with the truth, and write the report."""
+    if until is not None and not packed:
+        raise click.UsageError("--until goes with --packed.")
+    if packed:
+        from groupledger.jobs.demo.directory import new_directory
+        from groupledger.jobs.demo.shipped import ends_now, unpack
+
+        new_directory(directory)
+        unpack(directory / "warehouse", until or ends_now())
+        say(f"a day of forty groups is in {directory / 'warehouse'}; `groupledger groups --warehouse` lists them")
+        return
     from groupledger.jobs.demo.demo import run_demo, run_demo_on_cluster
 
     if bootstrap_servers is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import click
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from groupledger.jobs.process.output import Answer
 
 EPISODES_MAX = 5
-WINDOW = timedelta(hours=2)
 
 
 @click.command()
@@ -40,6 +38,7 @@ WINDOW = timedelta(hours=2)
 def why(job: Question, *, name: str, since: datetime | None, until: datetime | None, limit: int, as_json: bool) -> None:
     """Show what is wrong with a group, since when, whose fault it is and what to change; then incidents, rebalances,
     owners, offsets and lag in one order."""
+    from groupledger.jobs.ask.why import WINDOW
     from groupledger.jobs.ask.why import why as reasons
 
     tables = job.rows()

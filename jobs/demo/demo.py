@@ -7,7 +7,6 @@ goes into the report. `--bootstrap-servers` does the same on a real cluster, whe
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 import threading
@@ -15,6 +14,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from groupledger.jobs.ask.cluster_rows import ClusterRows
+from groupledger.jobs.demo.directory import new_directory
 from groupledger.jobs.demo.findings import show_findings
 from groupledger.jobs.demo.truth import show_truth
 from groupledger.jobs.derive.history import TABLES as HISTORY_TABLES
@@ -26,7 +26,7 @@ from groupledger.jobs.ingest.ingest import KafkaIngest, ingest_kafka
 from groupledger.jobs.ingest.ingest_capture import ingest_capture
 from groupledger.jobs.ingest.samples import SAMPLE_TABLES, sample
 from groupledger.jobs.ingest.stream import TABLES as INGEST_TABLES
-from groupledger.jobs.process.errors import InputError, OutsideError
+from groupledger.jobs.process.errors import OutsideError
 from groupledger.jobs.process.jars import is_checkout
 from groupledger.jobs.process.session import SHORT_LIVED
 from groupledger.jobs.process.settings import load_settings
@@ -44,19 +44,8 @@ if TYPE_CHECKING:
 
 SCENARIO = "demo"
 CLUSTER = "demo"
-# A directory with this file in it is a demo's own, and may be replaced by the next.
-MARK = ".groupledger-demo"
 REPORT = "report.html"
 ALL_TABLES = (*SAMPLE_TABLES, *INGEST_TABLES, *LOG_TABLES, *HISTORY_TABLES, LAG, INCIDENTS)
-
-
-def new_directory(directory: Path) -> None:
-    """Raises InputError if it holds something that is no demo's."""
-    if directory.exists() and not (directory / MARK).is_file():
-        raise InputError(f"{directory} exists and is no demo's directory: give another one with --directory.")
-    shutil.rmtree(directory, ignore_errors=True)
-    directory.mkdir(parents=True)
-    (directory / MARK).touch()
 
 
 def run_demo(directory: Path, seed: int, say: Callable[[str], None]) -> None:

@@ -1,12 +1,13 @@
-"""The demo's tables in the package: `serve --demo` shows a page at once, without Java and without waiting.
+"""The demo's tables in the package: `serve --demo` shows a page at once, without Java and without waiting, and `demo
+--packed` writes them as a warehouse.
 
 `make demo-data` plays the demo, and packs its tables into one file of the repository: each table as Parquet, and the
 instant at which the day ended. It is checked in, and not made with a wheel: that would need Spark and minutes wherever
 somebody builds one, and whoever installs from a checkout would have no pages. It is made anew when tables change so
 that the old ones show less; tables of an older release can be read as any warehouse's.
 
-Unpacking moves all instants, so that the day ends now. What the pages don't ask for is left out: the records, which a
-newcomer's `demo` makes in two minutes.
+Unpacking moves all instants, so that the day ends now, but for those within the text of a record. What no question
+asks for is left out.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 FILE = "shipped.zip"
 ABOUT = "about.json"
-LEFT_OUT = frozenset({"coordinator_records", "requests", "open_groups", "log_files"})
+LEFT_OUT = frozenset({"requests", "open_groups", "log_files"})
 DATES = {"sample_date": "sampled_at", "logged_date": "logged_at"}
 """By date: the instant that it is the date of."""
 INSTANTS_MS = ("_at_ms", "timestamp_ms")

@@ -12,7 +12,6 @@ import base64
 import binascii
 import json
 from dataclasses import asdict
-from datetime import timedelta
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
@@ -29,7 +28,7 @@ from groupledger.jobs.ask.offsets_at import offsets_at
 from groupledger.jobs.ask.owners import owners_of
 from groupledger.jobs.ask.what_if_kept import kept_of_group
 from groupledger.jobs.ask.what_if_spared import with_numbers
-from groupledger.jobs.ask.why import why
+from groupledger.jobs.ask.why import WINDOW, why
 from groupledger.jobs.process.errors import InputError
 from groupledger.jobs.process.path_names import name_in
 from groupledger.jobs.serve.answers import Warehouse, instant_in, json_answer, known_answer
@@ -38,7 +37,6 @@ from groupledger.transforms.coverage.rules.known import Time
 from groupledger.transforms.lag.rules import lag_to_scale_by
 
 PAGE_MAX = 1_000
-WINDOW = timedelta(hours=2)
 # The sources that answers rest on.
 TOPIC, HISTORY, INCIDENTS = (Source.TOPIC,), (Source.HISTORY,), (Source.INCIDENTS,)
 OF_WHY = (*HISTORY, *INCIDENTS)

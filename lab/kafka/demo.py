@@ -14,7 +14,8 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from groupledger.jobs.ask.cluster_rows import ClusterRows
-from groupledger.jobs.demo.demo import CLUSTER, REPORT, advise, new_directory
+from groupledger.jobs.demo.demo import CLUSTER, REPORT, advise
+from groupledger.jobs.demo.directory import new_directory
 from groupledger.jobs.derive.pipeline import derive
 from groupledger.jobs.ingest.ingest import KafkaIngest, ingest_kafka
 from groupledger.jobs.ingest.samples import sample

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from datetime import datetime, timedelta, timezone
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
+from click.testing import CliRunner
 
+from groupledger.jobs.cli.main import main
 from groupledger.jobs.demo.demo import CLUSTER
 from groupledger.jobs.demo.shipped import FILE, moved_by, unpack
 from groupledger.jobs.process.clock import now_ms
@@ -49,6 +52,23 @@ def test_pages_of_a_day_that_ends_now(directory: Path) -> None:
     recent = datetime.now(timezone.utc) - timedelta(minutes=30)
     assert all(datetime.fromisoformat(row["last_commit_at"].replace("Z", "+00:00")) > recent for row in alive)
     assert pages == dict.fromkeys(by_name, 200)
+
+
+def test_it_is_unpacked_for_questions(tmp_path: Path) -> None:
+    """Goal: `demo --packed` makes a warehouse that questions about the records can be asked, too, and replaces only
+    what a demo has made."""
+    place, ended = tmp_path / "demo", "2026-11-25T12:00:00Z"
+    command = ["demo", "--packed", "--directory", str(place), "--until", ended]
+    assert CliRunner().invoke(main, command).exit_code == 0
+    assert CliRunner().invoke(main, command).exit_code == 0
+    asked = ["offsets", "checkout", "--at", "2026-11-25T11:00:00Z", "--json", "--warehouse", str(place / "warehouse")]
+    offsets = [json.loads(line) for line in CliRunner().invoke(main, asked).stdout.splitlines()]
+    assert len(offsets) == 12
+    assert {row["status"] for row in offsets} == {"committed"}
+    assert max(row["known_until"]["topic"] for row in offsets) == "2026-11-25T12:00:00.000Z"
+    refused = CliRunner().invoke(main, ["demo", "--packed", "--directory", str(tmp_path)])
+    assert refused.exit_code == 2
+    assert "is no demo's directory" in refused.stderr
 
 
 def test_all_instants_move() -> None:

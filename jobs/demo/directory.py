@@ -1,0 +1,23 @@
+"""The directory of a demo: what it holds may be replaced by the next demo, and nothing else may."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING
+
+from groupledger.jobs.process.errors import InputError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MARK = ".groupledger-demo"
+"""A directory with this file in it is a demo's own."""
+
+
+def new_directory(directory: Path) -> None:
+    """Raises InputError if it holds something that is no demo's."""
+    if directory.exists() and not (directory / MARK).is_file():
+        raise InputError(f"{directory} exists and is no demo's directory: give another one with --directory.")
+    shutil.rmtree(directory, ignore_errors=True)
+    directory.mkdir(parents=True)
+    (directory / MARK).touch()
