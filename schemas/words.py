@@ -342,7 +342,8 @@ class LagSeedKind:
 class Evidence:
     """Says what a row of `incidents` rests on (`evidence`), the strongest first."""
 
-    OBSERVED = "observed"  # a line of a log
+    OBSERVED = "observed"  # a line of a log, which records confirm where it is a coordinator's
+    LOGGED = "logged"  # one broker's server log says it, and no record confirms that
     REPLAYED = "replayed"  # the reference coordinator refuses a request whose answer the log lacks
     INFERRED = "inferred"  # records of __consumer_offsets, and samples of what topics hold
 

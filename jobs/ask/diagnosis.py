@@ -73,16 +73,16 @@ def diagnoses_of(
         "requests", of_group, *within("happened_at", begin, end), columns=("happened_at", "member_id", "client_host")
     )
     known = last_known(tables, group["group_id"])
+    generations = _lasting(
+        tables, "generations", of_group, ("started_at", "ended_at"), (begin, end), GENERATION_COLUMNS
+    )
     return diagnoses(
         GroupRows(
             group_type=group["group_type"],
             incidents=incidents,
             rebalances=rebalances,
-            members=with_logged_causes(_members(tables, of_group, begin, end), events),
-            generations=sorted(
-                _lasting(tables, "generations", of_group, ("started_at", "ended_at"), (begin, end), GENERATION_COLUMNS),
-                key=itemgetter("kafka_offset"),
-            ),
+            members=with_logged_causes(_members(tables, of_group, begin, end), events, generations),
+            generations=sorted(generations, key=itemgetter("kafka_offset")),
             assignments=_lasting(
                 tables, "assignments", of_group, ("valid_from", "valid_to"), (begin, end), OWNER_COLUMNS
             ),

@@ -70,7 +70,8 @@ def group_timeline(
 def _with_logged_causes(tables: ClusterRows, name: str, members: list[Answer]) -> list[Answer]:
     of_group: tuple[Filter, ...] = (("group_id", "=", name), ("member_id", "in", [row["member_id"] for row in members]))
     lines = tables.rows_if_any("coordinator_events", *of_group, columns=EVENT_COLUMNS) if members else []
-    return with_logged_causes(members, lines)
+    generations = tables.rows("generations", of_group[0], columns=("started_at",)) if lines else []
+    return with_logged_causes(members, lines, generations)
 
 
 def _ending_later(rows: Iterable[Answer], offset: int) -> list[Answer]:

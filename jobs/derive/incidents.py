@@ -86,7 +86,7 @@ def update_incidents(ledger: Ledger) -> int:
         tables = _tables(ledger, steps, rules, keep)
         facts = facts_of(tables, rules, as_of_ms, AskedTables(ledger, tables, steps, keep))
         report = gathering(ledger)
-        found = incidents(facts, rules, as_of_ms, report)
+        found = incidents(facts, rules, as_of_ms, report, topic_until_ms=_history_ms(ledger, topic_ms))
         ledger.give_way()
         replace_cluster(ledger, INCIDENTS, found.withColumn("cluster", F.lit(ledger.cluster)))
     note_troubles(ledger, TroubledStep.INCIDENTS, report.taken())

@@ -84,6 +84,7 @@ MEMBER_COMES_AND_GOES = Symptom(
         incidents.POLL_TIMEOUT.name,
         incidents.FAILED_TO_REJOIN.name,
         incidents.REBALANCE_TIMEOUT_FENCED.name,
+        incidents.ZOMBIE_COORDINATOR.name,
     ),
 )
 GROUP_GONE = Symptom(name="group_gone", meaning="The group, or everything that it had committed, is gone.")

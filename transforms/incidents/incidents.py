@@ -298,7 +298,7 @@ def _mending(others: DataFrame, requests: DataFrame) -> DataFrame:
 def _events(events: DataFrame) -> DataFrame:
     return events.where(F.col("kind").isin(*words_of(CoordinatorEventKind)) & F.col("group_id").isNotNull()).select(
         *("group_id", "source_file", "line_number", "kind", "generation", "member_id", "client_reason", "trigger"),
-        *("reason", "member_ids"),
+        *("reason", "member_ids", "broker_id", "kafka_partition"),
         F.unix_millis("logged_at").alias("logged_at_ms"),
         F.unix_millis("logged_at").alias("order"),
     )
@@ -405,12 +405,16 @@ def held_partitions(member_epochs: DataFrame, rules: Rules, as_of_ms: int) -> Da
 # In the tasks
 
 
-def incidents(facts: DataFrame, rules: Rules, as_of_ms: int, report: Report = stop) -> DataFrame:
-    """Returns the rows of the table, without `cluster`."""
+def incidents(
+    facts: DataFrame, rules: Rules, as_of_ms: int, report: Report = stop, *, topic_until_ms: int | None = None
+) -> DataFrame:
+    """Returns the rows of the table, without `cluster`; the topic is read until an instant of its own."""
     sources = [name for name in facts.columns if name not in FACT_KEY]
 
     def judge(subject: str, of_subject: Iterator[Row]) -> list[Row]:
-        return incidents_of(_group_facts(subject, of_subject, as_of_ms), rules)
+        of_group = _group_facts(subject, of_subject, as_of_ms)
+        of_group.topic_until_ms = topic_until_ms
+        return incidents_of(of_group, rules)
 
     order = ["source", "at", *sources]
     return by_group(facts, ["subject"], order, judge, INCIDENTS.without("cluster"), _of_groups(report))

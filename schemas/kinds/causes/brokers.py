@@ -7,7 +7,7 @@ members did in that minute says nothing of them.
 from __future__ import annotations
 
 from groupledger.schemas.kinds import incidents, roots, rows_of, signs
-from groupledger.schemas.kinds.causes.cause import Cause, Fault
+from groupledger.schemas.kinds.causes.cause import Cause, Fault, of_incident
 from groupledger.schemas.kinds.symptoms import (
     BEHIND,
     MEMBER_COMES_AND_GOES,
@@ -30,6 +30,12 @@ COORDINATOR_MOVED = Cause(
     advice="Nothing has to change in the clients: look at that broker.",
     told_apart_by="The server logs of both brokers at that time, and other groups of the same partition of"
     " __consumer_offsets.",
+    fault=Fault.BROKERS,
+)
+ZOMBIE_COORDINATOR = of_incident(
+    incidents.ZOMBIE_COORDINATOR,
+    MEMBER_COMES_AND_GOES,
+    told_apart_by="The server logs of all brokers at that time: which of them had loaded the group's partition last.",
     fault=Fault.BROKERS,
 )
 OFFSETS_TOPIC_UNAVAILABLE = Cause(

@@ -17,7 +17,7 @@ from groupledger.schemas.kinds.incidents import (
     refusals,
     transactions,
 )
-from groupledger.schemas.kinds.incidents.brokers import COORDINATOR_NOT_FOUND
+from groupledger.schemas.kinds.incidents.brokers import COORDINATOR_NOT_FOUND, ZOMBIE_COORDINATOR
 from groupledger.schemas.kinds.incidents.configuration import (
     GROUP_FULL,
     GROUP_NOT_AUTHORIZED,
@@ -162,6 +162,7 @@ __all__ = [
     "UNSTABLE_OFFSETS",
     "UNSUPPORTED_ASSIGNOR",
     "ZOMBIE_COMMIT_SUSPECTED",
+    "ZOMBIE_COORDINATOR",
     "IncidentKind",
     "kind_of_refusal",
 ]

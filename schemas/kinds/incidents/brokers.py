@@ -8,6 +8,16 @@ from groupledger.schemas.kinds import roots, rows_of
 from groupledger.schemas.kinds.incidents.kind import IncidentKind
 from groupledger.schemas.words import Severity
 
+ZOMBIE_COORDINATOR = IncidentKind(
+    name="zombie_coordinator",
+    meaning="A broker went on to act for a group that it did not coordinate any more.",
+    happened="{detail} logged {times} that it removed members of the group, and the records show that they stayed: it"
+    " stood still or was cut off, and others had taken the group over.",
+    advice="Nothing of that happened, and there is nothing to change in the clients: look at that broker.",
+    settings=(),
+    root=roots.COORDINATOR_FAILOVER,
+    is_pattern=True,
+)
 COORDINATOR_NOT_FOUND = IncidentKind(
     name="coordinator_not_found",
     meaning="A client looks in vain for the coordinator of its group, for long.",

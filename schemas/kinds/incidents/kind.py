@@ -59,4 +59,5 @@ JOINS = (ApiKey.JOIN_GROUP.name, ApiKey.SYNC_GROUP.name)
 OF_CONSUMERS = (ApiKey.CONSUMER_GROUP_HEARTBEAT.name,)
 OF_STREAMS = (ApiKey.STREAMS_GROUP_HEARTBEAT.name,)
 # A share or streams group has no static members, nor has Kafka Connect.
+UNCONFIRMED = Clause(" One broker logged that, and no record confirms it.", needs=(Fact.ONLY_LOGGED,))
 WITHOUT_STATIC_MEMBERS = (Fact.SHARE_GROUP, Fact.STREAMS_GROUP, Fact.CONNECT_GROUP)

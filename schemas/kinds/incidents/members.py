@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from groupledger.schemas.kinds import roots, rows_of, triggers
 from groupledger.schemas.kinds.clauses import Clause, Fact
-from groupledger.schemas.kinds.incidents.kind import IncidentKind
+from groupledger.schemas.kinds.incidents.kind import UNCONFIRMED, IncidentKind
 from groupledger.schemas.words import Severity
 
 _PROBABLY = (Clause("probably ", needs=(Fact.INFERRED,)),)
@@ -15,6 +15,7 @@ REBALANCE_TIMEOUT_FENCED = IncidentKind(
         "{who} ",
         *_PROBABLY,
         "did not give up partitions that others waited for, for longer than max.poll.interval.ms, and was fenced.",
+        UNCONFIRMED,
     ),
     root=roots.POLL_TIMEOUT_EXCEEDED,
     trigger=triggers.REBALANCE_TIMEOUT,
@@ -23,7 +24,10 @@ REBALANCE_TIMEOUT_FENCED = IncidentKind(
 POLL_TIMEOUT = IncidentKind(
     name="poll_timeout",
     meaning="A member left because it did not poll within max.poll.interval.ms.",
-    happened=(*("{who} ", *_PROBABLY, "did not poll for longer than ", *roots.POLL_INTERVAL, ", and left the group."),),
+    happened=(
+        *("{who} ", *_PROBABLY, "did not poll for longer than ", *roots.POLL_INTERVAL, ", and left the group."),
+        UNCONFIRMED,
+    ),
     root=roots.POLL_TIMEOUT_EXCEEDED,
     trigger=triggers.LEFT_POLL_TIMEOUT,
     confidence=0.7,
@@ -31,7 +35,10 @@ POLL_TIMEOUT = IncidentKind(
 FAILED_TO_REJOIN = IncidentKind(
     name="failed_to_rejoin",
     meaning="A member did not join again while its group rebalanced, and was removed (classic protocol).",
-    happened="{who} did not join again within the rebalance timeout, while the group waited for it, and was removed.",
+    happened=(
+        "{who} did not join again within the rebalance timeout, while the group waited for it, and was removed.",
+        UNCONFIRMED,
+    ),
     advice=(
         "It was busy between two polls, hung or gone, and reads nothing until it joins again: shorten its work, or",
         " raise ",
@@ -45,7 +52,10 @@ FAILED_TO_REJOIN = IncidentKind(
 SESSION_EXPIRED = IncidentKind(
     name="session_expired",
     meaning="A member sent no heartbeat within its session timeout and was removed.",
-    happened=("{who} ", *_PROBABLY, "sent no heartbeat for longer than its session timeout, and was removed."),
+    happened=(
+        *("{who} ", *_PROBABLY, "sent no heartbeat for longer than its session timeout, and was removed."),
+        UNCONFIRMED,
+    ),
     static_advice="It is a static member, which does not leave when it is stopped: if that was meant, remove it with an"
     " admin client (removeMembersFromConsumerGroup) the next time, else it was paused, cut off, or away for too long.",
     root=roots.SESSION_EXPIRED,

@@ -2,11 +2,13 @@
 
 The records of a group show that a member was gone, never why. A line that names the member and its departure, near the
 end of its tenure, is what the coordinator saw, and wins over the history's guess. Ids of modern clients come back, so a
-line counts for the tenure that it lies nearest to the end of.
+line counts for the tenure that it lies nearest to the end of. A line of a coordinator that had lost the group may lie
+there, too: it does not count if a generation began after it that still had the member.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import defaultdict
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -14,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 from groupledger.schemas.kinds.triggers import trigger_of_departure
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
+    from datetime import datetime
 
     Row = Mapping[str, Any]
 
@@ -22,10 +25,14 @@ EVENT_COLUMNS = ("logged_at", "kind", "member_id", "member_ids", "reason", "clie
 # The line comes before the record: by a rebalance, at most. Clocks of two brokers differ a little.
 BEFORE_RECORD_MAX = timedelta(minutes=10)
 CLOCK_SKEW_MAX = timedelta(seconds=10)
+SAME_STEP_MAX = timedelta(seconds=1)  # a line and the records of the same step
 
 
-def with_logged_causes(members: Iterable[Row], events: Iterable[Row]) -> list[dict[str, Any]]:
+def with_logged_causes(
+    members: Iterable[Row], events: Iterable[Row], generations: Iterable[Row] = ()
+) -> list[dict[str, Any]]:
     """Returns rows of `members` of a group; `leave_cause` is what a line of `coordinator_events` says, if one does."""
+    began = sorted(row["started_at"] for row in generations)
     departures = defaultdict(list)
     for event in events:
         trigger = trigger_of_departure(event["kind"], event["reason"], event["client_reason"])
@@ -38,8 +45,15 @@ def with_logged_causes(members: Iterable[Row], events: Iterable[Row]) -> list[di
         lines = [
             (abs(row["left_at"] - at), cause)
             for at, cause in departures[row["member_id"]]
-            if row["left_at"] is not None and -BEFORE_RECORD_MAX <= at - row["left_at"] <= CLOCK_SKEW_MAX
+            if row["left_at"] is not None
+            and -BEFORE_RECORD_MAX <= at - row["left_at"] <= CLOCK_SKEW_MAX
+            and not _any_between(began, at + SAME_STEP_MAX, row["left_at"])
         ]
         logged = {"leave_cause": min(lines)[1], "leave_cause_confidence": 1.0} if lines else {}
         found.append({**row, **logged})
     return found
+
+
+def _any_between(ordered: Sequence[datetime], after: datetime, before: datetime) -> bool:
+    place = bisect_right(ordered, after)
+    return place < len(ordered) and ordered[place] < before

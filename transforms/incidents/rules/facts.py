@@ -105,6 +105,8 @@ class CoordinatorEvent:
     trigger: str | None = None
     reason: str | None = None
     member_ids: Sequence[str] | None = None
+    broker_id: int | None = None
+    kafka_partition: int | None = None
 
     @property
     def departure(self) -> Trigger | None:
@@ -280,7 +282,8 @@ class OffsetReturn:
 
 @dataclass(slots=True)
 class GroupFacts:
-    """Rows of the history tables are dicts by column, with instants in microseconds, as the fold writes them.
+    """Rows of the history tables are dicts by column, with instants in microseconds, as the fold writes them. The
+    topic is read until `topic_until_ms`; None: for as long as anything else is known.
 
     `committed` are offsets that will expire soon, if nobody keeps them, with the ends of their topics' logs; `groups`
     (the group's own row) and `readers` (records of modern members) say whether somebody does.
@@ -306,6 +309,7 @@ class GroupFacts:
     committed: list[dict[str, Any]] = field(default_factory=list)
     groups: list[dict[str, Any]] = field(default_factory=list)
     readers: list[dict[str, Any]] = field(default_factory=list)
+    topic_until_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,7 @@ FACT_OF_TYPE = {
     GroupType.SHARE: Fact.SHARE_GROUP,
     GroupType.STREAMS: Fact.STREAMS_GROUP,
 }
+FACT_OF_EVIDENCE = {Evidence.INFERRED: Fact.INFERRED, Evidence.LOGGED: Fact.ONLY_LOGGED}
 LOG_AROUND_MS = 3_600_000  # a server log with a line about the group so near is there for the time in question
 
 
@@ -44,8 +45,8 @@ def _known(facts: GroupFacts, episode: Episode, row: Row, rules: Rules) -> Itera
     kind_of_group = _kind_of_group(facts, milliseconds(row["first_seen_at"]))
     if kind_of_group is not None:
         yield kind_of_group
-    if row["evidence"] == Evidence.INFERRED:
-        yield Fact.INFERRED
+    if row["evidence"] in FACT_OF_EVIDENCE:
+        yield FACT_OF_EVIDENCE[row["evidence"]]
     if row["group_instance_id"] is not None:
         yield Fact.STATIC_MEMBER
     if _was_removed(facts, episode, row, rules):

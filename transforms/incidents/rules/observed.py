@@ -1,5 +1,8 @@
 """Sights what a log shows: requests that were refused, and removals that a line states.
 
+A removal is what one broker thought: the records confirm it, say nothing of it, or contradict it (`confirmation`). A
+broker whose word they contradict did not speak for the group any more.
+
 A refused commit is an error: its member processed records that somebody else will process again. A heartbeat that is
 refused tells the member that it lost its partitions, but for one that says good-bye. A join or leave that is refused
 costs nothing, for the client joins anew. REBALANCE_IN_PROGRESS is the normal way to tell a member to join again; only
@@ -30,10 +33,12 @@ from groupledger.schemas.kinds.incidents import (
     LEADER_NEVER_SYNCED,
     POLL_TIMEOUT,
     UNKNOWN_MEMBER,
+    ZOMBIE_COORDINATOR,
     kind_of_refusal,
 )
 from groupledger.schemas.words import CoordinatorEventKind, Evidence, Severity
 from groupledger.transforms.incidents.rules.answered import Answered
+from groupledger.transforms.incidents.rules.confirmation import Records, Word
 from groupledger.transforms.incidents.rules.facts import EPOCH_HEARTBEAT_NAMES
 from groupledger.transforms.incidents.rules.inferred import KIND_OF_LEAVE
 from groupledger.transforms.incidents.rules.sighting import Sighting
@@ -47,6 +52,7 @@ if TYPE_CHECKING:
 HEARTBEATS = (ApiKey.HEARTBEAT.name, *EPOCH_HEARTBEAT_NAMES)
 BACK_AFTER_MS = 1_000  # a subscription that is given up and taken again is back at once
 UNTOLD_CONFIDENCE = 0.8
+LOGGED_CONFIDENCE = 0.8  # of a line that no record confirms
 _ENDS_THE_WAIT = (
     CoordinatorEventKind.ASSIGNMENT_RECEIVED,
     CoordinatorEventKind.GROUP_LOADED,
@@ -62,8 +68,9 @@ def observed(facts: GroupFacts) -> Iterator[Sighting]:
         if request.error_code is not None and not answered.is_mended(request):
             yield from refusals(request, request.error_code, Evidence.OBSERVED)
         yield from _poll_timeouts(request, joins)
+    records = Records(facts)
     for event in facts.events:
-        yield from _removal(event)
+        yield from _removal(event, records)
     yield from _unsynced_generations(facts.events)
     yield from _assignments_not_stored(facts.events)
 
@@ -234,20 +241,40 @@ def _root_of_unstored(error: str, *, is_named: bool) -> roots.Root:
     return roots.ASSIGNMENT_TOO_LARGE if error == Error.UNKNOWN_SERVER_ERROR.name else roots.OFFSETS_TOPIC_UNAVAILABLE
 
 
-def _removal(event: CoordinatorEvent) -> Iterator[Sighting]:
+def _removal(event: CoordinatorEvent, records: Records) -> Iterator[Sighting]:
+    """Yields the members that a line removes, but for those that the records show to have stayed."""
     departure = event.departure
     kind = None if departure is None else KIND_OF_LEAVE.get(departure.name)
     if kind is None:
         return
     for member_id in event.departed:
+        word = records.on_departure(member_id, event.logged_at_ms)
+        if word == Word.CONTRADICTED:
+            yield _zombie_coordinator(event, member_id)
+            continue
         yield Sighting(
             kind=kind,
-            evidence=Evidence.OBSERVED,
+            evidence=Evidence.OBSERVED if word == Word.CONFIRMED else Evidence.LOGGED,
             severity=kind.severity,
-            confidence=1.0,
+            confidence=1.0 if word == Word.CONFIRMED else LOGGED_CONFIDENCE,
             first_ms=event.logged_at_ms,
             last_ms=event.logged_at_ms,
             happening=member_id or "",
             proofs=(event.proof,),
             member_id=member_id,
         )
+
+
+def _zombie_coordinator(event: CoordinatorEvent, member_id: str | None) -> Sighting:
+    """Returns what a line shows that states a departure which the records contradict."""
+    return Sighting(
+        kind=ZOMBIE_COORDINATOR,
+        evidence=Evidence.OBSERVED,
+        severity=ZOMBIE_COORDINATOR.severity,
+        confidence=1.0,
+        first_ms=event.logged_at_ms,
+        last_ms=event.logged_at_ms,
+        happening=member_id or "",
+        proofs=(event.proof,),
+        detail="A broker" if event.broker_id is None else f"Broker {event.broker_id}",
+    )

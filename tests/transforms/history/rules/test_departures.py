@@ -51,3 +51,15 @@ def test_an_id_that_comes_back() -> None:
     """Goal: each tenure has the line that is nearest to its own end."""
     left = line(119, "consumer_member_left")
     assert causes([tenure(60), tenure(120)], line(58), left) == [("session_expired", 1.0), ("left", 1.0)]
+
+
+def test_a_line_of_a_coordinator_that_had_lost_the_group() -> None:
+    """Goal: a line does not count for a departure before which a generation began that still had the member."""
+
+    def told(began_after_s: int) -> str:
+        generations = [{"started_at": AT + timedelta(seconds=began_after_s)}]
+        (row,) = with_logged_causes([tenure(100)], [line(60)], generations)
+        return str(row["leave_cause"])
+
+    assert told(100) == "session_expired"
+    assert told(80) == "left"

@@ -278,7 +278,12 @@ def test_members_cut_off_together() -> None:
     assert [(row["member_id"], row["probable_root"]) for row in rows] == [("m-1", "network"), ("m-2", "network")]
     assert len({row["episode_id"] for row in rows}) == 2
     apart = [EXPIRED, event("member_failed", T + 90_000, "m-2")]
-    assert {row["probable_root"] for row in incidents(facts(events=apart), RULES)} == {"session_expired"}
+    members[1] = tenure("m-2", 10, 91, client_id="other", client_host="/10.0.0.2")
+    rows = incidents(facts(events=apart, members=members), RULES)
+    assert [(row["member_id"], row["probable_root"]) for row in rows] == [
+        ("m-1", "session_expired"),
+        ("m-2", "session_expired"),
+    ]
 
 
 def test_every_refusal_is_explained() -> None:

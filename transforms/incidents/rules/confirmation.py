@@ -1,0 +1,76 @@
+"""Holds what a coordinator logged of a departure against the records.
+
+A line of a server log is what one broker thought. A coordinator that stood still, or has lost its partition, logs
+removals whose records it can't write any more: the members stay. So a departure is confirmed by the end of the member's
+tenure, with no generation in between that still has the member; a later generation that has it, or a log in which no
+other one follows for as long as a join phase may last, contradicts the line. Where the topic does not cover the time,
+or no generation ever had the member, nothing tells.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+from groupledger.schemas.words import GroupType
+from groupledger.transforms.history.rules.departures import BEFORE_RECORD_MAX, CLOCK_SKEW_MAX
+from groupledger.transforms.incidents.rules.inferred import milliseconds
+
+if TYPE_CHECKING:
+    from groupledger.transforms.incidents.rules.facts import GroupFacts
+
+    Row = dict[str, Any]
+
+BEFORE_RECORD_MS = BEFORE_RECORD_MAX.total_seconds() * 1_000
+CLOCK_SKEW_MS = CLOCK_SKEW_MAX.total_seconds() * 1_000
+SAME_STEP_MS = 1_000  # a line and the records of the same step
+MARGIN_MS = 60_000  # for a busy coordinator, after the longest join phase
+
+
+class Word(Enum):
+    """What the records say of a departure that a line states."""
+
+    CONFIRMED = "confirmed"
+    CONTRADICTED = "contradicted"
+    UNTOLD = "untold"
+
+
+class Records:
+    """Knows the tenures and generations of a group."""
+
+    def __init__(self, facts: GroupFacts) -> None:
+        self._until_ms = facts.as_of_ms if facts.topic_until_ms is None else facts.topic_until_ms
+        self._generations = facts.generations
+        self._tenures: defaultdict[str | None, list[Row]] = defaultdict(list)
+        for row in facts.members:
+            self._tenures[row["member_id"]].append(row)
+        self._join_phase_ms = max((row.get("rebalance_timeout_ms") or 0 for row in facts.members), default=0)
+
+    def on_departure(self, member_id: str | None, at_ms: int) -> Word:
+        """Returns whether the member's departure, as logged at an instant, is in the records."""
+        words = [self._on_tenure(row, at_ms) for row in self._tenures[member_id]]
+        return next((word for word in (Word.CONFIRMED, Word.CONTRADICTED) if word in words), Word.UNTOLD)
+
+    def _on_tenure(self, tenure: Row, at_ms: int) -> Word:
+        left_ms = None if tenure["left_at"] is None else milliseconds(tenure["left_at"])
+        if milliseconds(tenure["joined_at"]) > at_ms + CLOCK_SKEW_MS or not (left_ms is None or tenure["is_end_known"]):
+            return Word.UNTOLD
+        if self._was_there_later(tenure, at_ms):
+            return Word.CONTRADICTED if left_ms is None or left_ms > at_ms else Word.UNTOLD
+        if left_ms is not None and -CLOCK_SKEW_MS <= left_ms - at_ms <= BEFORE_RECORD_MS:
+            return Word.CONFIRMED
+        is_modern = tenure.get("group_type") in (GroupType.CONSUMER, GroupType.SHARE, GroupType.STREAMS)
+        wait_ms = MARGIN_MS + (0 if is_modern else self._join_phase_ms)
+        stayed_until_ms = self._until_ms if left_ms is None else left_ms
+        return Word.CONTRADICTED if stayed_until_ms - at_ms > wait_ms else Word.UNTOLD
+
+    def _was_there_later(self, tenure: Row, at_ms: int) -> bool:
+        """Returns whether a generation that began after the line still had the member."""
+        return any(
+            row["incarnation"] == tenure["incarnation"]
+            and tenure["from_offset"] <= row["kafka_offset"]
+            and (tenure["to_offset"] is None or row["kafka_offset"] < tenure["to_offset"])
+            and milliseconds(row["current_state_at"] or row["started_at"]) > at_ms + SAME_STEP_MS
+            for row in self._generations
+        )
