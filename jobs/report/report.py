@@ -26,11 +26,12 @@ from groupledger.jobs.ask.known import sources_known
 from groupledger.jobs.ask.owners import read_histories
 from groupledger.jobs.process.errors import InputError, OutsideError
 from groupledger.jobs.process.terminal import printable
+from groupledger.jobs.serve.axis import Window
 from groupledger.jobs.serve.group_rows import read_groups
 from groupledger.jobs.serve.group_values import group_values
-from groupledger.jobs.serve.lanes import Window
-from groupledger.jobs.serve.overview_rows import counts, of_period
+from groupledger.jobs.serve.overview_rows import counts, newest_trouble, of_period, period_values, with_episodes
 from groupledger.jobs.serve.shown import templates
+from groupledger.jobs.serve.strips import histogram, picture
 from groupledger.schemas.words import Completeness, Source
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 
 PERIOD = timedelta(days=7)
 GROUPS_AT_ONCE = 500
+STRIPS_MAX = 300
 REBALANCES_MAX = 400
 
 
@@ -81,19 +83,25 @@ def page(tables: ClusterRows, groups: list[Answer], window: Window, names: Seque
     own = PackageLoader("groupledger.jobs.report")
     environment.loader = ChoiceLoader([own, PackageLoader("groupledger.jobs.serve")])
     environment.filters["sha256"] = sha256
-    places = {row["group_id"]: f"#g{place}" for place, row in enumerate(groups)}
+    period = of_period(tables, window, names)
+    rows = sorted(with_episodes(groups, period), key=newest_trouble)
+    drawn = picture(tables, window, rows[:STRIPS_MAX], period.incidents, histogram(tables, window, period.incidents))
+    places = {row["group_id"]: f"#g{place}" for place, row in enumerate(rows)}
     return environment.get_template("report.html").generate(
         cluster=tables.cluster,
         since=window.since,
         until=window.until,
         style=_text("serve", "static/page.css"),
-        script=_text("report", "templates/report.js"),
-        groups=groups,
-        count=len(groups),
+        script=_text("serve", "static/time.js") + _text("report", "templates/report.js"),
+        groups=rows,
+        count=len(rows),
+        picture=drawn,
+        now=None,
+        to_row=None,
         to_group=lambda name, _at=None: places.get(name),
-        blocks=map(packed, group_pages(environment, tables, groups, window)),
+        blocks=map(packed, group_pages(environment, tables, rows, window)),
         **counts(groups),
-        **of_period(tables, window, names),
+        **period_values(tables, period),
     )
 
 

@@ -70,9 +70,10 @@ class Warehouse:
         """Returns all groups, those in trouble first."""
         return self.kept(tables, LISTED, lambda: every_group(tables, self.settings.team_patterns()))
 
-    def kept(self, tables: ClusterRows, of: tuple[str, ...], make: Callable[[], Kind]) -> Kind:
-        """Returns what is made of these tables, which tell it apart from what is made of others."""
-        found: Kind = self._kept.get((tables.cluster, of), tuple(tables.version(table) for table in of), make)
+    def kept(self, tables: ClusterRows, of: tuple[str, ...], make: Callable[[], Kind], *which: str) -> Kind:
+        """Returns what is made of these tables, which tell it apart from what is made of others; `which` tells apart
+        what is made of the same. It is kept for good, so of a few words only."""
+        found: Kind = self._kept.get((tables.cluster, of, which), tuple(tables.version(table) for table in of), make)
         return found
 
 

@@ -22,9 +22,9 @@ from groupledger.jobs.process.errors import InputError
 from groupledger.jobs.process.instants import AGO, UNITS, lasted
 from groupledger.jobs.process.path_names import name_in
 from groupledger.jobs.serve.answers import Warehouse, instant_in
+from groupledger.jobs.serve.axis import Window
 from groupledger.jobs.serve.group_rows import read_groups
 from groupledger.jobs.serve.group_values import group_values
-from groupledger.jobs.serve.lanes import Window
 from groupledger.jobs.serve.shown import link, topic_path
 from groupledger.schemas.instants import instant_of_ms
 from groupledger.schemas.words import Source

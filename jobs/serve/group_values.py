@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from groupledger.jobs.process.output import Answer
+    from groupledger.jobs.serve.axis import Window
     from groupledger.jobs.serve.group_rows import GroupRows, Standing
-    from groupledger.jobs.serve.lanes import Window
 
 
 OWNERS_MAX = 500

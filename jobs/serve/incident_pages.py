@@ -7,7 +7,6 @@ searched, unless one is asked for; a filter by kind finds an episode by any of i
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,69 +14,28 @@ from fastapi import APIRouter, Query
 from starlette.responses import HTMLResponse
 
 from groupledger.jobs.ask.answers import last_known
-from groupledger.jobs.ask.incidents import incidents_of
 from groupledger.jobs.ask.known import sources_known
 from groupledger.jobs.ask.proof_rows import proof_row, shown_value
-from groupledger.jobs.ask.told_verdict import Told, of_episode
 from groupledger.jobs.process.clock import now_ms
 from groupledger.jobs.process.path_names import name_in, part
 from groupledger.jobs.serve.answers import Warehouse, instant_in
 from groupledger.jobs.serve.api import known
+from groupledger.jobs.serve.episodes import Episode, episodes_of, incidents_within
 from groupledger.jobs.serve.shown import group_path, link
 from groupledger.schemas.instants import instant_of_ms
 from groupledger.schemas.words import Severity, Source, words_of
 from groupledger.transforms.coverage.rules.coverage_at import iso
-from groupledger.transforms.incidents.verdicts import verdicts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from jinja2 import Environment
 
-    from groupledger.jobs.ask.cluster_rows import ClusterRows
     from groupledger.jobs.process.output import Answer
 
 DAY = timedelta(days=1)
 EPISODES_MAX = 100
 FACETS_MAX = 40
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Episode:
-    """An episode with its incidents, those that began first before the others."""
-
-    told: Told
-    group_id: str | None
-    root: str | None
-    evidence: str
-    confidence: float
-    kinds: Sequence[str]
-    incidents: Sequence[Answer]
-
-    @property
-    def proofs(self) -> list[Answer]:
-        """The rows that prove it, each once."""
-        every = [proof for row in self.incidents for proof in row["proofs"] or ()]
-        return [*{(each["table_name"], each["row_key"]): each for each in every}.values()]
-
-
-def episodes_of(rows: Iterable[Answer]) -> list[Episode]:
-    """Returns the episodes of incidents, the most harmful first."""
-    of_episodes: defaultdict[str, list[Answer]] = defaultdict(list)
-    for row in rows:
-        of_episodes[row["episode_id"]].append(row)
-    return [
-        Episode(
-            told=of_episode(each),
-            group_id=each["group_id"],
-            root=each["probable_root"],
-            evidence=each["evidence"],
-            confidence=each["confidence"],
-            kinds=[each["kind"], *each["other_kinds"]],
-            incidents=sorted(of_episodes[each["episode_id"]], key=lambda row: (row["first_seen_at"], row["kind"])),
-        )
-        for each in verdicts(row for of_one in of_episodes.values() for row in of_one)
-    ]
 
 
 def routes(warehouse: Warehouse, environment: Environment) -> APIRouter:
@@ -103,7 +61,7 @@ def routes(warehouse: Warehouse, environment: Environment) -> APIRouter:
         asked = {"severity": known(severity or Severity.WARNING), "kind": kind, "group": group, "team": team}
         within = {"since": since and iso(begin), "until": until and iso(last)}
         team_of = {row["group_id"]: row["team"] for row in warehouse.groups(tables)}
-        every = episodes_of(of_window(tables, begin, end, asked["severity"] or Severity.WARNING))
+        every = episodes_of(incidents_within(tables, begin, end, asked["severity"] or Severity.WARNING))
         found = [each for each in every if _is_wanted(each, asked, team_of)]
         first = (page - 1) * EPISODES_MAX
         text = environment.get_template("incidents.html").render(
@@ -138,14 +96,6 @@ def routes(warehouse: Warehouse, environment: Environment) -> APIRouter:
         return HTMLResponse(text)
 
     return pages
-
-
-def of_window(tables: ClusterRows, since: datetime, until: datetime | None, severity: str) -> list[Answer]:
-    """Returns incidents that were there in [since, until)."""
-    if not tables.exists("incidents"):
-        return []
-    found = incidents_of(tables, None, since, None, severity)
-    return [row for row in found if until is None or row["first_seen_at"] < until]
 
 
 def row_path(cluster: str, proof: Answer) -> str:

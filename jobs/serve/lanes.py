@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from groupledger.jobs.process.output import Answer
+    from groupledger.jobs.serve.axis import Window
     from groupledger.jobs.serve.group_rows import GroupRows
     from groupledger.schemas.kafka.topic_partition import TopicPartition
 
@@ -87,14 +88,8 @@ class Drawing:
     stretches_left_out: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
-    since: datetime
-    until: datetime
-
-    def x(self, at: datetime) -> float:
-        share = (at - self.since) / (self.until - self.since)
-        return round(LEFT + min(max(share, 0.0), 1.0) * (WIDTH - LEFT - RIGHT), 1)
+def x_of(window: Window, at: datetime) -> float:
+    return round(LEFT + window.x(at) / 100 * (WIDTH - LEFT - RIGHT), 1)
 
 
 def draw(rows: GroupRows, window: Window, at: datetime) -> Drawing:
@@ -105,8 +100,8 @@ def draw(rows: GroupRows, window: Window, at: datetime) -> Drawing:
     found.height = bottom + 30 + LAG_HEIGHT + 30
     _rebalances(found, window, rows.rebalances, bottom)
     for row in rows.incidents:
-        x = window.x(row["first_seen_at"])
-        width = max(window.x(row["last_seen_at"]) - x, 4.0)
+        x = x_of(window, row["first_seen_at"])
+        width = max(x_of(window, row["last_seen_at"]) - x, 4.0)
         found.rectangles.append(
             Rectangle(x, bottom + 4, width, 8, row["severity"], f"{row['kind']}: {row['explanation']}")
         )
@@ -114,8 +109,8 @@ def draw(rows: GroupRows, window: Window, at: datetime) -> Drawing:
     for number in range(TICKS + 1):
         instant = window.since + number * (window.until - window.since) / TICKS
         style = "tick" if number else "first"
-        found.labels.append(Label(window.x(instant), found.height - 6, style, instant.strftime(clock)))
-    found.lines.append(Line(window.x(at), TOP - 10, window.x(at), found.height - 20, "at", iso(at)))
+        found.labels.append(Label(x_of(window, instant), found.height - 6, style, instant.strftime(clock)))
+    found.lines.append(Line(x_of(window, at), TOP - 10, x_of(window, at), found.height - 20, "at", iso(at)))
     return found
 
 
@@ -156,7 +151,7 @@ def _lanes(found: Drawing, rows: GroupRows, window: Window) -> int:
             else:
                 style = found.owners.setdefault(owner, f"owner{len(found.owners) % COLOURS}")
         found.stretches.append(Stretch(*bar.unit, bar.begin, bar.end, owner))
-        last = int(window.x(bar.end))
+        last = int(x_of(window, bar.end))
         if filled.get(bar.unit) != last:
             filled[bar.unit] = last
             text = f"{bar.unit.topic} {bar.unit.partition}: {owner}{since}"
@@ -167,9 +162,9 @@ def _lanes(found: Drawing, rows: GroupRows, window: Window) -> int:
 
 
 def _rebalances(found: Drawing, window: Window, rebalances: Iterable[Answer], bottom: int) -> None:
-    for _, in_pixel in groupby(rebalances, key=lambda row: int(window.x(row["happened_at"]))):
+    for _, in_pixel in groupby(rebalances, key=lambda row: int(x_of(window, row["happened_at"]))):
         first, *others = in_pixel
-        x, text = window.x(first["happened_at"]), iso(first["happened_at"])
+        x, text = x_of(window, first["happened_at"]), iso(first["happened_at"])
         if others:
             text += f" and later: {len(others) + 1} rebalances, to generation {others[-1]['to_generation']}"
         else:
@@ -180,8 +175,8 @@ def _rebalances(found: Drawing, window: Window, rebalances: Iterable[Answer], bo
 def _rectangle(
     window: Window, begin: datetime, end: datetime, y: float, height: float, style: str, text: str
 ) -> Rectangle:
-    x = window.x(begin)
-    return Rectangle(x, y, max(round(window.x(end) - x, 1), 0.5), height, style, text)
+    x = x_of(window, begin)
+    return Rectangle(x, y, max(round(x_of(window, end) - x, 1), 0.5), height, style, text)
 
 
 def _lag(found: Drawing, window: Window, points: Iterable[Answer], top: int) -> None:
@@ -190,5 +185,5 @@ def _lag(found: Drawing, window: Window, points: Iterable[Answer], top: int) -> 
     found.names.append(Label(LEFT - 8, top + 10, "lane", f"lag {highest:,}"))
     found.names.append(Label(LEFT - 8, top + LAG_HEIGHT, "lane", "0"))
     found.lag = " ".join(
-        f"{window.x(at)},{round(top + LAG_HEIGHT - LAG_HEIGHT * lag / max(highest, 1), 1)}" for at, lag in known
+        f"{x_of(window, at)},{round(top + LAG_HEIGHT - LAG_HEIGHT * lag / max(highest, 1), 1)}" for at, lag in known
     )

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from datetime import timedelta
+from dataclasses import dataclass
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from groupledger.jobs.ask.answers import last_known
 from groupledger.jobs.ask.group_activity import most_rebalancing
-from groupledger.jobs.ask.incidents import incidents_of, recent_incidents
+from groupledger.jobs.ask.group_list import rank
 from groupledger.jobs.ask.known import sources_known
 from groupledger.jobs.ask.what_if_kept import kept_totals
-from groupledger.schemas.words import Completeness, Severity, Source, words_of
+from groupledger.jobs.serve.axis import Window
+from groupledger.jobs.serve.episodes import Episode, by_groups, episodes_of, incidents_within
+from groupledger.schemas.words import Completeness, LagStatus, Severity, Source, words_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -20,64 +22,72 @@ if TYPE_CHECKING:
 
     from groupledger.jobs.ask.cluster_rows import ClusterRows
     from groupledger.jobs.process.output import Answer
-    from groupledger.jobs.serve.lanes import Window
 
-# The tables that `recent` and `of_period` read, without those of what-if, which come and go by whole runs.
+# The tables that a period and its values are made of, without those of what-if, which come and go by whole runs.
 SUMMED_UP = ("coverage", "incidents", "rebalances", "coordinator_events", "what_if_runs")
 SHOWN = 10
-INCIDENTS_MAX = 200
+EPISODES_MAX = 200
 HOLES_MAX = 50
-DAY = timedelta(days=1)
 SEVERITIES = words_of(Severity)[::-1]  # the gravest first
+# What of a group's lag is trouble now.
+TROUBLED = {
+    *(LagStatus.GROWING, LagStatus.REWOUND, LagStatus.AHEAD_OF_LOG, LagStatus.STALLED, LagStatus.STOPPED),
+}
 
 
-def recent(tables: ClusterRows) -> dict[str, Any]:
-    """Returns the values of the template for now: open incidents, and who rebalanced in the last day that is known."""
-    known_until = last_known(tables)
-    since = None if known_until is None else known_until - DAY
-    is_open = [row for row in recent_incidents(tables) if row["is_open"]][::-1]
-    return {
-        "incidents_title": "Open incidents",
-        "rebalances_title": "Most rebalances in the last day",
-        "incidents": is_open[:SHOWN],
-        "incidents_left_out": max(len(is_open) - SHOWN, 0),
-        **_around(tables, is_open, since, None, ()),
-        "known_until": known_until,
-    }
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Period:
+    """The incidents of a window, of all groups or of some, and their episodes, the most harmful first."""
+
+    window: Window
+    names: Sequence[str]
+    incidents: list[Answer]
+    episodes: list[Episode]
 
 
-def of_period(tables: ClusterRows, window: Window, names: Sequence[str]) -> dict[str, Any]:
-    """Returns the same for a period, of all groups or of some."""
-    has_incidents = tables.exists("incidents")
-    every = incidents_of(tables, names or None, window.since, None, Severity.WARNING) if has_incidents else []
-    found = [row for row in every if row["first_seen_at"] < window.until][::-1]
-    grave = sorted(found, key=lambda row: SEVERITIES.index(row["severity"]))
-    return {
-        "incidents_title": "Incidents of the period",
-        "rebalances_title": "Most rebalances in the period",
-        "incidents": grave[:INCIDENTS_MAX],
-        "incidents_left_out": max(len(grave) - INCIDENTS_MAX, 0),
-        **_around(tables, found, window.since, window.until, names),
-        "known_until": last_known(tables),
-    }
+def of_period(tables: ClusterRows, window: Window, names: Sequence[str]) -> Period:
+    found = incidents_within(tables, window.since, window.until, Severity.WARNING, names)
+    return Period(window=window, names=names, incidents=found, episodes=episodes_of(found))
 
 
-def _around(
-    tables: ClusterRows,
-    incidents: Iterable[Answer],
-    since: datetime | None,
-    until: datetime | None,
-    names: Sequence[str],
-) -> dict[str, Any]:
+def period_values(tables: ClusterRows, period: Period) -> dict[str, Any]:
+    """Returns what the templates show of a period beside the list of groups."""
+    since, until = period.window.since, period.window.until
     has_history = tables.exists("rebalances")
     return {
-        "incident_kinds": incident_kinds(incidents),
-        "rebalancing": most_rebalancing(tables, since, until, SHOWN, names) if has_history else [],
+        "episodes": period.episodes[:EPISODES_MAX],
+        "episodes_left_out": max(len(period.episodes) - EPISODES_MAX, 0),
+        "by_severity": Counter(each.told.severity for each in period.episodes).most_common(),
+        "incident_kinds": incident_kinds(period.incidents),
+        "rebalancing": most_rebalancing(tables, since, until, SHOWN, period.names) if has_history else [],
         "what_ifs": kept_totals(tables),
         "coverage": coverage(tables.rows("coverage") if tables.exists("coverage") else ()),
         "searched_until": sources_known(tables)[Source.INCIDENTS],
         "absent": [table for table in ("lag", "incidents", "rebalances") if not tables.exists(table)],
+        "known_until": last_known(tables),
     }
+
+
+def with_episodes(groups: Sequence[Answer], period: Period) -> list[Answer]:
+    """Returns rows of groups with `worst`, their most harmful episode, how many there are, and since when trouble was
+    seen last: it is `trouble_at` the window's end while it goes on."""
+    of_groups = by_groups(period.episodes)
+    rows = []
+    for row in groups:
+        episodes = of_groups.get(row["group_id"], [])
+        ends = [each.told.until or period.window.until for each in episodes]
+        if row["status"] in TROUBLED:
+            ends.append(period.window.until)
+        worst = episodes[0] if episodes else None
+        rows.append({**row, "worst": worst, "incidents": len(episodes), "trouble_at": max(ends, default=None)})
+    return rows
+
+
+def newest_trouble(row: Answer) -> tuple[Any, ...]:
+    """Returns the place of a group in a list: the newest trouble first, then those that live."""
+    at: datetime | None = row["trouble_at"]
+    severity = -1 if row["worst"] is None else words_of(Severity).index(row["worst"].told.severity)
+    return at is None, -(at.timestamp() if at else 0), -severity, row["is_alive"] is False, rank(row)
 
 
 def incident_kinds(incidents: Iterable[Answer]) -> list[Answer]:
@@ -119,6 +129,7 @@ def coverage(rows: Iterable[Answer]) -> dict[str, Any]:
 def counts(every: list[dict[str, Any]]) -> dict[str, Any]:
     """Returns what stands above the list: how many groups are in which state, and in which trouble."""
     return {
+        "has_teams": any(row["team"] for row in every),
         "states": Counter(row["state"] or "with members" for row in every).most_common(),
         "by_status": Counter(row["status"] or "not sampled" for row in every).most_common(),
     }

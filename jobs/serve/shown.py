@@ -31,6 +31,7 @@ def templates() -> Environment:
         "age_ms": age,
         "at": instant,
         "day": day,
+        "duration": duration,
         "lasted": lasted,
         "named": named,
         "number": number,
@@ -57,6 +58,10 @@ def when(at: datetime | None) -> str | Markup:
         return "-"
     whole = iso(at)
     return Markup('<time datetime="{}" title="{}">{}</time>').format(whole, whole, f"{at.day} {at:%b %H:%M:%S}")
+
+
+def duration(seconds: float | None) -> str:
+    return "-" if seconds is None else lasted(timedelta(seconds=seconds))
 
 
 def day(at: datetime) -> str:
@@ -88,6 +93,11 @@ def group_path(cluster: str, name: str, at: datetime | None = None) -> str:
 
 def topic_path(cluster: str, topic: str) -> str:
     return f"/clusters/{part(cluster)}/topics/{part(topic)}"
+
+
+def place_path(cluster: str, kind: str, name: str) -> str:
+    """Returns the page of a topic, a client or a host."""
+    return f"/clusters/{part(cluster)}/{kind}s/{part(name)}"
 
 
 def link(path: str, **parameters: object) -> str:

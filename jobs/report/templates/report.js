@@ -1,5 +1,4 @@
 // The list shows the first groups that have what is searched for; the page of a group is unpacked when its link is taken.
-"use strict";
 const STEP = 100, byId = (id) => document.getElementById(id);
 const rows = [...document.querySelector("#list tbody").rows].filter((row) => row.querySelector("a"));
 let most = STEP;
@@ -22,6 +21,7 @@ const show = async () => {
   const text = block ? await unpacked(block.textContent) : "";
   if (location.hash.slice(1) !== wanted) return;
   group.innerHTML = text;
+  times.show(group);
   group.hidden = !block;
   byId("overview").hidden = !!block;
   group.dataset.shown = wanted;

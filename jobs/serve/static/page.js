@@ -47,6 +47,8 @@ const page = (() => {
 
   const wire = (root) => {
     for (const each of root.querySelectorAll("button.copy")) each.hidden = false;
+    columns(root);
+    brush(root);
     const slider = root.querySelector("#slider");
     if (slider) {
       const since = Date.parse(slider.dataset.since), until = Date.parse(slider.dataset.until), form = slider.form;
@@ -56,6 +58,67 @@ const page = (() => {
     }
     const picture = root.querySelector(".picture"), at = picture?.querySelector("line.at");
     if (at) picture.scrollLeft += at.getBoundingClientRect().left - picture.getBoundingClientRect().right * 0.6;
+  };
+
+  // Which columns the list of groups has is kept in the browser.
+  const COLUMNS = { "Members": false, "State": false, "Type": false, "Time lag": true, "Last commit": true, "Team": true };
+  const KEY = "groupledger.columns";
+  const chosen = () => { try { return { ...COLUMNS, ...JSON.parse(localStorage.getItem(KEY)) }; } catch { return COLUMNS; } };
+  const columns = (root) => {
+    const table = root.querySelector(".groups"), place = root.querySelector("#columns");
+    if (!table || !place) return;
+    const now = chosen();
+    const show = (name, isShown) => table.classList.toggle(`${COLUMNS[name] ? "hide" : "show"}-${name.toLowerCase().replace(" ", "-")}`, isShown !== COLUMNS[name]);
+    place.replaceChildren("Columns: ", ...Object.keys(COLUMNS).map((name) => {
+      const label = document.createElement("label"), box = document.createElement("input");
+      box.type = "checkbox";
+      box.checked = now[name];
+      box.addEventListener("change", () => {
+        show(name, box.checked);
+        try { localStorage.setItem(KEY, JSON.stringify({ ...chosen(), [name]: box.checked })); } catch { /* as it was */ }
+      });
+      show(name, now[name]);
+      label.append(box, ` ${name} `);
+      return label;
+    }));
+    place.hidden = false;
+  };
+
+  // Dragging over a picture of time selects a part of it; a click on a bar of the histogram selects that bar's time.
+  const brush = (root) => {
+    for (const line of root.querySelectorAll(".timeline[data-since]")) {
+      const since = Date.parse(line.dataset.since), until = Date.parse(line.dataset.until);
+      let from, mark;
+      const share = (event) => {
+        const box = line.getBoundingClientRect();
+        return Math.min(Math.max((event.clientX - box.left) / box.width, 0), 1);
+      };
+      line.addEventListener("pointerdown", (event) => { if (event.button === 0 && event.pointerType !== "touch") { from = share(event); line.setPointerCapture(event.pointerId); event.preventDefault(); } });
+      line.addEventListener("pointermove", (event) => {
+        if (from === undefined) return;
+        mark ??= line.appendChild(Object.assign(document.createElement("div"), { className: "brush" }));
+        const to = share(event);
+        mark.style.left = `${100 * Math.min(from, to)}%`;
+        mark.style.width = `${100 * Math.abs(to - from)}%`;
+      });
+      line.addEventListener("pointerup", (event) => {
+        const to = share(event), first = from;
+        from = undefined;
+        mark?.remove();
+        mark = undefined;
+        if (first === undefined) return;
+        if (Math.abs(to - first) > 0.01) return select(since + (until - since) * Math.min(first, to), since + (until - since) * Math.max(first, to));
+        const bar = document.elementsFromPoint(event.clientX, event.clientY).find((each) => each.dataset?.since && each !== line);
+        if (bar) select(Date.parse(bar.dataset.since), Date.parse(bar.dataset.until));
+      });
+    }
+  };
+  const select = (since, until) => {
+    const address = new URL(location.href);
+    address.searchParams.set("window", `${Math.max(Math.round((until - since) / 1000), 1)}s`);
+    address.searchParams.set("until", new Date(until).toISOString());
+    for (const each of ["page", "at"]) address.searchParams.delete(each);
+    location.assign(address);
   };
 
   // A page of now has data-live. It follows the monitor: what it shows is asked for again, and put in place.

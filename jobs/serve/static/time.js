@@ -11,6 +11,7 @@ const times = (() => {
     second: () => parts({ day: "numeric", month: "short", hour: "2-digit", minute: "2-digit", second: "2-digit" }),
     minute: () => parts({ hour: "2-digit", minute: "2-digit" }),
     clock: () => parts({ hour: "2-digit", minute: "2-digit", second: "2-digit" }),
+    dated: () => parts({ day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" }),
     day: () => parts({ day: "numeric", month: "short" }),
   };
   let shapes = {};

@@ -13,8 +13,9 @@ from groupledger.jobs.ask.group_timeline import group_timeline, lines, owners_no
 from groupledger.jobs.ask.owner import owner
 from groupledger.jobs.ask.owner_changes import owner_changes
 from groupledger.jobs.ask.owners import owners_of, read_history
+from groupledger.jobs.serve.axis import Window
 from groupledger.jobs.serve.group_rows import read_groups
-from groupledger.jobs.serve.lanes import Window, draw
+from groupledger.jobs.serve.lanes import draw
 from groupledger.schemas.words import MemberState, Ownership
 from tests.jobs.ask.real_groups import EAST, at, write_group
 from tests.transforms.history.rules.consumer_groups import consumer_groups, of_group, topic_names

@@ -113,11 +113,13 @@ def test_page_with_lag_and_incidents(spark: SparkSession, warehouse: str, tmp_pa
     assert name == "g1"
     assert len(re.findall(r'<td class="n">5</td><td class="n">1</td></tr>', group)) == 3  # a row for each round
     assert '<polyline class="lag"' in group
+    assert '<span class="badge error">error</span>' in page
+    assert '<b class="error">offset_rewind</b>' in group
     for text in (page, group):
-        assert '<b class="error">offset_rewind</b>' in text
+        assert "It went back." in text
         assert "session_expired" not in text
         assert "zombie_commit_suspected" not in text  # which nobody has asked for
-    assert '<td class="growing">growing</td>' in page
+    assert '<td class="growing" data-col="Status">growing</td>' in page
 
 
 @pytest.mark.parametrize(

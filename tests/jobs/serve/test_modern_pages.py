@@ -11,9 +11,9 @@ from deltalake import write_deltalake
 from groupledger.jobs.ask.cluster_rows import ClusterRows
 from groupledger.jobs.ask.group_timeline import owners_now
 from groupledger.jobs.ask.owners import read_history
+from groupledger.jobs.serve.axis import Window
 from groupledger.jobs.serve.group_rows import read_groups
 from groupledger.jobs.serve.group_values import group_values
-from groupledger.jobs.serve.lanes import Window
 from groupledger.jobs.serve.shown import templates
 from groupledger.schemas.definitions import schema_of
 from tests.jobs.ask.real_groups import EAST, at, write_group

@@ -1,0 +1,75 @@
+"""Puts incidents together to episodes, as pages and the report show them: what began each, and what proves it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from groupledger.jobs.ask.incidents import incidents_of
+from groupledger.jobs.ask.told_verdict import Told, of_episode
+from groupledger.schemas.words import Severity
+from groupledger.transforms.incidents.verdicts import verdicts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from datetime import datetime
+
+    from groupledger.jobs.ask.cluster_rows import ClusterRows
+    from groupledger.jobs.process.output import Answer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Episode:
+    """An episode with its incidents, those that began first before the others."""
+
+    told: Told
+    group_id: str | None
+    root: str | None
+    kinds: Sequence[str]
+    incidents: Sequence[Answer]
+
+    @property
+    def proofs(self) -> list[Answer]:
+        """The rows that prove it, each once."""
+        every = [proof for row in self.incidents for proof in row["proofs"] or ()]
+        return [*{(each["table_name"], each["row_key"]): each for each in every}.values()]
+
+
+def episodes_of(rows: Sequence[Answer]) -> list[Episode]:
+    """Returns the episodes of incidents, the most harmful first."""
+    of_episodes: defaultdict[str, list[Answer]] = defaultdict(list)
+    for row in rows:
+        of_episodes[row["episode_id"]].append(row)
+    return [
+        Episode(
+            told=of_episode(each),
+            group_id=each["group_id"],
+            root=each["probable_root"],
+            kinds=[each["kind"], *each["other_kinds"]],
+            incidents=sorted(of_episodes[each["episode_id"]], key=lambda row: (row["first_seen_at"], row["kind"])),
+        )
+        for each in verdicts(rows)
+    ]
+
+
+def by_groups(episodes: Iterable[Episode]) -> dict[str | None, list[Episode]]:
+    """Returns the episodes of each group, in their order."""
+    found: defaultdict[str | None, list[Episode]] = defaultdict(list)
+    for each in episodes:
+        found[each.group_id].append(each)
+    return dict(found)
+
+
+def incidents_within(
+    tables: ClusterRows,
+    since: datetime,
+    until: datetime | None,
+    severity: str = Severity.WARNING,
+    names: Sequence[str] | None = None,
+) -> list[Answer]:
+    """Returns the incidents of some groups or of all that were there in [since, until)."""
+    if not tables.exists("incidents"):
+        return []
+    found = incidents_of(tables, names or None, since, None, severity)
+    return [row for row in found if until is None or row["first_seen_at"] < until]

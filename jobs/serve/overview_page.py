@@ -1,0 +1,246 @@
+"""The overview: what hurts in a window of time, and a list of groups as strips over it, newest trouble on top.
+
+The window ends with what the ledger knows, so that the tables of a cluster that is gone open on their own last day. The
+list shows a page of groups: 10,000 cost little more than a hundred. Who searches finds groups that have ended, too, by
+their names and by the topics, clients and hosts that go with them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any
+
+from fastapi import APIRouter, Query
+from starlette.responses import HTMLResponse
+
+from groupledger.jobs.ask.answers import last_known
+from groupledger.jobs.ask.group_list import Wanted, chosen, every_group, matching, rank
+from groupledger.jobs.ask.places import CLIENT, HOST, PLACED, TOPIC, like, places
+from groupledger.jobs.process.clock import now_ms
+from groupledger.jobs.process.errors import InputError
+from groupledger.jobs.process.path_names import part
+from groupledger.jobs.serve.answers import Warehouse, instant_in
+from groupledger.jobs.serve.axis import Window
+from groupledger.jobs.serve.group_page import length
+from groupledger.jobs.serve.overview_rows import (
+    SUMMED_UP,
+    Period,
+    counts,
+    newest_trouble,
+    of_period,
+    period_values,
+    with_episodes,
+)
+from groupledger.jobs.serve.shown import group_path, link, place_path
+from groupledger.jobs.serve.strips import Bar, histogram, picture
+from groupledger.schemas.instants import instant_of_ms
+from groupledger.schemas.words import GroupType, LagStatus, words_of
+from groupledger.transforms.coverage.rules.coverage_at import iso
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from jinja2 import Environment
+
+    from groupledger.jobs.ask.cluster_rows import ClusterRows
+    from groupledger.jobs.process.output import Answer
+
+PAGE = 100
+A_DAY = "1d"
+WINDOWS = ("1h", "6h", A_DAY, "7d")
+PLACES_MAX = 12
+TROUBLE = "trouble"
+# What each column is sorted by. Of numbers the greatest comes first, unless the sort begins with a minus.
+SORTS: Mapping[str, Callable[[Answer], Any]] = {
+    "group": lambda row: row["group_id"],
+    "status": lambda row: None if row["status"] is None else rank(row)[0],
+    "lag": lambda row: _negative(row["lag_sum"]),
+    "seconds": lambda row: _negative(row["lag_seconds_max"]),
+    "members": lambda row: _negative(row["member_count"]),
+    "incidents": lambda row: -row["incidents"] or None,
+    "commit": lambda row: row["last_commit_at"] and -row["last_commit_at"].timestamp(),
+    "type": lambda row: row["group_type"],
+    "state": lambda row: row["state"],
+    "team": lambda row: row["team"],
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What a link to the overview holds."""
+
+    q: str | None
+    status: Sequence[str]
+    type: str | None
+    team: str | None
+    topic: str | None
+    client: str | None
+    host: str | None
+    all: bool
+    sort: str
+    window: str
+    until: str | None
+    page: int
+
+    @property
+    def is_narrowed(self) -> bool:
+        return any((self.q, self.status, self.type, self.team, self.topic, self.client, self.host))
+
+    def link(self, **changed: object) -> str:
+        """Returns a link to the same with something else; it begins at the first row."""
+        now: dict[str, object] = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "page"}
+        now |= {"all": "true" if self.all else None, "sort": None if self.sort == TROUBLE else self.sort}
+        now |= {"window": None if self.window == A_DAY else self.window}
+        return link("", **{**now, **changed}) or "?"
+
+    def sorted_by(self, column: str) -> str:
+        """Returns a link to the list sorted by a column, the other way round if it is."""
+        return self.link(sort=f"-{column}" if self.sort == column else column)
+
+
+@dataclass(frozen=True, slots=True)
+class OfWindow:
+    """What all pages of a window share."""
+
+    period: Period
+    values: dict[str, Any]
+    bars: list[Bar]
+
+
+def routes(warehouse: Warehouse, environment: Environment) -> APIRouter:
+    """Returns the route of a warehouse."""
+    pages = APIRouter(default_response_class=HTMLResponse, include_in_schema=False)
+
+    @pages.get("/clusters/{cluster}")
+    def overview(  # noqa: PLR0913, PLR0917 - one for each parameter
+        cluster: str,
+        q: str | None = None,
+        status: Annotated[list[str] | None, Query()] = None,
+        type: str | None = None,  # noqa: A002
+        team: str | None = None,
+        topic: str | None = None,
+        client: str | None = None,
+        host: str | None = None,
+        all: bool = False,  # noqa: A002
+        sort: str | None = None,
+        window: str | None = None,
+        until: str | None = None,
+        page: Annotated[int, Query(ge=1, le=100_000)] = 1,
+    ) -> HTMLResponse:
+        tables = warehouse.rows(cluster)
+        asked = Asked(
+            q=q or None,
+            status=[each for each in status or () if each],  # a form sends what is not chosen as nothing
+            type=type or None,
+            team=team or None,
+            topic=topic or None,
+            client=client or None,
+            host=host or None,
+            all=all,
+            sort=sort or TROUBLE,
+            window=window or A_DAY,
+            until=until or None,
+            page=page,
+        )
+        values = overview_values(warehouse, tables, asked)
+        return HTMLResponse(environment.get_template("overview.html").render(**values))
+
+    return pages
+
+
+def overview_values(warehouse: Warehouse, tables: ClusterRows, asked: Asked) -> dict[str, Any]:
+    """Returns what the template shows, by its names."""
+    end = instant_in(asked.until)
+    last = end or last_known(tables) or instant_of_ms(now_ms())
+    within = Window(last - length(asked.window), last)
+    shared = _shared(warehouse, tables, asked, within)
+    every = _rows(warehouse, tables, shared, within, is_now=end is None)
+    wanted, near = _wanted(warehouse, tables, asked, every)
+    found = _sorted(wanted, asked.sort)
+    shown = found[(asked.page - 1) * PAGE : asked.page * PAGE]
+    return {
+        "cluster": tables.cluster,
+        "now": instant_of_ms(now_ms()),
+        "is_now": end is None and asked.page == 1,
+        "asked": asked,
+        "windows": WINDOWS,
+        "statuses": words_of(LagStatus),
+        "types": words_of(GroupType),
+        "teams": [*warehouse.settings.teams],
+        "near": near,
+        "groups": shown,
+        "count": len(found),
+        "pages": -(-len(found) // PAGE),
+        "picture": picture(tables, within, shown, shared.period.incidents, shared.bars),
+        "earlier": asked.link(until=iso(within.since)),
+        "later": None if end is None else asked.link(until=iso(within.until + within.lasts)),
+        "to_incidents": partial(link, f"/clusters/{part(tables.cluster)}/incidents"),
+        "to_group": partial(group_path, tables.cluster),
+        "to_place": partial(place_path, tables.cluster),
+        "to_row": None,
+        **counts([row for row in every if row["is_alive"] is not False]),
+        **shared.values,
+    }
+
+
+def _shared(warehouse: Warehouse, tables: ClusterRows, asked: Asked, within: Window) -> OfWindow:
+    """Returns what all pages of a window share. That of a usual window that ends now is kept."""
+
+    def made() -> OfWindow:
+        period = of_period(tables, within, ())
+        return OfWindow(period, period_values(tables, period), histogram(tables, within, period.incidents))
+
+    if asked.until is None and asked.window in WINDOWS:
+        return warehouse.kept(tables, SUMMED_UP, made, asked.window)
+    return made()
+
+
+def _rows(warehouse: Warehouse, tables: ClusterRows, shared: OfWindow, within: Window, *, is_now: bool) -> list[Answer]:
+    """Returns all groups with their worst episode of the window, and since when they were last in trouble."""
+    teams = warehouse.settings.team_patterns()
+    found = warehouse.groups(tables) if is_now else every_group(tables, teams, (within.since, within.until))
+    return with_episodes(found, shared.period)
+
+
+def _wanted(
+    warehouse: Warehouse, tables: ClusterRows, asked: Asked, every: Sequence[Answer]
+) -> tuple[list[Answer], list[tuple[str, str, int]]]:
+    """Returns the groups that are asked for, and places with names like what is searched for. Groups that have ended
+    are left out if they had no trouble in the window, unless somebody searches."""
+    wanted = Wanted(
+        statuses=asked.status, group_types=[asked.type] if asked.type else (), team=asked.team, with_ended=True
+    )
+    found, near = chosen(every, wanted), []
+    of_places = {TOPIC: asked.topic, CLIENT: asked.client, HOST: asked.host}
+    if asked.q or any(of_places.values()):
+        known = warehouse.kept(tables, PLACED, lambda: places(tables))
+        for kind, name in of_places.items():
+            if name is not None:
+                groups = known[kind].get(name, set())
+                found = [row for row in found if row["group_id"] in groups]
+        if asked.q:
+            named = matching(asked.q, [row["group_id"] for row in found])
+            near = like(known, asked.q, PLACES_MAX)
+            beside = {group for kind, name, _ in near for group in known[kind][name]}
+            found = [row for row in found if row["group_id"] in named or row["group_id"] in beside]
+    elif not asked.all:
+        found = [row for row in found if row["is_alive"] is not False or row["worst"] is not None]
+    return found, near
+
+
+def _sorted(rows: Sequence[Answer], sort: str) -> list[Answer]:
+    """Returns rows in an order that ends in the name. Raises InputError for one that is none."""
+    if sort == TROUBLE:
+        return sorted(rows, key=newest_trouble)
+    column = sort.removeprefix("-")
+    if column not in SORTS:
+        raise InputError(f"The list is sorted by one of {', '.join((TROUBLE, *SORTS))}.")
+    value = SORTS[column]
+    named = sorted(rows, key=lambda row: row["group_id"])
+    known = sorted((row for row in named if value(row) is not None), key=value, reverse=sort != column)
+    return [*known, *(row for row in named if value(row) is None)]
+
+
+def _negative(value: float | None) -> float | None:
+    return None if value is None else -value
