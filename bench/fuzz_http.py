@@ -25,7 +25,7 @@ from groupledger.jobs.process.settings import load_settings
 from groupledger.jobs.serve import api, burrow, group_page, incident_pages, pages, question_pages, shown
 from groupledger.jobs.serve.answers import Warehouse
 
-NAMES = {"cluster": CLUSTER, "group": "g-7", "topic": "orders-7", "name": "page.css"}
+NAMES = {"cluster": CLUSTER, "group": "g-7", "topic": "orders-7", "name": "page.css", "table": "incidents"}
 
 
 def cursor(text: str) -> str:

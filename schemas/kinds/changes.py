@@ -1,4 +1,4 @@
-"""What can differ between two records of a group: the kinds of `rebalances.changes` and of `generations.changes`."""
+"""Differences between two records of a group: the kinds of `rebalances.changes` and of `generations.changes`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MEMBER_REPLACED = ChangeKind(
 )
 DYNAMIC_RESTART = ChangeKind(
     name="dynamic_restart",
-    meaning="A dynamic member is gone, and one with the same client id and host is new.",
+    meaning="A dynamic member left, and a new one has the same client id and host.",
     is_replacement=True,
 )
 SUBSCRIPTION_CHANGED = ChangeKind(
@@ -38,15 +38,16 @@ REGEX_RESOLVED = ChangeKind(
 )
 TOPICS_CHANGED = ChangeKind(
     name="topics_changed",
-    meaning="Subscribed topics have other partitions or racks, or are new or gone (KIP-848: another metadata hash).",
+    meaning="Subscribed topics changed their partitions or racks, or are new or deleted (KIP-848: another metadata"
+    " hash).",
 )
 PARTITIONS_INITIALIZED = ChangeKind(
     name="partitions_initialized",
-    meaning="Partitions of subscribed topics can be shared now: the broker has made their state (share groups).",
+    meaning="Partitions of subscribed topics can be shared now: the broker has created their state (share groups).",
 )
 PARTITIONS_FREED = ChangeKind(
     name="partitions_freed",
-    meaning="The partitions of a member that is gone were given to others, in an epoch of its own (share groups).",
+    meaning="The partitions of a member that left were given to others, in a separate epoch (share groups).",
 )
 TOPOLOGY_CHANGED = ChangeKind(name="topology_changed", meaning="The application has another topology (streams groups).")
 TOPOLOGY_READY = ChangeKind(
@@ -54,25 +55,25 @@ TOPOLOGY_READY = ChangeKind(
 )
 TOPOLOGY_NOT_READY = ChangeKind(
     name="topology_not_ready",
-    meaning="Topics of the topology are missing or have other numbers of partitions than it needs: nobody gets a task"
+    meaning="Topics of the topology are missing or have the wrong number of partitions: nobody gets a task"
     " (streams groups).",
 )
 ASSIGNMENT_CONFIGURED = ChangeKind(
     name="assignment_configured",
-    meaning="A setting that decides about tasks was changed, such as num.standby.replicas (streams groups).",
+    meaning="A setting about tasks changed, such as num.standby.replicas (streams groups).",
 )
 PARTITIONS_ADDED = ChangeKind(
     name="partitions_added", meaning="A topic has more assigned partitions than were ever seen before."
 )
 TOPIC_DELETED = ChangeKind(
     name="topic_deleted",
-    meaning="Nothing of a subscribed topic is assigned any more: it was deleted, or the leader can't see it.",
+    meaning="No partition of a subscribed topic is assigned any more: it was deleted, or the leader can't see it.",
 )
 PROTOCOL_CHANGED = ChangeKind(name="protocol_changed", meaning="The members chose another assignor.")
 LEADER_CHANGED = ChangeKind(name="leader_changed", meaning="Another member leads the group.")
 COOPERATIVE_FOLLOW_UP = ChangeKind(
     name="cooperative_follow_up",
-    meaning="A member that stayed had partitions taken away by the round before, and so had to join again.",
+    meaning="A member that stayed had partitions revoked by the round before, and so had to rejoin.",
 )
 
 CHANGE_KINDS = rows_of(globals(), ChangeKind)

@@ -1,4 +1,4 @@
-"""What an episode of incidents probably began with: the words of `incidents.probable_root`.
+"""The probable beginnings of an episode of incidents: the words of `incidents.probable_root`.
 
 `advice` is the second sentence of an incident's explanation, and `settings` are those to change, where its kind has
 none of its own.
@@ -46,7 +46,7 @@ POLL_TIMEOUT_EXCEEDED = Root(
 SESSION_EXPIRED = Root(
     name="session_expired",
     advice=(
-        "Its process was paused, starved or cut off: look at its garbage collection and its CPU limit, or raise ",
+        "Its process was paused, starved of CPU or disconnected: check its garbage collection and CPU limit, or raise ",
         *SESSION_TIMEOUT,
         ".",
     ),
@@ -55,7 +55,7 @@ SESSION_EXPIRED = Root(
 NETWORK = Root(
     name="network",
     advice=(
-        "Other members at other addresses expired at the same moment: look at their network, or raise ",
+        "Members at other addresses expired at the same moment: check their network, or raise ",
         *SESSION_TIMEOUT,
         ".",
     ),
@@ -63,49 +63,49 @@ NETWORK = Root(
 )
 INSTANCE_STARTED_TWICE = Root(
     name="instance_started_twice",
-    advice="Two processes run under one group.instance.id: give each its own.",
+    advice="Two processes use one group.instance.id: give each its own.",
     settings=("group.instance.id",),
 )
 COORDINATOR_FAILOVER = Root(
     name="coordinator_failover",
-    advice="The group's coordinator had just moved to another broker, and it forgot what no record held: there is"
-    " nothing to change in the client.",
+    advice="The group's coordinator had just moved to another broker and lost the state that no record holds. Nothing"
+    " has"
+    " to change in the client.",
 )
 STALE_GENERATION_KEPT = Root(
     name="stale_generation_kept",
-    advice="The client goes on with a generation that it should have given up: upgrade it, and commit within its"
-    " rebalance callback.",
+    advice="The client continues with a generation that is over: upgrade it, and commit within its rebalance callback.",
 )
 REBALANCE = Root(name="rebalance", advice="It happened during a rebalance.")
 RESTART = Root(name="restart", advice="Processes of it were restarted.")
 ADMIN_RESET = Root(
     name="admin_reset",
-    advice="The group had no members then, so somebody reset it: what lies between is read again{duplicates}.",
+    advice="The group had no members, so somebody reset it: the records between are read again{duplicates}.",
 )
 ADMIN_SKIP = Root(
     name="admin_skip",
-    advice="The group had no members then, so somebody moved it on: what lies between is never read.",
+    advice="The group had no members, so somebody moved it forward: the records between are never read.",
 )
 OFFSETS_RETENTION = Root(
     name="offsets_retention",
-    advice="Kafka forgets the offsets of a group that stays away for offsets.retention.minutes, and auto.offset.reset"
-    " then decides where it begins: raise the one, and choose the other on purpose.",
+    advice="Kafka deletes the offsets of a group without members after offsets.retention.minutes, and auto.offset.reset"
+    " then decides where it starts. Raise the one, and choose the other on purpose.",
     settings=("offsets.retention.minutes", "auto.offset.reset"),
 )
 LOG_RETENTION = Root(
     name="log_retention",
-    advice="The topic's retention, or DeleteRecords, removed what the group had not read yet: keep records for longer"
-    " than the group may be behind or away.",
+    advice="Retention or DeleteRecords removed records that the group had not read yet. Keep records for longer"
+    " than the group may lag or be away.",
     settings=("retention.ms", "retention.bytes"),
 )
 CLIENT_SEEK_OR_RESET = Root(
     name="client_seek_or_reset",
-    advice="A member sought back, or its offset was reset: what lies between is read again{duplicates}; look at"
-    " auto.offset.reset and at who called seek.",
+    advice="A member called seek, or its offset was reset: the records between are read again{duplicates}. Check"
+    " auto.offset.reset and calls of seek.",
 )
 TOPIC_RECREATED = Root(
     name="topic_recreated",
-    advice="The topic was deleted and made anew, so offsets begin again, and nothing is read twice.",
+    advice="The topic was deleted and created again, so offsets start over, and nothing is read twice.",
 )
 TOPIC_GONE = Root(name="topic_gone", advice="The broker does not have its topic, or not any more.")
 CONFIGURATION = Root(
@@ -113,26 +113,28 @@ CONFIGURATION = Root(
 )
 COMMITS_BESIDE_MEMBERS = Root(
     name="commits_beside_members",
-    advice="Somebody commits for the group who is no member of it.",
+    advice="A client outside the group commits for it.",
     settings=("group.id",),
 )
 ASSIGNMENT_TOO_LARGE = Root(
     name="assignment_too_large",
-    advice="Kafka answers so where the group's record is larger than __consumer_offsets takes: raise max.message.bytes"
+    advice="Kafka answers this when the group's record is larger than __consumer_offsets accepts. Raise"
+    " max.message.bytes"
     " of that topic or compress it (offsets.topic.compression.codec), or give the group fewer topics, partitions or"
     " members.",
     settings=("max.message.bytes of __consumer_offsets", "offsets.topic.compression.codec"),
 )
 ASSIGNMENT_UNSTORED = Root(
     name="assignment_unstored",
-    advice="The log does not name the error, as brokers before 3.4 do not: either the group's record is larger than"
-    " max.message.bytes of __consumer_offsets, or the brokers could not write to that topic, whose replicas tell it.",
+    advice="The log does not name the error, because brokers before 3.4 do not. Either the group's record is larger"
+    " than"
+    " max.message.bytes of __consumer_offsets, or the brokers could not write to that topic, which its replicas show.",
     settings=("max.message.bytes of __consumer_offsets",),
 )
 OFFSETS_TOPIC_UNAVAILABLE = Root(
     name="offsets_topic_unavailable",
-    advice="The brokers could not use __consumer_offsets: look at its replicas and at the brokers' disks; there is"
-    " nothing to change in the client.",
+    advice="The brokers could not use __consumer_offsets. Look at its replicas and at the brokers' disks. Nothing has"
+    " to change in the client.",
 )
 NOT_AUTHORIZED = Root(name="not_authorized", advice="The client's principal lacks a right.")
 LOCK_EXPIRED = Root(name="lock_expired", advice="A share group's lock on records ended before they were acknowledged.")
@@ -140,11 +142,11 @@ TRANSACTION_NOT_ENDED = Root(name="transaction_not_ended")
 MEMBERS_GONE = Root(name="members_gone", advice="Nobody reads for the group any more.")
 OFFSET_BEYOND_END = Root(
     name="offset_beyond_end",
-    advice="The log was cut or made anew, or a mirror wrote down offsets of another cluster.",
+    advice="The log was truncated or created again, or a mirror wrote offsets of another cluster.",
 )
 AUTO_OFFSET_RESET = Root(
     name="auto_offset_reset",
-    advice="auto.offset.reset decides where a consumer begins without a commit: choose it on purpose.",
+    advice="auto.offset.reset decides where a consumer without a commit starts: choose it on purpose.",
     settings=("auto.offset.reset",),
 )
 COMMITS_STOPPED = Root(name="commits_stopped")

@@ -1,4 +1,4 @@
-"""What can start a rebalance: the words of `rebalances.trigger`, of `inferred_trigger`, and of `members.leave_cause`.
+"""The triggers of a rebalance: the words of `rebalances.trigger`, of `inferred_trigger`, and of `members.leave_cause`.
 
 A server log says it in Kafka's words, the kinds of `schemas.kafka.rebalance_reasons`, which `trigger_of` translates;
 without one, `transforms.history.rules.trigger` infers it from the records.
@@ -46,13 +46,13 @@ SESSION_EXPIRED = Trigger(
 )
 REBALANCE_TIMEOUT = Trigger(
     name="rebalance_timeout",
-    meaning="A member did not give up partitions, or not join again, within its rebalance timeout, and was fenced"
+    meaning="A member did not revoke partitions or did not rejoin within its rebalance timeout, and was fenced"
     " (KIP-848).",
     is_departure=True,
 )
 FAILED_TO_REJOIN = Trigger(
     name="failed_to_rejoin",
-    meaning="A member did not join again within the rebalance timeout, and was removed (classic protocol).",
+    meaning="A member did not rejoin within the rebalance timeout, and was removed (classic protocol).",
     is_departure=True,
     is_only_logged=True,
 )
@@ -61,7 +61,7 @@ ADMIN_REMOVED = Trigger(
 )
 METADATA_CHANGED = Trigger(
     name="metadata_changed",
-    meaning="A member joined again with another subscription or other owned partitions, or changed its subscription"
+    meaning="A member rejoined with a different subscription or different owned partitions, or changed its subscription"
     " (KIP-848).",
 )
 TOPICS_CHANGED = Trigger(
@@ -72,7 +72,7 @@ PARTITIONS_INITIALIZED = Trigger(
 )
 PARTITIONS_FREED = Trigger(
     name="partitions_freed",
-    meaning="The partitions of a member that was gone had to be given to others (share groups).",
+    meaning="The partitions of a member that had left were given to others (share groups).",
 )
 TOPOLOGY_CHANGED = Trigger(
     name="topology_changed", meaning="The topology of a streams group, or what the broker finds of its topics, changed."
@@ -85,7 +85,7 @@ LEADER_REJOINED = Trigger(
 )
 REJOINED = Trigger(
     name="rejoined",
-    meaning="A member joined again, as the leader or with another subscription; a broker before 2.6 says no more.",
+    meaning="A member rejoined, as the leader or with a different subscription; brokers before 2.6 say no more.",
     is_only_logged=True,
 )
 PROTOCOL_CHANGED = Trigger(

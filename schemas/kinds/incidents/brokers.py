@@ -10,21 +10,21 @@ from groupledger.schemas.words import Severity
 
 ZOMBIE_COORDINATOR = IncidentKind(
     name="zombie_coordinator",
-    meaning="A broker went on to act for a group that it did not coordinate any more.",
+    meaning="A broker continued to act for a group that it no longer coordinated.",
     happened="{detail} logged {times} that it removed members of the group, and the records show that they stayed: it"
     " stood still or was cut off, and others had taken the group over.",
-    advice="Nothing of that happened, and there is nothing to change in the clients: look at that broker.",
+    advice="None of that happened, and nothing has to change in the clients: look at that broker.",
     settings=(),
     root=roots.COORDINATOR_FAILOVER,
     is_pattern=True,
 )
 COORDINATOR_NOT_FOUND = IncidentKind(
     name="coordinator_not_found",
-    meaning="A client looks in vain for the coordinator of its group, for long.",
-    happened="{who} looked for the group's coordinator for {seconds} s, and was answered {times} with"
+    meaning="A client cannot find the coordinator of its group for a long time.",
+    happened="{who} looked for the group's coordinator for {seconds} s and got {times} the answer"
     " COORDINATOR_NOT_AVAILABLE: there was none.",
-    advice="It can't join, and nothing is committed, until a broker leads the partition of __consumer_offsets with the"
-    " group: look at its replicas and at the brokers; there is nothing to change in the client.",
+    advice="It can't join or commit until a broker leads the partition of __consumer_offsets with the"
+    " group. Look at its replicas and at the brokers. Nothing has to change in the client.",
     settings=(),
     root=roots.OFFSETS_TOPIC_UNAVAILABLE,
     severity=Severity.ERROR,

@@ -1,4 +1,4 @@
-"""What clients are refused for because of their settings or rights: it does not work until these are changed."""
+"""Refusals because of settings or rights: the client does not work until these are changed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _EPOCH_HEARTBEATS = tuple(api.name for api in EPOCH_HEARTBEATS)
 _OF_MEMBERS = (*JOINS, ApiKey.HEARTBEAT.name, ApiKey.LEAVE_GROUP.name, *_EPOCH_HEARTBEATS, *COMMITS)
 UNSUPPORTED_ASSIGNOR = IncidentKind(
     name="unsupported_assignor",
-    meaning="A member can't join, since it asks for an assignor that the broker does not have (KIP-848).",
+    meaning="A member can't join: it asks for an assignor that the broker does not have (KIP-848).",
     happened="{who} was refused {times} with UNSUPPORTED_ASSIGNOR: the broker does not have its group.remote.assignor.",
     advice="It does not work until that is changed: leave group.remote.assignor empty, or name one of the brokers'"
     " group.consumer.assignors.",
@@ -24,10 +24,9 @@ UNSUPPORTED_ASSIGNOR = IncidentKind(
 )
 INVALID_REGEX = IncidentKind(
     name="invalid_regex",
-    meaning="A member can't subscribe, since its pattern is no regular expression of RE2 (KIP-848).",
-    happened="{who} was refused {times} with INVALID_REGULAR_EXPRESSION: the pattern that it subscribes to is none of"
-    " RE2.",
-    advice="It does not work until that is changed: the broker resolves patterns, by RE2's syntax, which lacks some of"
+    meaning="A member can't subscribe: its pattern is not a valid RE2 expression (KIP-848).",
+    happened="{who} was refused {times} with INVALID_REGULAR_EXPRESSION: its subscription pattern is not valid in RE2.",
+    advice="It does not work until that is changed: the broker evaluates patterns in RE2 syntax, which lacks some of"
     " Java's.",
     settings=("subscription pattern",),
     root=roots.CONFIGURATION,
@@ -37,9 +36,9 @@ INVALID_REGEX = IncidentKind(
 )
 STREAMS_INVALID_TOPOLOGY = IncidentKind(
     name="streams_invalid_topology",
-    meaning="A streams member can't join, since the broker finds its topology invalid.",
+    meaning="A streams member can't join: the broker finds its topology invalid.",
     happened="{who} was refused {times} with STREAMS_INVALID_TOPOLOGY: its topology names topics that are internal to"
-    " Kafka, or that no topic may be called.",
+    " Kafka, or invalid topic names.",
     advice="It does not work until its topology is changed.",
     settings=("topology",),
     root=roots.CONFIGURATION,
@@ -49,8 +48,8 @@ STREAMS_INVALID_TOPOLOGY = IncidentKind(
 )
 STREAMS_INVALID_TOPOLOGY_EPOCH = IncidentKind(
     name="streams_invalid_topology_epoch",
-    meaning="A streams member can't join, since its topology's epoch does not follow on its group's.",
-    happened="{who} was refused {times} with STREAMS_INVALID_TOPOLOGY_EPOCH: its topology's epoch does not follow on"
+    meaning="A streams member can't join: its topology's epoch does not follow its group's.",
+    happened="{who} was refused {times} with STREAMS_INVALID_TOPOLOGY_EPOCH: its topology's epoch does not follow"
     " the group's.",
     advice="It does not work until that is changed: roll out one topology after the other.",
     settings=("topology",),
@@ -72,11 +71,11 @@ STREAMS_TOPOLOGY_FENCED = IncidentKind(
 )
 STREAMS_TOPOLOGY_CHANGED = IncidentKind(
     name="streams_topology_changed",
-    meaning="A streams member can't join, since its topology is not its group's, and the broker takes no other.",
+    meaning="A streams member can't join: its topology differs from its group's, and the broker accepts no other.",
     happened="{who} was refused {times} with INVALID_REQUEST, as brokers up to 4.2 refuse a topology that differs from"
     " the group's.",
     advice="It does not work until it has the group's topology: stop all members and delete the group, or give the new"
-    " topology an application.id of its own.",
+    " topology its own application.id.",
     settings=("application.id",),
     root=roots.CONFIGURATION,
     severity=Severity.ERROR,
@@ -85,10 +84,11 @@ STREAMS_TOPOLOGY_CHANGED = IncidentKind(
 )
 OFFSET_METADATA_TOO_LARGE = IncidentKind(
     name="offset_metadata_too_large",
-    meaning="A commit carries more metadata than the broker stores.",
+    meaning="A commit has more metadata than the broker stores.",
     happened="{who} sent more metadata with its commit than the broker stores, and was refused {times} with"
     " OFFSET_METADATA_TOO_LARGE.",
-    advice="No progress is stored for these partitions, so that a restart reads all again{duplicates}: store less with"
+    advice="No progress is stored for these partitions, so a restart reads everything again{duplicates}. Store less"
+    " with"
     " the offsets, or raise offset.metadata.max.bytes on the brokers.",
     settings=("offset.metadata.max.bytes",),
     root=roots.CONFIGURATION,
@@ -98,11 +98,11 @@ OFFSET_METADATA_TOO_LARGE = IncidentKind(
 )
 INCONSISTENT_PROTOCOL = IncidentKind(
     name="inconsistent_protocol",
-    meaning="A member can't join, since it shares no assignor, or no protocol type, with the group's members.",
+    meaning="A member can't join: it shares no assignor or protocol type with the group's members.",
     happened="{who} was refused {times} with INCONSISTENT_GROUP_PROTOCOL: it offers no assignor that all members have,"
-    " or is of another protocol type.",
+    " or has another protocol type.",
     advice="It does not work until they agree: give all members one common partition.assignment.strategy, as a rolling"
-    " upgrade of the assignor takes two rounds, and each kind of application a group.id of its own.",
+    " upgrade of the assignor takes two rounds. Give each kind of application its own group.id.",
     settings=("partition.assignment.strategy", "group.id"),
     root=roots.CONFIGURATION,
     severity=Severity.ERROR,
@@ -111,8 +111,9 @@ INCONSISTENT_PROTOCOL = IncidentKind(
 )
 INVALID_SESSION_TIMEOUT = IncidentKind(
     name="invalid_session_timeout",
-    meaning="A member can't join, since the broker does not allow its session timeout.",
-    happened="{who} was refused {times} with INVALID_SESSION_TIMEOUT: its session.timeout.ms is outside of what the"
+    meaning="A member can't join: the broker does not allow its session timeout.",
+    happened="{who} was refused {times} with INVALID_SESSION_TIMEOUT: its session.timeout.ms is outside the range"
+    " that the"
     " broker allows.",
     advice="It does not work until that is changed: set session.timeout.ms between group.min.session.timeout.ms and"
     " group.max.session.timeout.ms of the brokers.",
@@ -124,10 +125,10 @@ INVALID_SESSION_TIMEOUT = IncidentKind(
 )
 TOPIC_NOT_AUTHORIZED = IncidentKind(
     name="topic_not_authorized",
-    meaning="A commit is of a topic that the client may not read.",
-    happened="{who} committed for {count} partitions that it may not read, and was refused {times} with"
+    meaning="A client committed for a topic that it is not authorized to read.",
+    happened="{who} committed for {count} partitions that it is not authorized to read, and was refused {times} with"
     " TOPIC_AUTHORIZATION_FAILED.",
-    advice="No progress is stored for them, so that a restart reads all again{duplicates}: give its principal the ACL"
+    advice="No progress is stored for them, so a restart reads everything again{duplicates}. Give its principal the ACL"
     " to READ the topic.",
     settings=("ACL: READ of the topic",),
     root=roots.NOT_AUTHORIZED,
@@ -137,8 +138,8 @@ TOPIC_NOT_AUTHORIZED = IncidentKind(
 )
 GROUP_NOT_AUTHORIZED = IncidentKind(
     name="group_not_authorized",
-    meaning="A client may not be a member of the group, or not commit for it.",
-    happened="{who} was refused {times} with GROUP_AUTHORIZATION_FAILED: it may not read as this group.",
+    meaning="A client is not authorized to join the group or to commit for it.",
+    happened="{who} was refused {times} with GROUP_AUTHORIZATION_FAILED: it is not authorized to read as this group.",
     advice="It does not work, or its progress is not stored: give its principal the ACL to READ the group.",
     settings=("ACL: READ of the group",),
     root=roots.NOT_AUTHORIZED,
@@ -149,10 +150,11 @@ GROUP_NOT_AUTHORIZED = IncidentKind(
 )
 GROUP_FULL = IncidentKind(
     name="group_full",
-    meaning="A member can't join, since the group has as many members as the broker allows.",
+    meaning="A member can't join: the group has as many members as the broker allows.",
     happened="{who} was refused {times} with GROUP_MAX_SIZE_REACHED: the group has as many members as the broker"
     " allows.",
-    advice="It does not work, and the others do its share: start fewer, or raise group.max.size on the brokers.",
+    advice="It does not work, and the others do its share. Start fewer members, or raise group.max.size on the"
+    " brokers.",
     settings=("group.max.size",),
     root=roots.CONFIGURATION,
     severity=Severity.ERROR,

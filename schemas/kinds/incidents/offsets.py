@@ -1,4 +1,4 @@
-"""Committed offsets that moved other than by going on, are lost or about to be, or point at no record."""
+"""Committed offsets that jumped, were lost or are about to be lost, or point at no record."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ OFFSET_REWIND = IncidentKind(
 )
 TWO_COMMITTERS = IncidentKind(
     name="two_committers",
-    meaning="Two committers take turns: a committed offset goes back and forth between two places that both go on.",
-    happened="Committed offsets of {count} partitions went back {detail} times within {seconds} s, as where two"
-    " processes commit for the same partitions, each from its own place.",
-    advice="One of them does not own these partitions, or not any more: find a member that goes on after it has lost"
-    " them, or a process beside the group that commits under its name; whoever starts next begins where the last of"
+    meaning="Two committers take turns: a committed offset jumps between two positions that both advance.",
+    happened="Committed offsets of {count} partitions went back {detail} times within {seconds} s, as happens when two"
+    " processes commit for the same partitions, each from its own position.",
+    advice="One of them does not own these partitions, or no longer: find a member that continues after it has lost"
+    " them, or a process outside the group that commits under its name. The next consumer starts where the last of"
     " them committed{duplicates}.",
     settings=("group.id",),
     root=roots.COMMITS_BESIDE_MEMBERS,
@@ -27,8 +27,8 @@ TWO_COMMITTERS = IncidentKind(
 )
 OFFSET_SKIP = IncidentKind(
     name="offset_skip",
-    meaning="Committed offsets were moved on by no member of the group.",
-    happened="Committed offsets of {count} partitions were moved on while the group had no members, over at most"
+    meaning="Somebody who is not a member moved the group's committed offsets forward.",
+    happened="Committed offsets of {count} partitions were moved forward while the group had no members, past at most"
     " {detail} records that it had not read.",
     settings=(),
     root=roots.ADMIN_SKIP,
@@ -36,8 +36,7 @@ OFFSET_SKIP = IncidentKind(
 )
 OFFSETS_EXPIRED = IncidentKind(
     name="offsets_expired",
-    meaning="A group lost its offsets to offsets.retention.minutes and came back: it reads again, or never reads,"
-    " records.",
+    meaning="A group lost its offsets to offsets.retention.minutes and came back: it rereads or skips records.",
     happened="Kafka expired the committed offsets of {count} partitions, and the group came back without them:"
     " {detail}.",
     root=roots.OFFSETS_RETENTION,
@@ -54,32 +53,35 @@ LOST_TO_RETENTION = IncidentKind(
 )
 OFFSET_OF_FORMER_TOPIC = IncidentKind(
     name="offset_of_former_topic",
-    meaning="A group's offsets are of a deleted topic, and the topic that was made anew under its name has grown beyond"
-    " them.",
-    happened="The offsets of {count} partitions are of a deleted topic, and the new one of its name has reached them:"
-    " from there on, the group passes over at most {detail} records.",
-    advice="Reset the group on this topic to the earliest offset before it goes on, and delete a group's offsets with"
-    " the topic; what it has passed over already can be read by a group of another name.",
+    meaning="A group's offsets are from a deleted topic, and a new topic with the same name has grown past them.",
+    happened="The offsets of {count} partitions are from a deleted topic, and the new topic with its name has reached"
+    " them:"
+    " from there on, the group skips at most {detail} records.",
+    advice="Reset the group on this topic to the earliest offset before it continues. Delete a group's offsets"
+    " together with"
+    " the topic. Another group can read the records that this one has skipped.",
     settings=(),
     root=roots.TOPIC_RECREATED,
     confidence=0.8,
 )
 OFFSETS_EXPIRE_SOON = IncidentKind(
     name="offsets_expire_soon",
-    meaning="Kafka is about to expire committed offsets, with which records would be read again or never read.",
+    meaning="Kafka is about to expire committed offsets. Without them, records would be read again or never.",
     happened="Kafka expires the committed offsets of {count} partitions {detail}.",
-    advice="The group would then begin where auto.offset.reset says: let it commit before, or raise"
-    " offsets.retention.minutes; `groupledger offsets` writes the offsets down that a reset can bring back.",
+    advice="The group would then start where auto.offset.reset says. Let it commit before, or raise"
+    " offsets.retention.minutes. `groupledger offsets` exports the offsets for a later reset.",
     root=roots.OFFSETS_RETENTION,
     confidence=0.95,
 )
 COMMIT_AHEAD_OF_END = IncidentKind(
     name="commit_ahead_of_end",
     meaning="A group's committed offset lies beyond the end of its partition's log.",
-    happened="The group's offsets of {count} partitions lie beyond the ends of their logs, by {detail} in all, and have"
+    happened="The group's offsets of {count} partitions lie beyond the ends of their logs, by {detail} in total, and"
+    " have"
     " done so for {seconds} s.",
-    advice="Whoever starts there is refused with OFFSET_OUT_OF_RANGE and begins where auto.offset.reset says or, once"
-    " the log has grown that far, never reads what lies before: reset these offsets to where the group is to go on"
+    advice="A consumer that starts there gets OFFSET_OUT_OF_RANGE and starts where auto.offset.reset says. Once"
+    " the log has grown that far, it never reads the records before. Reset these offsets to where the group should"
+    " continue"
     " (kafka-consumer-groups.sh --reset-offsets).",
     settings=(),
     root=roots.OFFSET_BEYOND_END,
@@ -87,12 +89,13 @@ COMMIT_AHEAD_OF_END = IncidentKind(
 )
 PARTITION_NOT_READ = IncidentKind(
     name="partition_not_read",
-    meaning="A new partition had records before a group's consumers knew of it, and the group's first commit lies"
+    meaning="A new partition had records before a group's consumers noticed it, and the group's first commit lies"
     " after them.",
     happened="{count} new partitions had up to {detail} records before a member of the group took them, and its first"
     " commits lie after them: with auto.offset.reset=latest these were never read.",
-    advice="A consumer learns of a new partition after up to metadata.max.age.ms, and latest then passes over what was"
-    " written before: set auto.offset.reset to earliest, and reset the group on these partitions if it lacks their"
+    advice="A consumer notices a new partition after up to metadata.max.age.ms, and latest then skips the records"
+    " that were"
+    " written before. Set auto.offset.reset to earliest, and reset the group on these partitions if it needs their"
     " first records.",
     root=roots.AUTO_OFFSET_RESET,
     severity=Severity.INFO,

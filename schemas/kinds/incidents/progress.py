@@ -1,4 +1,4 @@
-"""Groups that stand still while records wait for them."""
+"""Groups that make no progress while records wait for them."""
 
 from __future__ import annotations
 
@@ -15,25 +15,26 @@ GROUP_WITHOUT_MEMBERS = IncidentKind(
         "For {seconds} s the group had no members, while up to {detail} records waited in {count} partitions",
         Clause("; {who} was the last", needs=(Fact.LAST_MEMBER_KNOWN,)),
         Clause(", and all of the last ones left by themselves", needs=(Fact.LEFT_IN_ORDER,)),
-        Clause(", and a session ran out: somebody was gone without a word", needs=(Fact.LEFT_WITHOUT_A_WORD,)),
-        Clause(", and somebody had not polled within max.poll.interval.ms", needs=(Fact.LEFT_UNPOLLED,)),
+        Clause(", and a session expired: a member disappeared without leaving", needs=(Fact.LEFT_WITHOUT_A_WORD,)),
+        Clause(", and a member had not polled within max.poll.interval.ms", needs=(Fact.LEFT_UNPOLLED,)),
         ".",
     ),
     advice=(
         Clause(
-            "Consumers that are stopped leave so: start them again, or delete the group if nobody is to read for it.",
+            "Consumers that are stopped leave like this: start them again, or delete the group if it is no longer"
+            " needed.",
             needs=(Fact.LEFT_IN_ORDER,),
         ),
         Clause(
-            "Look at why their processes ended or were cut off, and start them again.",
+            "Find out why their processes ended or were disconnected, and start them again.",
             needs=(Fact.LEFT_WITHOUT_A_WORD,),
         ),
         Clause(
-            "Look at what their processing waits for, and start them again.",
+            "Find out what their processing waits for, and start them again.",
             needs=(Fact.LEFT_UNPOLLED,),
             excludes=(Fact.LEFT_WITHOUT_A_WORD,),
         ),
-        Clause("Start consumers again; whether they were stopped or died is not known", excludes=_NOT_KNOWN_HOW),
+        Clause("Start consumers again. It is unknown whether they were stopped or died", excludes=_NOT_KNOWN_HOW),
         Clause(": import the server log of that time", excludes=(*_NOT_KNOWN_HOW, Fact.LOG_IMPORTED)),
         Clause(".", excludes=_NOT_KNOWN_HOW),
     ),
@@ -44,8 +45,8 @@ GROUP_WITHOUT_MEMBERS = IncidentKind(
 COMMIT_GAP = IncidentKind(
     name="commit_gap",
     meaning="A member stopped committing everything that it owns, while records waited for it.",
-    happened="{who} stopped committing all of its partitions for {seconds} s, though it had a steady rhythm.",
-    advice="Records waited for it, and it has processed none or not committed: look at its lag then.",
+    happened="{who} stopped committing for all of its partitions for {seconds} s, although it had committed steadily.",
+    advice="Records waited, and it processed none or did not commit. Look at its lag at that time.",
     root=roots.COMMITS_STOPPED,
     severity=Severity.INFO,
     confidence=0.8,

@@ -1,4 +1,4 @@
-"""Rebalances that come too often, are no use, or do not end."""
+"""Rebalances that come too often, have no effect, or do not end."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from groupledger.schemas.words import Severity
 _STATIC_MEMBERSHIP = Clause("group.instance.id", excludes=WITHOUT_STATIC_MEMBERS)
 REBALANCE_STORM = IncidentKind(
     name="rebalance_storm",
-    meaning="A group rebalanced more often than restarting every member explains.",
+    meaning="A group rebalanced more often than a restart of every member explains.",
     happened="The group rebalanced {detail} times within {seconds} s.",
     advice=(
         Clause(
-            "Most of them only follow up the one before, and nobody came or went with them: members do not get their"
+            "Most of them only follow up the one before, and no member came or went: members do not get their"
             " assignment in time, or their assignor keeps moving partitions. Upgrade the clients",
             needs=(Fact.FOLLOW_UPS,),
         ),
@@ -23,31 +23,33 @@ REBALANCE_STORM = IncidentKind(
         ),
         Clause(".", needs=(Fact.FOLLOW_UPS,)),
         Clause(
-            "Nothing is processed while members join again, unless their assignor is a cooperative one: look at who"
-            " comes and goes, use static membership (group.instance.id) and cooperative-sticky.",
+            "Nothing is processed while members rejoin, unless their assignor is cooperative. Find out who"
+            " comes and goes, and use static membership (group.instance.id) and cooperative-sticky.",
             needs=(Fact.CLASSIC_GROUP,),
             excludes=(Fact.FOLLOW_UPS,),
         ),
         Clause(
-            "Members that keep their partitions go on processing: look at who comes and goes, and use static membership"
+            "Members that keep their partitions continue to process. Find out who comes and goes, and use static"
+            " membership"
             " (group.instance.id).",
             needs=(Fact.CONSUMER_GROUP,),
             excludes=(Fact.FOLLOW_UPS,),
         ),
         Clause(
-            "Look at which workers come and go, and at connectors whose configuration or tasks change again and again;"
+            "Find out which workers come and go, and which connectors keep changing their configuration or tasks;"
             " raise scheduled.rebalance.max.delay.ms where workers are restarted.",
             needs=(Fact.CONNECT_GROUP,),
             excludes=(Fact.FOLLOW_UPS,),
         ),
         Clause(
-            "Tasks that do not move go on: look at who comes and goes, use static membership (group.instance.id), and"
+            "Tasks that do not move continue. Find out who comes and goes, use static membership (group.instance.id),"
+            " and"
             " standby tasks (num.standby.replicas) where state takes long to restore.",
             needs=(Fact.CLASSIC_STREAMS_GROUP,),
             excludes=(Fact.FOLLOW_UPS,),
         ),
         Clause(
-            "Look at who comes and goes.",
+            "Find out who comes and goes.",
             excludes=(
                 *(Fact.CLASSIC_GROUP, Fact.CONSUMER_GROUP, Fact.CONNECT_GROUP, Fact.CLASSIC_STREAMS_GROUP),
                 Fact.FOLLOW_UPS,
@@ -70,12 +72,12 @@ REBALANCE_STORM = IncidentKind(
 )
 MEMBER_FLAPPING = IncidentKind(
     name="member_flapping",
-    meaning="One process came and went again and again.",
-    happened="{who} came and went {detail} times within {seconds} s.",
+    meaning="One process kept joining and leaving.",
+    happened="{who} joined and went away {detail} times within {seconds} s.",
     advice=(
         "Each time the group rebalances: mend the process",
         Clause(
-            ", or give it a group.instance.id so that a restart costs no rebalance",
+            ", or give it a group.instance.id so that a restart causes no rebalance",
             excludes=WITHOUT_STATIC_MEMBERS,
         ),
         ".",
@@ -87,7 +89,7 @@ MEMBER_FLAPPING = IncidentKind(
 )
 LEADER_NEVER_SYNCED = IncidentKind(
     name="leader_never_synced",
-    meaning="Generations were formed, and left no record: no assignment was sent, or none could be stored.",
+    meaning="Generations formed but left no record: no assignment was sent, or it could not be stored.",
     happened=(
         Clause(
             "{detail} generations before {current} left no record: their leader sent no assignment, or the coordinator"
@@ -95,7 +97,7 @@ LEADER_NEVER_SYNCED = IncidentKind(
             needs=(Fact.INFERRED,),
         ),
         Clause(
-            "A generation before {current} was formed, but its leader never sent an assignment.",
+            "A generation before {current} formed, but its leader never sent an assignment.",
             excludes=(Fact.INFERRED,),
         ),
     ),
@@ -111,21 +113,21 @@ LEADER_NEVER_SYNCED = IncidentKind(
 )
 ASSIGNMENT_NOT_STORED = IncidentKind(
     name="assignment_not_stored",
-    meaning="The coordinator could not store what the leader assigned, and the group rebalanced again.",
+    meaning="The coordinator could not store the leader's assignment, and the group rebalanced again.",
     happened="The coordinator failed {times} to store the group's assignment ({detail}), and made the group rebalance"
-    " each time: nobody had partitions meanwhile.",
+    " each time. Nobody had partitions in that time.",
     root=roots.ASSIGNMENT_UNSTORED,
     severity=Severity.ERROR,
     is_pattern=True,
 )
 REBALANCE_STUCK = IncidentKind(
     name="rebalance_stuck",
-    meaning="A group hangs in a rebalance, and reads nothing while records wait.",
-    happened="The group has been in one rebalance for {seconds} s, in which nobody read the {detail} records that"
+    meaning="A rebalance of the group does not end, and the group reads nothing while records wait.",
+    happened="The group has been in one rebalance for {seconds} s, and nobody read the {detail} records that"
     " waited in {count} partitions.",
     advice=(
         *(
-            "It waits for a member that does not join, for as long as the longest ",
+            "It waits for a member that does not rejoin, for up to the longest ",
             *roots.POLL_INTERVAL,
             " of the group",
         ),
@@ -138,9 +140,9 @@ REBALANCE_STUCK = IncidentKind(
 )
 RECONCILIATION_STUCK = IncidentKind(
     name="reconciliation_stuck",
-    meaning="A member of a KIP-848 group holds back partitions that others are to have, and records wait in them.",
-    happened="{who} has held back {count} partitions for {seconds} s that others wait for, and nobody committed the"
-    " {detail} records that came meanwhile.",
+    meaning="A member of a KIP-848 group holds back partitions that others should get, and records wait in them.",
+    happened="{who} has held back {count} partitions that others wait for, for {seconds} s, and nobody committed the"
+    " {detail} records that arrived.",
     advice="It does not poll, or its processing takes that long, and it keeps them until max.poll.interval.ms is over:"
     " look at that process, stop it if it hangs, and lower max.poll.interval.ms.",
     settings=("max.poll.interval.ms", "max.poll.records"),

@@ -1,4 +1,4 @@
-"""What members are refused for: a generation, an epoch or an instance id that is not theirs, or not any more."""
+"""Refusals of a generation, an epoch or an instance id that is not the member's, or no longer."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from groupledger.schemas.words import Severity
 
 ILLEGAL_GENERATION = IncidentKind(
     name="illegal_generation",
-    meaning="A request claims a generation that is over.",
-    happened="{who} spoke for generation {claimed} when the group was at {current}, and was refused {times} with"
+    meaning="A request has a generation that is over.",
+    happened="{who} sent generation {claimed} when the group was at {current}, and was refused {times} with"
     " ILLEGAL_GENERATION.",
     severity=Severity.ERROR,
     error_code=Error.ILLEGAL_GENERATION.value,
 )
 UNKNOWN_MEMBER = IncidentKind(
     name="unknown_member",
-    meaning="A request comes from a member that the group does not have, or has no more.",
+    meaning="A request comes from a member that the group does not have, or no longer has.",
     happened=(
         "{who} was refused {times} with UNKNOWN_MEMBER_ID",
         Clause(": the group had removed it before", needs=(Fact.WAS_REMOVED,)),
@@ -31,11 +31,11 @@ UNKNOWN_MEMBER = IncidentKind(
 )
 COMMIT_FROM_OUTSIDE = IncidentKind(
     name="commit_from_outside",
-    meaning="Somebody who is no member of a group commits for it while it has members.",
+    meaning="A client outside the group commits for it while it has members.",
     happened="{who} committed for {count} partitions without being a member of the group, and was refused {times} with"
-    " UNKNOWN_MEMBER_ID, since the group has members.",
-    advice="Whoever assigns itself its partitions (assign()) needs a group.id of its own; a tool that moves offsets has"
-    " to wait until the group has no members. The group's members are not concerned.",
+    " UNKNOWN_MEMBER_ID, because the group has members.",
+    advice="A consumer that uses assign() needs its own group.id. A tool that moves offsets has"
+    " to wait until the group has no members. The group's members are not affected.",
     settings=("group.id",),
     root=roots.COMMITS_BESIDE_MEMBERS,
     severity=Severity.ERROR,
@@ -52,8 +52,8 @@ FENCED_INSTANCE = IncidentKind(
 )
 FENCED_MEMBER_EPOCH = IncidentKind(
     name="fenced_member_epoch",
-    meaning="A request claims a member epoch that the coordinator does not grant (KIP-848).",
-    happened="{who} spoke for epoch {claimed}, which the coordinator no longer grants it, and was refused {times} with"
+    meaning="A request has a member epoch that the coordinator does not accept (KIP-848).",
+    happened="{who} sent epoch {claimed}, which the coordinator no longer accepts, and was refused {times} with"
     " FENCED_MEMBER_EPOCH.",
     severity=Severity.ERROR,
     error_code=Error.FENCED_MEMBER_EPOCH.value,
@@ -61,9 +61,8 @@ FENCED_MEMBER_EPOCH = IncidentKind(
 )
 STALE_MEMBER_EPOCH = IncidentKind(
     name="stale_member_epoch",
-    meaning="A commit claims a member epoch that is over (KIP-848).",
-    happened="{who} committed under the epoch {claimed}, which the group has moved on from, and was refused {times}"
-    " with STALE_MEMBER_EPOCH.",
+    meaning="A commit has a member epoch that is over (KIP-848).",
+    happened="{who} committed with epoch {claimed}, which is over, and was refused {times} with STALE_MEMBER_EPOCH.",
     root=roots.STALE_GENERATION_KEPT,
     severity=Severity.ERROR,
     error_code=Error.STALE_MEMBER_EPOCH.value,
@@ -73,9 +72,9 @@ STALE_MEMBER_EPOCH = IncidentKind(
 )
 UNRELEASED_INSTANCE_ID = IncidentKind(
     name="unreleased_instance_id",
-    meaning="A static member can't join for longer than a session, since another one has its instance id (KIP-848).",
+    meaning="A static member can't join for longer than a session: another one has its instance id (KIP-848).",
     happened="{who} was refused {times} with UNRELEASED_INSTANCE_ID: another member has its instance id {instance}.",
-    advice="It does not work until that one leaves or its session ends: two processes run under one group.instance.id,"
+    advice="It does not work until that one leaves or its session ends: two processes use one group.instance.id,"
     " so give each its own.",
     root=roots.INSTANCE_STARTED_TWICE,
     severity=Severity.ERROR,
@@ -86,10 +85,10 @@ UNRELEASED_INSTANCE_ID = IncidentKind(
 )
 LATE_ACKNOWLEDGEMENT = IncidentKind(
     name="late_acknowledgement",
-    meaning="A member of a share group acknowledges records that it does not hold any more.",
-    happened="{who} acknowledged records that it did not hold any more, and was refused {times} with"
-    " INVALID_RECORD_STATE.",
-    advice="What it had processed is delivered again: its processing takes longer than the acquisition lock, so raise"
+    meaning="A member of a share group acknowledges records that it no longer holds.",
+    happened="{who} acknowledged records that it no longer held, and was refused {times} with INVALID_RECORD_STATE.",
+    advice="The records that it had processed are delivered again: its processing takes longer than the acquisition"
+    " lock. Raise"
     " group.share.record.lock.duration.ms on the brokers, or lower max.poll.records.",
     settings=("group.share.record.lock.duration.ms", "max.poll.records"),
     root=roots.LOCK_EXPIRED,
@@ -98,7 +97,7 @@ LATE_ACKNOWLEDGEMENT = IncidentKind(
 )
 REBALANCE_IN_PROGRESS_COMMIT = IncidentKind(
     name="rebalance_in_progress_commit",
-    meaning="A commit came while the group waited for its leader's assignment; this belongs to normal operation.",
+    meaning="A commit arrived while the group waited for its leader's assignment. This is normal operation.",
     happened="{who} committed while the group waited for its leader's assignment, and was refused {times} with"
     " REBALANCE_IN_PROGRESS.",
     advice="This is normal operation: the client joins again and commits what it then owns.",
@@ -110,11 +109,12 @@ REBALANCE_IN_PROGRESS_COMMIT = IncidentKind(
 )
 UNKNOWN_TOPIC_COMMIT = IncidentKind(
     name="unknown_topic_commit",
-    meaning="A commit is of a topic or partition that the broker does not have.",
+    meaning="A client committed for a topic or partition that the broker does not have.",
     happened="{who} committed for {count} partitions and was refused {times} with UNKNOWN_TOPIC_OR_PARTITION: the"
     " broker has no such topic or partition.",
-    advice="It was deleted, or made anew with fewer partitions, or the client is connected to another cluster than it"
-    " should be: take the topic out of its subscription, or look at bootstrap.servers.",
+    advice="It was deleted, or created again with fewer partitions, or the client is connected to another cluster"
+    " than it"
+    " should be. Remove the topic from its subscription, or check bootstrap.servers.",
     settings=("bootstrap.servers",),
     root=roots.TOPIC_GONE,
     error_code=Error.UNKNOWN_TOPIC_OR_PARTITION.value,

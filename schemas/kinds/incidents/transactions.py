@@ -10,20 +10,21 @@ from groupledger.schemas.words import Severity
 
 STALLED_TRANSACTION = IncidentKind(
     name="stalled_transaction",
-    meaning="The last stable offset of a partition of __consumer_offsets stands still.",
+    meaning="The last stable offset of a partition of __consumer_offsets does not advance.",
     happened="A transaction with offsets in partition {partition} of __consumer_offsets has not ended for {seconds} s.",
-    advice="Readers of committed offsets wait behind it: find the producer, or abort it with kafka-transactions.",
+    advice="Readers of committed offsets wait for it. Find the producer, or abort it with kafka-transactions.",
     settings=("transaction.timeout.ms",),
     root=roots.TRANSACTION_NOT_ENDED,
     confidence=0.95,
 )
 PRODUCER_FENCED = IncidentKind(
     name="producer_fenced",
-    meaning="A producer goes on to commit offsets in transactions, though a newer one has its transactional id.",
+    meaning="A producer continues to commit offsets in transactions, although a newer one has its transactional id.",
     happened="{who} committed offsets in transactions under an epoch that is over, and was refused {times} within"
     " {seconds} s with INVALID_PRODUCER_EPOCH.",
-    advice="Once is normal, when a restarted producer fences the one before; going on, two processes fence each other,"
-    " and their work is aborted and done again{duplicates}: give each its own transactional.id.",
+    advice="Once is normal, when a restarted producer fences the one before. If it continues, two processes fence"
+    " each other,"
+    " and their work is aborted and repeated{duplicates}. Give each its own transactional.id.",
     settings=("transactional.id",),
     root=roots.CONFIGURATION,
     severity=Severity.ERROR,
@@ -33,10 +34,10 @@ PRODUCER_FENCED = IncidentKind(
 )
 UNSTABLE_OFFSETS = IncidentKind(
     name="unstable_offsets",
-    meaning="A consumer can't learn where to begin, since a transaction with its offsets does not end.",
-    happened="{who} asked for committed offsets for {seconds} s, and was put off {times} with UNSTABLE_OFFSET_COMMIT: a"
+    meaning="A consumer can't get its committed offsets, because a transaction with them does not end.",
+    happened="{who} asked for committed offsets for {seconds} s and got UNSTABLE_OFFSET_COMMIT {times}: a"
     " transaction with offsets of the group had not ended.",
-    advice="It reads nothing until that ends: find the producer, abort its transaction with kafka-transactions, or"
+    advice="It reads nothing until that ends. Find the producer, abort its transaction with kafka-transactions, or"
     " lower transaction.timeout.ms.",
     settings=("transaction.timeout.ms",),
     root=roots.TRANSACTION_NOT_ENDED,
@@ -46,10 +47,10 @@ UNSTABLE_OFFSETS = IncidentKind(
 )
 OPEN_TRANSACTION_IN_TOPIC = IncidentKind(
     name="open_transaction_in_topic",
-    meaning="A consumer has read all that is committed, and a transaction that does not end holds up what follows.",
+    meaning="A consumer has read all committed records, and an open transaction blocks the rest.",
     happened="The group has read up to the last stable offset of {count} partitions, where a transaction has been open"
-    " for {seconds} s: {detail} records lie behind that offset.",
-    advice="Who reads committed records (isolation.level=read_committed) is well and can only wait: find the"
+    " for {seconds} s: {detail} records wait after that offset.",
+    advice="A consumer with isolation.level=read_committed is healthy and can only wait. Find the"
     " transaction with kafka-transactions.sh find-hanging, abort it with kafka-transactions.sh abort, and look at its"
     " producer.",
     settings=("transaction.timeout.ms",),

@@ -88,7 +88,7 @@ def test_who_waits_for_a_transaction_is_well(incidents: ByGroup) -> None:
     assert set(incidents["lso-stuck"]) == {"open_transaction_in_topic"}
     row = incidents["lso-stuck"]["open_transaction_in_topic"]
     assert (row["severity"], row["is_open"]) == ("warning", True)
-    assert "316 records lie behind that offset" in row["explanation"]
+    assert "316 records wait after that offset" in row["explanation"]
     assert "find-hanging" in row["explanation"]
 
 

@@ -68,8 +68,8 @@ def test_a_woken_process() -> None:
     assert refused["setting_to_change"] == "session.timeout.ms"
     assert refused["explanation"] == (
         "client at 10.0.0.1 was refused 2 times with UNKNOWN_MEMBER_ID: the group had removed it before. What it had"
-        " processed is processed again by the new owner (10 to 20 records); its process was paused, starved or cut off:"
-        " look at its garbage collection and its CPU limit, or raise session.timeout.ms."
+        " processed is processed again by the new owner (10 to 20 records); its process was paused, starved of CPU"
+        " or disconnected: check its garbage collection and CPU limit, or raise session.timeout.ms."
     )
 
 
@@ -291,7 +291,7 @@ def test_every_refusal_is_explained() -> None:
     for error_code, kind in KIND_OF_ERROR.items():
         for api in kind.apis or ("OFFSET_COMMIT", "HEARTBEAT"):
             (row,) = incidents(facts(requests=[request(api, error_code, T + 60_000, offsets=OFFSETS)]), RULES)
-            assert row["explanation"].count(". ") == 1
+            assert row["explanation"].count(". ") >= 1
             assert "{" not in row["explanation"]
             assert row["kind"] == kind.name
 

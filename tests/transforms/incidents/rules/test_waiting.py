@@ -61,8 +61,8 @@ def test_stopped_in_good_order() -> None:
     assert (row["first_seen_at"], row["last_seen_at"]) == ((T + 90_000) * 1_000, (T + 600_000) * 1_000)
     assert row["explanation"] == (
         "For 510 s the group had no members, while up to 800 records waited in 1 partitions; last at 10.0.0.1 was the"
-        " last, and all of the last ones left by themselves. Consumers that are stopped leave so: start them again, or"
-        " delete the group if nobody is to read for it."
+        " last, and all of the last ones left by themselves. Consumers that are stopped leave like this: start them"
+        " again, or delete the group if it is no longer needed."
     )
 
 
@@ -72,7 +72,7 @@ def test_gone_without_a_word() -> None:
     row = told(crashed)
     assert (row["severity"], row["probable_root"]) == ("warning", "session_expired")
     assert row["episode_id"] == told(crashed, "session_expired")["episode_id"]
-    assert "somebody was gone without a word" in row["explanation"]
+    assert "a member disappeared without leaving" in row["explanation"]
     assert "left by themselves" not in row["explanation"]
     hung = told(gone(tenure("m-1", 10, ENDED_S, leave_cause="left_poll_timeout", leave_cause_confidence=0.95)))
     assert (hung["severity"], hung["probable_root"]) == ("warning", "poll_timeout_exceeded")
@@ -85,7 +85,7 @@ def test_how_they_left_is_not_known(has_log: bool) -> None:
     events = [event("stabilized", T + 11_000)] if has_log else []
     row = told(gone(tenure("m-1", 10, ENDED_S, leave_cause="left", leave_cause_confidence=0.5), events=events))
     assert row["severity"] == "info"
-    assert "died is not known" in row["explanation"]
+    assert "stopped or died" in row["explanation"]
     assert ("import the server log" in row["explanation"]) is not has_log
     assert "was the last" not in told(gone())["explanation"]
 
@@ -175,7 +175,7 @@ def test_an_open_transaction() -> None:
     assert (row["severity"], row["probable_root"]) == ("warning", "transaction_not_ended")
     assert row["explanation"].startswith(
         "The group has read up to the last stable offset of 2 partitions, where a transaction has been open for 540 s:"
-        " 458 records lie behind that offset."
+        " 458 records wait after that offset."
     )
     assert "find-hanging" in row["explanation"]
     assert row["setting_to_change"] == "transaction.timeout.ms"
@@ -223,7 +223,7 @@ def test_a_commit_ahead_of_the_end() -> None:
     ahead = [stretch("ahead_of_log", 10, 600, committed_offset=5_000, last_stable_offset=None, high_watermark=30)]
     row = told(facts(lag_stretches=ahead), "commit_ahead_of_end")
     assert (row["severity"], row["probable_root"], row["setting_to_change"]) == ("warning", "offset_beyond_end", None)
-    assert "lie beyond the ends of their logs, by 4,970 in all" in row["explanation"]
+    assert "lie beyond the ends of their logs, by 4,970 in total" in row["explanation"]
     assert "OFFSET_OUT_OF_RANGE" in row["explanation"]
     assert "--reset-offsets" in row["explanation"]
     passing = [stretch("ahead_of_log", 10, 30, committed_offset=5_000, last_stable_offset=None, high_watermark=30)]
