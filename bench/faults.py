@@ -29,13 +29,25 @@ from collections import Counter
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import median
 from typing import TYPE_CHECKING
 
 from lab.faults import damage, kinds, live, log_imports
 from lab.faults.growing_log import make_pieces
 from lab.faults.processes import Launcher
 from lab.faults.shim import build_shim
-from lab.faults.trials import OUTCOMES, Stage, Trial, judge, lay_out, let_happen, make_stage, outcome_of, unread
+from lab.faults.trials import (
+    OUTCOMES,
+    Stage,
+    Trial,
+    at_rest,
+    judge,
+    lay_out,
+    let_happen,
+    make_stage,
+    outcome_of,
+    unread,
+)
 from lab.faults.warm import WarmProcess
 
 if TYPE_CHECKING:
@@ -45,10 +57,12 @@ if TYPE_CHECKING:
     from lab.faults.trials import Happened
 
 FAULTS: dict[str, Callable[[Trial], None]] = kinds.FAULTS | damage.FAULTS | live.FAULTS | log_imports.FAULTS
+IN_A_ROW = kinds.IN_A_ROW.keys() | kinds.OF_DELETERS.keys()
 CLUSTER = "test"
 ARCHIVES = sorted((Path(__file__).resolve().parents[1] / "tests/data/warehouses").glob("*.tar.gz"))
 OF_RELEASE = "east"  # one of the clusters in each archive
-NEED_TABLES = ("read-for-minutes", *kinds.OF_DELETERS, *damage.FAULTS)
+NEED_TABLES = {"read-for-minutes", *kinds.OF_DELETERS, *damage.FAULTS}
+AT_REST = ("deleter-sleeps", "deleter-is-killed", "deleter-fails")
 # What is compared with a reading of its own, and not with one of the passes over the log.
 OWN_READING = live.FAULTS.keys() | log_imports.FAULTS.keys()
 # What writers that are killed, stopped or refused must always come through.
@@ -98,6 +112,7 @@ def parser() -> argparse.ArgumentParser:
     found.add_argument("--in-a-row", type=int, default=1, help="how many faults may happen before one comparison")
     found.add_argument("--pieces", type=int, default=3, help="into how many pieces a log is cut")
     found.add_argument("--upgrade", action="store_true", help="begin with warehouses of earlier releases, too")
+    found.add_argument("--at-rest", action="store_true", help="only deleters, on warehouses of earlier releases")
     found.add_argument("--fault", type=int, help="only the fault of this number of each seed")
     found.add_argument("--only", nargs="+", metavar="KIND", choices=sorted(FAULTS), default=sorted(FAULTS))
     found.add_argument("--directory", type=Path, help="where to work, and leave what was made")
@@ -114,18 +129,22 @@ def first_sentence(fault: Callable[[Trial], None]) -> str:
 
 def campaign(options: argparse.Namespace, directory: Path) -> Iterator[Result]:
     shim = build_shim(directory)
-    for seed in range(options.first_seed, options.first_seed + options.seeds):
-        # One path for all trials of a seed: Spark's checkpoints name the files that they have read.
-        with closing(WarmProcess()) as warm, closing(WarmProcess()) as victim:
-            yield from faults_of(seed, Launcher(directory / f"seed-{seed}" / "trial", shim, warm, victim), options)
+    with closing(WarmProcess()) as warm, closing(WarmProcess()) as victim:
+        # One path for all trials: Spark's checkpoints name the files that they have read, and a cold process needs six
+        # times the processor time of a warm one, so that both outlive the seeds.
+        launcher = Launcher(directory / "trial", shim, warm, victim)
+        for seed in range(options.first_seed, options.first_seed + options.seeds):
+            yield from faults_of(seed, directory / f"seed-{seed}", launcher, options)
 
 
-def faults_of(seed: int, launcher: Launcher, options: argparse.Namespace) -> Iterator[Result]:
-    folder = launcher.folder.parent
-    stages = make_stages(folder, launcher, seed, options)
+def faults_of(seed: int, folder: Path, launcher: Launcher, options: argparse.Namespace) -> Iterator[Result]:
+    make = rest_stages if options.at_rest else make_stages
+    stages = make(folder, launcher, seed, options)
     if options.upgrade:
         stages += [make_upgrade(folder, launcher, archive) for archive in ARCHIVES]
-    stages = [replace(each, seconds=stages[0].seconds) for each in stages]  # only the first found a cold process
+    # Of the middle one: the first may have found a cold process.
+    seconds = median(each.seconds for each in stages)
+    stages = [replace(each, seconds=seconds) for each in stages]
     order = random.Random(seed).sample(options.only, len(options.only))  # noqa: S311 - repeatable
     for row in rows(order, options.faults_per_seed, options.in_a_row):
         if options.fault is None or options.fault in row:
@@ -140,7 +159,7 @@ def rows(order: Sequence[str], count: int, length_max: int) -> list[dict[int, st
     found: list[dict[int, str]] = []
     for number in range(count):
         kind = order[number % len(order)]
-        is_next = found and len(found[-1]) < length_max and kinds.IN_A_ROW.keys() >= {kind, *found[-1].values()}
+        is_next = found and len(found[-1]) < length_max and {kind, *found[-1].values()} <= IN_A_ROW
         if not is_next:
             found.append({})
         found[-1][number] = kind
@@ -170,14 +189,25 @@ def make_stages(folder: Path, launcher: Launcher, seed: int, options: argparse.N
     return stages
 
 
-def make_upgrade(folder: Path, launcher: Launcher, archive: Path) -> Stage:
-    """Returns the first pass of today's code over a warehouse that an earlier release has written."""
+def rest_stages(folder: Path, launcher: Launcher, _: int, options: argparse.Namespace) -> list[Stage]:
+    assert {*options.only} <= {*AT_REST}, f"at rest there are only {', '.join(AT_REST)}"
+    folder.mkdir()
+    releases = [unpacked(folder, archive) for archive in ARCHIVES]
+    return [at_rest(each.name, launcher, each / "warehouse", each / OF_RELEASE, OF_RELEASE) for each in releases]
+
+
+def unpacked(folder: Path, archive: Path) -> Path:
+    """Returns the folder of an archive in which there are a warehouse of an earlier release and its inputs."""
     with tarfile.open(archive) as packed:
         packed.extractall(folder / "releases", filter="data")
-    name = archive.name.removesuffix(".tar.gz")
-    release = folder / "releases" / name
+    return folder / "releases" / archive.name.removesuffix(".tar.gz")
+
+
+def make_upgrade(folder: Path, launcher: Launcher, archive: Path) -> Stage:
+    """Returns the first pass of today's code over a warehouse that an earlier release has written."""
+    release = unpacked(folder, archive)
     inputs, after = release / OF_RELEASE, release / "after"
-    return make_stage(f"upgrade from {name}", launcher, release / "warehouse", inputs, after, OF_RELEASE)
+    return make_stage(f"upgrade from {release.name}", launcher, release / "warehouse", inputs, after, OF_RELEASE)
 
 
 def try_faults(row: Mapping[int, str], seed: int, stages: Sequence[Stage], launcher: Launcher) -> list[Result]:
@@ -186,9 +216,11 @@ def try_faults(row: Mapping[int, str], seed: int, stages: Sequence[Stage], launc
         number: random.Random(f"{seed}/{number}/{kind}")  # noqa: S311 - repeatable
         for number, kind in row.items()
     }
-    first, kind = next(iter(row.items()))
+    first = min(row)
     # Each fault of a row finds new inputs, as far as there are some.
-    begins = stages[1:] if kind in NEED_TABLES else stages[: max(1, len(stages) - len(row) + 1)]
+    begins = stages[: max(1, len(stages) - len(row) + 1)]
+    if NEED_TABLES & {*row.values()}:
+        begins = [each for each in stages if any(each.before.iterdir())]
     stage = chance[first].choice(begins)
     lay_out(launcher.folder, stage.before, stage.inputs, stage.cluster)
     trial = Trial(random=chance[first], stage=stage, launcher=replace(launcher, started=[]))

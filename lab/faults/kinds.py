@@ -14,7 +14,8 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from lab.faults.shim import PLACES, Twist
+from lab.faults.shim import COUNT, PLACES, Twist
+from lab.faults.trials import LEASE_S, MAINTAIN, REBUILD, WARM
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,17 +23,17 @@ if TYPE_CHECKING:
     from lab.faults.trials import Trial
 
 DAY_S = 86_400
-WARM = 0.35  # of the time that a pass takes in a process of its own
 FORGET = "forget --group no-such-group"  # no word of our sentences, in which a forgotten name is replaced, too
 # What deletes files, and about how many calls it makes, by place.
-DELETERS = {"maintain": {"all": 300, "_delta_log": 180}, FORGET: {"all": 450, "_delta_log": 270}}
+DELETERS = {MAINTAIN: {"all": 300, "_delta_log": 180}, FORGET: {"all": 450, "_delta_log": 270}}
 ERRORS = {"ENOSPC": errno.ENOSPC, "EIO": errno.EIO, "EROFS": errno.EROFS, "EDQUOT": errno.EDQUOT}
 
 
-def some_call(trial: Trial, act: str, *, error: int = 0, clock_s: int = 0) -> Twist:
-    """Returns a twist at a call of a place, as far as an undisturbed pass makes such calls."""
-    place = trial.random.choice([name for name in PLACES if trial.stage.counts[name]])
-    at = trial.random.randint(1, max(1, trial.stage.counts[place]))
+def some_call(trial: Trial, command: str, act: str, *, error: int = 0, clock_s: int = 0) -> Twist:
+    """Returns a twist at a call of a place, as far as an undisturbed run of the command makes such calls."""
+    counts = trial.stage.counts[command]
+    place = trial.random.choice([name for name in PLACES if counts[name]])
+    at = trial.random.randint(1, counts[place])
     trial.note(f"{act} at call {at} of {place}")
     return Twist(act=act, place=place, at=at, errno=error, clock_s=clock_s)
 
@@ -53,7 +54,7 @@ def kill_at_a_call(trial: Trial) -> None:
     """Sends SIGKILL in the middle of a call that changes a file."""
     command = trial.victim()
     trial.note(command)
-    process = trial.start(command, twist=some_call(trial, "hold"))
+    process = trial.start(command, twist=some_call(trial, command, "hold"))
     if process.wait_for_mark():
         process.kill(with_java=trial.random.random() < 0.5)
         process.shim.until.touch()  # a JVM that is left alone goes on
@@ -62,13 +63,14 @@ def kill_at_a_call(trial: Trial) -> None:
 
 
 def interrupt(trial: Trial) -> None:
-    """Sends SIGTERM or SIGINT at a time."""
+    """Sends SIGTERM or SIGINT at a time, to Python alone or to its whole group, as a terminal does."""
     command, moment_s = trial.victim(), trial.moment_s()
     number = trial.random.choice([signal.SIGTERM, signal.SIGINT])
-    trial.note(f"{command}, {moment_s:.1f} s, {number.name}")
+    to_group = trial.random.random() < 0.5
+    trial.note(f"{command}, {moment_s:.1f} s, {number.name} to {'its group' if to_group else 'Python'}")
     process = trial.start(command)
     if process.sleep(moment_s):
-        process.process.send_signal(number)
+        process.signal_group(number) if to_group else process.process.send_signal(number)
         trial.is_touched = True
     trial.finish(process)
 
@@ -78,7 +80,7 @@ def sleep_and_be_overtaken(trial: Trial) -> None:
     first go on."""
     command = trial.victim()
     trial.note(command)
-    first = trial.start_warm(command, twist=some_call(trial, "hold"))
+    first = trial.start_warm(command, twist=some_call(trial, command, "hold"))
     if first.wait_for_mark():
         first.signal_group(signal.SIGSTOP)
         trial.is_touched = True
@@ -90,8 +92,6 @@ def sleep_and_be_overtaken(trial: Trial) -> None:
 
 def sleep_past_the_lease(trial: Trial) -> None:
     """Stops a writer for longer than its lease while nobody else writes."""
-    from lab.faults.trials import LEASE_S
-
     command, moment_s = trial.victim(), trial.moment_s(WARM)
     trial.note(f"{command}, {moment_s:.1f} s")
     process = trial.start_warm(command)
@@ -106,10 +106,10 @@ def sleep_past_the_lease(trial: Trial) -> None:
 def deleter_sleeps(trial: Trial) -> None:
     """Stops a command that deletes files in the middle of a call for longer than its lease, lets others write, rebuild
     and delete to their ends, and lets it go on."""
-    from lab.faults.trials import LEASE_S, REBUILD
-
     command, twist = some_deletion(trial, "hold")
-    later = ["pipeline", *trial.random.sample([REBUILD, "maintain", FORGET, "pipeline"], 2)]
+    later = ["pipeline", *trial.random.sample([REBUILD, MAINTAIN, FORGET, "pipeline"], 2)]
+    if trial.stage.is_at_rest:
+        later = [MAINTAIN, FORGET]
     trial.note(f"then {', '.join(later)}")
     first = trial.start_warm(command, twist=twist)
     if first.wait_for_mark():
@@ -134,9 +134,9 @@ def deleter_is_killed(trial: Trial) -> None:
 
 
 def deleter_fails(trial: Trial) -> None:
-    """Lets one call of a command that deletes files fail, or all from one on."""
+    """Lets one call of a command that deletes files fail, or all from one on, or even those that remove files."""
     name = trial.random.choice(sorted(ERRORS))
-    command, twist = some_deletion(trial, trial.random.choice(["once", "stay"]), error=ERRORS[name])
+    command, twist = some_deletion(trial, trial.random.choice(["once", "stay", "gone"]), error=ERRORS[name])
     trial.note(name)
     process = trial.start_warm(command, twist=twist)
     trial.finish(process)
@@ -199,17 +199,16 @@ def crowd(trial: Trial) -> None:
 
 
 def two_writers(trial: Trial) -> None:
-    """Starts two commands at almost the same time; the clock of the second may be a day off."""
-    pause_s = trial.random.uniform(0, 0.7) * trial.stage.seconds
+    """Starts two commands at almost the same time; the clock of the first may be a day off."""
+    pause_s = trial.random.uniform(0, 0.7) * trial.stage.seconds * WARM
     clock_s = trial.random.choice([0, 0, DAY_S, -DAY_S])
     commands = trial.victim(), trial.victim()
     trial.note(f"{' and '.join(commands)} after {pause_s:.1f} s, clock {clock_s:+d} s")
-    first = trial.start(commands[0])
-    time.sleep(pause_s)
-    second = trial.start(commands[1], twist=Twist(act="clock", clock_s=clock_s))
-    trial.is_touched = True
-    trial.finish(second)
+    first = trial.start_warm(commands[0], twist=Twist(act="clock", clock_s=clock_s))
+    trial.is_touched = first.sleep(pause_s)
+    trial.run(commands[1])
     trial.finish(first)
+    first.shim.begin(COUNT)
 
 
 def clock_jump(trial: Trial) -> None:
@@ -217,7 +216,9 @@ def clock_jump(trial: Trial) -> None:
     command, clock_s = trial.victim(), trial.random.choice([600, -600, DAY_S, -DAY_S, 365 * DAY_S])
     trial.note(f"{command}, {clock_s:+d} s")
     trial.is_touched = True
-    trial.finish(trial.start(command, twist=some_call(trial, "clock", clock_s=clock_s)))
+    process = trial.start_warm(command, twist=some_call(trial, command, "clock", clock_s=clock_s))
+    trial.finish(process)
+    process.shim.begin(COUNT)
 
 
 def storage_fails_once(trial: Trial) -> None:
@@ -230,10 +231,16 @@ def storage_fails(trial: Trial) -> None:
     _fail(trial, "stay")
 
 
+def storage_is_gone(trial: Trial) -> None:
+    """Lets all calls from one on fail, those that remove files too: what is on the disk is what a SIGKILL would have
+    left, and the process goes on."""
+    _fail(trial, "gone")
+
+
 def _fail(trial: Trial, act: str) -> None:
     command, name = trial.victim(), trial.random.choice(sorted(ERRORS))
     trial.note(f"{command}, {name}")
-    process = trial.start_warm(command, twist=(twist := some_call(trial, act, error=ERRORS[name])))
+    process = trial.start_warm(command, twist=(twist := some_call(trial, command, act, error=ERRORS[name])))
     trial.finish(process)
     trial.is_touched = process.shim.counts()[twist.place] >= twist.at
 
@@ -271,7 +278,7 @@ def read_for_minutes(trial: Trial) -> None:
     opened = [(path.name, DeltaTable(str(path))) for path in paths]
     before = {name: rows_of(table, name) for name, table in opened}
     held = [(name, DeltaTable(str(trial.warehouse / name), version=table.version())) for name, table in opened]
-    for command in ("maintain", "pipeline", "history --rebuild", "maintain"):
+    for command in (MAINTAIN, "pipeline", REBUILD, MAINTAIN):
         trial.run(command)
     trial.is_touched = True
     for name, table in held:
@@ -284,7 +291,8 @@ IN_A_ROW = {
     function.__name__.replace("_", "-"): function
     for function in (
         *(kill_at_a_moment, kill_at_a_call, interrupt, sleep_and_be_overtaken, sleep_past_the_lease, two_writers),
-        *(clock_jump, storage_fails_once, storage_fails, kill_a_worker, short_of_memory, another_engine, crowd),
+        *(clock_jump, storage_fails_once, storage_fails, storage_is_gone, kill_a_worker, short_of_memory),
+        *(another_engine, crowd),
     )
 }
 OF_DELETERS = {

@@ -32,7 +32,7 @@ TABLES = ("requests", "coordinator_events", "log_quarantine")
 def import_is_killed(trial: Trial, command: Sequence[str], _: Sequence[Path]) -> None:
     """Sends SIGKILL to an import, at a time or in the middle of a call that changes a file."""
     at_a_call = trial.random.random() < 0.5
-    process = trial.start(*command, twist=some_call(trial, "hold") if at_a_call else COUNT)
+    process = trial.start(*command, twist=some_call(trial, command[0], "hold") if at_a_call else COUNT)
     moment_s = trial.random.random() * trial.stage.seconds
     if process.wait_for_mark() if at_a_call else process.sleep(moment_s):
         trial.note("killed" if at_a_call else f"killed after {moment_s:.1f} s")
@@ -82,7 +82,7 @@ def undisturbed(trial: Trial, command: Sequence[str]) -> dict[str, Counter[str]]
     finally:
         fresh.end_all()
     assert ended.code == 0, ended.said
-    trial.stage = replace(trial.stage, seconds=time.monotonic() - began, counts=process.shim.counts())
+    trial.stage = replace(trial.stage, seconds=time.monotonic() - began, counts={command[0]: process.shim.counts()})
     return imported(fresh.folder)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 SOURCE = Path(__file__).with_name("system_calls.c")
 PLACES = ("all", "_delta_log", "_checkpoints", "_groupledger")  # as in the shim
-ACTS = ("count", "hold", "once", "stay", "clock")
+ACTS = ("count", "hold", "once", "stay", "clock", "gone")
 COUNTERS = struct.Struct(f"={len(PLACES)}q")
 TWIST = struct.Struct("=5q")
 PAGE_BYTES = 4096

@@ -7,7 +7,8 @@
  *   HOLD   this one call makes the file FAULT_MARK, and waits until there is a file FAULT_UNTIL;
  *   ONCE   this one call fails with the error number ERROR;
  *   STAY   all calls but unlink fail with it;
- *   CLOCK  CLOCK_REALTIME is CLOCK_S seconds off. */
+ *   CLOCK  CLOCK_REALTIME is CLOCK_S seconds off;
+ *   GONE   all calls fail with it, so that files stay as a SIGKILL would leave them, and the process goes on. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -27,7 +28,7 @@ static const char *const PLACES[] = {"", "/_delta_log/", "/_checkpoints/", "/_gr
 #define PLACE_COUNT ((int)(sizeof PLACES / sizeof PLACES[0]))
 
 enum { ACT, PLACE, AT, ERROR, CLOCK_S };
-enum { COUNT, HOLD, ONCE, STAY, CLOCK };
+enum { COUNT, HOLD, ONCE, STAY, CLOCK, GONE };
 
 static int64_t *counters = NULL;
 static const char *root = NULL;
@@ -69,7 +70,7 @@ static int meet(const char *path, int is_unlink) {
     at = twist(AT);
     if (number == at && act == HOLD)
         hold();
-    if ((number == at && act == ONCE) || (number >= at && act == STAY && !is_unlink))
+    if ((number == at && act == ONCE) || (number >= at && (act == GONE || (act == STAY && !is_unlink))))
         return (int)twist(ERROR);
     return 0;
 }

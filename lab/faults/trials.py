@@ -37,9 +37,11 @@ NO_EFFECT, REPAIRED, REFUSED, KILLED, RESTORED = (
 )
 OUTCOMES = (NO_EFFECT, REPAIRED, REFUSED, KILLED, RESTORED)
 CALLS_GUESSED, PASS_S = 200, 40.0
+WARM = 0.35  # of the time that a pass takes in a process of its own
 READ = ("pipeline", "ingest")
 REBUILD = "history --rebuild"
-VICTIMS = ("pipeline", "pipeline", "pipeline", REBUILD, "maintain")
+MAINTAIN = "maintain"
+VICTIMS = ("pipeline", "pipeline", "pipeline", REBUILD, MAINTAIN)
 # What a rebuild of the history drops. It is kept anew up to the last round, where passes that nothing disturbs keep it
 # once an hour; what follows from it is compared.
 KEPT = frozenset({"commit_steps", "lag_seeds"})
@@ -47,8 +49,9 @@ KEPT = frozenset({"commit_steps", "lag_seeds"})
 
 @dataclass(frozen=True, kw_only=True)
 class Stage:
-    """One step: `counts` has the calls of its undisturbed pass by place of the shim, `seconds` what a pass takes in a
-    process of its own. `after` is the warehouse that the next stage begins with, if there is one."""
+    """One step: `counts` has the calls of an undisturbed run by command and place of the shim, `seconds` what a pass
+    takes in a process of its own. `after` is the warehouse that the next stage begins with, if there is one. At rest
+    there is nothing to read, and only commands happen that change no row."""
 
     name: str
     cluster: str
@@ -56,8 +59,9 @@ class Stage:
     after: Path | None = None
     inputs: Path
     expected: dict[str, Counter[str]]
-    counts: dict[str, int]
+    counts: Mapping[str, Mapping[str, int]]
     seconds: float
+    is_at_rest: bool = False
 
 
 @dataclass(kw_only=True)
@@ -162,16 +166,15 @@ def bring(folder: Path, inputs: Path) -> None:
 
 
 def make_stage(name: str, launcher: Launcher, before: Path | None, inputs: Path, after: Path, cluster: str) -> Stage:
-    """Runs an undisturbed pass over new inputs in the warm process with the shim, and keeps the warehouse behind it in
-    `after`."""
+    """Runs an undisturbed pass over new inputs in the warm process with the shim, keeps the warehouse behind it in
+    `after`, and then counts the calls of the other commands that faults happen to."""
     folder = launcher.folder
     lay_out(folder, before, inputs, cluster)
     began = time.monotonic()
-    process = launcher.start_warm("pipeline", *inputs_of(folder))
-    ended = process.finish()
-    assert ended.code == 0, ended.said
-    seconds = time.monotonic() - began
+    counts = {READ[0]: counted(launcher, READ[0], *inputs_of(folder))}
+    seconds = (time.monotonic() - began) / WARM
     shutil.copytree(folder / "warehouse", after)
+    counts |= {command: counted(launcher, command) for command in sorted({*VICTIMS} - counts.keys())}
     kept_before = before or after.with_name(f"{after.name}-empty")
     kept_before.mkdir(exist_ok=True)
     return Stage(
@@ -181,8 +184,35 @@ def make_stage(name: str, launcher: Launcher, before: Path | None, inputs: Path,
         after=after,
         inputs=inputs,
         expected=contents(after),
-        counts=process.shim.counts(),
+        counts=counts,
         seconds=seconds,
+    )
+
+
+def counted(launcher: Launcher, command: str, *arguments: str) -> dict[str, int]:
+    process = launcher.start_warm(command, *arguments)
+    ended = process.finish()
+    assert ended.code == 0, ended.said
+    return process.shim.counts()
+
+
+def at_rest(name: str, launcher: Launcher, before: Path, inputs: Path, cluster: str) -> Stage:
+    """Returns a warehouse to which only commands happen that change no row, which are maintained first."""
+    folder = launcher.folder
+    lay_out(folder, before, inputs, cluster)
+    counted(launcher, MAINTAIN)
+    kept = folder.with_name(f"{name}-at-rest")
+    shutil.copytree(folder / "warehouse", kept)
+    calls = dict.fromkeys(VICTIMS, dict.fromkeys(PLACES, CALLS_GUESSED))
+    return Stage(
+        name=f"{name} at rest",
+        cluster=cluster,
+        before=kept,
+        inputs=inputs,
+        expected=contents(kept),
+        counts=calls,
+        seconds=PASS_S,
+        is_at_rest=True,
     )
 
 
@@ -190,8 +220,8 @@ def unread(launcher: Launcher, inputs: Path, cluster: str) -> Stage:
     """Returns a stage whose inputs nobody has read, for faults that make their own comparison: its figures are
     guesses, which only say when faults happen."""
     before = launcher.folder.with_name("empty")
-    before.mkdir()
-    counts = dict.fromkeys(PLACES, CALLS_GUESSED)
+    before.mkdir(exist_ok=True)
+    counts = dict.fromkeys(VICTIMS, dict.fromkeys(PLACES, CALLS_GUESSED))
     return Stage(name="all", cluster=cluster, before=before, inputs=inputs, expected={}, counts=counts, seconds=PASS_S)
 
 
@@ -271,7 +301,7 @@ def judge(trial: Trial) -> list[str]:
     """Repairs, compares, and returns a line for each thing that must not be."""
     if trial.judged is not None:
         return trial.judged
-    is_repaired = repair(trial)
+    is_repaired = repair(trial, MAINTAIN if trial.stage.is_at_rest else READ[0])
     found = differences_of(trial) if is_repaired else [no_remedy(trial)]
     found += trial.problems
     if found and trial.saved:
