@@ -1,0 +1,137 @@
+"""Goal: whichever call of a commit fails, for good or once, the table is what it was or what it was to be, and the next
+try makes it so: a disk that is full, one without inodes, one that fails, one that is gone."""
+
+from __future__ import annotations
+
+import errno
+import os
+import select
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from groupledger.jobs.process.outside import explain
+from groupledger.schemas.tables.topic_names import TOPIC_NAMES
+from lab.faults.shim import COUNT, Shim, Twist, build_shim
+from tests.jobs.warehouse.test_commits import WAYS, lease, names, topics, writer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+PROCESS = """
+import sys
+from tests.jobs.warehouse.test_storage_fails import commit_as_told
+commit_as_told(sys.argv[1])
+"""
+ANSWER_S_MAX = 300
+DONE = "done"
+# What each leaves of the rows "first" and "second". Those that are not told twice apart are left out.
+AFTER = {
+    "batch": ["first", "late", "second"],
+    "merge": ["first", "late", "second"],
+    "delete": ["second"],
+    "replace": [],
+    "compact": ["first", "second"],
+    "write again": ["first", "second"],
+    "alter properties": ["first", "second"],
+    "fence": ["first", "second"],
+}
+BEFORE = ["first", "second"]
+FAULTS = [("once", errno.EIO), ("stay", errno.ENOSPC), ("gone", errno.EIO)]
+
+
+def commit_as_told(root: str) -> None:
+    """The process whose calls fail: for each line it prepares a warehouse, commits in one way, and commits again."""
+    from pathlib import Path
+
+    for line in sys.stdin:
+        name, way = line.strip().split(" ", 1)
+        with lease(warehouse := Path(root) / name) as held:
+            commits = writer(warehouse, held)
+            for topic in BEFORE:
+                commits.append(TOPIC_NAMES, names(topic))
+            say("ready")
+            for _ in range(2):
+                sys.stdin.readline()
+                say(ended(lambda: WAYS[way](commits)))  # noqa: B023 - called at once
+
+
+def ended(act: object) -> str:
+    try:
+        act()  # type: ignore[operator]
+    except Exception as error:  # noqa: BLE001 - what the command line does with it
+        known = explain(error)
+        return repr(error) if known is None else f"{known.exit_code} {known}"
+    return DONE
+
+
+def say(text: str) -> None:
+    sys.stdout.write(" ".join(text.split()) + "\n")
+    sys.stdout.flush()
+
+
+class Writer:
+    """The process, and the shim that lets its calls fail."""
+
+    def __init__(self, folder: Path) -> None:
+        self.root = folder / "warehouses"
+        self._shim = Shim(build_shim(folder), self.root, folder, COUNT)
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", PROCESS, str(self.root)],
+            env=os.environ | self._shim.environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def prepare(self, name: str, way: str) -> Path:
+        self._shim.begin(COUNT)
+        assert self._ask(f"{name} {way}") == "ready"
+        return self.root / name
+
+    def commit(self, twist: Twist) -> tuple[str, int]:
+        """Returns how it ended, and how many calls it made."""
+        self._shim.begin(twist)
+        answer = self._ask("go")
+        count = self._shim.counts()["all"]
+        self._shim.begin(COUNT)
+        return answer, count
+
+    def _ask(self, text: str) -> str:
+        print(text, file=self.process.stdin, flush=True)
+        assert self.process.stdout is not None
+        assert select.select([self.process.stdout], [], [], ANSWER_S_MAX)[0]
+        return self.process.stdout.readline().strip()
+
+
+@pytest.fixture(scope="module")
+def process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Writer]:
+    found = Writer(tmp_path_factory.mktemp("writer"))
+    with found.process:
+        yield found
+        found.process.kill()
+
+
+@pytest.mark.parametrize("way", AFTER)
+def test_every_call_that_may_fail(process: Writer, way: str) -> None:
+    """Goal: a failure is exit code 3 with a sentence or does not matter, no half of a commit can be seen, and the same
+    process goes on."""
+    process.prepare(f"{way.replace(' ', '-')}-counted", way)
+    answer, count = process.commit(COUNT)
+    assert answer == DONE
+    assert count > 1
+    assert process.commit(COUNT)[0] == DONE
+    for act, error in FAULTS:
+        for at in range(1, count + 1):
+            name = f"{way.replace(' ', '-')}-{act}-{at}"
+            warehouse = process.prepare(name, way)
+            answer, _ = process.commit(Twist(act=act, at=at, errno=error))
+            assert answer == DONE or answer.startswith("3 "), (name, answer)
+            found = topics(warehouse)
+            assert found in (BEFORE, AFTER[way]), (name, found)
+            assert answer != DONE or found == AFTER[way], (name, found)
+            assert process.commit(COUNT)[0] == DONE, name
+            assert topics(warehouse) == AFTER[way], name
