@@ -51,7 +51,7 @@ from groupledger.jobs.monitor.own_metrics import (
     step_metrics,
 )
 from groupledger.jobs.monitor.own_processes import OwnProcesses
-from groupledger.jobs.monitor.rules import INGEST_ENDED, Stalls, Vitals, await_none_missing, next_round_at, troubles
+from groupledger.jobs.monitor.rules import INGEST_ENDED, Stalls, Vitals, await_none_missing, troubles, wait_s
 from groupledger.jobs.monitor.state import MonitorState
 from groupledger.jobs.monitor.upkeep import Maintenance, Upkeep
 from groupledger.jobs.notify.notify import Notifier
@@ -259,8 +259,7 @@ class RoundLoop:
                 worker.check()
             if not self.state.is_recovered.wait(CATCH_UP_POLL_S):
                 continue
-            at_s = next_round_at(time.time(), self._interval_s, self._ends_took_s)
-            if not self._stop.wait(max(at_s - time.time(), 0)):
+            if not self._stop.wait(wait_s(time.time(), self._interval_s, self._ends_took_s)):
                 self._is_between_rounds.clear()
                 try:
                     self._round()

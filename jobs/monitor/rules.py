@@ -51,6 +51,11 @@ def next_round_at(now_s: float, interval_s: int, ends_took_s: float) -> float:
     return ((now_s + lead_s) // interval_s + 1) * interval_s - lead_s
 
 
+def wait_s(now_s: float, interval_s: int, ends_took_s: float) -> float:
+    """Returns how long to wait for the next round, an interval at most, whatever the clock says."""
+    return min(max(next_round_at(now_s, interval_s, ends_took_s) - now_s, 0), interval_s)
+
+
 class Pace:
     """Says when a piece of work in the pauses is due: every so often, but never for more than a quarter of the time."""
 

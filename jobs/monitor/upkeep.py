@@ -24,6 +24,7 @@ from groupledger.jobs.derive.lag_seeds import seeds_at
 from groupledger.jobs.derive.troubles import open_troubles
 from groupledger.jobs.ingest.samples import last_sampled_at_ms
 from groupledger.jobs.monitor.rules import Pace
+from groupledger.jobs.process.clock import DAY_MS, began_ms
 from groupledger.jobs.process.errors import OutsideError
 from groupledger.jobs.process.selection import chosen_incidents
 from groupledger.jobs.process.settings import rules_from
@@ -54,13 +55,19 @@ class Step:
 
 
 class Maintenance:
-    """When the warehouse is maintained by a process that has the leases `held`. One at a time has the `turn`."""
+    """When the warehouse is maintained by a process that has the leases `held`. One at a time has the `turn`. What is
+    old is decided by this host's clock: while it is not where it was when the process began, nothing is removed."""
 
     def __init__(self, settings: MonitorSettings) -> None:
         self.held: list[Lease] = []
+        self._began_ms = began_ms()
         self.turn = threading.Lock()
         self.pace = Pace(settings.maintain_interval_h * HOUR_S)
         self.pace.done(time.monotonic(), time.monotonic())  # not at the start: whoever starts it waits for its numbers
+
+    def was_set_by_days(self) -> int:
+        """Returns by how many whole days the clock was set since the process began."""
+        return abs(began_ms() - self._began_ms) // DAY_MS
 
 
 class Upkeep:
@@ -135,6 +142,13 @@ class Upkeep:
 
     def _maintain(self) -> None:
         ledger = self._ledger
+        days = self._maintenance.was_set_by_days()
+        if days:
+            ledger.say(
+                f"no maintenance: this host's clock was set by {days:,} days since the monitor began, and by it is"
+                " decided what is old: start the monitor again when the clock is right"
+            )
+            return
         now = datetime.now(timezone.utc)
         try:
             steps = maintain(

@@ -10,3 +10,10 @@ DAY_MS = 86_400_000
 def now_ms() -> int:
     """Returns the milliseconds since the epoch."""
     return time.time_ns() // 1_000_000
+
+
+def began_ms() -> int:
+    """Returns when the machine began by its clock, as far as it was not set since: two answers of one process differ by
+    how much it was set between them. A machine that sleeps goes on counting, where the system has such a clock."""
+    counting = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+    return now_ms() - time.clock_gettime_ns(counting) // 1_000_000

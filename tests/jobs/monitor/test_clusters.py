@@ -15,17 +15,21 @@ from groupledger.jobs.monitor import clusters, monitor, upkeep
 from groupledger.jobs.monitor.clusters import MonitoredCluster, run_monitor
 from groupledger.jobs.monitor.families import Gauge, family
 from groupledger.jobs.monitor.upkeep import Maintenance, Upkeep
+from groupledger.jobs.process import clock
+from groupledger.jobs.process.clock import DAY_MS
 from groupledger.jobs.process.errors import OutsideError
 from groupledger.jobs.process.settings import load_settings
 from groupledger.jobs.process.worker import Worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from datetime import datetime
     from pathlib import Path
 
     from groupledger.jobs.monitor.monitor import Common
 
 WAIT_S = 60
+HOUR_MS = 3_600_000
 
 
 class Rounds:
@@ -195,6 +199,33 @@ def test_one_maintains_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
     for each in works:
         each.work(threading.Event())
     assert ran == [("lease of east", "lease of west")]
+
+
+def test_a_clock_that_was_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Goal: while the host's clock is a year ahead of where it was, nothing is removed for its age, and that is said;
+    an hour, which hosts are set by, keeps nobody from it, and neither does a clock that is right again."""
+    ran: list[datetime] = []
+    said: list[str] = []
+    ledger: Any = SimpleNamespace(
+        spark=None, warehouse="w", settings=load_settings(), exists=lambda _: False, say=said.append, give_way=None
+    )
+    maintenance = Maintenance(ledger.settings.monitor)
+    work = Upkeep(ledger, maintenance)
+
+    def maintain(_spark: object, _warehouse: object, _settings: object, now: datetime, **__: object) -> list[object]:
+        ran.append(now)
+        return []
+
+    monkeypatch.setattr(upkeep, "maintain", maintain)
+    right_ms = clock.began_ms()
+    for set_by_ms, times in ((365 * DAY_MS + HOUR_MS, 0), (-3 * DAY_MS - HOUR_MS, 0), (HOUR_MS, 1), (0, 2)):
+        monkeypatch.setattr(upkeep, "began_ms", lambda set_by_ms=set_by_ms: right_ms + set_by_ms)
+        monkeypatch.setattr(maintenance.pace, "_due_s", 0)
+        work.work(threading.Event())
+        assert len(ran) == times
+    assert [line.split(" days")[0] for line in said if "clock" in line] == [
+        f"no maintenance: this host's clock was set by {days}" for days in (365, 3)
+    ]
 
 
 def test_what_the_command_watches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,6 +28,7 @@ from groupledger.jobs.monitor.rules import (
     interval_seconds,
     next_round_at,
     troubles,
+    wait_s,
 )
 from groupledger.jobs.process import worker
 from groupledger.jobs.process.errors import OutsideError
@@ -62,6 +63,12 @@ def test_intervals(text: str, seconds: int | None) -> None:
 def test_a_round_begins_before_a_batch(now_s: float, ends_took_s: float, at_s: float) -> None:
     """Goal: the ends are read when a batch that reads beyond them is about to begin."""
     assert next_round_at(now_s, 5, ends_took_s) == pytest.approx(at_s)
+    assert wait_s(now_s, 5, ends_took_s) == pytest.approx(at_s - now_s)
+
+
+def test_a_clock_that_is_read_once() -> None:
+    """Goal: a monitor never waits longer than an interval, whenever its host's clock is set."""
+    assert all(0 <= wait_s(now_s, 5, 60.0) <= 5 for now_s in (-1e9, 0, 104.76, 1e12))
 
 
 def test_an_open_transaction_is_timed() -> None:
