@@ -3,16 +3,14 @@
 Names stand in paths percent-encoded, a slash in a name too. Instants are ISO 8601 in UTC in answers, and in questions
 also 14:03 or 2h. `known_until` has for each source the instant until which it was read (of a group its partition of
 the log), and `not_known` a sentence where the question reaches beyond the sources that it needs.
-Lists of groups come in pages: `next` is the cursor of the page after, null on the last one.
+Lists of groups, and those by partition or member of a group, come in pages (`jobs.serve.cursors`), with the `count` of
+all rows.
 """
 
 from __future__ import annotations
 
-import base64
-import binascii
-import json
 from dataclasses import asdict
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Query
 from starlette.responses import Response
@@ -20,7 +18,7 @@ from starlette.responses import Response
 from groupledger.jobs.ask.answers import group_row, known_until
 from groupledger.jobs.ask.group_activity import nearest_topics, readers, rebalances_of
 from groupledger.jobs.ask.group_diff import group_diff
-from groupledger.jobs.ask.group_list import Wanted, chosen, rank
+from groupledger.jobs.ask.group_list import Wanted, chosen
 from groupledger.jobs.ask.group_timeline import group_timeline, owners_now
 from groupledger.jobs.ask.incidents import incidents_of
 from groupledger.jobs.ask.lag_answers import answer, lag_at
@@ -32,18 +30,26 @@ from groupledger.jobs.ask.why import WINDOW, why
 from groupledger.jobs.process.errors import InputError
 from groupledger.jobs.process.path_names import name_in
 from groupledger.jobs.serve.answers import Warehouse, instant_in, json_answer, known_answer
+from groupledger.jobs.serve.cursors import (
+    PLACES_MAX,
+    Cursor,
+    Limit,
+    PlacesLimit,
+    page_by_number,
+    page_of,
+    page_of_members,
+    page_of_places,
+)
 from groupledger.schemas.words import NoCommit, Severity, Source, words_of
 from groupledger.transforms.coverage.rules.known import Time
 from groupledger.transforms.lag.rules import lag_to_scale_by
 
-PAGE_MAX = 1_000
 # The sources that answers rest on.
 TOPIC, HISTORY, INCIDENTS = (Source.TOPIC,), (Source.HISTORY,), (Source.INCIDENTS,)
 OF_WHY = (*HISTORY, *INCIDENTS)
 At = Annotated[str | None, Query(description="The instant: 2026-01-31T14:03:00Z, 14:03, or 2h; now if left out.")]
 Since = Annotated[str | None, Query(description="Only from then on.")]
 Until = Annotated[str | None, Query(description="Only before then.")]
-Limit = Annotated[int, Query(ge=1, le=PAGE_MAX)]
 
 
 def routes(warehouse: Warehouse) -> APIRouter:
@@ -98,26 +104,32 @@ def of_clusters(api: APIRouter, warehouse: Warehouse) -> None:
 
 def of_a_group(api: APIRouter, warehouse: Warehouse) -> None:
     @api.get("/clusters/{cluster}/groups/{group}", summary="A group: its row, its lag, and who owns what")
-    def group(cluster: str, group: str, at: At = None) -> Response:
+    def group(
+        cluster: str, group: str, at: At = None, limit: PlacesLimit = PLACES_MAX, cursor: Cursor = None
+    ) -> Response:
         tables, name = warehouse.rows(cluster), name_in(group)
         row = group_row(tables, name)
         asked = instant_in(at)
         instant, owners = owners_of(tables, name, asked)
-        answer = {"group": row, "at": instant, "owners": owners}
+        answer = {"group": row, "at": instant, **page_of_places(owners, "owners", limit, cursor)}
         return known_answer(answer, tables, HISTORY, Time.at(asked), [name])
 
     @api.get("/clusters/{cluster}/groups/{group}/owners", summary="Who owned each partition at an instant")
-    def owners(cluster: str, group: str, at: At = None) -> Response:
+    def owners(
+        cluster: str, group: str, at: At = None, limit: PlacesLimit = PLACES_MAX, cursor: Cursor = None
+    ) -> Response:
         tables, name = warehouse.rows(cluster), name_in(group)
         asked = instant_in(at)
         instant, found = owners_of(tables, name, asked)
-        return known_answer({"at": instant, "owners": found}, tables, HISTORY, Time.at(asked), [name])
+        answer = {"at": instant, **page_of_places(found, "owners", limit, cursor)}
+        return known_answer(answer, tables, HISTORY, Time.at(asked), [name])
 
     @api.get("/clusters/{cluster}/groups/{group}/members", summary="The present members, with what they own")
-    def members(cluster: str, group: str) -> Response:
+    def members(cluster: str, group: str, limit: PlacesLimit = PLACES_MAX, cursor: Cursor = None) -> Response:
         tables, name = warehouse.rows(cluster), name_in(group)
         group_row(tables, name)
-        return known_answer({"members": owners_now(tables, name)}, tables, HISTORY, names=[name])
+        answer = page_of_members(owners_now(tables, name), limit, cursor)
+        return known_answer(answer, tables, HISTORY, names=[name])
 
 
 def of_times(api: APIRouter, warehouse: Warehouse) -> None:
@@ -158,13 +170,15 @@ def of_times(api: APIRouter, warehouse: Warehouse) -> None:
         group: str,
         then: Annotated[str, Query(alias="from", description="The one instant: 2h, or 2026-01-31T14:03:00Z.")],
         to: Annotated[str | None, Query(description="The other; the last that is known if left out.")] = None,
+        limit: PlacesLimit = PLACES_MAX,
+        cursor: Cursor = None,
     ) -> Response:
         begin = instant_in(then)
         if begin is None:
             raise InputError("Give an instant: from=2h.")
         tables, name = warehouse.rows(cluster), name_in(group)
         now, found = group_diff(tables, name, begin, instant_in(to))
-        answer = {"from": begin, "to": now, "differences": found}
+        answer = {"from": begin, "to": now, **page_by_number(found, "differences", limit, cursor)}
         return known_answer(answer, tables, HISTORY, names=[name])
 
     @api.get("/clusters/{cluster}/groups/{group}/why", summary="All of a group's trouble in the order of time")
@@ -178,10 +192,13 @@ def of_times(api: APIRouter, warehouse: Warehouse) -> None:
 
 def of_lag(api: APIRouter, warehouse: Warehouse) -> None:
     @api.get("/clusters/{cluster}/groups/{group}/lag", summary="Lag by partition, in the last round by an instant")
-    def lag(cluster: str, group: str, at: At = None) -> Response:
+    def lag(
+        cluster: str, group: str, at: At = None, limit: PlacesLimit = PLACES_MAX, cursor: Cursor = None
+    ) -> Response:
         tables, name, asked = warehouse.rows(cluster), name_in(group), instant_in(at)
         sampled_at, rows = lag_at(tables, name, asked)
-        found = {"sampled_at": sampled_at, "lag": [answer(row) for row in rows]}
+        page = page_of_places([answer(row) for row in rows], "lag", limit, cursor)
+        found = {"sampled_at": sampled_at, **page}
         return known_answer(found, tables, (Source.SAMPLES,), Time.at(asked), [name])
 
     @api.get("/clusters/{cluster}/groups/{group}/lag/total", summary="Lag as one number, for autoscalers")
@@ -209,13 +226,17 @@ def of_lag(api: APIRouter, warehouse: Warehouse) -> None:
 
     @api.get("/clusters/{cluster}/groups/{group}/offsets", summary="The committed offsets of an instant")
     def offsets(
-        cluster: str, group: str, at: Annotated[str, Query(description="The instant, as 2026-01-31T14:03:00Z or 2h.")]
+        cluster: str,
+        group: str,
+        at: Annotated[str, Query(description="The instant, as 2026-01-31T14:03:00Z or 2h.")],
+        limit: PlacesLimit = PLACES_MAX,
+        cursor: Cursor = None,
     ) -> Response:
         instant = instant_in(at)
         if instant is None:
             raise InputError("Give an instant: at=2h.")
         tables, name = warehouse.rows(cluster), name_in(group)
-        found = {"at": instant, "offsets": offsets_at(tables, [name], instant)}
+        found = {"at": instant, **page_of_places(offsets_at(tables, [name], instant), "offsets", limit, cursor)}
         return known_answer(found, tables, TOPIC, Time.at(instant), [name])
 
 
@@ -229,27 +250,3 @@ def known(severity: str) -> str:
     if severity not in words_of(Severity):
         raise InputError(f"A severity is one of {', '.join(words_of(Severity))}.")
     return severity
-
-
-def page_of(rows: list[dict[str, Any]], limit: int, cursor: str | None) -> tuple[list[dict[str, Any]], str | None]:
-    """Returns a page of groups, and the cursor of the next one. It names the last group by its place in the order, so
-    that no group is left out that kept its place while others came or went."""
-    if cursor is not None:
-        last = read_cursor(cursor)
-        rows = [row for row in rows if rank(row) > last]
-    page = rows[:limit]
-    if len(rows) <= limit:
-        return page, None
-    return page, base64.urlsafe_b64encode(json.dumps(rank(page[-1])).encode()).decode()
-
-
-def read_cursor(cursor: str) -> tuple[int, int, str]:
-    refusal = InputError("The cursor is none that this server gave: begin again without one.")
-    try:
-        found = json.loads(base64.urlsafe_b64decode(cursor.encode()))
-    except (binascii.Error, ValueError, RecursionError) as error:
-        raise refusal from error
-    if not isinstance(found, list) or [type(each) for each in found] != [int, int, str]:
-        raise refusal
-    severity, lag, name = found
-    return severity, lag, name

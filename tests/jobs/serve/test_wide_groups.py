@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from groupledger.jobs.serve.cursors import PLACES_MAX
 from groupledger.jobs.serve.group_values import OWNERS_MAX
 from groupledger.jobs.serve.lanes import LANES_MAX
 from tests.jobs.serve.serving import AT, MINUTE, fill, served, write
@@ -34,6 +35,30 @@ def test_a_page_is_bounded(tmp_path: Path, count: int) -> None:
     assert f"{count - LANES_MAX:,} partitions are left out" in page.text
     assert page.text.count(f">{AT_LEAST + BEHIND:,}</td>") == (count > BEHIND)
     assert page.text.count(f">{AT_LEAST:,}"[:12]) == 2 * (OWNERS_MAX - 1)  # of all but the first partition
+
+
+OF_PLACES = {"owners": "?at=2026-01-01T12:01:00Z", "": "?at=2026-01-01T12:01:00Z", "lag": "?"}
+
+
+@pytest.mark.parametrize("route", OF_PLACES)
+def test_json_comes_in_pages(tmp_path: Path, route: str) -> None:
+    """Goal: an answer has no more rows by partition than a page holds, whatever is asked for; the pages together have
+    each partition once, in order."""
+    fill(tmp_path, "wide", "orders", "m")
+    count = PLACES_MAX + 3
+    write(tmp_path, "assignments", *(assigned(number) for number in range(1, count)))
+    write(tmp_path, "lag", *(sampled(number) for number in range(1, count)))
+    address, name = f"/api/v1/clusters/east/groups/wide/{route}".rstrip("/") + OF_PLACES[route], route or "owners"
+    with served(tmp_path) as client:
+        first = client.get(address).json
+        second = client.get(f"{address}&cursor={first['next']}").json
+        few = client.get(f"{address}&limit=2").json
+        refused = [client.get(f"{address}&{more}").status for more in (f"limit={PLACES_MAX + 1}", "cursor=bm9uZQ==")]
+    assert (len(first[name]), len(second[name]), second["next"]) == (PLACES_MAX, 3, None)
+    assert [row["partition"] for row in first[name] + second[name]] == [*range(count)]
+    assert {each["count"] for each in (first, second, few)} == {count}
+    assert [row["partition"] for row in few[name]] == [0, 1]
+    assert refused == [400, 400]
 
 
 def assigned(number: int) -> dict[str, Any]:

@@ -1,0 +1,84 @@
+"""Cuts lists into pages: `next` of an answer is the cursor of the page after, null on the last one.
+
+A cursor names the last row of its page by its place in the order, so that no row is left out that kept its place while
+others came or went. A list is bounded also where nobody asks for pages: a group may have 100,000 partitions.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from operator import itemgetter
+from typing import TYPE_CHECKING, Annotated, Any
+
+from fastapi import Query
+
+from groupledger.jobs.ask.group_list import rank
+from groupledger.jobs.process.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from groupledger.jobs.process.output import Answer
+
+    Key = tuple[Any, ...]
+
+PAGE_MAX = 1_000
+PLACES_MAX = 10_000  # of rows by partition, of which one has some hundred bytes
+Limit = Annotated[int, Query(ge=1, le=PAGE_MAX)]
+PlacesLimit = Annotated[int, Query(ge=1, le=PLACES_MAX, description="At most so many rows; next leads to the rest.")]
+Cursor = Annotated[str | None, Query(description="What next was on the page before.")]
+
+
+def page_of(rows: list[Answer], limit: int, cursor: str | None) -> tuple[list[Answer], str | None]:
+    """Returns a page of groups, and the cursor of the next one."""
+    return cut(rows, rank, (int, int, str), limit, cursor)
+
+
+def page_of_places(rows: Sequence[Answer], name: str, limit: int, cursor: str | None) -> dict[str, Any]:
+    """Returns the part of an answer that has a page of rows by topic and partition, under a name. A partition with
+    several owners has a row for each."""
+    found, following = cut(sorted(rows, key=_place), _place, (str, int, str), limit, cursor)
+    return {name: found, "count": len(rows), "next": following}
+
+
+def page_of_members(rows: Sequence[Answer], limit: int, cursor: str | None) -> dict[str, Any]:
+    by_id = itemgetter("member_id")
+    found, following = cut(sorted(rows, key=by_id), lambda row: (by_id(row),), (str,), limit, cursor)
+    return {"members": found, "count": len(rows), "next": following}
+
+
+def page_by_number(rows: Sequence[Answer], name: str, limit: int, cursor: str | None) -> dict[str, Any]:
+    """Returns a page of rows that have no order but their own, and are the same whenever they are asked for."""
+    numbers = {id(row): number for number, row in enumerate(rows)}
+    found, following = cut(rows, lambda row: (numbers[id(row)],), (int,), limit, cursor)
+    return {name: found, "count": len(rows), "next": following}
+
+
+def cut(
+    rows: Sequence[Answer], key: Callable[[Answer], Key], types: tuple[type, ...], limit: int, cursor: str | None
+) -> tuple[list[Answer], str | None]:
+    """Returns the page behind a cursor, of rows in the order of a key, and the next cursor."""
+    if cursor is not None:
+        last = read_cursor(cursor, types)
+        rows = [row for row in rows if key(row) > last]
+    page = list(rows[:limit])
+    if len(rows) <= limit:
+        return page, None
+    return page, base64.urlsafe_b64encode(json.dumps(key(page[-1])).encode()).decode()
+
+
+def read_cursor(cursor: str, types: tuple[type, ...]) -> Key:
+    refusal = InputError("The cursor is none that this server gave: begin again without one.")
+    try:
+        found = json.loads(base64.urlsafe_b64decode(cursor.encode()))
+    except (binascii.Error, ValueError, RecursionError) as error:
+        raise refusal from error
+    if not isinstance(found, list) or [type(each) for each in found] != [*types]:
+        raise refusal
+    return tuple(found)
+
+
+def _place(row: Answer) -> Key:
+    return row["topic"], row["partition"], row.get("member_id") or ""
