@@ -236,6 +236,7 @@ class TroubledStep:
     LAG = "lag"
     OFFSET_EVENTS = "offset_events"
     INCIDENTS = "incidents"
+    SHARE_PARTITIONS = "share_partitions"
     VALIDATE = "validate"
 
 

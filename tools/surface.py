@@ -105,7 +105,7 @@ def served_metrics() -> list[Metric]:
         *lag_metrics("c", rows, rollup(rows), {"g": info}, load_settings().metrics, 0, GroupActivity(Activity(0))),
         *monitor_metrics("c", report),
         *incident_metrics("c", {("g", "rebalance_storm", "warning"): 1}, {("chat", "sent"): 1}),
-        *step_metrics("c", {"history": Step(1, 1)}),
+        *step_metrics("c", {"history": Step(1, 1)}, {"history": 1}, ("history",)),
         *source_metrics("c", {"topic": 1}, 1),
     ]
 

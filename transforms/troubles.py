@@ -1,6 +1,7 @@
 """The boundary of one group: a rule that fails on what a group's clients wrote costs that group, and no other.
 
     judged(groups, rule, make, report, rows_max)   what a rule gives for each group; one on which it fails is reported
+    each_judged(groups, rule, report)              one value for each group, in a process that keeps them all
 
 A client may write any bytes and numbers, and a rule may not have foreseen some. The error of a rule is caught once for
 each group, and nowhere inside of it. Only errors that values can raise are caught, `RULE_ERRORS`. What says something
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     """Takes the key of a group on which a rule failed, and the error."""
 
 Batch = TypeVar("Batch")
+Value = TypeVar("Value")
 TEXT_MAX = 200  # characters of an error's own text, which may quote what a client wrote
 
 # What a value can raise: too large, absent, of another type, or nested too deeply. Arrow's errors about a value are
@@ -97,6 +99,18 @@ def judged(
                 yield batch
 
 
+def each_judged(groups: Iterable[tuple[str, Any]], rule: Callable[[Any], Value], report: Report) -> dict[str, Value]:
+    """Returns what `rule(what is there of the group)` gives for each group; one on which it fails is reported and left
+    out."""
+    found: dict[str, Value] = {}
+    for group_id, what in groups:
+        try:
+            found[group_id] = rule(what)
+        except RULE_ERRORS as error:  # noqa: PERF203 - one bad group costs that group
+            report(group_id, error)
+    return found
+
+
 def _rows_of(key: Any, what: Any, rule: Rule, report: Report) -> Iterator[tuple[Any, Row]]:
     try:
         for row in rule(key, what):
@@ -110,6 +124,15 @@ def _batch_of(rows: list[Row], make: Callable[[list[Row]], Batch]) -> Batch | Ex
         return make(rows)
     except RULE_ERRORS as error:
         return error
+
+
+def reporting_to(troubles: dict[str, Trouble]) -> Report:
+    """Returns who puts what is reported into `troubles`, by group, in a process that has no tasks."""
+
+    def report(group_id: str, error: Exception) -> None:
+        troubles[group_id] = trouble_of(group_id, error)
+
+    return report
 
 
 def stop(_: Any, error: Exception) -> None:

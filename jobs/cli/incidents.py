@@ -41,16 +41,18 @@ def incidents(
     severity: str,
     as_json: bool,
     update: bool,
-) -> None:
+) -> bool:
     """Show refused commits and what led to them: who, why, what is processed twice, and what to change."""
     from groupledger.jobs.ask.answers import refuse_unknown
     from groupledger.jobs.ask.incidents import incidents_of, lines, rows_not_judged
 
+    judged_nobody = False
     if update:
         from groupledger.jobs.derive.incidents import update_incidents
 
         with job.ledger() as ledger:
             update_incidents(ledger)
+            judged_nobody = bool(ledger.judged_nobody)
     tables = job.rows()
     names = None if group is None else [group]
     found, not_judged = incidents_of(tables, names, since, kind, severity), rows_not_judged(tables)
@@ -60,8 +62,9 @@ def incidents(
         say(f"{not_judged:,} rows of imported logs are not yet judged: `groupledger incidents --update` looks at them")
     if as_json:
         print_json(found)
-        return
+        return judged_nobody
     for incident in found:
         click.echo("\n".join(lines(incident)))
     if not found:
         job.say_none(f"no incidents of severity {severity} or above")
+    return judged_nobody

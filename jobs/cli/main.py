@@ -169,13 +169,14 @@ def pipeline(
         # Last, so that nobody waits to be told while share groups can't be read.
         if bootstrap_servers is not None and not stop.is_set():
             update_share_partitions(ledger, bootstrap_servers)
-        return not stop.is_set() and job.settings.quality.after_pipeline and check_quality(ledger)
+        has_findings = not stop.is_set() and job.settings.quality.after_pipeline and check_quality(ledger)
+        return has_findings or bool(ledger.judged_nobody)
 
 
 @main.command()
 @on_warehouse
 @click.option("--rebuild", is_flag=True, help="Fold everything again, instead of what is new.")
-def history(job: Job, *, rebuild: bool) -> None:
+def history(job: Job, *, rebuild: bool) -> bool:
     """Bring generations, members, assignments and rebalances up to coordinator_records."""
     from groupledger.jobs.derive.history import rebuild_history, update_history
 
@@ -184,6 +185,7 @@ def history(job: Job, *, rebuild: bool) -> None:
             rebuild_history(ledger, stop)
         else:
             update_history(ledger, stop)
+        return bool(ledger.judged_nobody)
 
 
 @main.command()

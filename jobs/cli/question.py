@@ -95,15 +95,16 @@ def question(*sources: str) -> Callable[[Callable[..., object]], Callable[..., o
 
     def of_command(command: Callable[..., object]) -> Callable[..., object]:
         @wraps(command)
-        def run(job: Job, **asked: Any) -> None:
+        def run(job: Job, **asked: Any) -> object:
             found = Question(job.name, job.warehouse, job.cluster, job.conf, sources, names_in(asked), time_in(asked))
             try:
-                command(found, **asked)
+                has_findings = command(found, **asked)
                 found.close()
             except NotKnownError as error:
                 if asked["as_json"]:
                     print_json([{"not_known": str(error)}])
                 raise
+            return has_findings
 
         return on_warehouse(AS_JSON(in_a_zone(run)))
 

@@ -26,6 +26,7 @@ from groupledger.jobs.derive.commit_steps import drop_commit_steps
 from groupledger.jobs.derive.lag_seeds import drop_seeds
 from groupledger.jobs.derive.rebalance_stats import COUNTED, rebuild_rebalance_stats, update_rebalance_stats
 from groupledger.jobs.derive.topic_names import topic_names_of
+from groupledger.jobs.derive.troubles import known_groups, look_for_anybody
 from groupledger.jobs.ingest.stream import Batches, must_stop, wait
 from groupledger.jobs.process.errors import InputError
 from groupledger.jobs.process.session import close_idle_callbacks
@@ -66,7 +67,7 @@ from groupledger.schemas.wire.share_group import (
     SHARE_GROUP_CURRENT_MEMBER_ASSIGNMENT,
     SHARE_GROUP_TARGET_ASSIGNMENT_MEMBER,
 )
-from groupledger.schemas.words import Source
+from groupledger.schemas.words import Source, TroubledStep
 from groupledger.transforms.coverage.rules.stretches import above_floor, stretches
 from groupledger.transforms.history.group_history import DERIVED_TABLES, fold_groups, group_events
 from groupledger.transforms.history.rules.events import mark_of
@@ -264,6 +265,7 @@ def follow(
             break
     else:
         note_until(ledger.storage, ledger.cluster, Source.HISTORY, until_ms)
+    look_for_anybody(ledger, TroubledStep.HISTORY, lambda: known_groups(ledger))
     close_idle_callbacks(ledger.spark)
     return totals
 

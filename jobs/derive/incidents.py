@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from groupledger.jobs.derive.commit_steps import commit_steps_until
 from groupledger.jobs.derive.lag_stretches import stretches_of_lag
 from groupledger.jobs.derive.open_transactions import sampled_transactions
-from groupledger.jobs.derive.troubles import gathering, note_troubles
+from groupledger.jobs.derive.troubles import gathering, look_for_anybody, note_troubles
 from groupledger.jobs.ingest.samples import last_sampled_at_ms
 from groupledger.jobs.process.settings import rules_from
 from groupledger.jobs.warehouse.judged_logs import note_judged
@@ -50,6 +50,7 @@ from groupledger.transforms.incidents.incidents import (
     History,
     IncidentTables,
     facts_of,
+    groups_of,
     incidents,
     wanted_requests,
 )
@@ -89,7 +90,8 @@ def update_incidents(ledger: Ledger) -> int:
         found = incidents(facts, rules, as_of_ms, report, topic_until_ms=_history_ms(ledger, topic_ms))
         ledger.give_way()
         replace_cluster(ledger, INCIDENTS, found.withColumn("cluster", F.lit(ledger.cluster)))
-    note_troubles(ledger, TroubledStep.INCIDENTS, report.taken())
+        note_troubles(ledger, TroubledStep.INCIDENTS, report.taken())
+        look_for_anybody(ledger, TroubledStep.INCIDENTS, lambda: (row[0] for row in groups_of(facts).collect()))
     note_judged(ledger.storage, ledger.cluster, log_rows)
     note_until(ledger.storage, ledger.cluster, Source.INCIDENTS, _history_ms(ledger, topic_ms))
     count: int = ledger.arrow(INCIDENTS, columns=("incident_id",)).num_rows

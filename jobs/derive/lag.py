@@ -16,12 +16,13 @@ from __future__ import annotations
 
 from itertools import groupby
 from operator import itemgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
 from groupledger.jobs.derive.lag_seeds import first_seeds, seeds_at
-from groupledger.jobs.derive.troubles import gathering, note_troubles
+from groupledger.jobs.derive.troubles import gathering, groups_in, look_for_anybody, note_troubles
 from groupledger.jobs.ingest.samples import append_rows, batch_of, last_sampled_at_ms
 from groupledger.jobs.process.settings import rules_from
 from groupledger.jobs.warehouse.ledger import known_positions, records_since
@@ -45,8 +46,8 @@ from groupledger.transforms.lag.lag import (
     fold_lag,
     history_events,
     is_below,
-    lag_batch,
     lag_events,
+    lag_table,
     sampled_within,
 )
 from groupledger.transforms.lag.lag_seeds import as_events, last_points
@@ -63,11 +64,11 @@ from groupledger.transforms.lag.rules.of_group import (
     restore_topics,
 )
 from groupledger.transforms.offsets.offset_commits import commit_log
-from groupledger.transforms.troubles import stop
+from groupledger.transforms.troubles import each_judged, stop
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from pyspark.sql import DataFrame
 
@@ -117,6 +118,8 @@ def update_lag(ledger: Ledger, stop: threading.Event) -> int:
         ledger.say(f"lag: {done:,} of {ready:,} rounds computed")
     if done:
         note_troubles(ledger, TroubledStep.LAG, report.taken())
+        in_last = sampled_within(last_ms, last_ms)(pc.field)
+        look_for_anybody(ledger, TroubledStep.LAG, lambda: groups_in(ledger, LAG, in_last))
     if ready < len(waiting):
         ledger.say(f"lag: {len(waiting) - ready:,} rounds wait until the log is read up to them")
     return done
@@ -205,25 +208,37 @@ def recover_state(ledger: Ledger, rules: LagRules, report: Report = stop) -> Lag
     events = as_events(seeds.rows, LagSeedKind.COMMIT).unionByName(points, allowMissingColumns=True)
     events = events.unionByName(commit_events(log.where(~is_below(seeds.ends))), allowMissingColumns=True)
     ordered = sorted(collect(events), key=itemgetter("group_id", "kind"))
-    for group_id, rows in groupby(ordered, key=itemgetter("group_id")):
+    restored = RoundsToCompute([], seeds.ends)
+
+    def restore(rows: Sequence[Mapping[str, Any]]) -> None:
         kinds = by_kind(rows)
-        restore_group(state, group_id, kinds.get(COMMIT, []), kinds.get(POINT, []), RoundsToCompute([], seeds.ends))
+        restore_group(state, rows[0]["group_id"], kinds.get(COMMIT, []), kinds.get(POINT, []), restored)
+
+    def lose(group_id: str, error: Exception) -> None:
+        state.lose(group_id)
+        report(group_id, error)
+
+    each_judged(_by_group(ordered), restore, lose)
     state.hide_ends(hidden_ends_of(ledger))
     return state
 
 
-def group_histories(tables: Tables) -> dict[str, GroupHistory]:
+def _by_group(ordered: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, list[Mapping[str, Any]]]]:
+    return ((group_id, list(rows)) for group_id, rows in groupby(ordered, key=itemgetter("group_id")))
+
+
+def group_histories(tables: Tables, report: Report = stop) -> dict[str, GroupHistory]:
     """Returns who owns and subscribes to what now, by group: `facts_at` with a position behind the newest record."""
     generations, members, assignments = (tables.rows_within(table, is_open) for table in HISTORY)
     found = history_events(generations, members, assignments, OPEN_ONLY)
     ordered = sorted(collect(found), key=itemgetter("group_id", "kind"))
-    return {group_id: group_history(by_kind(of)) for group_id, of in groupby(ordered, key=itemgetter("group_id"))}
+    return each_judged(_by_group(ordered), lambda rows: group_history(by_kind(rows)), report)
 
 
-def append_lag(ledger: Ledger, sampled_at_ms: int, rows: Sequence[LagRow]) -> None:
+def append_lag(ledger: Ledger, sampled_at_ms: int, rows: Sequence[LagRow], report: Report = stop) -> None:
     """Appends the rows of a round that was computed in memory."""
-    batch = lag_batch(rows)
-    columns = {name: batch.column(name) for name in batch.schema.names if name != "sampled_at"}
+    held = lag_table(rows, report)
+    columns = {name: held.column(name).combine_chunks() for name in held.column_names if name != "sampled_at"}
     append_rows(ledger, LAG, columns, sampled_at_ms)
 
 

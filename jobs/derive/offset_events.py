@@ -27,7 +27,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from groupledger.jobs.derive.history import CHECKPOINT_NAME, RECORDS_PER_DRIVER_FOLD, checkpoint_folder
-from groupledger.jobs.derive.troubles import gathering, note_troubles
+from groupledger.jobs.derive.troubles import gathering, groups_in, look_for_anybody, note_troubles
 from groupledger.jobs.ingest.samples import last_sampled_at_ms
 from groupledger.jobs.process.settings import rules_from
 from groupledger.jobs.warehouse.added_files import added_between, rows_in
@@ -222,12 +222,13 @@ def _write(ledger: Ledger, records: DataFrame, reached: Mapping[int, int], *, is
         if is_rebuild:
             count = _replace(ledger, events, stands, retained_from)
             note_troubles(ledger, TroubledStep.OFFSET_EVENTS, report.taken())
-            return count
-        count = _upsert(ledger, OFFSET_EVENTS, events, is_small=is_small)
-        # A record that could not be judged is not read again before a rebuild.
-        note_troubles(ledger, TroubledStep.OFFSET_EVENTS, report.taken(), judged=())
-        ledger.give_way()
-        _upsert(ledger, COMMITTED_OFFSETS, stands, is_small=is_small)
+        else:
+            count = _upsert(ledger, OFFSET_EVENTS, events, is_small=is_small)
+            # A record that could not be judged is not read again before a rebuild.
+            note_troubles(ledger, TroubledStep.OFFSET_EVENTS, report.taken(), judged=())
+            ledger.give_way()
+            _upsert(ledger, COMMITTED_OFFSETS, stands, is_small=is_small)
+        look_for_anybody(ledger, TroubledStep.OFFSET_EVENTS, lambda: groups_in(ledger, COMMITTED_OFFSETS))
         return count
     finally:
         log.unpersist()

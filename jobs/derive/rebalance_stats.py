@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from groupledger.jobs.derive.troubles import gathering, note_troubles
+from groupledger.jobs.derive.troubles import gathering, groups_in, look_for_anybody, note_troubles
 from groupledger.jobs.process.settings import rules_from
 from groupledger.jobs.warehouse.tables import every_row
 from groupledger.jobs.warehouse.upsert import bounding_column, earliest_us, replace_cluster, upsert_arrow
@@ -48,6 +48,7 @@ def update_rebalance_stats(ledger: Ledger, written: Mapping[Table, pa.Table]) ->
     found = stats_in_memory({table.name: written[table] for table in COUNTED}, near, rules, report)
     upsert_arrow(ledger, REBALANCE_STATS, found)
     note_troubles(ledger, TroubledStep.REBALANCE_STATS, report.taken(), groups)
+    look_for_anybody(ledger, TroubledStep.REBALANCE_STATS, lambda: groups_in(ledger, REBALANCE_STATS))
 
 
 def rebuild_rebalance_stats(ledger: Ledger) -> None:
@@ -58,6 +59,7 @@ def rebuild_rebalance_stats(ledger: Ledger) -> None:
     found = rebalance_stats(touched, rebalances, members, assignments, rules, report)
     replace_cluster(ledger, REBALANCE_STATS, found)
     note_troubles(ledger, TroubledStep.REBALANCE_STATS, report.taken())
+    look_for_anybody(ledger, TroubledStep.REBALANCE_STATS, lambda: groups_in(ledger, REBALANCE_STATS))
 
 
 def rows_since(ledger: Ledger, table: Table, since_us: int, groups: set[str]) -> pa.Table:

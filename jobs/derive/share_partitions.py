@@ -11,11 +11,14 @@ with its `sampled_at` as the number, as in `watermarks`.
 from __future__ import annotations
 
 from functools import reduce
-from operator import or_
+from itertools import groupby
+from operator import attrgetter, or_
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.compute as pc
+from pyspark.sql.pandas.types import to_arrow_schema
 
+from groupledger.jobs.derive.troubles import look_for_anybody, note_troubles
 from groupledger.jobs.ingest.samples import append_rows, check_sampled_cluster, last_sampled_at_ms, next_round_ms
 from groupledger.jobs.ingest.share_state import read_share_state
 from groupledger.jobs.kafka.brokers import connect
@@ -25,15 +28,21 @@ from groupledger.jobs.process.clock import now_ms
 from groupledger.jobs.warehouse.topic_names import known_names
 from groupledger.schemas.tables.share_partitions import SHARE_PARTITIONS
 from groupledger.schemas.tables.share_state_records import SHARE_STATE_RECORDS
+from groupledger.schemas.words import TroubledStep
+from groupledger.transforms.by_group import judged_batches
 from groupledger.transforms.shares.rules.share_state import share_lag, share_states, state_columns
+from groupledger.transforms.troubles import Trouble, reporting_to, stop
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from groupledger.jobs.kafka.brokers import Brokers
     from groupledger.jobs.kafka.share_state_topic import StateTopic, Told
     from groupledger.jobs.warehouse.ledger import Ledger
     from groupledger.transforms.shares.rules.share_state import SharePartition, ShareState
+    from groupledger.transforms.troubles import Report
+
+OF_STATES = SHARE_PARTITIONS.without("cluster", "sampled_at", "sample_date")
 
 
 def update_share_partitions(ledger: Ledger, bootstrap_servers: str) -> int:
@@ -44,27 +53,30 @@ def update_share_partitions(ledger: Ledger, bootstrap_servers: str) -> int:
         topic = read_share_state(ledger, brokers, bootstrap_servers)
         if topic is None:
             return 0
-        states = states_now(ledger, topic)
-        if not states:
-            return 0
+        troubles: dict[str, Trouble] = {}
+        states = states_now(ledger, topic, reporting_to(troubles))
+        rows = _rows(ledger, brokers, states, reporting_to(troubles)) if states else []
+    if rows:
         ledger.create(SHARE_PARTITIONS)
         sampled_at_ms = next_round_ms(now_ms(), last_sampled_at_ms(ledger, SHARE_PARTITIONS))
-        rows = _rows(ledger, brokers, states)
-    columns = {name: [row[name] for row in rows] for name in rows[0]}
-    append_rows(ledger, SHARE_PARTITIONS, columns, sampled_at_ms)
-    ledger.say(f"share groups: {len(rows):,} share partitions")
+        append_rows(ledger, SHARE_PARTITIONS, {name: [row[name] for row in rows] for name in rows[0]}, sampled_at_ms)
+        ledger.say(f"share groups: {len(rows):,} share partitions")
+    note_troubles(ledger, TroubledStep.SHARE_PARTITIONS, troubles)
+    look_for_anybody(ledger, TroubledStep.SHARE_PARTITIONS, lambda: {row["group_id"] for row in rows})
     return len(rows)
 
 
-def states_now(ledger: Ledger, topic: StateTopic) -> dict[SharePartition, ShareState]:
-    """Returns the states by the records from the logs' starts on."""
+def states_now(ledger: Ledger, topic: StateTopic, report: Report = stop) -> dict[SharePartition, ShareState]:
+    """Returns the states by the records from the logs' starts on; a group that can't be judged goes to `report`."""
     partition, offset = pc.field("kafka_partition"), pc.field("kafka_offset")
     is_kept = reduce(or_, [(partition == each) & (offset >= start) for each, start in topic.log_starts.items()])
     rows = ledger.arrow(SHARE_STATE_RECORDS, is_kept).sort_by([(each, "ascending") for each in SHARE_STATE_RECORDS.key])
-    return share_states(rows.to_pylist())
+    return share_states(rows.to_pylist(), report)
 
 
-def _rows(ledger: Ledger, brokers: Brokers, states: Mapping[SharePartition, ShareState]) -> list[dict[str, Any]]:
+def _rows(
+    ledger: Ledger, brokers: Brokers, states: Mapping[SharePartition, ShareState], report: Report
+) -> list[dict[str, Any]]:
     settings = ledger.settings.sampling
     told = described_offsets(brokers, settings, {key.group_id for key in states})
     names, _ = known_names(ledger)
@@ -72,16 +84,15 @@ def _rows(ledger: Ledger, brokers: Brokers, states: Mapping[SharePartition, Shar
     ends = _ends(brokers, ledger, {names[key.topic_id] for key in states if key.topic_id in names})
     # The state of a topic that was deleted lives on for a while, beside that of one which was made under its name.
     there = {topic_id for topic_id, _ in ends} | {key.topic_id for key in told}
-    return [
-        _row(
-            key,
-            states[key],
-            names[key.topic_id] if key.topic_id in there else key.topic_id,
-            ends.get(key[1:]),
-            told.get(key),
-        )
-        for key in sorted(states)
-    ]
+
+    def of_group(_: str, keys: Iterable[SharePartition]) -> Iterator[dict[str, Any]]:
+        for key in keys:
+            topic = names[key.topic_id] if key.topic_id in there else key.topic_id
+            yield _row(key, states[key], topic, ends.get(key[1:]), told.get(key))
+
+    groups = groupby(sorted(states), attrgetter("group_id"))
+    batches = judged_batches(groups, of_group, to_arrow_schema(OF_STATES), report)
+    return [row for batch in batches for row in batch.to_pylist()]
 
 
 def _ends(brokers: Brokers, ledger: Ledger, topics: Iterable[str]) -> dict[tuple[str, int], int | None]:

@@ -2,6 +2,9 @@
 
 A pass gathers what its tasks report and writes it down when it has written the step's rows. A trouble is open until the
 step could judge the group again. Without any the table is not even made, and a pass only looks whether it is there.
+
+What fails on all groups is no trouble of one group. A step that can judge nobody is in `Ledger.judged_nobody`: then a
+command ends with exit code 1, and a monitor has a metric with an alert.
 """
 
 from __future__ import annotations
@@ -19,14 +22,16 @@ from groupledger.jobs.process.terminal import printable
 from groupledger.jobs.process.troubled_groups import REMEDY, troubled_groups
 from groupledger.jobs.warehouse.upsert import upsert_arrow
 from groupledger.schemas.instants import instant_of_ms
+from groupledger.schemas.tables.open_groups import OPEN_GROUPS
 from groupledger.schemas.tables.table import IS_OPEN
 from groupledger.schemas.tables.troubles import TROUBLES
 from groupledger.transforms.gathered_troubles import Gathered, reported_in
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from groupledger.jobs.warehouse.ledger import Ledger
+    from groupledger.schemas.tables.table import Table
     from groupledger.transforms.troubles import Trouble
 
 RELEASE = version("groupledger")
@@ -68,6 +73,29 @@ def note_troubles(
     upsert_arrow(ledger, TROUBLES, pa.Table.from_pylist([*new, *ended], to_arrow_schema(TROUBLES.schema)))
     if new:
         ledger.say(f"{printable(troubled_groups(new))}: all others go on")
+
+
+def look_for_anybody(ledger: Ledger, step: str, met: Callable[[], Iterable[str]]) -> None:
+    """Says it if a step can judge none of the groups that it has `met`, which is called only if there are troubles.
+    One group in trouble among others that the step never meets is not nobody."""
+    was_said = step in ledger.judged_nobody
+    ledger.judged_nobody.discard(step)
+    rows = sorted(open_troubles(ledger, step), key=itemgetter("group_id"))
+    troubled = {row["group_id"] for row in rows}
+    if not rows or (len(troubled) == 1 and known_groups(ledger) - troubled) or {*met()} - troubled:
+        return
+    ledger.judged_nobody.add(step)
+    if not was_said:
+        ledger.say(printable(f"{step}: no group could be judged: {troubled_groups(rows)}: {REMEDY}"))
+
+
+def known_groups(ledger: Ledger) -> set[str]:
+    """Returns the groups that the history has met, those that it could not fold among them."""
+    return groups_in(ledger, OPEN_GROUPS)
+
+
+def groups_in(ledger: Ledger, table: Table, condition: pc.Expression | None = None) -> set[str]:
+    return {*ledger.arrow(table, condition, ["group_id"])["group_id"].to_pylist()} if ledger.exists(table) else set()
 
 
 def open_troubles(ledger: Ledger, step: str | None = None) -> list[dict[str, Any]]:

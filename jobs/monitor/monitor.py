@@ -235,7 +235,7 @@ class RoundLoop:
         yield from monitor_metrics(cluster, self._report)
         upkeep = self.upkeep
         yield from incident_metrics(cluster, upkeep.open_incidents, self.notifier.counts.copy(), upkeep.found_incidents)
-        yield from step_metrics(cluster, upkeep.steps, upkeep.troubled_groups)
+        yield from step_metrics(cluster, upkeep.steps, upkeep.troubled_groups, self.ledger.judged_nobody)
         yield from source_metrics(cluster, upkeep.known_until_ms, self._report.sampled_at_ms)
         if self._published_ms is not None:
             yield from self.state.metrics(self._report.round_s)

@@ -12,6 +12,7 @@
     groupledger_incidents_total               found since the monitor began, by kind, severity and evidence
     groupledger_notifications_total           messages about incidents, by receiver and outcome
     groupledger_troubled_groups               that a step could not judge, by step; a step without any has no sample
+    groupledger_step_judged_nobody            1 while a step can judge no group, by step; else it has no sample
     groupledger_waiting_rounds                rounds that are published and not yet written
     groupledger_step_timestamp_seconds        by step (history, incidents, maintenance): when it was last done
     groupledger_step_seconds                  how long it took then
@@ -30,7 +31,7 @@ from groupledger.jobs.monitor.families import Counter, Gauge, family
 from groupledger.schemas.words import Source
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
     from prometheus_client import Metric
 
@@ -95,13 +96,16 @@ def incident_metrics(
 
 
 def step_metrics(
-    cluster: str, steps: Mapping[str, Step], troubled: Mapping[str, int] | None = None
+    cluster: str, steps: Mapping[str, Step], troubled: Mapping[str, int] | None = None, nobody: Collection[str] = ()
 ) -> Iterator[Metric]:
-    """Yields when each of the steps beside the rounds was last done, how long it took, and how many groups it could not
-    judge."""
+    """Yields when each of the steps beside the rounds was last done, how long it took, how many groups it could not
+    judge, and which judged `nobody`."""
     of_step = (((cluster, step), number) for step, number in sorted((troubled or {}).items()))
     text = "Groups that the step could not judge."
     yield family(Gauge, "groupledger_troubled_groups", text, ("cluster_name", "step"), of_step)
+    text = "1 while the step can judge no group at all."
+    of_step = (((cluster, step), 1) for step in sorted(nobody))
+    yield family(Gauge, "groupledger_step_judged_nobody", text, ("cluster_name", "step"), of_step)
     for name, text, values in (
         ("timestamp_seconds", "When the step was last done.", {step: of.ended_s for step, of in steps.items()}),
         ("seconds", "How long it took.", {step: of.took_s for step, of in steps.items()}),

@@ -25,7 +25,7 @@ from groupledger.jobs.derive.lag import (
     update_lag,
 )
 from groupledger.jobs.derive.offset_events import update_offset_events
-from groupledger.jobs.derive.troubles import note_troubles
+from groupledger.jobs.derive.troubles import look_for_anybody, note_troubles
 from groupledger.jobs.ingest.samples import append_round, last_sampled_at_ms, sampled_topics
 from groupledger.jobs.monitor.activity import (
     GENERATION_COLUMNS,
@@ -59,10 +59,10 @@ from groupledger.transforms.lag.rules import End, GroupHistory, LagRules, LagSta
 from groupledger.transforms.lag.rules import Round as LagRound
 from groupledger.transforms.lag.rules.of_group import commit_of
 from groupledger.transforms.lag.rules.resting import resting_places
-from groupledger.transforms.troubles import trouble_of
+from groupledger.transforms.troubles import each_judged, reporting_to
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Sequence
     from concurrent.futures import Future
 
     from prometheus_client import Metric
@@ -90,7 +90,8 @@ class MonitorState:
         self._ledger = ledger
         self._rules = rules_from(LagRules, ledger.settings.lag)
         self._lag = LagState(self._rules, self._report)
-        self._troubles: dict[str, Trouble] = {}  # of the last round
+        self._troubles: dict[str, Trouble] = {}  # since the round before
+        self._unread: dict[str, Trouble] = {}  # of the groups whose history can't be read
         self._histories: dict[str, GroupHistory] = {}
         self._infos: dict[str, GroupInfo] = {}
         self._activity = Activity(now_ms())
@@ -138,7 +139,9 @@ class MonitorState:
         update_offset_events(self._ledger)
 
     def _read_history(self) -> None:
-        self._histories = group_histories(self._ledger)
+        unread: dict[str, Trouble] = {}
+        self._histories = group_histories(self._ledger, reporting_to(unread))
+        self._unread = unread
         self._infos = group_infos(self._ledger)
         self._lag.hide_ends(hidden_ends_of(self._ledger))
 
@@ -173,12 +176,14 @@ class MonitorState:
     def compute(self, sampled: SampledRound, passed: Collection[int]) -> None:
         """Computes the lag of a round; `passed` are the partitions of `__consumer_offsets` that the ingest has read so
         far."""
-        facts = {row.group_id: self._facts(row) for row in sampled.group_states}
-        facts |= {name: history.facts_at(NOW, None) for name, history in self._histories.items() if name not in facts}
-        self._troubles = {}
-        self._rows = list(self._lag.round(lag_round(sampled, passed), facts))
-        holdings = ((name, holding_of(of.owners.values())) for name, of in facts.items())
-        self._holdings = {name: holding for name, holding in holdings if holding is not None}
+        told = {row.group_id: row for row in sampled.group_states}
+        others = ((name, of) for name, of in self._histories.items() if name not in told)
+        facts = each_judged(told.items(), self._facts, self._report)
+        facts |= each_judged(others, lambda history: history.facts_at(NOW, None), self._report)
+        rows = list(self._lag.round(lag_round(sampled, passed), facts))
+        self._rows = [row for row in rows if row.group_id not in self._troubles]
+        holdings = each_judged(facts.items(), lambda of: holding_of(of.owners.values()), self._report)
+        self._holdings = {name: holding for name, holding in holdings.items() if holding is not None}
         self._elections.look(
             (row.partition, row.leader_epoch) for row in sampled.watermarks if row.topic == OFFSETS_TOPIC
         )
@@ -211,7 +216,8 @@ class MonitorState:
     def append(self, sampled: SampledRound) -> None:
         """Queues the last round for the writer, behind the rounds before it."""
         self.await_written(ROUNDS_WAITING_MAX)
-        self._writing.append(self._writer.submit(self._append, sampled, self._rows, self._troubles))
+        troubles, self._troubles = self._troubles, {}
+        self._writing.append(self._writer.submit(self._append, sampled, self._rows, self._unread | troubles))
 
     @property
     def waiting(self) -> int:
@@ -227,14 +233,16 @@ class MonitorState:
         self._writer.shutdown()
 
     def _report(self, group_id: str, error: Exception) -> None:
-        self._troubles[group_id] = trouble_of(group_id, error)
+        reporting_to(self._troubles)(group_id, error)
 
-    def _append(self, sampled: SampledRound, rows: list[LagRow], troubles: Mapping[str, Trouble]) -> None:
+    def _append(self, sampled: SampledRound, rows: list[LagRow], troubles: dict[str, Trouble]) -> None:
         """Writes a round: `group_states`, then `watermarks`, then `lag`. One that has only the first two is computed at
         the next start."""
         append_round(self._ledger, sampled)
-        append_lag(self._ledger, sampled.sampled_at_ms, rows)
+        append_lag(self._ledger, sampled.sampled_at_ms, rows, reporting_to(troubles))
         note_troubles(self._ledger, TroubledStep.LAG, troubles)
+        if troubles or TroubledStep.LAG in self._ledger.judged_nobody:
+            look_for_anybody(self._ledger, TroubledStep.LAG, lambda: {row.group_id for row in rows})
 
 
 def lag_round(sampled: SampledRound, passed: Collection[int]) -> LagRound:

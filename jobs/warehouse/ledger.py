@@ -43,13 +43,14 @@ def go_on() -> None:
 @dataclass(frozen=True, kw_only=True)
 class Ledger(ClusterTables):
     """The tables of a cluster, with the lease to write them. A long job calls `give_way` between two writes, which
-    returns when the job may go on."""
+    returns when the job may go on. `judged_nobody` has the steps that could judge no group the last time."""
 
     storage: Storage
     lease: Lease
     say: Callable[[str], None]
     settings: Settings
     give_way: Callable[[], None] = go_on
+    judged_nobody: set[str] = field(default_factory=set, compare=False)
     _fenced: set[Table] = field(default_factory=set, compare=False)
 
     def under(self, lease: Lease) -> Ledger:

@@ -14,8 +14,10 @@ from groupledger.transforms.troubles import (
     AtRecordError,
     Trouble,
     UnreadableRowsError,
+    each_judged,
     judged,
     reason_of,
+    reporting_to,
     stop,
     trouble_of,
 )
@@ -103,6 +105,14 @@ def test_rows_that_cant_be_read() -> None:
     batch = pa.RecordBatch.from_arrays([far], ["at"])
     with pytest.raises(UnreadableRowsError):
         list(rows_of([batch]))
+
+
+def test_one_value_for_each_group() -> None:
+    """Goal: in a process that keeps all groups, one on which the rule fails is left out and reported."""
+    troubles: dict[str, Trouble] = {}
+    found = each_judged([("a", 1), ("b", 0), ("c", 2)], lambda number: 2 // number, reporting_to(troubles))
+    assert found == {"a": 2, "c": 1}
+    assert troubles["b"].reason.startswith("ZeroDivisionError: ")
 
 
 def test_nobody_gathers() -> None:

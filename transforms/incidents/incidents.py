@@ -71,6 +71,7 @@ if TYPE_CHECKING:
     Row = dict[str, Any]
 
 FACT_KEY = ("subject", "source", "at")
+OF_GROUP = "group "  # before the name in a subject
 """`at` is what the facts of a source are in order of; facts of one `at` are in the order of their struct's fields."""
 INCIDENT_ERRORS = (*COORDINATOR_AWAY, *KIND_OF_ERROR, *KIND_OF_LASTING_ERROR)
 """Errors that an incident may rest on, and those of a coordinator that was away."""
@@ -233,7 +234,7 @@ def _facts(source: str, rows: DataFrame, order: str) -> DataFrame:
         if name not in ("cluster", "is_open", "order")
     ]
     return rows.select(
-        F.concat(F.lit("group "), "group_id").alias("subject"),
+        F.concat(F.lit(OF_GROUP), "group_id").alias("subject"),
         F.lit(source).alias("source"),
         F.col(order).cast("long").alias("at"),
         F.struct(*columns).alias(source),
@@ -420,19 +421,23 @@ def incidents(
     return by_group(facts, ["subject"], order, judge, INCIDENTS.without("cluster"), _of_groups(report))
 
 
+def groups_of(facts: DataFrame) -> DataFrame:
+    """Returns the groups that facts are about, in the one column `group_id`."""
+    subjects = facts.where(F.col("subject").startswith(OF_GROUP)).select("subject").distinct()
+    return subjects.select(F.substr("subject", F.lit(len(OF_GROUP) + 1)).alias("group_id"))
+
+
 def _of_groups(report: Report) -> Report:
     def report_group(subject: str, error: Exception) -> None:
-        kind, _, name = subject.partition(" ")
-        if kind != "group":  # what a partition is judged by are the brokers' numbers, and nobody else's
+        if not subject.startswith(OF_GROUP):  # a partition is judged by the brokers' numbers, and nobody else's
             raise error
-        report(name, error)
+        report(subject.removeprefix(OF_GROUP), error)
 
     return report_group
 
 
 def _group_facts(subject: str, rows: Iterable[Row], as_of_ms: int) -> GroupFacts:
-    kind, _, name = subject.partition(" ")
-    facts = GroupFacts(name if kind == "group" else None, as_of_ms)
+    facts = GroupFacts(subject.removeprefix(OF_GROUP) if subject.startswith(OF_GROUP) else None, as_of_ms)
     for row in rows:
         source = row["source"]
         fact = row[source]

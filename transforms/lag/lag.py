@@ -11,16 +11,18 @@ which keeps the state in memory.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from groupledger.schemas.instants import instant_of_ms
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from groupledger.schemas.tables.lag import LAG
-from groupledger.transforms.by_group import batch_of, by_group
+from groupledger.transforms.by_group import by_group, judged_batches
 from groupledger.transforms.history.tenures import with_tenure
 from groupledger.transforms.lag.rules.of_group import (
     COMMIT,
@@ -40,7 +42,6 @@ from groupledger.transforms.troubles import stop
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    import pyarrow as pa
     from pyspark.sql import DataFrame
 
     from groupledger.transforms.lag.rules import End, LagRow, LagRules
@@ -160,5 +161,8 @@ def lag_row(row: LagRow) -> dict[str, Any]:
     return found
 
 
-def lag_batch(rows: Iterable[LagRow]) -> pa.RecordBatch:
-    return batch_of([lag_row(row) for row in rows], to_arrow_schema(LAG_ROWS))
+def lag_table(rows: Iterable[LagRow], report: Report = stop) -> pa.Table:
+    """Returns `LAG_ROWS` of a round, whose rows come group by group; a group whose rows can't be held is reported."""
+    schema = to_arrow_schema(LAG_ROWS)
+    batches = judged_batches(groupby(rows, attrgetter("group_id")), lambda _, of: map(lag_row, of), schema, report)
+    return pa.Table.from_batches(batches, schema)

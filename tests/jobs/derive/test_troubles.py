@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +11,7 @@ import pytest
 
 import groupledger.jobs.derive.aside
 import groupledger.jobs.derive.troubles
-from groupledger.jobs.derive.history import rebuild_history
+from groupledger.jobs.derive.history import rebuild_history, update_history
 from groupledger.jobs.derive.troubles import RELEASE, open_troubles
 from groupledger.jobs.derive.validate import damaged_groups, validate
 from groupledger.jobs.warehouse.delta_log import dataset
@@ -25,10 +27,12 @@ from tests.jobs.derive.recorded_log import add, log_rows
 from tests.jobs.simulated_log import content, run
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from pyspark.sql import SparkSession
 
+    from groupledger.jobs.warehouse.ledger import Ledger
     from groupledger.schemas.tables.table import Table
 
     Row = dict[str, Any]
@@ -150,3 +154,38 @@ def test_another_release_tries_again(
     assert states_aside(tmp_path) == {}
     (over,) = dataset(str(tmp_path), TROUBLES).to_table().to_pylist()
     assert over["ended_at"] > over["since"]
+
+
+def test_nobody_can_be_judged(
+    spark: SparkSession, tmp_path: Path, rows: list[Row], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Goal: a fault that hits every group is no trouble of one: that the step can judge nobody is said in this pass and
+    in the next, until a rebuild of the release that mends it; one group in trouble among others is not nobody."""
+
+    def faulty(*_: Any, **__: Any) -> Any:
+        raise OverflowError("too large to be held")
+
+    def judged_nobody(action: Callable[[Ledger, threading.Event], object]) -> tuple[set[str], list[str]]:
+        said: list[str] = []
+        with open_test_ledger(spark, tmp_path) as ledger:
+            told = replace(ledger, say=said.append)
+            action(told, threading.Event())
+        return told.judged_nobody, [line for line in said if "no group could be judged" in line]
+
+    first, second, last = cut([row for row in rows if row["group_id"].endswith(("-0", "-1"))], 64, 125)
+    with monkeypatch.context() as patched:
+        patched.setattr(group_history, "fold", faulty)
+        add(spark, tmp_path, first)
+        steps, (line,) = judged_nobody(update_history)
+        assert steps == {TroubledStep.HISTORY}
+        assert line.startswith(
+            "history: no group could be judged: 6 groups can't be judged, such as dynamic-0 (history: "
+        )
+    add(spark, tmp_path, second)
+    assert judged_nobody(update_history)[0] == {TroubledStep.HISTORY}  # set aside, they are not even tried
+    assert judged_nobody(rebuild_history) == (set(), [])
+    with monkeypatch.context() as patched:
+        patched.setattr(group_history, "fold", faulty)
+        add(spark, tmp_path, [row for row in last if row["group_id"] == POISONED])
+        assert judged_nobody(update_history) == (set(), [])
+    assert states_aside(tmp_path) == {POISONED: RELEASE}

@@ -339,6 +339,20 @@ def test_a_receiver_that_is_not_told_fires() -> None:
     assert fired(with_messages("sent")) == {}
 
 
+def test_groups_that_cant_be_judged_fire() -> None:
+    """Goal: one group that a step leaves out, for ten minutes; a step that can judge nobody, after one."""
+
+    def troubled(until_s: float, nobody: tuple[str, ...] = ()) -> Series:
+        def metrics(elapsed_s: float) -> Iterable[Metric]:
+            return step_metrics("test", {}, {"lag": 1}, nobody) if 60 <= elapsed_s < until_s else ()
+
+        return with_metrics(played(15, healthy), metrics)
+
+    assert fired(troubled(600)) == {}
+    assert fired(troubled(1e9)) == {"GroupledgerGroupsNotJudged": 660}
+    assert fired(troubled(600, ("lag",))) == {"GroupledgerJudgesNobody": 120}
+
+
 def test_a_monitor_that_is_gone_fires() -> None:
     """Goal: when nothing is served any more, one alert is left, and it fires after five minutes."""
     series = played(12, healthy)

@@ -89,7 +89,8 @@ def is_read_to(ends: Mapping[int, End], positions: Mapping[int, int]) -> bool:
 
 class LagState:
     def __init__(self, rules: LagRules | None = None, report: Report = stop) -> None:
-        """Groups that can't be judged in a round go to `report`, and have no rows in it."""
+        """Groups that can't be judged in a round go to `report`, and have no rows in it. A commit that can't be taken
+        in costs its group that round; what is committed there is not known until the group commits again."""
         self.rules = rules or LagRules()
         self._report = report
         self.topics: dict[TopicPartition, TopicWindow] = {}
@@ -98,7 +99,7 @@ class LagState:
         self._waiting: list[tuple[str, TopicPartition, Commit]] = []
         self._hidden_ends: Mapping[int, Sequence[int]] = {}
         self._hidden_to: dict[int, int] = {}  # of each partition of the log, the last of them that a round has passed
-        self._lost: set[tuple[str, TopicPartition]] = set()  # whose last commit lies before such an offset
+        self._lost: set[tuple[str, TopicPartition]] = set()  # whose last commit is not known
 
     def commit(self, group_id: str, topic: str, partition: int, commit: Commit) -> None:
         """A commit or a removal; it counts from the first round that it lies below."""
@@ -113,10 +114,10 @@ class LagState:
     def round(self, read: Round, facts: Mapping[str, GroupFacts]) -> Iterator[LagRow]:
         """The rows of a round: of each group, the partitions it has committed or owns. Take all of them: what a row
         finds is remembered for the next round."""
-        self._absorb(read)
+        failed = self._absorb(read)
         for place, watermark in read.watermarks.items():
             self.topic(place).add(watermark)
-        for group_id in self.groups.keys() | {name for name, fact in facts.items() if fact.owners}:
+        for group_id in (self.groups.keys() | {name for name, fact in facts.items() if fact.owners}) - failed:
             yield from self._judged(group_id, read.sampled_at_ms, facts.get(group_id, NO_FACTS))
 
     def topic(self, place: TopicPartition) -> TopicWindow:
@@ -139,6 +140,10 @@ class LagState:
     def restore_commit(self, group_id: str, place: TopicPartition, commit: Commit) -> None:
         """Takes a commit that an earlier round counted, in the order of the log; it has the end before it itself."""
         self.window(group_id, place).absorb(commit, None, self.rules)
+
+    def lose(self, group_id: str) -> None:
+        """Forgets the commits of a group that can't be restored: they are not known until the group commits again."""
+        self._lost.update((group_id, place) for place in self.groups.pop(group_id, ()))
 
     def drop_removed(self) -> None:
         """Drops the windows of commits that were removed since; to be called after the last `restore_commit`."""
@@ -176,8 +181,10 @@ class LagState:
             )
             yield lag_row(named, self.topics.get(place), windows.get(place), now, self.rules)
 
-    def _absorb(self, read: Round) -> None:
-        """Takes in the waiting commits that lie below the round, before its watermarks come."""
+    def _absorb(self, read: Round) -> set[str]:
+        """Takes in the waiting commits that lie below the round, before its watermarks come. Returns the groups of
+        which one could not be taken in."""
+        failed: set[str] = set()
         before = {partition: at_ms for partition, (at_ms, _) in self._ends.items()}
         self.restore_ends(read.sampled_at_ms, read.ends)
         waiting, self._waiting = self._waiting, []
@@ -189,10 +196,16 @@ class LagState:
                 continue
             self._lost.discard((group_id, place))
             window = self.window(group_id, place)
-            window.absorb(commit, self._end_before(place, before.get(commit.kafka_partition)), self.rules)
-            if window.latest is None:
+            try:
+                window.absorb(commit, self._end_before(place, before.get(commit.kafka_partition)), self.rules)
+            except RULE_ERRORS as error:
+                self._report(group_id, error)
+                failed.add(group_id)
+                self._lost.add((group_id, place))
+            if window.latest is None or (group_id, place) in self._lost:
                 self._drop(group_id, place)
         self._drop_hidden()
+        return failed
 
     def _drop_hidden(self) -> None:
         for partition, offsets in self._hidden_ends.items():

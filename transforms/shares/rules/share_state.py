@@ -19,10 +19,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from groupledger.schemas.instants import saturated_int64
 from groupledger.schemas.kafka.share_states import ACKNOWLEDGED, ARCHIVED, AVAILABLE, NO_OFFSET
 from groupledger.schemas.wire.share_state import SHARE_SNAPSHOT
+from groupledger.transforms.troubles import RULE_ERRORS, stop
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from datetime import datetime
+
+    from groupledger.transforms.troubles import Report
 
 
 class SharePartition(NamedTuple):
@@ -65,20 +68,30 @@ class ShareState:
         return [batch for batch in self.batches if batch.delivery_state == delivery_state]
 
 
-def share_states(records: Iterable[Mapping[str, Any]]) -> dict[SharePartition, ShareState]:
-    """Returns the states after some records, rows of `share_state_records` in the order of each partition's log."""
+def share_states(records: Iterable[Mapping[str, Any]], report: Report = stop) -> dict[SharePartition, ShareState]:
+    """Returns the states after some records, rows of `share_state_records` in the order of each partition's log. A
+    group on which a record fails goes to `report`, and has no state: a part would be taken for all of it."""
     states: dict[SharePartition, ShareState] = {}
+    failed: set[str] = set()
     for record in records:
-        if record["decode_error"] is not None:
+        if record["decode_error"] is not None or record["group_id"] in failed:
             continue
-        key = SharePartition(record["group_id"], record["topic_id"], record["partition"])
-        if record["is_tombstone"]:
-            states.pop(key, None)
-        elif record["record_type"] == SHARE_SNAPSHOT.record_type or key not in states:
-            states[key] = _taken_for_all(record)
-        else:
-            states[key] = _updated(states[key], record)
-    return states
+        try:
+            _absorb(states, record)
+        except RULE_ERRORS as error:
+            failed.add(record["group_id"])
+            report(record["group_id"], error)
+    return {key: state for key, state in states.items() if key.group_id not in failed}
+
+
+def _absorb(states: dict[SharePartition, ShareState], record: Mapping[str, Any]) -> None:
+    key = SharePartition(record["group_id"], record["topic_id"], record["partition"])
+    if record["is_tombstone"]:
+        states.pop(key, None)
+    elif record["record_type"] == SHARE_SNAPSHOT.record_type or key not in states:
+        states[key] = _taken_for_all(record)
+    else:
+        states[key] = _updated(states[key], record)
 
 
 def _taken_for_all(record: Mapping[str, Any]) -> ShareState:

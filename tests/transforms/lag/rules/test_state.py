@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from groupledger.schemas.kafka.topic_partition import TopicPartition
+from groupledger.schemas.words import LagFlag
 from groupledger.transforms.lag.rules import (
     Commit,
     End,
@@ -188,6 +190,33 @@ def test_owners_at_a_position() -> None:
     assert history.facts_at(21, None).subscribed_topics is None
     sampled = GroupHistory().facts_at(1, "Stable", frozenset({"t"}))
     assert (sampled.owner(PLACE).owned, sampled.owner(TopicPartition("gone", 0)).owned) == (None, False)
+
+
+def test_a_commit_that_cant_be_taken_in() -> None:
+    """Goal: a commit that no rule can hold costs its group the round, and no other; what is committed there is unknown
+    until the group commits again."""
+    reported: dict[str, Exception] = {}
+    state = LagState(report=reported.__setitem__)
+    for number, group in enumerate("abc"):
+        state.commit(group, *PLACE, commit(number, 10))
+        state.commit(group, "t", 1, commit(number, 10))
+    assert len([*state.round(read(0, 4), {})]) == 6
+    state.commit("a", *PLACE, commit(4, 20))
+    state.commit("b", *PLACE, replace(commit(5, 20), commit_timestamp_ms=None))  # type: ignore[arg-type]
+    state.commit("c", *PLACE, commit(6, 20))
+    facts = {"b": GroupFacts(owners={PLACE: Owner(True, "m", "c", "h")})}
+    assert sorted((row.group_id, row.committed_offset) for row in state.round(read(1, 7), facts)) == [
+        *(("a", 10), ("a", 20)),
+        *(("c", 10), ("c", 20)),
+    ]
+    assert [*reported] == ["b"]
+    assert isinstance(reported["b"], TypeError)
+    of_b = {row.partition: row for row in state.round(read(2, 7), facts) if row.group_id == "b"}
+    assert (of_b[0].committed_offset, of_b[0].flags) == (None, (LagFlag.COMMIT_UNKNOWN,))
+    assert of_b[1].committed_offset == 10
+    state.commit("b", *PLACE, commit(8, 30))
+    assert {row.committed_offset for row in state.round(read(3, 9), facts) if row.group_id == "b"} == {10, 30}
+    assert [*reported] == ["b"]
 
 
 def test_a_group_that_cant_be_judged() -> None:

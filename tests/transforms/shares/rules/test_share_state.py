@@ -119,6 +119,19 @@ def test_ranges_of_any_size_and_order() -> None:
     assert told["available_count"] == 2**63 - 1
 
 
+def test_a_group_that_cant_be_judged() -> None:
+    """Goal: a record that no rule can hold costs its group all of its states, and no other group one of them."""
+    records = broker_records()
+    others = [{**record, "group_id": "other"} for record in records]
+    records[5] = {**records[5], "state_batches": [{"first_offset": 1}]}
+    reported: dict[str, Exception] = {}
+    found = share_states([*records[:18], *others[:18]], reported.__setitem__)
+    assert {key.group_id for key in found} == {"other"}
+    assert found == share_states(others[:18])
+    assert [*reported] == ["sg"]
+    assert isinstance(reported["sg"], TypeError)
+
+
 def test_an_update_without_a_snapshot_is_taken_for_one() -> None:
     """Goal: as a broker does which finds no snapshot before it; and what can't be decoded changes nothing."""
     records = broker_records()
