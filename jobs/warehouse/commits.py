@@ -54,6 +54,7 @@ from groupledger.jobs.warehouse.deletions import (
 from groupledger.jobs.warehouse.delta_log import dataset, open_table, refuse_emptied, table_uri
 from groupledger.jobs.warehouse.lease import TAKEN_OVER
 from groupledger.jobs.warehouse.local_files import local_files
+from groupledger.jobs.warehouse.restored import refuse_restored
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -121,9 +122,12 @@ class Commits:
 
     def fence(self, table: Table) -> None:
         """Keeps all earlier writers out of the table. Raises OutsideError if a later writer has it, or if the file of
-        a commit is empty: Delta's readers would take it for a commit that did nothing."""
+        a commit is empty: Delta's readers would take it for a commit that did nothing. Raises InputError if another
+        engine has taken commits of ours out of it."""
         refuse_emptied(self.warehouse, table)
-        for lease, token in self._later_tokens(open_table(self.warehouse, table)):
+        found = open_table(self.warehouse, table)
+        refuse_restored(found, table.name, COMMIT)
+        for lease, token in self._later_tokens(found):
             lease.go_beyond(token)
         self.add_files(table, [])
 

@@ -457,6 +457,27 @@ def test_a_commit_that_a_machine_left_empty(tmp_path: Path, table: Table, comman
         commits.fence(table)
 
 
+def test_a_table_that_was_restored(tmp_path: Path) -> None:
+    """Goal: no writer goes on in a table that another engine has restored to before a commit of ours, of which the log
+    still says that the table has had it; one that is restored to that commit again, or was compacted, is whole."""
+    with lease(tmp_path) as held:
+        commits = writer(tmp_path, held)
+        assert commits.append(TOPIC_NAMES, names("first"), Batch("query", 0))
+        assert commits.append(TOPIC_NAMES, names("second"), Batch("query", 1))
+        newest = commits.open(TOPIC_NAMES).version()
+        commits.open(TOPIC_NAMES).optimize.compact()
+        commits.open(TOPIC_NAMES).restore(newest - 1)
+        assert topics(tmp_path) == ["first"]
+        assert commits.has(TOPIC_NAMES, Batch("query", 1))
+        with pytest.raises(InputError, match=f"restored the table topic_names to an .* restore it to version {newest}"):
+            commits.fence(TOPIC_NAMES)
+        commits.open(TOPIC_NAMES).restore(newest)
+        commits.fence(TOPIC_NAMES)
+        commits.open(TOPIC_NAMES).optimize.compact()
+        commits.fence(TOPIC_NAMES)
+    assert topics(tmp_path) == ["first", "second"]
+
+
 def test_a_key_that_is_null(tmp_path: Path) -> None:
     """Goal: a row whose key is null, which a merge would add again each time, is an error."""
     rows = pa.Table.from_pylist([{"cluster": "c", "kafka_partition": None}], to_arrow_schema(COVERAGE.schema))

@@ -1,0 +1,38 @@
+"""Refuses a table that another engine has restored to a version from before the last commit of ours.
+
+RESTORE takes rows away and leaves in the log which batches the table has had. So a stream would go on behind rows that
+are gone, and nothing would show it. The log names the commits of ours (`commits.COMMIT`). A second RESTORE to
+the last of them, or to a later version, brings back all that is ours, and is no reason to stop.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from groupledger.jobs.process.errors import InputError
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+RESTORE = "RESTORE"  # the operation, as delta-rs and Spark name it in the log
+# So many commits of other engines are looked through; a table without any is decided by its last commit.
+FOREIGN_MAX = 100
+
+
+def refuse_restored(found: DeltaTable, name: str, commit_key: str) -> None:
+    """Raises InputError if the table is without something that was committed under `commit_key`."""
+    if any(commit_key in entry for entry in found.history(1)):
+        return
+    log = found.history(FOREIGN_MAX)
+    own = next((entry["version"] for entry in log if commit_key in entry), None)
+    restored = next((entry for entry in log if entry.get("operation") == RESTORE), None)
+    if own is None or restored is None or restored["version"] < own:
+        return
+    to = (restored.get("operationParameters") or {}).get("version")
+    if to is not None and int(to) >= own:
+        return
+    raise InputError(
+        f"Another engine has restored the table {name} to an earlier version, and what came later is missing in it:"
+        f" restore it to version {own}, or the whole warehouse with its checkpoints from a backup, and run the command"
+        " again. A single table of an earlier time does not fit the others."
+    )
