@@ -8,7 +8,7 @@ SEEDS ?= 3
 FAULTS ?= 10
 
 .DEFAULT_GOAL := help
-.PHONY: help setup release demo demo-data demo-kafka test test-fast test-cluster check format bench fuzz faults differential rules chart audit lock lock-jars clean
+.PHONY: help setup release docs coverage demo demo-data demo-kafka test test-fast test-cluster check format bench fuzz faults differential rules chart audit lock lock-jars clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 14
@@ -107,6 +107,7 @@ lock: lock-jars setup ## resolve the newest allowed versions into requirements/*
 		--output-file requirements/writer.lock
 	printf 'moto[s3]\nflask\nflask-cors\n' | $(COMPILE) - --output-file requirements/s3-server.lock
 	printf 'setuptools\nwheel\n' | $(COMPILE) - --output-file requirements/build.lock
+	printf 'sphinx\nmyst-parser\nfuro\n' | $(COMPILE) - --output-file requirements/docs.lock
 	printf 'build\ntwine\ncyclonedx-bom\nsetuptools>=77\nwheel\n' | $(COMPILE) - --output-file requirements/release.lock
 
 lock-jars: ## list the hashes of the JARs that conf/ivy names anew, in conf/ivy/*.sha256
@@ -115,5 +116,8 @@ lock-jars: ## list the hashes of the JARs that conf/ivy names anew, in conf/ivy/
 release: setup ## build sdist and wheel twice, compare, check them, and write their parts list and hashes into dist/
 	$(BIN)/python -m tools.release
 
+docs: ## build the site of the documentation into build/site, strictly, with every link checked
+	@$(PYTHON) -m tools.docs
+
 clean: ## remove what set-up and runs leave behind, but not the caches of JARs
-	rm -rf .venv .s3-server .release build dist demo .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv .s3-server .release .docs build dist demo .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

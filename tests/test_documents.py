@@ -25,6 +25,8 @@ REPORTS_MIN = 60
 OPEN = {"can't tell", "silent", "wrong"}
 VERDICTS = {"right", "right with logs", "mended", *OPEN}
 LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
+ANCHOR = re.compile(r"\]\(([^)#:]*)#([^)]+)\)")
+HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 
 
 def test_pages_are_there() -> None:
@@ -48,6 +50,31 @@ def test_the_readme_is_short() -> None:
         for link in LINK.findall(page.read_text())
     }
     assert [page for page in pages if page.resolve() not in linked] == []
+
+
+def test_the_site_has_every_page() -> None:
+    """Goal: each page stands in one section of the site's first page, which makes the site's table of contents."""
+    sections = re.split(r"^## .+$", (TOP / "docs" / "index.md").read_text(), flags=re.MULTILINE)[1:]
+    told = [link for section in sections for link in LINK.findall(section) if not link.startswith("..")]
+    assert sorted(told) == sorted({page.name for page in (TOP / "docs").glob("*.md")} - {"index.md"})
+
+
+def test_anchors_are_there() -> None:
+    """Goal: a link into the middle of a page leads to a heading that it has. `make docs` checks the site itself."""
+    pages = {page.resolve(): page.read_text() for page in (*TOP.glob("*.md"), *(TOP / "docs").glob("*.md"))}
+    headings = {page: {anchor_of(line) for line in HEADING.findall(text)} for page, text in pages.items()}
+    missing = [
+        (page.name, link, anchor)
+        for page, text in pages.items()
+        for link, anchor in ANCHOR.findall(text)
+        if anchor not in headings.get((page.parent / link).resolve() if link else page, set())
+    ]
+    assert missing == []
+
+
+def anchor_of(heading: str) -> str:
+    """Returns the anchor that forges and the site give a heading."""
+    return re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-")
 
 
 def test_the_page_of_notify() -> None:

@@ -1,0 +1,136 @@
+"""Writes the pages of reference that follow from the code: `python -m tools.reference_docs`.
+
+    docs/commands.md    every command with its arguments and options, from the command line's own definitions
+    docs/settings.md    `conf/groupledger.yaml`, a section for each of its own
+    docs/metrics.md     every metric that a monitor serves, with what it says of itself
+
+So the pages say what the code does; `tests/tools/test_reference_docs.py` compares them.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from typing import TYPE_CHECKING
+
+import click
+
+from groupledger.jobs.cli.main import main as command_line
+from tools.setup import ROOT
+from tools.surface import served_metrics
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+DOCS = ROOT / "docs"
+SETTINGS = ROOT / "conf" / "groupledger.yaml"
+MADE = "<!-- Made by `python -m tools.reference_docs`; a test compares it with the code. -->"
+# Commands by what one wants, in the order of the page.
+KINDS = {
+    "Asking": (
+        *("groups", "why", "group", "incidents", "rebalances", "owner", "lag", "offsets", "diff", "idle", "readers"),
+        *("committers", "share", "records", "sql", "report", "serve", "quality", "what-if"),
+    ),
+    "Writing": (
+        *("monitor", "pipeline", "ingest", "sample", "history", "import-logs", "notify", "validate", "maintain"),
+        *("forget", "register"),
+    ),
+    "Setting up and trying": ("setup", "doctor", "demo", "capture", "simulate", "coordinator", "protocols"),
+}
+SECTION = re.compile(r"^(\w+):", re.MULTILINE)
+
+
+def pages() -> dict[Path, str]:
+    """Returns the text of each page."""
+    return {
+        DOCS / "commands.md": "\n".join(commands()),
+        DOCS / "settings.md": settings(SETTINGS.read_text()),
+        DOCS / "metrics.md": "\n".join(metrics()),
+    }
+
+
+def commands() -> Iterator[str]:
+    yield f"# Commands\n\n{MADE}\n"
+    yield "Each option has an environment variable, which stands in its place: `GROUPLEDGER_WAREHOUSE` for `--warehouse`."
+    yield "`groupledger --debug COMMAND` shows a traceback with an error; [how a command"
+    yield "ends](promises.md#how-a-command-ends) lists the exit codes, and [asking](asking.md) says how instants are written."
+    for title, names in KINDS.items():
+        links = ", ".join(f"[`{name}`](#{name})" for name in names)
+        yield f"\n**{title}:** {links}"
+    missing = command_line.commands.keys() - {name for names in KINDS.values() for name in names}
+    if missing:
+        raise ValueError(f"tools/reference_docs.py has no place for {', '.join(sorted(missing))}")
+    for names in KINDS.values():
+        for name in names:
+            yield from command(name, command_line.commands[name])
+
+
+def command(name: str, found: click.Command) -> Iterator[str]:
+    arguments = [each.make_metavar(click.Context(found)) for each in found.params if isinstance(each, click.Argument)]
+    yield f"\n## {name}\n"
+    yield f"    groupledger {' '.join([name, *arguments, '[OPTIONS]'])}\n"
+    yield cell(inspect.cleandoc(found.help or ""), "\n")
+    options = [each for each in found.params if isinstance(each, click.Option)]
+    if options:
+        yield "\n| option | says |\n|---|---|"
+        yield from (option(each, click.Context(found)) for each in options)
+
+
+def option(each: click.Option, context: click.Context) -> str:
+    names = ", ".join(f"`{name}`" for name in (*each.opts, *each.secondary_opts))
+    value = "" if each.is_flag else f" `{each.make_metavar(context).replace('INTEGER RANGE', 'N')}`"
+    default = f" Default: `{each.default}`." if each.show_default and each.default not in (None, False) else ""
+    required = " Needed." if each.required else ""
+    return f"| {names}{value.replace('|', chr(92) + '|')} | {cell(each.help or '', ' ')}{default}{required} |"
+
+
+def cell(text: str, between: str) -> str:
+    """Returns a text in which nothing is Markdown by accident."""
+    return between.join(line.strip() for line in text.splitlines()).replace("|", "\\|").replace("*", "\\*").strip()
+
+
+def settings(text: str) -> str:
+    """Returns the page of the settings: the file itself, cut before the comment of each of its sections."""
+    lines = text.splitlines()
+    parts: list[tuple[str, list[str]]] = [("", [])]
+    waiting: list[str] = []
+    for line in lines:
+        match = SECTION.match(line)
+        if match:
+            parts.append((match[1], [*waiting, line]))
+            waiting = []
+        elif line.startswith("#"):
+            waiting.append(line)
+        elif line.startswith(" "):
+            parts[-1][1].extend([*waiting, line])
+            waiting = []
+        else:
+            parts[-1][1].extend([*waiting, line])
+            waiting = []
+    head = (
+        f"# Settings\n\n{MADE}\n\nThese are all settings with their defaults, as they stand in"
+        " [conf/groupledger.yaml](../conf/groupledger.yaml). A file of yours, given by `--conf FILE`, has those that you"
+        " change; an unknown setting is an error. Secrets are never written there, only where they stand: `{env: NAME}`"
+        " or `{file: PATH}`.\n"
+    )
+    named = [(name, "\n".join(block).strip()) for name, block in parts if name]
+    return head + "".join(f"\n## {name}\n\n```yaml\n{block}\n```\n" for name, block in named)
+
+
+def metrics() -> Iterator[str]:
+    yield f"# Metrics\n\n{MADE}\n"
+    yield "`monitor` serves them at `/metrics` in Prometheus' and OpenMetrics' text forms. [Alerts](alerts.md) says which to"
+    yield "build rules on. What is not known has no sample.\n"
+    yield "| metric | type | labels | says |\n|---|---|---|---|"
+    for each in sorted(served_metrics(), key=lambda metric: metric.name):
+        named = getattr(each, "_labelnames", ())  # where no sample is
+        labels = sorted({*named, *(label for sample in each.samples for label in sample.labels)} - {"le"})
+        name = f"{each.name}_total" if each.type == "counter" else each.name
+        yield f"| `{name}` | {each.type} | {', '.join(labels)} | {cell(each.documentation, ' ')} |"
+    yield ""
+
+
+if __name__ == "__main__":
+    for path, text in pages().items():
+        path.write_text(text.rstrip("\n") + "\n")
