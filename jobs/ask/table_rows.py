@@ -15,7 +15,6 @@ from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import reduce
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
@@ -26,10 +25,7 @@ from pyarrow.fs import PyFileSystem
 from pyarrow.parquet import ParquetFile
 
 from groupledger.jobs.process.arrow_values import column_of, scalar_of, table_from
-from groupledger.jobs.process.errors import OutsideError
-from groupledger.jobs.process.places import local_path
-from groupledger.jobs.process.terminal import printable
-from groupledger.jobs.warehouse.local_files import local_files
+from groupledger.jobs.warehouse.local_files import local_files, refuse_pipes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -81,7 +77,7 @@ def rows_of_files(
 
     def pieces(file: DataFile) -> Iterator[pa.Table]:
         names = [field.name for field in needed if field.name not in file.partition]
-        refuse_pipe(place, file.path)
+        refuse_pipes(place, [file.path])
         try:
             with _opened(storage.open_input_file(file.path), texts) as parquet:
                 # Small files are read some at a time, and more threads for each would only cost.
@@ -94,18 +90,6 @@ def rows_of_files(
             raise type(error)(f"{file.path}: {error}") from error  # pyarrow does not tell which file it was
 
     return _some_at_once(files, pieces)
-
-
-def refuse_pipe(place: str, path: str) -> None:
-    """Raises OutsideError for a file on a local disk that is a pipe, or the like, which may be waited for without
-    end."""
-    folder = local_path(place)
-    file = None if folder is None else Path(folder) / path
-    if file is not None and file.exists() and not file.is_file():
-        raise OutsideError(
-            f"{printable(str(file))} is no regular file, and is not read: put the table's own file in its place, or ask"
-            " who changed it."
-        )
 
 
 def files_of(delta: DeltaTable, schema: pa.Schema, wanted: Iterable[Wanted]) -> list[DataFile]:

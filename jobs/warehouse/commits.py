@@ -32,6 +32,7 @@ from dataclasses import dataclass
 from functools import partial
 from math import ceil
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction, write_deltalake
@@ -53,7 +54,7 @@ from groupledger.jobs.warehouse.deletions import (
 )
 from groupledger.jobs.warehouse.delta_log import dataset, open_table, refuse_emptied, table_uri
 from groupledger.jobs.warehouse.lease import TAKEN_OVER
-from groupledger.jobs.warehouse.local_files import local_files
+from groupledger.jobs.warehouse.local_files import local_files, refuse_pipes
 from groupledger.jobs.warehouse.restored import refuse_restored
 
 if TYPE_CHECKING:
@@ -122,11 +123,14 @@ class Commits:
 
     def fence(self, table: Table) -> None:
         """Keeps all earlier writers out of the table. Raises OutsideError if a later writer has it, or if the file of
-        a commit is empty: Delta's readers would take it for a commit that did nothing. Raises InputError if another
-        engine has taken commits of ours out of it."""
+        a commit is empty: Delta's readers would take it for a commit that did nothing; or if a file is a pipe. Raises
+        InputError if another engine has taken commits of ours out of it."""
         refuse_emptied(self.warehouse, table)
         found = open_table(self.warehouse, table)
         refuse_restored(found, table.name, COMMIT)
+        # A task of Spark's that waits for a pipe can't be ended.
+        paths = pa.table(found.get_add_actions(flatten=True)).column("path").to_pylist()
+        refuse_pipes(table_uri(self.warehouse, table), map(unquote, paths))
         for lease, token in self._later_tokens(found):
             lease.go_beyond(token)
         self.add_files(table, [])

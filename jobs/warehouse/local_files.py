@@ -1,12 +1,20 @@
-"""Tells how pyarrow reaches the files of a table."""
+"""Tells how pyarrow reaches the files of a table, and refuses what is no file."""
 
 from __future__ import annotations
 
+import stat
+from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
 
+from groupledger.jobs.process.errors import OutsideError
 from groupledger.jobs.process.places import local_path
+from groupledger.jobs.process.terminal import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 def local_files(uri: str) -> SubTreeFileSystem | None:
@@ -17,3 +25,18 @@ def local_files(uri: str) -> SubTreeFileSystem | None:
     """
     path = local_path(uri)
     return None if path is None else SubTreeFileSystem(str(Path(path).resolve()), LocalFileSystem())
+
+
+def refuse_pipes(uri: str, paths: Iterable[str]) -> None:
+    """Raises OutsideError if a file of a table on a local disk is a pipe, or the like, which may be waited for without
+    end. `paths` are within the table's folder."""
+    folder = local_path(uri)
+    if folder is None:
+        return
+    for file in (Path(folder) / path for path in paths):
+        with suppress(OSError):  # who reads it says what it is
+            if not stat.S_ISREG(file.stat().st_mode):
+                raise OutsideError(
+                    f"{printable(str(file))} is no regular file, and is not read: put the table's own file in its"
+                    " place, or ask who changed it."
+                )

@@ -457,6 +457,20 @@ def test_a_commit_that_a_machine_left_empty(tmp_path: Path, table: Table, comman
         commits.fence(table)
 
 
+@pytest.mark.parametrize("put", [os.mkfifo, os.mkdir])
+def test_a_file_that_is_none(tmp_path: Path, put: Callable[[Path], None]) -> None:
+    """Goal: a job does not begin to read a table with a pipe or a folder in the place of a file: a task of Spark's
+    would wait for it, and can't be ended."""
+    with lease(tmp_path) as held:
+        commits = writer(tmp_path, held)
+        commits.append(TOPIC_NAMES, names("first"))
+        (file,) = (tmp_path / TOPIC_NAMES.name).rglob("*.parquet")
+        file.unlink()
+        put(file)
+        with pytest.raises(OutsideError, match="is no regular file, and is not read"):
+            commits.fence(TOPIC_NAMES)
+
+
 def test_a_table_that_was_restored(tmp_path: Path) -> None:
     """Goal: no writer goes on in a table that another engine has restored to before a commit of ours, of which the log
     still says that the table has had it; one that is restored to that commit again, or was compacted, is whole."""
