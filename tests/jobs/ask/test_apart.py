@@ -116,11 +116,13 @@ def test_ways_to_end(failed: dict[str, str] | None, code: int, kind: type[Except
         raise failure(failed, code, 1.0)
 
 
+@pytest.mark.parametrize("to_group", [False, True])
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_signals(warehouse: Path, number: signal.Signals) -> None:
-    """Goal: a signal ends the command and its query at once, in whatever the query is."""
+def test_signals(warehouse: Path, number: signal.Signals, to_group: bool) -> None:
+    """Goal: a signal ends the command and its query at once, in whatever the query is; also one to both of them, as a
+    terminal sends it, whose end is told as the command's own."""
     with asking(warehouse) as (command, query):
-        command.send_signal(number)
+        os.killpg(command.pid, number) if to_group else command.send_signal(number)
         assert command.wait(ENOUGH_S) == 128 + number
         until(lambda: not is_alive(query))
 
@@ -139,7 +141,8 @@ class asking:  # noqa: N801 - a context manager
     def __init__(self, warehouse: Path) -> None:
         program = "from groupledger.jobs.cli.script import run; run()"
         arguments = ["sql", "--warehouse", str(warehouse), "--timeout", str(ENOUGH_S), NO_END["one call"]]
-        self._command = subprocess.Popen([sys.executable, "-c", program, *arguments], stderr=subprocess.DEVNULL)
+        words = [sys.executable, "-c", program, *arguments]
+        self._command = subprocess.Popen(words, stderr=subprocess.DEVNULL, start_new_session=True)
 
     def __enter__(self) -> tuple[subprocess.Popen[bytes], int]:
         until(lambda: any(cpu_s(child) > 1 for child in children(self._command.pid)))

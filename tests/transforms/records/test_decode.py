@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 
 from groupledger.schemas.codec.records import decode_record
+from groupledger.schemas.instants import INT64_MAX, INT64_MIN
 from groupledger.transforms.records.decode import BATCH_BYTES_MAX, DECODED, decode_batch, decode_batches
 from groupledger.transforms.records.decoded_record import record_of_row
 from lab.warehouses.rows import HOSTILE_ROWS, Row, batch_of, group_metadata, offset_commit
@@ -35,6 +36,20 @@ def test_every_row_is_decoded_or_kept(rows: list[Row]) -> None:
         else:
             assert (row["raw_key"], row["raw_value"]) == (key, value)
             assert row["record_type"] is None
+
+
+@pytest.mark.parametrize("record", [offset_commit(), group_metadata(), (b"?", b"?")])
+def test_timestamps_beyond_the_years(record: Row) -> None:
+    """Goal: a record of a time that Python has no date for is decoded all the same, at the nearest that it has: from
+    the year 10000 on, at the last that 64 bits hold, and before the year 1."""
+    year_10000_us = 253_402_300_800_000_000
+    times = [year_10000_us - 1, year_10000_us, INT64_MAX, INT64_MIN, None]
+    batch = batch_of([record] * len(times))
+    of_times = pa.array(times, pa.int64()).cast(batch.schema.field("timestamp").type)
+    batch = batch.set_column(batch.schema.get_field_index("timestamp"), batch.schema.field("timestamp"), of_times)
+    found = pa.Table.from_batches(list(decode_batch(batch)), schema=DECODED).to_pylist()
+    years = [row["kafka_timestamp"] and row["kafka_timestamp"].year for row in found]
+    assert years == [9999, 9999, 9999, 1, None]
 
 
 def test_a_decoder_that_loses_rows_fails(monkeypatch: pytest.MonkeyPatch) -> None:
