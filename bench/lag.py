@@ -27,6 +27,7 @@ from groupledger.jobs.process.clock import DAY_MS
 from groupledger.jobs.process.garbage import collector_rests
 from groupledger.jobs.process.settings import load_settings
 from groupledger.schemas.kafka.topic_partition import TopicPartition
+from groupledger.transforms.coverage.rules.losses import LogLosses
 from groupledger.transforms.lag.rules import (
     Commit,
     End,
@@ -165,7 +166,7 @@ def through_spark(load: Load) -> None:
             return spark.createDataFrame(arrow, table.schema).repartition(2)
 
     part = [(START_MS + number * ROUND_MS, load.ends(number)) for number in range(TABLE_ROUNDS)]
-    found = lag_of(InMemory(spark, ""), part, Seeds(spark.createDataFrame([], SEED_ROWS)), LagRules(), {})
+    found = lag_of(InMemory(spark, ""), part, Seeds(spark.createDataFrame([], SEED_ROWS)), LagRules(), LogLosses())
     began = time.perf_counter()
     assert found.count() == TABLE_ROUNDS * load.groups * load.partitions
     took = time.perf_counter() - began

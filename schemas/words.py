@@ -295,9 +295,10 @@ class LagFlag:
     """Says why a number of `lag` is odd or absent (`lag.flags`)."""
 
     NO_COMMIT = "no_commit"  # owned, but never committed, or the commit was removed: no lag, unless the log is empty
-    COMMIT_UNKNOWN = "commit_unknown"  # owned, and what was committed lies before a hole of coverage: no lag
+    COMMIT_UNKNOWN = "commit_unknown"  # what was committed lies before a hole, or was cleaned away unread: no lag
     NO_WATERMARK = "no_watermark"  # the topic is gone, or its broker has been silent for too long: no lag
-    STALE_SAMPLE = "stale_sample"  # the newest watermark is of an earlier round, or of a commit newer than it
+    COMMITS_LATE = "commits_late"  # the group's commits are known until an earlier instant than the round: no lag
+    STALE_SAMPLE = "stale_sample"  # the newest watermark is of an earlier round
     HIDDEN_COMMITS = "hidden_commits"  # an open transaction in the group's __consumer_offsets partition hides some
     TOPIC_RECREATED = "topic_recreated"  # the commit is of a deleted topic of the same name: no lag
     TRUNCATED = "truncated"  # the log has become shorter than it was, and the commit lies beyond its end: no lag

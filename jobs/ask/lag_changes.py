@@ -50,7 +50,7 @@ def rows_again(
         raise InputError(f"There is no sampling round from {iso(since)} on: ask for an earlier instant.")
     before = last_round(tables, "watermarks", instant_of_ms(warm_up_ms))
     last_ms = 0 if before is None else ms_of(before)
-    to_compute = RoundsToCompute(rounds, events.end_before(last_ms), events.hidden_ends())
+    to_compute = RoundsToCompute(rounds, events.end_before(last_ms), events.losses())
     found = group_lag(name, events.of(to_compute, last_ms, rules), to_compute, rules)
     wanted = (row for row in found if row.sampled_at_ms >= since_ms)
     return sorted(wanted, key=attrgetter("topic", "partition", "sampled_at_ms"))

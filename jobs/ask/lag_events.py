@@ -5,12 +5,15 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from groupledger.jobs.ask.commits import commit_log
 from groupledger.schemas.instants import EARLIEST_MS, LATEST_MS, instant_of_ms
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from groupledger.transforms.coverage.rules.coverage_at import hidden_ends
+from groupledger.transforms.coverage.rules.losses import LogLosses, thinned_stretches
+from groupledger.transforms.coverage.rules.stretches import readings_of, stretch_of
 from groupledger.transforms.lag.rules import End
 from groupledger.transforms.lag.rules.of_group import (
     COMMIT,
@@ -167,9 +170,11 @@ class GroupEvents:
         found = self._tables.query(END_BEFORE, watermarks=self._ends(last_ms))
         return {partition: (row["at_ms"], end) for row in found for partition, end in self._end(row).items()}
 
-    def hidden_ends(self) -> dict[int, list[int]]:
+    def losses(self) -> LogLosses:
         of_partition = ("kafka_partition", "=", self._kafka_partition)
-        return hidden_ends(self._tables.rows_if_any("coverage", of_partition))
+        coverage = list(self._tables.rows_if_any("coverage", of_partition))
+        readings = readings_of([stretch_of(row) for row in sorted(coverage, key=itemgetter("from_offset"))])
+        return LogLosses(hidden_ends(coverage), {self._kafka_partition: thinned_stretches(readings)})
 
     def of(self, rounds: RoundsToCompute, last_ms: int, rules: LagRules) -> dict[int, list[Answer]]:
         """Returns the events of rounds, and of those up to `last_ms`, by their kind."""
@@ -199,7 +204,7 @@ class GroupEvents:
 
     def _commits(self, rounds: RoundsToCompute, counted: int, last_ms: int, rules: LagRules) -> list[Answer]:
         kafka_partition = self._kafka_partition
-        end = rounds.ends_after[kafka_partition][1].offset if kafka_partition in rounds.ends_after else 0
+        end = rounds.commits_to.get(kafka_partition, 0)
         places: tuple[Filter, ...] = (("kafka_partition", "=", kafka_partition), ("kafka_offset", "<", end))
         return self._tables.query(
             COMMITS,

@@ -81,19 +81,22 @@ def update_incidents(ledger: Ledger) -> int:
     log_rows = _imported_log_rows(ledger)  # before they are read: more may be imported meanwhile
     topic_ms = topic_until_ms(ledger)
     as_of_ms = _known_until_ms(ledger, topic_ms)
+    history_ms = _history_ms(ledger, topic_ms)
+    # Who has no later record was silent until the topic was last read, however long samples and logs have gone on.
+    silent_ms = as_of_ms if history_ms is None else min(as_of_ms, history_ms)
     ledger.create(INCIDENTS)
     with _keeping() as keep:
-        steps = commit_steps_until(ledger, as_of_ms, rules, keep)
+        steps = commit_steps_until(ledger, silent_ms, rules, keep)
         tables = _tables(ledger, steps, rules, keep)
-        facts = facts_of(tables, rules, as_of_ms, AskedTables(ledger, tables, steps, keep))
+        facts = facts_of(tables, rules, silent_ms, AskedTables(ledger, tables, steps, keep))
         report = gathering(ledger)
-        found = incidents(facts, rules, as_of_ms, report, topic_until_ms=_history_ms(ledger, topic_ms))
+        found = incidents(facts, rules, as_of_ms, report, topic_until_ms=history_ms)
         ledger.give_way()
         replace_cluster(ledger, INCIDENTS, found.withColumn("cluster", F.lit(ledger.cluster)))
         note_troubles(ledger, TroubledStep.INCIDENTS, report.taken())
         look_for_anybody(ledger, TroubledStep.INCIDENTS, lambda: (row[0] for row in groups_of(facts).collect()))
     note_judged(ledger.storage, ledger.cluster, log_rows)
-    note_until(ledger.storage, ledger.cluster, Source.INCIDENTS, _history_ms(ledger, topic_ms))
+    note_until(ledger.storage, ledger.cluster, Source.INCIDENTS, history_ms)
     count: int = ledger.arrow(INCIDENTS, columns=("incident_id",)).num_rows
     ledger.say(f"incidents: {count:,}")
     return count

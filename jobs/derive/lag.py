@@ -14,6 +14,7 @@ for a broker whose clock is behind.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
@@ -26,6 +27,7 @@ from groupledger.jobs.derive.troubles import gathering, groups_in, look_for_anyb
 from groupledger.jobs.ingest.samples import append_rows, batch_of, last_sampled_at_ms
 from groupledger.jobs.process.settings import rules_from
 from groupledger.jobs.warehouse.ledger import known_positions, records_since
+from groupledger.jobs.warehouse.source import read_source
 from groupledger.jobs.warehouse.tables import collect, every_row, is_open
 from groupledger.jobs.warehouse.upsert import append
 from groupledger.schemas.instants import instant_of_ms
@@ -39,6 +41,7 @@ from groupledger.schemas.tables.members import MEMBERS
 from groupledger.schemas.tables.watermarks import WATERMARKS
 from groupledger.schemas.words import LagSeedKind, TroubledStep
 from groupledger.transforms.coverage.rules.coverage_at import hidden_ends
+from groupledger.transforms.coverage.rules.losses import LogLosses, thinned_stretches
 from groupledger.transforms.lag.lag import (
     LagInputs,
     at_ms,
@@ -74,7 +77,7 @@ if TYPE_CHECKING:
 
     from groupledger.jobs.derive.lag_seeds import Seeds
     from groupledger.jobs.warehouse.ledger import Ledger
-    from groupledger.jobs.warehouse.tables import ClusterTables, Condition, Tables
+    from groupledger.jobs.warehouse.tables import Condition, Tables
     from groupledger.schemas.tables.table import Table
     from groupledger.transforms.lag.rules import GroupHistory, LagRow
     from groupledger.transforms.troubles import Report
@@ -103,7 +106,7 @@ def update_lag(ledger: Ledger, stop: threading.Event) -> int:
     ready = 0
     while ready < len(waiting) and is_read_to(waiting[ready][1], positions):
         ready += 1
-    hidden = hidden_ends_of(ledger)
+    losses = log_losses(ledger)
     report = gathering(ledger)
     done = 0
     while done < ready and not stop.is_set():
@@ -111,7 +114,7 @@ def update_lag(ledger: Ledger, stop: threading.Event) -> int:
         part = waiting[done : min(done + ROUNDS_PER_PART, ready)]
         if seeds.sampled_at_ms < last_ms:
             seeds = _seeds(ledger, last_ms, rules)
-        rows = lag_of(ledger, part, seeds, rules, hidden, report)
+        rows = lag_of(ledger, part, seeds, rules, losses, report)
         last_ms = part[-1][0]
         append(ledger, LAG, with_keys(rows, ledger.cluster), batch_of(ledger, LAG, last_ms))
         done += len(part)
@@ -134,21 +137,29 @@ def lag_of(
     part: list[tuple[int, dict[int, End]]],
     seeds: Seeds,
     rules: LagRules,
-    hidden: Mapping[int, Sequence[int]],
+    losses: LogLosses,
     report: Report = stop,
 ) -> DataFrame:
-    """Returns the rows of consecutive rounds, which go on from what those before have left. `hidden` is where the log
-    hides ends."""
-    rounds = RoundsToCompute(part, seeds.ends, hidden)
+    """Returns the rows of consecutive rounds, which go on from what those before have left."""
+    rounds = RoundsToCompute(part, seeds.ends, losses)
     points = last_points(last_window(tables, seeds.sampled_at_ms, rules), rules)
     of_groups = as_events(seeds.rows, LagSeedKind.COMMIT).unionByName(points, allowMissingColumns=True)
     of_topics = as_events(seeds.rows, LagSeedKind.TOPIC, LagSeedKind.SAMPLE).drop("group_id")
     return fold_lag(lag_events(inputs_of(tables, part, seeds), rounds, of_groups, of_topics), rounds, rules, report)
 
 
-def hidden_ends_of(tables: ClusterTables) -> dict[int, list[int]]:
-    """Returns where the log hides what became of groups and offsets (`LagState.hide_ends`)."""
-    return hidden_ends(tables.arrow(COVERAGE).to_pylist()) if tables.exists(COVERAGE) else {}
+def log_losses(ledger: Ledger) -> LogLosses:
+    """Returns what the log no longer tells of the records that are kept."""
+    hidden = hidden_ends(ledger.arrow(COVERAGE).to_pylist()) if ledger.exists(COVERAGE) else {}
+    return with_thinned(ledger, LogLosses(hidden))
+
+
+def with_thinned(ledger: Ledger, losses: LogLosses) -> LogLosses:
+    """Returns the losses with the stretches that were thinned as the readings of now have them, which are written
+    before the records are kept."""
+    source = read_source(ledger.storage, ledger.cluster)
+    readings = {} if source is None else source.readings
+    return replace(losses, thinned={partition: thinned_stretches(of) for partition, of in readings.items()})
 
 
 def last_window(tables: Tables, last_ms: int, rules: LagRules) -> DataFrame:
@@ -219,7 +230,7 @@ def recover_state(ledger: Ledger, rules: LagRules, report: Report = stop) -> Lag
         report(group_id, error)
 
     each_judged(_by_group(ordered), restore, lose)
-    state.hide_ends(hidden_ends_of(ledger))
+    state.losses = log_losses(ledger)
     return state
 
 

@@ -10,9 +10,9 @@ import pyarrow.compute as pc
 
 from groupledger.jobs.warehouse.commits import as_new
 from groupledger.jobs.warehouse.upsert import of_rows
-from groupledger.schemas.instants import instant_if_known, ms_if_known, ms_of
+from groupledger.schemas.instants import instant_if_known, ms_of
 from groupledger.schemas.tables.coverage import COVERAGE
-from groupledger.transforms.coverage.rules.stretches import Stretch, regained, stretches
+from groupledger.transforms.coverage.rules.stretches import Stretch, regained, stretch_of, stretches
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -69,16 +69,7 @@ def regained_source(
     names = [name for name in COVERAGE.schema.names if name != "cluster"]
     is_lost = pc.field("kafka_partition").isin([*lost])
     for row in ledger.arrow(COVERAGE, is_lost, names).sort_by("from_offset").to_pylist():
-        stretch = Stretch(
-            from_offset=row["from_offset"],
-            to_offset=row["to_offset"],
-            from_time_ms=ms_if_known(row["from_time"]),
-            to_time_ms=ms_if_known(row["to_time"]),
-            completeness=row["completeness"],
-            proof=row["proof"],
-            is_state_lost=bool(row["is_state_lost"]),
-        )
-        found[row["kafka_partition"]].append(stretch)
+        found[row["kafka_partition"]].append(stretch_of(row))
     readings = {
         partition: regained(found[partition], position, (ends.get(partition, position), now_ms))
         for partition, position in lost.items()

@@ -116,7 +116,7 @@ def _partition_metrics(cluster: str, rows: Sequence[LagRow], limits: MetricsSett
     places, of_topics = Places(BY_PARTITION, labels), Places(("cluster_name", "topic", "partition"), [*ends])
     values: Sequence[float | None]
     for name, text, values in (
-        ("offset", "The committed offset.", [row.committed_offset for row in rows]),
+        ("offset", "The committed offset.", [_committed(row) for row in rows]),
         ("lag", "Offsets that are left to read.", [row.lag for row in rows]),
         ("lag_seconds", "Age of the next record to read.", [row.lag_seconds for row in rows]),
         ("messages_lost", "Offsets that retention took first.", [row.messages_lost for row in rows]),
@@ -156,6 +156,10 @@ def _group_metrics(cluster: str, scope: Scope) -> Iterator[Metric]:
     ):
         samples = zip(topics, numbers, strict=True)
         yield family(Gauge, f"{PREFIX}_topic_{name}", text, (*BY_GROUP, "topic"), samples)
+
+
+def _committed(row: LagRow) -> int | None:
+    return row.committed_offset if row.commits_until_ms is None else None
 
 
 def _seconds(each: LagRow | Rollup) -> float | None:

@@ -5,7 +5,8 @@ All of this is done at once, each in a thread of its own:
 
     ingest    the stream of `ingest --continuous`, with the same checkpoint
     rounds    at each interval: sample the brokers, wait until the ingest has passed the ends that were read first, take
-              the commits of the new versions of `coordinator_records`, compute lag, publish it
+              the commits of the new versions of `coordinator_records`, compute lag, publish it; a round that the ingest
+              has not passed by the next one waits on (`pending`)
     writer    each round into the tables, in their order, while the next one is sampled
     history   first the tables are read into memory; then `update_history` on a slower trigger, whose results feed the
               rounds after it; between two of its writes it waits until no round is under way, an interval at most;
@@ -15,9 +16,10 @@ All of this is done at once, each in a thread of its own:
 
 Rules.
 - Metrics come from memory and are published before anything is written, so that no table is in their way. Writing may
-  be a few rounds behind, and then holds up the next.
-- A partition of `__consumer_offsets` that the ingest has not passed in time is left out of the round's ends: what its
-  groups have committed since counts in the next round, and their rows say that they are stale.
+  be a few rounds behind; a round that comes then is published, and left out of the tables.
+- Commits and ends are of one round, or nothing is said of a lag. While the ingest is behind, the newest round that it
+  has passed is shown, and metrics say how long ago that was. What is older than `monitor.lag_age_max_s` is unknown.
+- Work is shed in this order, so that ingest and lag fall behind last: upkeep and incidents, history, rounds in tables.
 - Nothing is served before the first round is complete: an ingest that is still reading last year's commits would show
   last year's lag.
 - Memory is only a copy. It is read back from the tables at the start, rounds that were sampled and not computed are
@@ -44,14 +46,28 @@ from groupledger.jobs.kafka.sampling import ends_of, sample_watermarks, take_rou
 from groupledger.jobs.monitor.commits import behind, ingest_positions
 from groupledger.jobs.monitor.exposition import Exposition
 from groupledger.jobs.monitor.own_metrics import (
+    BEHIND,
     MonitorReport,
+    behind_metrics,
     incident_metrics,
     monitor_metrics,
     source_metrics,
     step_metrics,
 )
 from groupledger.jobs.monitor.own_processes import OwnProcesses
-from groupledger.jobs.monitor.rules import INGEST_ENDED, Stalls, Vitals, await_none_missing, troubles, wait_s
+from groupledger.jobs.monitor.pending import PendingRounds
+from groupledger.jobs.monitor.rules import (
+    INGEST_ENDED,
+    ROUNDS_IN_TIME,
+    Shedding,
+    Stalls,
+    Vitals,
+    await_none_missing,
+    behind_ms,
+    lag_age_max_ms,
+    troubles,
+    wait_s,
+)
 from groupledger.jobs.monitor.state import MonitorState
 from groupledger.jobs.monitor.upkeep import Maintenance, Upkeep
 from groupledger.jobs.notify.notify import Notifier
@@ -80,6 +96,9 @@ if TYPE_CHECKING:
 
 CATCH_UP_POLL_S = 0.5
 HISTORY = "history"
+WAIT_SHARE = 0.9  # of the time until the next round; the rest is for computing
+# How often history and upkeep are done while the ingest is behind.
+HISTORY_SHED_S, UPKEEP_SHED_S = 300, 1_800
 
 
 class Common:
@@ -155,8 +174,11 @@ def follow_history(rounds: RoundLoop, stop: threading.Event) -> None:
     # Spark's jobs of this thread share the cores with those of the rounds, and don't stand before them in the queue.
     context.setLocalProperty("spark.scheduler.pool", HISTORY)
     while not stop.is_set():
+        while not rounds.has_time(rounds.history_shedding) and not stop.wait(CATCH_UP_POLL_S):
+            pass
         rounds.upkeep.timed(HISTORY, lambda: state.update_history(stop))
-        rounds.upkeep.work(stop)
+        if rounds.has_time(rounds.upkeep_shedding):
+            rounds.upkeep.work(stop)
         rounds.upkeep.look_at_sources()
         stop.wait(ledger.settings.monitor.history_interval_s)
 
@@ -208,6 +230,9 @@ class RoundLoop:
         self._stop = stop
         self._is_between_rounds = threading.Event()
         self._is_between_rounds.set()
+        self._lag_age_max_ms = lag_age_max_ms(ledger.settings.monitor.lag_age_max_s, common.interval_s)
+        self._pending = PendingRounds(self._lag_age_max_ms)
+        self.history_shedding, self.upkeep_shedding = Shedding(HISTORY_SHED_S), Shedding(UPKEEP_SHED_S)
         self._stalls = Stalls()
         self._markers = Markers()
         self._report = MonitorReport(interval_s=common.interval_s)
@@ -223,8 +248,10 @@ class RoundLoop:
             published_ms=self._published_ms,
             lag_offsets=sum(self._report.lag_offsets.values()),
             stalled_ms=self._report.stalled_ms,
+            commits_known_ms=self._pending.known_ms,
         )
-        return troubles(vitals, now_ms(), self._interval_s, self.ledger.settings.monitor.stalled_after_s)
+        stalled_after_s = self.ledger.settings.monitor.stalled_after_s
+        return troubles(vitals, now_ms(), self._interval_s, stalled_after_s, self._lag_age_max_ms)
 
     def why_dead(self) -> list[str]:
         """Returns why the monitor has to be started again, if it has to."""
@@ -237,8 +264,22 @@ class RoundLoop:
         yield from incident_metrics(cluster, upkeep.open_incidents, self.notifier.counts.copy(), upkeep.found_incidents)
         yield from step_metrics(cluster, upkeep.steps, upkeep.troubled_groups, self.ledger.judged_nobody)
         yield from source_metrics(cluster, upkeep.known_until_ms, self._report.sampled_at_ms)
+        yield from behind_metrics(cluster, self._behind_ms())
         if self._published_ms is not None:
             yield from self.state.metrics(self._report.round_s)
+
+    def _behind_ms(self) -> dict[str, int]:
+        """Returns how far each source is behind the clock: the commits by the newest round that has all of them."""
+        known_ms = {key: ms for key, ms in self.upkeep.known_until_ms.items() if key in BEHIND}
+        if self._pending.known_ms is not None:
+            known_ms[Source.TOPIC] = self._pending.known_ms
+        return behind_ms(known_ms, now_ms())
+
+    def has_time(self, shedding: Shedding) -> bool:
+        """Returns whether there is time for work beside the rounds."""
+        known_ms = self._pending.known_ms
+        is_behind = known_ms is not None and now_ms() - known_ms > ROUNDS_IN_TIME * self._interval_s * 1000
+        return shedding.may_work(time.monotonic(), is_behind=is_behind)
 
     # What is done
 
@@ -281,23 +322,32 @@ class RoundLoop:
             check_sampled_cluster(self.ledger, self._bootstrap_servers)
         except OutsideError as error:
             self.ledger.say(f"round not sampled: {error}")
+            self.state.forget_old(now_ms() - self._lag_age_max_ms, {})
             self._publish(replace(self._report, rounds_failed=self._report.rounds_failed + 1))
             return
-        missing = self._wait_for_ingest(ends_of(ends))
+        self._last_ms = at_ms
+        self._pending.add(sampled)
+        missing, positions = self._wait_for_ingest(ends_of(ends))
         if self._stop.is_set():
             return
-        self.state.read_commits()
+        ready = self._pending.take(positions, now_ms())
         with collector_rests():
-            self.state.compute(sampled, ends_of(ends).keys() - missing.keys())
-            self._last_ms = at_ms
-            self._published_ms = now_ms()
-            self._publish(self._report_of(sampled, missing, time.monotonic() - began_s))
-        at = iso(instant_of_ms(at_ms))
+            if ready is not None:
+                self.state.read_commits()
+                self.state.compute(ready.sampled, ready.passed)
+                self._published_ms = now_ms()
+            self.state.forget_old(
+                now_ms() - self._lag_age_max_ms, {row.group_id: row.state for row in sampled.group_states}
+            )
+            self._publish(self._report_of(sampled, missing, time.monotonic() - began_s, is_new=ready is not None))
+        known_ms = self._pending.known_ms or at_ms
+        at = iso(instant_of_ms(known_ms))
         title = f"{self.ledger.cluster} at {at}, {looked_for(self.upkeep.known_until_ms.get(Source.INCIDENTS))}"
         self.common.screen.show(self.ledger.cluster, title, self.state.rollups)
         self._say_missing(missing)
         self._ingesting.check()  # which also tells of a lost lease
-        self.state.append(sampled)
+        if ready is not None and not self.state.append(ready.sampled):
+            self.ledger.say("the tables are behind, and this round is not written")
 
     def _sample_ends(self) -> tuple[SampledWatermark, ...]:
         began_s = time.monotonic()
@@ -306,29 +356,38 @@ class RoundLoop:
         self._stalls.look(((row.partition, *row.offsets[1:]) for row in rows if row.offsets), now_ms())
         return rows
 
-    def _wait_for_ingest(self, ends: Mapping[int, int]) -> dict[int, int]:
-        """Waits for the ingest to pass the ends, an interval at most. Returns the offsets that it has not passed, per
-        partition."""
+    def _wait_for_ingest(self, ends: Mapping[int, int]) -> tuple[dict[int, int], dict[int, int]]:
+        """Waits for the ingest to pass the ends, until the next round at most. Returns the offsets that it has not
+        passed, per partition, and its positions."""
+        positions: dict[int, int] = {}
 
         def missing() -> dict[int, int]:
+            nonlocal positions
             self._ingesting.check()
-            return behind(ingest_positions(self.ledger), ends)
+            positions = ingest_positions(self.ledger)
+            return behind(positions, ends)
 
-        return await_none_missing(missing, self._stop.wait, time.monotonic, self._interval_s)
+        limit_s = WAIT_SHARE * wait_s(time.time(), self._interval_s, self._ends_took_s)
+        return await_none_missing(missing, self._stop.wait, time.monotonic, limit_s), positions
 
     def _say_missing(self, missing: Mapping[int, int]) -> None:
         if missing:
+            known_ms = self._pending.known_ms
+            until = "nobody knows when" if known_ms is None else iso(instant_of_ms(known_ms))
             self.ledger.say(
                 f"the ingest has not passed the round: {sum(missing.values()):,} offsets are missing in"
-                f" {len(missing):,} partitions, and the lag of their groups is of the round before"
+                f" {len(missing):,} partitions; commits are known until {until}"
             )
 
-    def _report_of(self, sampled: SampledRound, missing: Mapping[int, int], round_s: float) -> MonitorReport:
+    def _report_of(
+        self, sampled: SampledRound, missing: Mapping[int, int], round_s: float, *, is_new: bool
+    ) -> MonitorReport:
         return MonitorReport(
-            sampled_at_ms=sampled.sampled_at_ms,
+            sampled_at_ms=self.state.sampled_at_ms,
             interval_s=self._interval_s,
             round_s=round_s,
-            rounds=self._report.rounds + 1,
+            rounds=self._report.rounds + int(is_new),
+            rounds_unwritten=self.state.unwritten,
             rounds_failed=self._report.rounds_failed,
             sample_errors=sampled.errors() + len(sampled.silent_brokers),
             # Every partition, so that an alert does not lose its series when all is well.

@@ -14,6 +14,9 @@
     groupledger_troubled_groups               that a step could not judge, by step; a step without any has no sample
     groupledger_step_judged_nobody            1 while a step can judge no group, by step; else it has no sample
     groupledger_waiting_rounds                rounds that are published and not yet written
+    groupledger_unwritten_rounds_total        rounds that were published and left out of the tables, which were behind
+    groupledger_behind_seconds                by source (topic, history, incidents): how far it is behind the clock; the
+                                              topic by the last round whose commits are all read
     groupledger_step_timestamp_seconds        by step (history, incidents, maintenance): when it was last done
     groupledger_step_seconds                  how long it took then
     groupledger_known_until_seconds           by source (topic, history, incidents, samples): until when it is known; a
@@ -38,6 +41,9 @@ if TYPE_CHECKING:
     from groupledger.jobs.monitor.upkeep import Step
 
 
+BEHIND = (Source.TOPIC, Source.HISTORY, Source.INCIDENTS)
+
+
 @dataclass(frozen=True, slots=True)
 class MonitorReport:
     """What a monitor tells of itself after a round; mappings are by partition of `__consumer_offsets`."""
@@ -52,6 +58,7 @@ class MonitorReport:
     stalled_ms: Mapping[int, int] = field(default_factory=dict)
     interval_s: int = 0
     waiting_rounds: int = 0
+    rounds_unwritten: int = 0
 
 
 def monitor_metrics(cluster: str, report: MonitorReport) -> Iterator[Metric]:
@@ -74,6 +81,7 @@ def monitor_metrics(cluster: str, report: MonitorReport) -> Iterator[Metric]:
         (Gauge, "sample_errors", "What did not answer in the last round.", report.sample_errors),
         (Counter, "rounds", "Rounds that were published.", report.rounds),
         (Counter, "rounds_failed", "Rounds that no broker answered.", report.rounds_failed),
+        (Counter, "unwritten_rounds", "Rounds that were left out of the tables.", report.rounds_unwritten),
     ):
         yield family(kind, f"groupledger_{name}", text, ("cluster_name",), [((cluster,), value)])
 
@@ -120,3 +128,10 @@ def source_metrics(cluster: str, known_until_ms: Mapping[str, int], sampled_at_m
     samples = (((cluster, source), ms / 1_000) for source, ms in sorted({**known_until_ms, **rounds}.items()))
     text = "Until when a source is known, in seconds since 1970."
     yield family(Gauge, "groupledger_known_until_seconds", text, ("cluster_name", "source"), samples)
+
+
+def behind_metrics(cluster: str, behind_ms: Mapping[str, int]) -> Iterator[Metric]:
+    """Yields how far each source is behind the clock."""
+    samples = (((cluster, source), ms / 1_000) for source, ms in sorted(behind_ms.items()))
+    text = "How far a source is behind the clock; of the topic, the commits that lag counts."
+    yield family(Gauge, "groupledger_behind_seconds", text, ("cluster_name", "source"), samples)

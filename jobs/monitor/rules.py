@@ -19,6 +19,7 @@ LEAD_S_MIN = 0.25
 ROUNDS_MISSED_MAX = 3
 INGEST_ENDED = "The ingest has ended."
 WORK_SHARE = 4  # one part of so many
+ROUNDS_IN_TIME = 2  # an ingest that has passed the last round but one is in time
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 0.5  # between two looks at how far the ingest has come
 PAUSE_GROWTH = 1.4
 
@@ -69,6 +70,36 @@ class Pace:
     def done(self, began_s: float, ended_s: float) -> None:
         """Takes note of a run, by the clock of `is_due`."""
         self._due_s = max(began_s + self._interval_s, ended_s + (ended_s - began_s) * (WORK_SHARE - 1))
+
+
+def lag_age_max_ms(setting_s: int, interval_s: int) -> int:
+    """Returns how long ago a round may be whose lag is shown: three intervals at least, since each needs its time."""
+    return max(setting_s, ROUNDS_MISSED_MAX * interval_s) * 1000
+
+
+def behind_ms(known_ms: Mapping[str, int], now_ms: int) -> dict[str, int]:
+    """Returns how long ago it is that each source was known; never below 0, since clocks differ."""
+    return {source: max(now_ms - ms, 0) for source, ms in known_ms.items()}
+
+
+class Shedding:
+    """Says when work beside the rounds may be done: at any time while the ingest is in time, and while it is behind
+    once in so many seconds, so that a machine which is always too slow gets it done, too."""
+
+    def __init__(self, every_s: float) -> None:
+        self._every_s = every_s
+        self._since_s: float | None = None  # the ingest fell behind, or the work was done then
+
+    def may_work(self, now_s: float, *, is_behind: bool) -> bool:
+        if not is_behind:
+            self._since_s = None
+            return True
+        if self._since_s is None:
+            self._since_s = now_s
+        if now_s - self._since_s < self._every_s:
+            return False
+        self._since_s = now_s
+        return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,16 +158,17 @@ class Elections:
 
 @dataclass(frozen=True, slots=True)
 class Vitals:
-    """What health is judged by. `published_ms` is when the last round was, None before the first; `lag_offsets` is how
-    far the ingest was behind its ends then."""
+    """What health is judged by. `published_ms` is when the last round was told, None before the first; `lag_offsets` is
+    how far the ingest was behind its ends then, `commits_known_ms` the newest round whose commits are all read."""
 
     is_ingesting: bool
     published_ms: int | None
     lag_offsets: int
     stalled_ms: Mapping[int, int]
+    commits_known_ms: int | None = None
 
 
-def troubles(vitals: Vitals, now_ms: int, interval_s: int, stalled_after_s: int) -> list[str]:
+def troubles(vitals: Vitals, now_ms: int, interval_s: int, stalled_after_s: int, lag_age_max_ms: int) -> list[str]:
     """Returns a sentence for each thing that is wrong."""
     found = []
     if not vitals.is_ingesting:
@@ -145,8 +177,15 @@ def troubles(vitals: Vitals, now_ms: int, interval_s: int, stalled_after_s: int)
         found.append("No round is done yet: what was there before is still being read.")
     elif now_ms - vitals.published_ms > ROUNDS_MISSED_MAX * interval_s * 1000:
         found.append(f"The last round was {(now_ms - vitals.published_ms) // 1000:,} s ago.")
+    known_ms = vitals.commits_known_ms
     if vitals.lag_offsets:
-        found.append(f"The ingest is {vitals.lag_offsets:,} offsets behind the topic.")
+        since = "" if known_ms is None else f": it has the commits until {(now_ms - known_ms) // 1000:,} s ago"
+        found.append(f"The ingest is {vitals.lag_offsets:,} offsets behind the topic{since}.")
+    if known_ms is not None and now_ms - known_ms > lag_age_max_ms:
+        found.append(
+            f"Commits are {(now_ms - known_ms) // 1000:,} s behind, more than {lag_age_max_ms // 1000:,} s: the lag of"
+            " groups whose commits wait to be read is unknown."
+        )
     stalled = {partition: ms for partition, ms in vitals.stalled_ms.items() if ms >= stalled_after_s * 1000}
     if stalled:
         found.append(

@@ -19,10 +19,11 @@ from groupledger.jobs.derive.history import update_history
 from groupledger.jobs.derive.lag import (
     append_lag,
     group_histories,
-    hidden_ends_of,
+    log_losses,
     recover_state,
     rounds_after,
     update_lag,
+    with_thinned,
 )
 from groupledger.jobs.derive.offset_events import update_offset_events
 from groupledger.jobs.derive.troubles import look_for_anybody, note_troubles
@@ -55,14 +56,14 @@ from groupledger.schemas.tables.rebalance_stats import REBALANCE_STATS
 from groupledger.schemas.tables.rebalances import REBALANCES
 from groupledger.schemas.words import StatsWindow, TroubledStep
 from groupledger.transforms.lag.lag import commit_events
-from groupledger.transforms.lag.rules import End, GroupHistory, LagRules, LagState, Watermark, rollup
+from groupledger.transforms.lag.rules import End, GroupHistory, LagRules, LagState, Watermark, out_of_date, rollup
 from groupledger.transforms.lag.rules import Round as LagRound
 from groupledger.transforms.lag.rules.of_group import commit_of
 from groupledger.transforms.lag.rules.resting import resting_places
 from groupledger.transforms.troubles import each_judged, reporting_to
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
     from concurrent.futures import Future
 
     from prometheus_client import Metric
@@ -101,6 +102,8 @@ class MonitorState:
         self._topics: set[str] | None = None
         self._version = 0
         self._rows: list[LagRow] = []
+        self.sampled_at_ms: int | None = None  # of the last round
+        self.unwritten = 0  # rounds that were left out of the tables
         self._shown: Sequence[LagRow] = ()  # those of them that metrics are about
         self._states: tuple[SampledGroupState, ...] = ()
         self.rollups: list[Rollup] = []  # of the last round, and of what is shown of it
@@ -143,11 +146,12 @@ class MonitorState:
         self._histories = group_histories(self._ledger, reporting_to(unread))
         self._unread = unread
         self._infos = group_infos(self._ledger)
-        self._lag.hide_ends(hidden_ends_of(self._ledger))
+        self._lag.losses = log_losses(self._ledger)
 
     def read_commits(self) -> None:
         """Reads what the ingest has added to the table since the last time."""
         files = added_since(self._ledger, COORDINATOR_RECORDS, self._version)
+        self._lag.losses = with_thinned(self._ledger, self._lag.losses)
         if files.row_count > ROWS_FOLLOWED_MAX:
             commits = commits_in(self._ledger, files).where(~F.col("is_tombstone"))
             self._commits.update(dict(commits.groupBy("group_id").count().collect()))
@@ -176,6 +180,7 @@ class MonitorState:
     def compute(self, sampled: SampledRound, passed: Collection[int]) -> None:
         """Computes the lag of a round; `passed` are the partitions of `__consumer_offsets` that the ingest has read so
         far."""
+        self.sampled_at_ms = sampled.sampled_at_ms
         told = {row.group_id: row for row in sampled.group_states}
         others = ((name, of) for name, of in self._histories.items() if name not in told)
         facts = each_judged(told.items(), self._facts, self._report)
@@ -193,6 +198,13 @@ class MonitorState:
         subscribed = {topic for row in sampled.group_states for topic in row.subscribed_topics or ()}
         committed = {topic for places in self._lag.groups.values() for topic, _ in places}
         self._topics = (subscribed | committed) - {OFFSETS_TOPIC} or None
+
+    def forget_old(self, before_ms: int, states: Mapping[str, str | None]) -> None:
+        """Takes back what is shown if its round was before an instant. `states` are those of the groups now."""
+        if self.sampled_at_ms is None or self.sampled_at_ms >= before_ms:
+            return
+        self._shown = [out_of_date(row, states.get(row.group_id)) for row in self._shown]
+        self.rollups = rollup(self._shown)
 
     def _facts(self, told: SampledGroupState) -> GroupFacts:
         history = self._histories.get(told.group_id) or GroupHistory()
@@ -213,11 +225,17 @@ class MonitorState:
         activity = GroupActivity(self._activity, self._commits, self._elections.moves, self._holdings)
         yield from lag_metrics(cluster, self._shown, self.rollups, infos, settings, round(round_s * 1000), activity)
 
-    def append(self, sampled: SampledRound) -> None:
-        """Queues the last round for the writer, behind the rounds before it."""
+    def append(self, sampled: SampledRound) -> bool:
+        """Queues the last round for the writer, behind the rounds before it, or leaves it out of the tables if too many
+        wait; returns whether it is queued."""
         self.await_written(ROUNDS_WAITING_MAX)
         troubles, self._troubles = self._troubles, {}
-        self._writing.append(self._writer.submit(self._append, sampled, self._rows, self._unread | troubles))
+        is_queued = len(self._writing) < ROUNDS_WAITING_MAX
+        if is_queued:
+            self._writing.append(self._writer.submit(self._append, sampled, self._rows, self._unread | troubles))
+        else:
+            self.unwritten += 1
+        return is_queued
 
     @property
     def waiting(self) -> int:

@@ -177,6 +177,7 @@ class MonitorSettings(Section):
     incidents_interval_s: Annotated[int, Field(ge=1)]
     maintain_interval_h: Annotated[int, Field(ge=0)]
     stalled_after_s: Annotated[int, Field(ge=1)]
+    lag_age_max_s: Annotated[int, Field(ge=1)]
 
 
 class ServeSettings(Section):

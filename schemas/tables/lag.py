@@ -77,6 +77,11 @@ LAG = Table(
         column("kafka_offset", T.LongType(), "Offset of the commit's record there."),
         column("committed_at", T.TimestampType(), "The commit's own timestamp."),
         column("commit_interval_ms", T.LongType(), "Mean time between the last commits of the partition."),
+        column(
+            "commits_until",
+            T.TimestampType(),
+            "Until when the group's commits are known, if that is before the round: there is no lag then. Else null.",
+        ),
         SAMPLE_DATE,
     ),
 )

@@ -115,7 +115,7 @@ def lag_events(inputs: LagInputs, rounds: RoundsToCompute, seeds: DataFrame, top
     """Returns a row for each event of a group. `seeds` are events of groups, `topic_seeds` of topic partitions without
     a group; both come from before the rounds."""
     in_rounds = sampled_within(rounds.ends[0][0], rounds.ends[-1][0])(F.col)
-    new = commit_events(inputs.commits.where(is_below(rounds.ends_after) & ~is_below(rounds.ends_before)))
+    new = commit_events(inputs.commits.where(is_below_offsets(rounds.commits_to) & ~is_below(rounds.ends_before)))
     before = [end.offset for _, end in rounds.ends_before.values()]
     history = history_events(inputs.generations, inputs.members, inputs.assignments, min(before, default=0))
     states = inputs.group_states.where(in_rounds & F.col("state").isNotNull()).select(
@@ -135,9 +135,14 @@ def lag_events(inputs: LagInputs, rounds: RoundsToCompute, seeds: DataFrame, top
 
 def is_below(ends: Mapping[int, tuple[int, End]]) -> Any:
     """Returns whether a round has counted a commit."""
-    by_partition = [0] * (max(ends, default=-1) + 1)
-    for partition, (_, end) in ends.items():
-        by_partition[partition] = end.offset
+    return is_below_offsets({partition: end.offset for partition, (_, end) in ends.items()})
+
+
+def is_below_offsets(offsets: Mapping[int, int]) -> Any:
+    """Returns whether a record lies below an offset of its partition; none does without one."""
+    by_partition = [0] * (max(offsets, default=-1) + 1)
+    for partition, offset in offsets.items():
+        by_partition[partition] = offset
     # One literal, however many partitions: comparisons with each of them take Spark longer to plan than to do.
     known = F.array(*[F.lit(offset).cast("long") for offset in by_partition]).cast("array<long>")
     return F.col("kafka_offset") < F.coalesce(F.get(known, F.col("kafka_partition")), F.lit(0))

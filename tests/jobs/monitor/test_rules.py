@@ -7,6 +7,7 @@ import json
 import socket
 import threading
 from contextlib import ExitStack
+from dataclasses import replace
 from datetime import datetime, timezone
 from http.client import HTTPConnection
 from typing import TYPE_CHECKING
@@ -22,10 +23,13 @@ from groupledger.jobs.monitor.families import Counter, Gauge, family
 from groupledger.jobs.monitor.http import serve
 from groupledger.jobs.monitor.rules import (
     Pace,
+    Shedding,
     Stalls,
     Vitals,
     await_none_missing,
+    behind_ms,
     interval_seconds,
+    lag_age_max_ms,
     next_round_at,
     troubles,
     wait_s,
@@ -109,9 +113,36 @@ def vitals(
 )
 def test_health(state: Vitals, sentence: str | None) -> None:
     """Goal: each way not to be well has a sentence, and nothing else has."""
-    found = troubles(state, now_ms=105_000, interval_s=5, stalled_after_s=60)
+    found = troubles(state, now_ms=105_000, interval_s=5, stalled_after_s=60, lag_age_max_ms=60_000)
     assert len(found) == (0 if sentence is None else 1)
     assert sentence is None or sentence in found[0]
+
+
+def test_how_far_the_commits_are_behind() -> None:
+    """Goal: what waits is told in seconds, too; commits that are too old are a reason by themselves, since the lag is
+    unknown then, even if nothing is known to wait."""
+    late = Vitals(is_ingesting=True, published_ms=100_000, lag_offsets=7, stalled_ms={}, commits_known_ms=15_000)
+    found = troubles(late, now_ms=105_000, interval_s=5, stalled_after_s=60, lag_age_max_ms=60_000)
+    assert [sentence.partition(":")[0] for sentence in found] == [
+        "The ingest is 7 offsets behind the topic",
+        "Commits are 90 s behind, more than 60 s",
+    ]
+    assert "90 s ago" in found[0]
+    in_time = replace(late, lag_offsets=0, commits_known_ms=50_000)
+    assert troubles(in_time, now_ms=105_000, interval_s=5, stalled_after_s=60, lag_age_max_ms=60_000) == []
+    assert (lag_age_max_ms(60, 15), lag_age_max_ms(60, 30)) == (60_000, 90_000)
+    assert behind_ms({"topic": 100, "history": 90}, 95) == {"topic": 0, "history": 5}
+
+
+def test_work_is_shed() -> None:
+    """Goal: beside an ingest in time work is done when it is due; beside one that is behind once in a while, so that it
+    is done at all."""
+    shedding = Shedding(300)
+    assert shedding.may_work(0, is_behind=False)
+    behind = [now_s for now_s in range(10, 1_000, 10) if shedding.may_work(now_s, is_behind=True)]
+    assert behind == [310, 610, 910]
+    assert shedding.may_work(1_000, is_behind=False)
+    assert not shedding.may_work(1_001, is_behind=True)
 
 
 def test_added_files(tmp_path: Path) -> None:

@@ -105,14 +105,14 @@ def test_what_is_excluded_has_no_metrics() -> None:
 
 
 def test_a_partition_that_is_not_read_in_time_keeps_its_end() -> None:
-    """Goal: its groups have the lag of the commits before, and say so; the others are not touched."""
+    """Goal: of its groups no lag is known, and they say so; the others are not touched."""
     state = state_of(("a", 4, 0, 10), ("b", 7, 1, 5))
     state.compute(sampled(1, {0: 20, 1: 6}, end=10), passed={0, 1})
     state._lag.commit("a", "orders", 0, Commit(8, BEGAN_MS, 0, 25))
     state._lag.commit("b", "orders", 0, Commit(8, BEGAN_MS, 1, 7))
     state.compute(sampled(2, {0: 30, 1: 8}, end=12), passed={1})
     rows = {row.group_id: (row.lag, row.flags) for row in state._rows}
-    assert rows == {"a": (8, ("stale_sample",)), "b": (4, ())}
+    assert rows == {"a": (None, ("commits_late",)), "b": (4, ())}
 
 
 def test_the_next_round_asks_about_what_is_committed_or_subscribed() -> None:

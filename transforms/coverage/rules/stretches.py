@@ -18,12 +18,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import zip_longest
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from groupledger.schemas.instants import ms_if_known
 from groupledger.schemas.words import Completeness, Proof
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 STRETCHES_OF_READING = 4
 
@@ -102,6 +103,19 @@ def stretches(readings: list[Reading], position: int, known_until_ms: int | None
         of_time = (last.complete_from_ms, known_until_ms, Completeness.COMPLETE)
         found.append(Stretch(position, position, *of_time, last.proof, is_state_lost=is_first))
     return found
+
+
+def stretch_of(row: Mapping[str, Any]) -> Stretch:
+    """Returns a stretch from its row."""
+    return Stretch(
+        from_offset=row["from_offset"],
+        to_offset=row["to_offset"],
+        from_time_ms=ms_if_known(row["from_time"]),
+        to_time_ms=ms_if_known(row["to_time"]),
+        completeness=row["completeness"],
+        proof=row["proof"],
+        is_state_lost=bool(row["is_state_lost"]),
+    )
 
 
 def _is_quiet(last: Reading, position: int, known_until_ms: int | None) -> bool:

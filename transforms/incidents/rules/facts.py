@@ -311,6 +311,12 @@ class GroupFacts:
     readers: list[dict[str, Any]] = field(default_factory=list)
     topic_until_ms: int | None = None
 
+    @property
+    def silent_until_ms(self) -> int:
+        """Returns until when a group that has no later record was silent: samples and logs may be known for longer
+        than the topic, and say nothing of records that nobody has read."""
+        return self.as_of_ms if self.topic_until_ms is None else min(self.as_of_ms, self.topic_until_ms)
+
 
 @dataclass(frozen=True, slots=True)
 class GroupState:

@@ -217,7 +217,7 @@ def _commit_gaps(facts: GroupFacts, rules: Rules) -> Iterator[Sighting]:
         for step in by_place[place]:
             offset = step.commit.kafka_offset
             is_owners = interval["from_offset"] < offset < (interval["to_offset"] or offset + 1)
-            if is_owners and _is_gap(step, interval, facts.as_of_ms, rules):
+            if is_owners and _is_gap(step, interval, facts.silent_until_ms, rules):
                 silent[interval["incarnation"], interval["member_id"]][place] = step
     for key, steps in silent.items():
         if key in tenures:
@@ -268,7 +268,7 @@ def _commit_gap(
     facts: GroupFacts, tenure: Row, steps: dict[TopicPartition, CommitStep], rules: Rules
 ) -> Iterator[Sighting]:
     silent_ms = max(step.commit.at_ms for step in steps.values())
-    end_ms = min(_end_ms(step, tenure["left_at"], facts.as_of_ms) for step in steps.values())
+    end_ms = min(_end_ms(step, tenure["left_at"], facts.silent_until_ms) for step in steps.values())
     owned = {
         (row["topic"], row["partition"])
         for row in facts.assignments

@@ -271,7 +271,7 @@ def _expiring(facts: GroupFacts, rules: Rules) -> Iterator[Sighting]:
         records=facts.readers,
         retention=rules.offsets.retention_ms * 1_000,
     )
-    costs = [(each, cost) for each in told if (cost := _cost(each, facts.as_of_ms, rules)) > MARKER_OFFSETS]
+    costs = [(each, cost) for each in told if (cost := _cost(each, facts.silent_until_ms, rules)) > MARKER_OFFSETS]
     if not costs:
         return
     rows = [each.committed for each, _ in costs]
@@ -281,7 +281,7 @@ def _expiring(facts: GroupFacts, rules: Rules) -> Iterator[Sighting]:
     first = min(rows, key=lambda row: row["commit_kafka_offset"])
     yield _sighting(
         OFFSETS_EXPIRE_SOON,
-        *(min(expire_ms - _warned_before_ms(rules), facts.as_of_ms), facts.as_of_ms),
+        *(min(expire_ms - _warned_before_ms(rules), facts.silent_until_ms), facts.silent_until_ms),
         ((_place(row), row["committed_offset"]) for row in rows),
         happening=f"{first['kafka_partition']}/{first['commit_kafka_offset']}",
         proofs=tuple(row_proof("committed_offsets", row, "group_id", "topic", "partition") for row in rows),

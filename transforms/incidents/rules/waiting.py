@@ -81,7 +81,7 @@ def _absences(facts: GroupFacts) -> Iterator[Absence]:
         if goes_on and following is not None and following["member_count"] == 0:
             continue
         is_over = row["to_offset"] is not None
-        until_ms = milliseconds(row["ended_at"]) if is_over else facts.as_of_ms
+        until_ms = milliseconds(row["ended_at"]) if is_over else facts.silent_until_ms
         yield Absence(begin, milliseconds(begin["started_at"]), until_ms, is_over)
         begin = None
 

@@ -21,7 +21,14 @@ from groupledger.transforms.lag.rules.facts import Commit, NextRecord, Owner, Wa
 from groupledger.transforms.lag.rules.ownership import GroupHistory, Interval
 from groupledger.transforms.lag.rules.partition_window import PartitionWindow
 from groupledger.transforms.lag.rules.rollup import Rollup, rollup
-from groupledger.transforms.lag.rules.row import Circumstances, GroupPartition, LagRow, lag_row, with_next_record
+from groupledger.transforms.lag.rules.row import (
+    Circumstances,
+    GroupPartition,
+    LagRow,
+    lag_row,
+    out_of_date,
+    with_next_record,
+)
 from groupledger.transforms.lag.rules.scaling import LagToScaleBy, lag_to_scale_by
 from groupledger.transforms.lag.rules.state import End, GroupFacts, LagState, Round, is_read_to
 from groupledger.transforms.lag.rules.thresholds import BurrowRules, LagRules, StatusRules
@@ -52,6 +59,7 @@ __all__ = [
     "is_read_to",
     "lag_row",
     "lag_to_scale_by",
+    "out_of_date",
     "rollup",
     "with_next_record",
 ]

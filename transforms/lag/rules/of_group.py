@@ -12,12 +12,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from groupledger.schemas.kafka.topic_partition import TopicPartition
+from groupledger.transforms.coverage.rules.losses import NO_LOSSES, LogLosses
 from groupledger.transforms.lag.rules.facts import Commit, Owner, Watermark
 from groupledger.transforms.lag.rules.ownership import GroupHistory, Interval
 from groupledger.transforms.lag.rules.points import Point
@@ -40,11 +41,11 @@ TOPIC, SAMPLE, COMMIT, POINT, OWNER, GENERATION, MEMBER, STATE = range(8)
 @dataclass(frozen=True, slots=True)
 class RoundsToCompute:
     """Says what to compute: the rounds in order, with the ends that each read, by partition the last round before them,
-    with the end that it read, and where the log hides ends (`LagState.hide_ends`)."""
+    with the end that it read, and what the log no longer tells."""
 
     ends: Sequence[tuple[int, Mapping[int, End]]]
     ends_before: Mapping[int, tuple[int, End]]
-    hidden_ends: Mapping[int, Sequence[int]] = field(default_factory=dict)
+    losses: LogLosses = NO_LOSSES
 
     @property
     def ends_after(self) -> dict[int, tuple[int, End]]:
@@ -52,6 +53,17 @@ class RoundsToCompute:
         found = dict(self.ends_before)
         for sampled_at_ms, ends in self.ends:
             found.update({partition: (sampled_at_ms, end) for partition, end in ends.items()})
+        return found
+
+    @property
+    def commits_to(self) -> dict[int, int]:
+        """Returns by partition the offset below which commits are asked for: where the log was thinned, those behind a
+        round tell what is not known at it."""
+        found = {partition: end.offset for partition, (_, end) in self.ends_after.items()}
+        for _, ends in self.ends:
+            for partition, end in ends.items():
+                thinned = self.losses.thinned_at(partition, end.offset)
+                found[partition] = max(found[partition], thinned.known_from if thinned else 0)
         return found
 
 
@@ -64,7 +76,7 @@ def group_lag(
     samples = kinds.get(SAMPLE, [])
     restore_topics(state, kinds.get(TOPIC, []), [row for row in samples if row["at_ms"] < first_ms])
     restore_group(state, group_id, kinds.get(COMMIT, []), kinds.get(POINT, []), rounds)
-    state.hide_ends(rounds.hidden_ends)
+    state.losses = rounds.losses
     history = group_history(kinds)
     states = {row["at_ms"]: row for row in kinds.get(STATE, [])}
     watermarks: dict[int, dict[TopicPartition, Watermark]] = {}
@@ -169,6 +181,7 @@ def group_history(kinds: Mapping[int, Iterable[Row]]) -> GroupHistory:
             (interval(row), None if row["topics"] is None else frozenset(row["topics"]))
             for row in kinds.get(MEMBER, ())
         ],
+        kafka_partition=next((row["kafka_partition"] for row in kinds.get(GENERATION, ())), -1),
     )
 
 

@@ -31,13 +31,14 @@ class Interval:
 class GroupHistory:
     """Holds the intervals of one group.
 
-    A generation says whether what has no owner is unowned; a member's topics are None where its subscription can't be
-    read.
+    `kafka_partition` is the one of `__consumer_offsets`, -1 if not known. A generation says whether what has no owner
+    is unowned; a member's topics are None where its subscription can't be read.
     """
 
     generations: list[tuple[Interval, bool]] = field(default_factory=list)
     owners: list[tuple[Interval, TopicPartition, Owner]] = field(default_factory=list)
     members: list[tuple[Interval, frozenset[str] | None]] = field(default_factory=list)
+    kafka_partition: int = -1
 
     def facts_at(
         self, position: int, state: str | None, sampled_subscription: frozenset[str] | None = None
@@ -58,4 +59,5 @@ class GroupHistory:
             {place: owner for interval, place, owner in self.owners if interval.holds_at(position)},
             is_ownership_known=any(is_known for interval, is_known in self.generations if interval.holds_at(position)),
             subscribed_topics=topics,
+            kafka_partition=self.kafka_partition,
         )

@@ -79,7 +79,7 @@ def _rollup(rows: Sequence[LagRow], topic: str | None) -> Rollup:
     slopes = [row.lag_per_second for row in with_lag if row.lag_per_second is not None]
     slope = sum(slopes) if slopes else None
     is_shrinking = lag_sum is not None and slope is not None and slope < 0
-    commits = [row.commit_timestamp_ms for row in counted if row.commit_timestamp_ms is not None]
+    ages = [row.commit_age_ms for row in counted if row.commit_age_ms is not None]
     intervals = [row.commit_interval_ms for row in counted if row.commit_interval_ms is not None]
     return Rollup(
         sampled_at_ms=first.sampled_at_ms,
@@ -108,7 +108,7 @@ def _rollup(rows: Sequence[LagRow], topic: str | None) -> Rollup:
         messages_lost=sum(row.messages_lost or 0 for row in counted),
         lag_per_second=slope,
         catch_up_seconds=lag_sum / -slope if is_shrinking and lag_sum is not None and slope is not None else None,
-        commit_age_ms=max(first.sampled_at_ms - max(commits), 0) if commits else None,
+        commit_age_ms=min(ages, default=None),
         commit_interval_ms=median_low(intervals) if intervals else None,
         status=status.worst(row.status for row in counted),
         burrow_status=burrow.group_status(row.burrow_status for row in counted if row.burrow_status is not None),

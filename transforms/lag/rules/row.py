@@ -9,6 +9,9 @@ All are null, never 0, without a commit or a watermark; but where the log is emp
 commit, too. A commit beyond the end of the log has a `raw_lag` alone: what its consumer will read is not known. Offsets
 that are known to hold nothing but markers of transactions are no lag.
 
+Commits and ends are of one round, or there is no lag: beside an end of now, a commit of a minute ago would be a lag
+that nobody ever had. Where the commits are known until an earlier round alone, the row says until which.
+
 If a topic was deleted and made anew under the same name, a commit of the former topic has a `raw_lag`, and its lag is
 null. A commit is of the former topic if its topic id differs from the sampled one or, where the client sent none, if it
 was made before the last sample of the former topic, or if nothing else explains its offset.
@@ -18,7 +21,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from groupledger.schemas.words import BurrowStatus, LagFlag, LagSecondsMethod, LagStatus
 from groupledger.transforms.lag.rules import burrow, status
@@ -35,6 +38,7 @@ MILLISECONDS = {
     "sampled_at": "sampled_at_ms",
     "no_progress_since": "no_progress_since_ms",
     "committed_at": "commit_timestamp_ms",
+    "commits_until": "commits_until_ms",
 }
 """Columns that are instants, and the field of `LagRow` that each comes from; all others have the field's name."""
 
@@ -48,15 +52,16 @@ class GroupPartition(NamedTuple):
 class Circumstances(NamedTuple):
     """Holds what a round says about a row beside its commit and watermark.
 
-    Three of them are about the group's `__consumer_offsets` partition: `has_stale_end`, its end is of an earlier round;
-    `has_hidden_commits`, an open transaction hides what lies behind it; `has_lost_commit`, the last commit lies before
-    a place at which the log hides what became of it.
+    Three of them are about the group's `__consumer_offsets` partition: `commits_until_ms`, the earlier round whose end
+    of it is the last that is known, None for the round itself; `has_hidden_commits`, an open transaction hides what
+    lies behind it; `has_lost_commit`, the last commit lies before a place at which the log hides what became of it, or
+    it may have been cleaned away before it was read.
     """
 
     sampled_at_ms: int
     owner: Owner = UNKNOWN_OWNER
     group_state: str | None = None
-    has_stale_end: bool = False
+    commits_until_ms: int | None = None
     has_hidden_commits: bool = False
     has_lost_commit: bool = False
 
@@ -95,12 +100,13 @@ class LagRow:
     kafka_offset: int | None
     commit_timestamp_ms: int | None
     commit_interval_ms: int | None
+    commits_until_ms: int | None = None
 
     @property
     def commit_age_ms(self) -> int | None:
-        """Returns how long ago the partition was last committed, None without a commit; not below 0, since the clocks
-        of coordinator and sampler may differ."""
-        at_ms = self.commit_timestamp_ms
+        """Returns how long ago the partition was last committed, None without a commit, or if a later one may be
+        unread; not below 0, since the clocks of coordinator and sampler may differ."""
+        at_ms = self.commit_timestamp_ms if self.commits_until_ms is None else None
         return None if at_ms is None else max(self.sampled_at_ms - at_ms, 0)
 
 
@@ -114,6 +120,11 @@ class _Lag(NamedTuple):
     is_waiting: bool = False
 
 
+_OF_A_MOMENT = (
+    *("committed_offset", "high_watermark", "log_start_offset", "last_stable_offset", "raw_lag", "lag"),
+    *("lag_read_committed", "messages_lost", "lag_seconds", "lag_seconds_lower_bound", "lag_seconds_method"),
+    *("lag_per_second", "burrow_status", "commit_timestamp_ms"),
+)
 _NO_LAG = _Lag()
 _EMPTY_LOG = _Lag(lag=0, read_committed=0)
 
@@ -132,10 +143,12 @@ def lag_row(
     watermark = _usable(topic, now, rules)
     commit = window.latest if window is not None else None
     flags: list[str] = []
-    if commit is None or commit.committed_offset is None:
+    if now.commits_until_ms is not None:
+        flags.append(LagFlag.COMMITS_LATE)
+    elif commit is None or commit.committed_offset is None:
         flags.append(LagFlag.COMMIT_UNKNOWN if now.has_lost_commit else LagFlag.NO_COMMIT)
-    found = _lag(commit, watermark, topic, flags, now)
-    _add_flags(flags, commit, watermark, now)
+    found = _NO_LAG if now.commits_until_ms is not None else _lag(commit, watermark, topic, flags, now)
+    _add_flags(flags, watermark, now)
     if window is not None:
         window.observe(now.sampled_at_ms, found.lag, rules, is_waiting=found.is_waiting)
     if _is_marker(found.lag, watermark, topic, window, now):
@@ -174,7 +187,18 @@ def lag_row(
         kafka_offset=commit.kafka_offset if commit else None,
         commit_timestamp_ms=commit.commit_timestamp_ms if commit else None,
         commit_interval_ms=window.commit_interval_ms if window else None,
+        commits_until_ms=now.commits_until_ms,
     )
+
+
+def out_of_date(row: LagRow, group_state: str | None) -> LagRow:
+    """Returns what is left of a row when its round is too long ago: who is meant, until when commits are known, and
+    that nothing is known of the lag. `group_state` is newer."""
+    nothing: dict[str, Any] = dict.fromkeys(_OF_A_MOMENT)
+    flags = tuple(flag for flag in row.flags if flag in (LagFlag.UNSUBSCRIBED, LagFlag.UNOWNED))
+    nothing |= {"status": LagStatus.UNKNOWN, "flags": (LagFlag.COMMITS_LATE, *flags), "group_state": group_state}
+    until_ms = row.sampled_at_ms if row.commits_until_ms is None else row.commits_until_ms
+    return replace(row, **nothing, commits_until_ms=until_ms)
 
 
 def with_next_record(row: LagRow, found: NextRecord) -> LagRow:
@@ -246,11 +270,11 @@ def _is_of_former_topic(commit: Commit, watermark: Watermark, topic: TopicWindow
     return topic.longest < commit.committed_offset <= former.high_watermark
 
 
-def _add_flags(flags: list[str], commit: Commit | None, watermark: Watermark | None, now: Circumstances) -> None:
+def _add_flags(flags: list[str], watermark: Watermark | None, now: Circumstances) -> None:
     if watermark is not None and watermark.last_stable_offset < watermark.high_watermark:
         flags.append(LagFlag.OPEN_TRANSACTION)
     is_late = watermark is not None and watermark.sampled_at_ms < now.sampled_at_ms
-    if is_late or (commit is not None and now.has_stale_end):
+    if is_late:
         flags.append(LagFlag.STALE_SAMPLE)
     if now.has_hidden_commits:
         flags.append(LagFlag.HIDDEN_COMMITS)

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from groupledger.schemas.kafka.topic_partition import TopicPartition
+from groupledger.transforms.coverage.rules.losses import NO_LOSSES
 from groupledger.transforms.lag.rules.facts import (
     NOBODY,
     UNKNOWN_OWNER,
@@ -53,13 +54,14 @@ class GroupFacts:
     """Describes a group at the position of a round.
 
     `is_ownership_known` says that a partition that is not in `owners` has no owner; `subscribed_topics` is None if not
-    every member's topics are known, or there are no members.
+    every member's topics are known, or there are no members; `kafka_partition` is -1 where the history has no group.
     """
 
     state: str | None = None
     owners: Mapping[TopicPartition, Owner] = field(default_factory=dict)
     is_ownership_known: bool = False
     subscribed_topics: frozenset[str] | None = None
+    kafka_partition: int = -1
 
     def owner(self, place: TopicPartition) -> Owner:
         owner = self.owners.get(place)
@@ -90,26 +92,26 @@ def is_read_to(ends: Mapping[int, End], positions: Mapping[int, int]) -> bool:
 class LagState:
     def __init__(self, rules: LagRules | None = None, report: Report = stop) -> None:
         """Groups that can't be judged in a round go to `report`, and have no rows in it. A commit that can't be taken
-        in costs its group that round; what is committed there is not known until the group commits again."""
+        in costs its group that round; what is committed there is not known until the group commits again.
+
+        `losses` may be set at any time. Commits below a hidden end count no more in a round that reads beyond it, until
+        the group commits again: nobody knows what is committed then. Nor does anybody where the log was thinned, and
+        the group has committed behind the round.
+        """
+        self.losses = NO_LOSSES
         self.rules = rules or LagRules()
         self._report = report
         self.topics: dict[TopicPartition, TopicWindow] = {}
         self.groups: dict[str, dict[TopicPartition, PartitionWindow]] = {}
         self._ends: dict[int, tuple[int, End]] = {}  # with the round that read it
         self._waiting: list[tuple[str, TopicPartition, Commit]] = []
-        self._hidden_ends: Mapping[int, Sequence[int]] = {}
         self._hidden_to: dict[int, int] = {}  # of each partition of the log, the last of them that a round has passed
         self._lost: set[tuple[str, TopicPartition]] = set()  # whose last commit is not known
+        self._thinned: dict[tuple[str, TopicPartition], int] = {}  # of this round: a commit at or above that counts
 
     def commit(self, group_id: str, topic: str, partition: int, commit: Commit) -> None:
         """A commit or a removal; it counts from the first round that it lies below."""
         self._waiting.append((group_id, TopicPartition(topic, partition), commit))
-
-    def hide_ends(self, offsets: Mapping[int, Sequence[int]]) -> None:
-        """Takes the offsets of the log, by partition, at which the removal of earlier commits may have gone without a
-        trace. Commits below one count no more in a round that reads beyond it, until the group commits again: nobody
-        knows what is committed then."""
-        self._hidden_ends = offsets
 
     def round(self, read: Round, facts: Mapping[str, GroupFacts]) -> Iterator[LagRow]:
         """The rows of a round: of each group, the partitions it has committed or owns. Take all of them: what a row
@@ -167,19 +169,29 @@ class LagState:
     def _group_rows(self, group_id: str, sampled_at_ms: int, facts: GroupFacts) -> Iterator[LagRow]:
         windows = self.groups.get(group_id, {})
         # All of a group lies in one partition of the log.
-        kafka_partition = next((each.latest.kafka_partition for each in windows.values() if each.latest), -1)
+        kafka_partition = next(
+            (each.latest.kafka_partition for each in windows.values() if each.latest), facts.kafka_partition
+        )
         end_read_at_ms, end = self._ends.get(kafka_partition, (sampled_at_ms, None))
         for place in sorted(windows.keys() | facts.owners.keys()):
             named = GroupPartition(group_id, *place)
+            window = windows.get(place)
+            is_thinned = self._is_thinned(group_id, place, window)
             now = Circumstances(
                 sampled_at_ms=sampled_at_ms,
                 owner=facts.owner(place),
                 group_state=facts.state,
-                has_stale_end=end_read_at_ms < sampled_at_ms,
+                commits_until_ms=end_read_at_ms if end_read_at_ms < sampled_at_ms else None,
                 has_hidden_commits=end is not None and end.is_behind,
-                has_lost_commit=(group_id, place) in self._lost,
+                has_lost_commit=is_thinned or (group_id, place) in self._lost,
             )
-            yield lag_row(named, self.topics.get(place), windows.get(place), now, self.rules)
+            yield lag_row(named, self.topics.get(place), None if is_thinned else window, now, self.rules)
+
+    def _is_thinned(self, group_id: str, place: TopicPartition, window: PartitionWindow | None) -> bool:
+        """Returns whether the cleaner may have removed what was committed at the round."""
+        present_from = self._thinned.get((group_id, place))
+        latest = window.latest if window is not None else None
+        return present_from is not None and (latest is None or latest.kafka_offset < present_from)
 
     def _absorb(self, read: Round) -> set[str]:
         """Takes in the waiting commits that lie below the round, before its watermarks come. Returns the groups of
@@ -205,10 +217,21 @@ class LagState:
             if window.latest is None or (group_id, place) in self._lost:
                 self._drop(group_id, place)
         self._drop_hidden()
+        self._thinned = dict(self._behind_thinned())
         return failed
 
+    def _behind_thinned(self) -> Iterator[tuple[tuple[str, TopicPartition], int]]:
+        """Yields who has committed behind the round's end where the log there was thinned, and from which offset on
+        every record is there."""
+        stretches = {key: self.losses.thinned_at(key, end.offset) for key, (_, end) in self._ends.items()}
+        if any(stretches.values()):
+            for group_id, place, commit in self._waiting:
+                thinned = stretches.get(commit.kafka_partition)
+                if thinned is not None and commit.kafka_offset < thinned.known_from:
+                    yield (group_id, place), thinned.present_from
+
     def _drop_hidden(self) -> None:
-        for partition, offsets in self._hidden_ends.items():
+        for partition, offsets in self.losses.hidden_ends.items():
             _, end = self._ends.get(partition, (0, End(0)))
             passed = max((offset for offset in offsets if offset < end.offset), default=-1)
             if passed <= self._hidden_to.get(partition, -1):

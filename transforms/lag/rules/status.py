@@ -5,7 +5,9 @@
     no_commit     nothing is committed
     ahead_of_log  the commit lies beyond the end of the log, as data loss or mirroring leaves it: the consumer begins
                   where auto.offset.reset says or, once the log has grown so far, never reads what lies before
-    unknown       there is no watermark, or the commit is of a topic that was deleted, or lies before a hole of coverage
+    unknown       there is no watermark, or the commit is of a topic that was deleted, or lies before a hole of
+                  coverage, or the cleaner may have removed it between the round and the read, or the commits are known
+                  until an earlier instant than the round
     ok            nothing is left to read, or markers of transactions alone
     unsubscribed  no member subscribes to the topic any more: nobody will work off its lag
     waiting_for_transaction

@@ -107,6 +107,19 @@ def test_commit_gaps() -> None:
     assert incidents(slowly, RULES) == []
 
 
+def test_samples_that_go_on_where_the_topic_is_not_read_yet() -> None:
+    """Goal: an ingest that is behind makes no silence: nobody knows what was committed since it last read."""
+    commits = [commit(number, T + 11_000 + number * 5_000, 100 + number) for number in range(20)]
+    given = {"assignments": [interval("m-2", 0, 10, None)], "as_of_ms": T + 510_000}
+
+    def found(topic_until_ms: int | None) -> list[str]:
+        silent = facts(steps=steps(*commits, ends=GROWING), topic_until_ms=topic_until_ms, **given)
+        return [row["kind"] for row in incidents(silent, RULES)]
+
+    assert found(None) == found(T + 505_000) == ["commit_gap"]
+    assert found(T + 120_000) == []
+
+
 def test_an_idle_hour_is_no_commit_gap() -> None:
     """Goal: a gap begins when there is something to commit, and none is claimed where nobody knows: without a sample,
     or with one offset left to read, which may be the marker of a transaction."""

@@ -19,6 +19,7 @@ from groupledger.transforms.lag.rules import (
     TopicWindow,
     Watermark,
     lag_row,
+    out_of_date,
     rollup,
     with_next_record,
 )
@@ -127,11 +128,32 @@ def window_of(commit: Commit) -> PartitionWindow:
 
 
 def test_stale_sample() -> None:
-    """Goal: the end of an earlier round counts for a while, and is flagged; so is an old end of the offsets topic."""
+    """Goal: the end of an earlier round counts for a while, and is flagged."""
     found = row(COMMIT, replace(WATERMARK, sampled_at_ms=NOW_MS - 60_000))
     assert (found.lag, found.flags) == (20, ("stale_sample",))
-    assert row(has_stale_end=True).flags == ("stale_sample",)
     assert row(has_hidden_commits=True).flags == ("hidden_commits",)
+
+
+@pytest.mark.parametrize("commit", [COMMIT, replace(COMMIT, committed_offset=1), None])
+def test_commits_of_before_the_round(commit: Commit | None) -> None:
+    """Goal: beside an end of now, a commit that is known until a minute ago gives no number, no loss to retention and
+    no status: not even "none", since the group may have committed since. The row says until when commits are known."""
+    until_ms = NOW_MS - 60_000
+    found = row(commit, Watermark(NOW_MS, 50, 9_000, 9_000), commits_until_ms=until_ms)
+    assert numbers(found) == (None, None, None, None)
+    assert (found.status, found.burrow_status, found.flags) == ("unknown", None, ("commits_late",))
+    assert (found.commits_until_ms, found.commit_age_ms, found.lag_seconds) == (until_ms, None, None)
+    (group, _) = rollup([found])
+    assert (group.status, group.lag_sum, group.commit_age_ms) == ("unknown", None, None)
+
+
+def test_a_row_that_is_out_of_date() -> None:
+    """Goal: of a round that is too long ago nothing is claimed but who is meant, and until when it was known."""
+    old = replace(row(COMMIT), flags=("messages_lost", "unowned"), owner="m")
+    found = out_of_date(old, "Stable")
+    assert numbers(found) == (None, None, None, None)
+    assert (found.committed_offset, found.status, found.flags) == (None, "unknown", ("commits_late", "unowned"))
+    assert (found.commits_until_ms, found.group_state, found.owner) == (NOW_MS, "Stable", "m")
 
 
 def test_topic_recreated_by_id() -> None:

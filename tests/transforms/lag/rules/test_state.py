@@ -10,6 +10,7 @@ import pytest
 
 from groupledger.schemas.kafka.topic_partition import TopicPartition
 from groupledger.schemas.words import LagFlag
+from groupledger.transforms.coverage.rules.losses import LogLosses, Thinned
 from groupledger.transforms.lag.rules import (
     Commit,
     End,
@@ -62,12 +63,12 @@ def test_commits_that_may_have_been_removed_without_a_trace() -> None:
     state = LagState()
     state.commit("g", *PLACE, commit(0, 10))
     state.commit("g", "t", 1, commit(1, 10))
-    state.hide_ends({0: [2], 1: [1]})
+    state.losses = LogLosses({0: [2], 1: [1]})
     assert rows(state, read(0, 2)) == [(10, 90), (10, None)]
     state.commit("g", *PLACE, commit(2, 20))
     assert rows(state, read(1, 3)) == [(20, 80)]
     assert rows(state, read(2, 3)) == [(20, 80)]
-    state.hide_ends({0: [2, 3]})
+    state.losses = LogLosses({0: [2, 3]})
     assert rows(state, read(3, 3)) == [(20, 80)]
     assert rows(state, read(4, 4)) == []
 
@@ -85,13 +86,37 @@ def test_an_owned_partition_whose_commit_lies_before_a_hole() -> None:
     never = ("no_commit", ("no_commit",))
     state.commit("g", *PLACE, commit(0, 100))
     assert told(read(0, 1)) == [("ok", ()), never]
-    state.hide_ends({0: [1]})
+    state.losses = LogLosses({0: [1]})
     assert told(read(1, 2)) == [("unknown", ("commit_unknown",)), never]
     assert told(read(2, 2)) == [("unknown", ("commit_unknown",)), never]
     state.commit("g", *PLACE, commit(2, 100))
     assert told(read(3, 3)) == [("ok", ()), never]
     state.commit("g", *PLACE, commit(3, None))
     assert told(read(4, 4)) == [never, never]
+
+
+def test_a_log_that_was_cleaned_between_the_round_and_the_read() -> None:
+    """Goal: a round saw the end 4, and the records up to 6 were removed before anybody read them. Who has committed
+    behind the round may have had another commit at it, so that it is not known what was committed, and neither none nor
+    an earlier commit is claimed. Who has not committed since stood as the log shows, and so does everybody whose record
+    lies in the part that has all its records, or in a round behind the place where the log has settled."""
+    owners = {TopicPartition("t", partition): Owner(owned=True, member_id="m") for partition in range(4)}
+    facts = GroupFacts("Stable", owners, True, frozenset({"t"}))
+    state = LagState()
+    state.losses = LogLosses(thinned={0: [Thinned(begin=0, present_from=2, known_from=9)]})
+    state.commit("g", "t", 0, commit(7, 100))  # partition 0 committed again behind the round, and had none before
+    state.commit("g", "t", 1, commit(1, 20))
+    state.commit("g", "t", 1, commit(8, 100))  # partition 1 did, too, and its commit before may not be the last one
+    state.commit("g", "t", 2, commit(3, 30))
+    state.commit("g", "t", 2, commit(9, 100))  # partition 2 has all its records, partition 3 never committed
+
+    def told(round_: Round) -> list[tuple[int | None, str, tuple[str, ...]]]:
+        found = state.round(round_, {"g": facts})
+        return [(row.committed_offset, row.status, row.flags) for row in found if row.topic == "t"]
+
+    unknown, never = (None, "unknown", ("commit_unknown",)), (None, "no_commit", ("no_commit",))
+    assert told(read(0, 4)) == [unknown, unknown, (30, "unknown", ("no_watermark",)), never]
+    assert [offset for offset, _, _ in told(read(1, 10))] == [100, 100, 100, None]
 
 
 def test_group_deleted() -> None:
@@ -116,13 +141,15 @@ def test_owned_without_commit() -> None:
 
 
 def test_ends_of_the_round_before() -> None:
-    """Goal: without an answer about the group's own partition, its last end counts on, and the rows say so."""
+    """Goal: without an answer about the group's own partition, its commits are known until the round before: there is
+    no lag, since the topic may have grown and the group may have committed since, and the rows say until when."""
     state = LagState()
     state.commit("g", *PLACE, commit(0, 10))
     assert rows(state, read(0, 1)) == [(10, 90)]
     state.commit("g", *PLACE, commit(1, 50))
-    (row,) = state.round(read(1, None), {})
-    assert (row.committed_offset, row.flags) == (10, ("stale_sample",))
+    (row,) = state.round(read(1, None, 500), {})
+    assert (row.committed_offset, row.flags, row.status) == (10, ("commits_late",), "unknown")
+    assert (row.lag, row.raw_lag, row.messages_lost, row.commits_until_ms) == (None, None, None, START_MS)
     (row,) = state.round(read(2, 1, is_behind=True), {})
     assert (row.committed_offset, row.flags) == (10, ("hidden_commits",))
 

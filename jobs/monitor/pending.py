@@ -1,0 +1,69 @@
+"""Keeps the rounds that were sampled and whose commits the ingest has not read yet.
+
+Lag is made of two sides that are read apart: the ends of the logs, which a round samples, and the commits, which the
+ingest reads behind. Both are of one round. So a round waits here until the ingest has passed the ends of
+`__consumer_offsets` that it saw, and is then what its commits and ends say, though it is told late. When a batch takes
+longer than the interval, rounds come faster than they can be told: of those that were passed at once the newest counts,
+and of those that wait every second one is dropped when there are too many.
+
+A round that has waited for too long says nothing of the groups whose commits are not read up to it, and all of the
+others: the ingest has passed every partition of the log in which nothing was written since.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from groupledger.jobs.kafka.sampling import ends_of
+from groupledger.jobs.monitor.commits import behind
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from groupledger.jobs.kafka.sampling import SampledRound
+
+WAITING_MAX = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """A round to compute: `passed` are the partitions of `__consumer_offsets` of which it has the commits."""
+
+    sampled: SampledRound
+    passed: Collection[int]
+
+
+class PendingRounds:
+    """The rounds that wait, oldest first. `known_ms` is the newest round whose commits are all read, None before the
+    first; `age_max_ms` is how long a round may wait before it is told without some of its commits."""
+
+    def __init__(self, age_max_ms: int) -> None:
+        self.known_ms: int | None = None
+        self._age_max_ms = age_max_ms
+        self._waiting: list[SampledRound] = []
+        self._told_ms = 0
+
+    def add(self, sampled: SampledRound) -> None:
+        self._waiting.append(sampled)
+        if len(self._waiting) > WAITING_MAX:
+            self._waiting = self._waiting[::-2][::-1]  # the newest stays
+
+    def take(self, positions: Mapping[int, int], now_ms: int) -> Ready | None:
+        """Returns the round to compute, None if none can be told yet. Rounds are told in order. `positions` are the
+        next offsets that the ingest reads."""
+        passed = [each for each in self._waiting if not behind(positions, ends_of(each.watermarks))]
+        if passed:
+            newest = passed[-1]
+            self.known_ms = newest.sampled_at_ms
+            self._waiting = [each for each in self._waiting if each.sampled_at_ms > newest.sampled_at_ms]
+            if newest.sampled_at_ms > self._told_ms:
+                return self._told(newest, positions)
+        if self._waiting and now_ms - (self._told_ms or self._waiting[0].sampled_at_ms) > self._age_max_ms:
+            return self._told(self._waiting[-1], positions)
+        return None
+
+    def _told(self, sampled: SampledRound, positions: Mapping[int, int]) -> Ready:
+        self._told_ms = sampled.sampled_at_ms
+        ends = ends_of(sampled.watermarks)
+        return Ready(sampled, ends.keys() - behind(positions, ends).keys())
