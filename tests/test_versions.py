@@ -12,7 +12,7 @@ import pyspark
 import pytest
 
 from groupledger.jobs.process.jar_hashes import differences
-from groupledger.jobs.process.jars import jar_folder
+from groupledger.jobs.process.jars import BROKERS, jar_folder
 
 ROOT = Path(__file__).parent.parent
 LOCKS = ("ask", "writer", "project")
@@ -33,9 +33,10 @@ def test_jars_and_packages_are_of_one_version() -> None:
     assert hadoop.name == f"hadoop-client-api-{ivy_versions('s3')['hadoop-aws']}.jar"
 
 
-def test_the_broker_and_its_tools_are_of_one_version() -> None:
+@pytest.mark.parametrize("part", BROKERS)
+def test_the_broker_and_its_tools_are_of_one_version(part: str) -> None:
     """Goal: the oracle's tools read what the broker of the same version writes."""
-    assert len(set(ivy_versions("kafka").values())) == 1
+    assert len(set(ivy_versions(part).values())) == 1
 
 
 def test_the_lock_holds_what_is_installed() -> None:
@@ -70,7 +71,7 @@ def test_no_registry_is_named() -> None:
     assert [str(path) for path in files if address.search(kind.sub("", path.read_text()))] == []
 
 
-@pytest.mark.parametrize("part", ["spark", "s3", "kafka"])
+@pytest.mark.parametrize("part", ["spark", "s3", *BROKERS])
 def test_every_jar_is_locked(part: str) -> None:
     """Goal: each JAR that conf/ivy names is in the list of hashes in that version, once, with all that it needs; after
     a change of versions run `make lock-jars`."""
@@ -82,7 +83,7 @@ def test_every_jar_is_locked(part: str) -> None:
 
 
 @pytest.mark.java
-@pytest.mark.parametrize("part", ["spark", "kafka"])
+@pytest.mark.parametrize("part", ["spark", *BROKERS])
 def test_the_jars_here_are_the_locked_ones(part: str) -> None:
     """Goal: what the tests run with is what is listed."""
     assert differences(jar_folder() / part, part) == []

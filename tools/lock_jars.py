@@ -13,11 +13,11 @@ import tempfile
 from pathlib import Path
 
 from groupledger.jobs.process import jar_hashes
-from groupledger.jobs.process.jars import BROKER, S3, SPARK, fetch_jars, java_path, shipped_ivy
+from groupledger.jobs.process.jars import BROKERS, S3, SPARK, fetch_jars, java_path, shipped_ivy
 
 
 def main() -> int:
-    for part in (SPARK, S3, BROKER):
+    for part in (SPARK, S3, *BROKERS):
         file = jar_hashes.list_of(part)
         before = set(file.read_text().splitlines()) if file.is_file() else set()
         with tempfile.TemporaryDirectory() as folder:

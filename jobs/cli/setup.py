@@ -18,13 +18,13 @@ from groupledger.jobs.process.output import say
     " (for --with-s3 from the folder s3 in it), and not from the network.",
 )
 @click.option("--with-s3", is_flag=True, help="Also Hadoop's client for a warehouse at s3a://.")
-@click.option("--with-broker", is_flag=True, help="Also a Kafka broker, for the tests of a checkout.")
+@click.option("--with-broker", is_flag=True, help="Also Kafka brokers, for the tests of a checkout.")
 def setup(*, offline: Path | None, with_s3: bool, with_broker: bool) -> None:
     """Fetch Delta Lake and the Kafka connector for Spark, and keep Spark's classes for its JVM.
 
     Once for each release, into a folder of the user's cache; GROUPLEDGER_JARS names another one. Questions and `serve`
     need none of it."""
-    from groupledger.jobs.process.jars import BROKER, S3, SPARK, jar_folder, set_up
+    from groupledger.jobs.process.jars import BROKERS, S3, SPARK, jar_folder, set_up
 
-    parts = [SPARK, *([S3] if with_s3 else []), *([BROKER] if with_broker else [])]
+    parts = [SPARK, *([S3] if with_s3 else []), *(BROKERS if with_broker else [])]
     set_up(jar_folder(), lambda text: say(f"setup: {text}"), offline=offline, parts=parts)

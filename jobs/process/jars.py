@@ -2,7 +2,7 @@
 
     spark/              Delta Lake and the Kafka connector (conf/ivy/spark.xml)
     s3/                 Hadoop's client for a warehouse at s3a:// (conf/ivy/s3.xml), if it was asked for
-    kafka/              a whole Kafka broker, for the tests of a checkout only (conf/ivy/kafka.xml)
+    kafka/, kafka-4.4/  whole Kafka brokers, for the tests of a checkout only (conf/ivy/kafka.xml, kafka-4.4.xml)
     spark-classes.jsa   the classes of a Spark session, ready for the JVM that made it (`class_archive`)
     .ivy/               Ivy's cache
 
@@ -33,7 +33,8 @@ from groupledger.jobs.process.errors import InputError, OutsideError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-SPARK, S3, BROKER, ARCHIVE = "spark", "s3", "kafka", "spark-classes.jsa"
+SPARK, S3, ARCHIVE = "spark", "s3", "spark-classes.jsa"
+BROKERS = ("kafka", "kafka-4.4")
 IVY_FOLDER = ".ivy"
 JAVA_VERSIONS = (17, 21)
 JAVA_REMEDY = "install a Java 17 or 21 runtime, or point JAVA_HOME at one"
@@ -143,20 +144,24 @@ def _few(wrong: Sequence[str]) -> str:
 
 
 def fetch_jars(java: str, ivy: Path, folder: Path, name: str) -> None:
-    """Resolves a module by Ivy. Raises OutsideError with the place of Ivy's own words."""
-    target, cache = folder / name, folder / IVY_FOLDER
+    """Resolves a part by Ivy. Raises OutsideError with the place of Ivy's own words."""
+    fetch_module(java, ivy, folder / IVY_FOLDER, CONF / "ivy" / f"{name}.xml", folder / name)
+
+
+def fetch_module(java: str, ivy: Path, cache: Path, module: Path, target: Path) -> None:
+    """Resolves an Ivy file into a folder of JARs. Raises OutsideError with the place of Ivy's own words."""
     command = [
         *(java, f"-Dgroupledger.ivy.dir={cache}", "-jar", str(ivy)),
-        *("-settings", str(CONF / "ivysettings.xml"), "-ivy", str(CONF / "ivy" / f"{name}.xml")),
+        *("-settings", str(CONF / "ivysettings.xml"), "-ivy", str(module)),
         *("-types", "jar", "bundle", "-retrieve", str(target / "[artifact]-[revision].[ext]")),
     ]
     answer = subprocess.run(command, capture_output=True, text=True, check=False)
     if answer.returncode != 0 or not any(target.glob("*.jar")):
-        log = cache / f"{name}.log"
+        log = cache / f"{module.stem}.log"
         log.parent.mkdir(parents=True, exist_ok=True)
         log.write_text(answer.stdout + answer.stderr)
         raise OutsideError(
-            f"The JARs of conf/ivy/{name}.xml could not be fetched: check the network, then run `groupledger setup`"
+            f"The JARs of conf/ivy/{module.name} could not be fetched: check the network, then run `groupledger setup`"
             f" again (Ivy's own words: {log})."
         )
 

@@ -1,9 +1,9 @@
 """Plays what happens to groups of KIP-848 with Kafka's own consumers, and keeps the records that a broker writes of it.
 
-`python -m lab.kafka.consumer_protocol_log FOLDER FILE` makes `FILE` again: a JSON line for each record of the three
-groups, in the order of their log, with the last step that had begun by its time. Random ids of topics and members are
-named by first appearance (`id-1`), and times count from the first record, so that it holds nothing of the machine. The
-broker's data lies in FOLDER.
+`python -m lab.kafka.consumer_protocol_log FOLDER FILE [RELEASE]` makes `FILE` again: a JSON line for each record of the
+three groups, in the order of their log, with the last step that had begun by its time. Random ids of topics and members
+are named by first appearance (`id-1`), and times count from the first record, so that it holds nothing of the machine.
+The broker's data lies in FOLDER. Its release is 4.2 if none is named; the consumers are those of 4.2.
 
 A step ends when the consumers own everything between them and have said nothing for a moment. What the broker then says
 of its KIP-848 groups (ConsumerGroupDescribe) goes to a second file beside it, `..._described.jsonl`.
@@ -27,7 +27,7 @@ from groupledger.jobs.process.settings import load_settings
 from groupledger.schemas.codec.records import decode_record
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from groupledger.transforms.records.decoded_record import base64_text, record_fields
-from lab.kafka.local_broker import LocalBroker
+from lab.kafka.local_broker import JARS_OF_RELEASE, LocalBroker
 from lab.kafka.matrix import JAVA, Host, now_ms
 from lab.kafka.oracle import read_topic
 from lab.kafka.topics import make_topics
@@ -217,6 +217,8 @@ def group_level_records(stored: Log, steps: list[tuple[int, str]]) -> Iterator[d
         record = decode_record(each.key, each.value)
         if "offset_commit" not in record.record_type:
             fields = record_fields(record)
+            if fields.get("assignment_timestamp_ms"):
+                fields["assignment_timestamp_ms"] -= stored[0][1].timestamp_ms
             yield {
                 "step": [name for at_ms, name in steps if at_ms <= each.timestamp_ms][-1],
                 "kafka_offset": offset,
@@ -236,8 +238,8 @@ def anonymous(line: str, names: dict[str, str]) -> str:
     return RANDOM_ID.sub(name_of, line)
 
 
-def main(folder: str, file: str) -> None:
-    with LocalBroker(Path(folder), properties=PROPERTIES) as broker:
+def main(folder: str, file: str, release: str = "4.2") -> None:
+    with LocalBroker(Path(folder), properties=PROPERTIES, jars=JARS_OF_RELEASE[release]) as broker:
         stage = play(broker)
         stored = sorted(read_topic(broker, OFFSETS_TOPIC, "read_uncommitted").items())
     names: dict[str, str] = {}

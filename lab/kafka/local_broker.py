@@ -38,7 +38,10 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-KAFKA_JARS = Path(__file__).resolve().parents[2] / ".jars" / "kafka"
+_JARS = Path(__file__).resolve().parents[2] / ".jars"
+KAFKA_JARS = _JARS / "kafka"
+"""The JARs of Kafka 4.2."""
+JARS_OF_RELEASE = {"4.2": KAFKA_JARS, "4.4": _JARS / "kafka-4.4"}
 
 # For JVMs that live for seconds: the first compiler only, and the collector without threads of its own. A start then
 # costs 3.7 s of processor time rather than 6.3 s (medians of five). A benchmark passes its own options.
@@ -129,7 +132,7 @@ class LocalBroker:
         self.data_directory = self.directory / "data"
         self.server_log = self.directory / "server.log"
         self.request_log = self.directory / "kafka-request.log"
-        self._jars = jars.resolve()
+        self.jars = jars.resolve()
         self._jvm_options = (f"-Xmx{heap}", *jvm_options)
         self._request_level = "DEBUG" if log_requests else "WARN"
         self._joins = joins
@@ -231,11 +234,11 @@ class LocalBroker:
             lines = (self._joins.data_directory / "meta.properties").read_text().splitlines()
             cluster_id = dict(line.split("=", 1) for line in lines if "=" in line)["cluster.id"]
         settings = str(self.directory / "server.properties")
-        run_tool("kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", settings, jars=self._jars)
+        run_tool("kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", settings, jars=self.jars)
 
     def _launch(self) -> subprocess.Popen[bytes]:
         command = [
-            *_java(self._jars),
+            *_java(self.jars),
             *self._jvm_options,
             f"-Dlog4j2.configurationFile={(self.directory / 'log4j2.properties').as_uri()}",
             f"-Dgroupledger.request.log={self.request_log}",

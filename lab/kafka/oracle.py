@@ -21,7 +21,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaExcepti
 from kafka.record import MemoryRecords
 
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
-from lab.kafka.local_broker import run_tool
+from lab.kafka.local_broker import KAFKA_JARS, run_tool
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -111,8 +111,17 @@ def read_control_records(broker: LocalBroker, topic: str) -> dict[Position, Stor
 
 def dump(broker: LocalBroker, topic: str) -> dict[Position, Printed]:
     files = ",".join(map(str, segments(broker, topic)))
-    output = run_tool("kafka.tools.DumpLogSegments", "--offsets-decoder", "--files", files)
+    output = run_tool(dump_tool(broker), "--offsets-decoder", "--files", files, jars=broker.jars)
     return dict(_parse_dump(output))
+
+
+def dump_tool(broker: LocalBroker) -> str:
+    """Returns the class of DumpLogSegments, which lies elsewhere since 4.4."""
+    return (
+        "kafka.tools.DumpLogSegments"
+        if broker.jars == KAFKA_JARS.resolve()
+        else "org.apache.kafka.tools.DumpLogSegments"
+    )
 
 
 _BATCH = re.compile(
@@ -138,10 +147,10 @@ def _parse_dump(output: str) -> Iterator[tuple[Position, Printed]]:
         elif line.startswith("| "):
             record = _RECORD.match(line)
             if record is None or batch is None:
-                raise ValueError(f"not a line of DumpLogSegments 4.2: {line}")
+                raise ValueError(f"not a line of DumpLogSegments: {line}")
             yield (partition, int(record["offset"])), _printed(batch, record)
         elif line and not line.startswith("Log starting offset: "):
-            raise ValueError(f"not a line of DumpLogSegments 4.2: {line}")
+            raise ValueError(f"not a line of DumpLogSegments: {line}")
 
 
 def _printed(batch: re.Match[str], record: re.Match[str]) -> Printed:
@@ -171,6 +180,7 @@ def console_format(broker: LocalBroker, formatter: str) -> list[dict[str, Any]]:
         *("--bootstrap-server", broker.bootstrap_servers, "--topic", OFFSETS_TOPIC, "--from-beginning"),
         *("--formatter", f"org.apache.kafka.tools.consumer.{formatter}"),
         *("--timeout-ms", str(QUIET_MS)),
+        jars=broker.jars,
     )
     printed = []
     end = 0

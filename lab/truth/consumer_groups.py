@@ -68,8 +68,9 @@ class History:
             self.tables[name] |= {tuple(row[column] for column in KEYS[name]): row for row in rows}
 
 
-def as_described(tables: Mapping[str, Table]) -> dict[str, Any]:
-    """Returns the open rows in the form of `as_told`. A member without an assignment has the epoch 0."""
+def as_described(tables: Mapping[str, Table], *, counts_pending: bool = False) -> dict[str, Any]:
+    """Returns the open rows in the form of `as_told`. A member without an assignment has the epoch 0. `counts_pending`:
+    a broker since 4.3 counts among what is assigned what the member has to give up."""
     (generation,) = (row for row in tables["generations"].values() if row["is_current"])
     steps = {row["member_id"]: row for row in tables["member_epochs"].values() if row["valid_to"] is None}
     owned: dict[str, list[dict[str, Any]]] = {}
@@ -86,8 +87,10 @@ def as_described(tables: Mapping[str, Table]) -> dict[str, Any]:
                     "instance_id": row["group_instance_id"],
                     "client_id": row["client_id"],
                     "member_epoch": 0 if step is None else step["member_epoch"],
-                    "assigned": {} if step is None else _by_topic(step["assigned"]),
-                    "owned": {} if step is None else _kept(owned.get(row["member_id"], []), step),
+                    "assigned": {} if step is None else _assigned(step, counts_pending=counts_pending),
+                    "owned": {}
+                    if step is None
+                    else _kept(owned.get(row["member_id"], []), step, counts_pending=counts_pending),
                 }
             )
     return {
@@ -138,15 +141,20 @@ def wrong_state(tables: Mapping[str, Table], said: Mapping[str, Any]) -> bool:
     return stable != is_settled or (stable and generation["converged_at"] is None)
 
 
-def _kept(intervals: Iterable[Mapping[str, Any]], step: Mapping[str, Any]) -> dict[str, list[int]]:
-    """Returns what a member owns, but for what it has to give up, of which the broker says nothing."""
-    pending = {(each["topic"], number) for each in step["pending_revocation"] for number in each["partitions"]}
+def _assigned(step: Mapping[str, Any], *, counts_pending: bool) -> dict[str, list[int]]:
     found: dict[str, list[int]] = {}
-    for row in intervals:
-        if (row["topic"], row["partition"]) not in pending:
-            found.setdefault(row["topic"], []).append(row["partition"])
+    for each in (*step["assigned"], *(step["pending_revocation"] if counts_pending else ())):
+        found[each["topic"]] = sorted([*found.get(each["topic"], ()), *each["partitions"]])
     return found
 
 
-def _by_topic(units: Iterable[Mapping[str, Any]]) -> dict[str, list[int]]:
-    return {each["topic"]: each["partitions"] for each in units}
+def _kept(
+    intervals: Iterable[Mapping[str, Any]], step: Mapping[str, Any], *, counts_pending: bool
+) -> dict[str, list[int]]:
+    """Returns what a member owns, but for what it has to give up if the broker says nothing of that."""
+    pending = {(each["topic"], number) for each in step["pending_revocation"] for number in each["partitions"]}
+    found: dict[str, list[int]] = {}
+    for row in intervals:
+        if counts_pending or (row["topic"], row["partition"]) not in pending:
+            found.setdefault(row["topic"], []).append(row["partition"])
+    return found

@@ -1,4 +1,4 @@
-"""Shows a record in the JSON form that `DumpLogSegments --offsets-decoder` of Kafka 4.2 prints.
+"""Shows a record in the JSON form that `DumpLogSegments --offsets-decoder` of Kafka 4.2 to 4.4 prints.
 
 The tool prints a key as {"type", "data"} and a payload as {"version", "data"}; here they stand under
 "key" and "value", with null for the payload `<DELETE>` of a tombstone. Its oddities, copied:

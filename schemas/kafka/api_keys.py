@@ -1,4 +1,4 @@
-"""Kafka's numbers of its APIs: the enum `ApiKeys` of 4.2, which only ever grows; and the APIs that are about groups."""
+"""Kafka's numbers of its APIs: the enum `ApiKeys` of 4.4, which only ever grows; and the APIs that are about groups."""
 
 from enum import IntEnum
 
@@ -23,6 +23,7 @@ ApiKey = IntEnum(
     ADD_RAFT_VOTER REMOVE_RAFT_VOTER UPDATE_RAFT_VOTER INITIALIZE_SHARE_GROUP_STATE READ_SHARE_GROUP_STATE
     WRITE_SHARE_GROUP_STATE DELETE_SHARE_GROUP_STATE READ_SHARE_GROUP_STATE_SUMMARY STREAMS_GROUP_HEARTBEAT
     STREAMS_GROUP_DESCRIBE DESCRIBE_SHARE_GROUP_OFFSETS ALTER_SHARE_GROUP_OFFSETS DELETE_SHARE_GROUP_OFFSETS
+    STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE UNREGISTER_CONTROLLER
     """,
     start=0,
 )
@@ -52,6 +53,7 @@ GROUP_APIS = frozenset(
         ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS,
         ApiKey.ALTER_SHARE_GROUP_OFFSETS,
         ApiKey.DELETE_SHARE_GROUP_OFFSETS,
+        ApiKey.STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE,
     }
 )
 
@@ -73,5 +75,5 @@ _NAMES = {api.value: api.name for api in ApiKey}
 
 
 def api_name(key: int) -> str | None:
-    """Returns Kafka's name of an API, as OFFSET_COMMIT; None for a number that Kafka 4.2 does not know."""
+    """Returns Kafka's name of an API, as OFFSET_COMMIT; None for a number that Kafka 4.4 does not know."""
     return _NAMES.get(key)

@@ -6,9 +6,10 @@ it has); those behind it are of other versions and of the Scala coordinator. Pla
 before those that they contain. What no template fits is kept as the kind `other`: a version that is not known here
 loses nothing.
 
-Source: GroupMetadataManager, ClassicGroup, OffsetMetadataManager and GroupCoordinatorShard of 4.2; GroupCoordinator,
-GroupMetadataManager and GroupMetadata (Scala) of the releases from 0.10.0 to 3.8, and of 3.9; and logs of real 4.2
-brokers, to which tests hold the table. Before 2.1 the coordinator gave no reason for a rebalance.
+Source: GroupMetadataManager, ClassicGroup, OffsetMetadataManager and GroupCoordinatorShard of 4.2 and 4.4;
+GroupCoordinator, GroupMetadataManager and GroupMetadata (Scala) of the releases from 0.10.0 to 3.8, and of 3.9; and
+logs of real brokers of 4.2 and 4.4, to which tests hold the table. Before 2.1 the coordinator gave no reason for a
+rebalance.
 """
 
 import re
@@ -169,7 +170,13 @@ tombstones_generated: Generated {tombstone_count:int} tombstone records while cl
     {duration_ms:int} milliseconds.
 partitions_deleted: Generated {tombstone_count:int} tombstone records in {duration_ms:int} milliseconds while deleting
     offsets for partitions {partitions}.
+partitions_deleted: Generated {tombstone_count:int} tombstone records in {duration_ms:int} milliseconds while deleting
+    offsets for topics {topics}.
 partitions_deleted: Removed {offset_count:int} offsets associated with deleted partitions: {partitions}.
+partitions_not_deleted: Could not delete offsets for deleted partitions {partitions} due to: {error}.
+partitions_not_deleted: Could not delete offsets for deleted topics {topics} due to: {error}.
+share_state_cleaned: Generated {tombstone_count:int} records in {duration_ms:int} milliseconds while cleaning share
+    group state for topics {topics}.
 offsets_expired: Removed {offset_count:int} expired offsets in {duration_ms:int} milliseconds.
 groups_deleted: The following groups were deleted: {group_ids}. A total of {offset_count:int} offsets were removed.
 offsets_deleted: The following offsets of the group {group_id} were deleted: {partitions}. A total of
@@ -215,16 +222,43 @@ group_converted: [GroupId {group_id}] Converted the {previous_group_type:word} g
 empty_group_converted: [GroupId {group_id}] Converted the empty {previous_group_type:word} group to a
     {group_type:word} group.
 upgrade_refused: Cannot upgrade classic group {group_id} to consumer group because {reason}.
+upgrade_refused: Cannot upgrade classic group {group_id} to consumer group: {reason}.
 downgrade_refused: Cannot downgrade consumer group {group_id} to classic group because {reason}.
+downgrade_refused: Cannot downgrade the consumer group {group_id}: {reason}.
+classic_member_refused: Cannot join the consumer group {group_id} with the classic protocol because {reason}.
+assignment_epochs_not_fitting: [GroupId {group_id}] Size of assignment epochs {epoch_count:int} is not equal to
+    partitions {partition_count:int} for topic {topic_id:word}. Using default epoch {generation:int} for all partitions.
+assignment_epochs_not_fitting: [GroupId {group_id}] Size of assignment epochs {epoch_count:int} is not equal to
+    partitions {partition_count:int} for subtopology {subtopology}. Using default epoch {generation:int} for all
+    partitions.
 share_member_joined: [GroupId {group_id}] Member {member_id} joins the share group using the share protocol.
 share_member_left: [GroupId {group_id}] Member {member_id} left the share group.
 streams_member_joined: [GroupId {group_id}][MemberId {member_id}] Member joins the streams group.
+streams_static_member_replaced: [GroupId {group_id}][MemberId {member_id}] Static member with instance id
+    {group_instance_id} re-joins the streams group using the streams protocol. Created a new member {new_member_id} to
+    replace the existing member {previous_member_id}.
+streams_static_member_joined: [GroupId {group_id}][MemberId {member_id}] Static member {joined_member_id} with instance
+    id {group_instance_id} joins the streams group.
+streams_static_member_paused: [GroupId {group_id}][MemberId {member_id}] Static member {left_member_id} with instance id
+    {group_instance_id} temporarily left the streams group.
+streams_static_member_left: [GroupId {group_id}][MemberId {member_id}] Static member {left_member_id} with instance id
+    {group_instance_id} left the streams group.
+streams_member_updated: [GroupId {group_id}][MemberId {member_id}] Member updated its member metdata to
+    {member_metadata}.
+streams_member_updated: [GroupId {group_id}][MemberId {member_id}] Member updated its member metadata to
+    {member_metadata}.
 streams_member_left: [GroupId {group_id}][MemberId {member_id}] Member {left_member_id} left the streams group.
 streams_member_fenced: [GroupId {group_id}] Streams member {member_id} fenced from the group because {reason}.
 streams_topology_initialized: [GroupId {group_id}][MemberId {member_id}] Member initialized the topology with epoch
     {topology_epoch:int}
 streams_topology_configured: [GroupId {group_id}][MemberId {member_id}] Valid topic configuration found in
     {duration_ms:int}ms, topology epoch {topology_epoch:int} is now initialized.
+streams_internal_topics_missing: [GroupId {group_id}][MemberId {member_id}] Valid topic configuration found in
+    {duration_ms:int}ms, but internal topics are missing for topology epoch {topology_epoch:int}: {missing_topics}
+streams_assignor_missing: [GroupId {group_id}] The configured task assignor '{assignor}' is not available; falling back
+    to the default assignor '{default_assignor}'.
+streams_topology_description_requested: [GroupId {group_id}] Requested topology description push at topology epoch
+    {topology_epoch:int}.
 streams_topology_not_configured: [GroupId {group_id}][MemberId {member_id}] Topic configuration failed for topology
     epoch {topology_epoch:int} in {duration_ms:int}ms: {reason}
 group_epoch_bumped: [GroupId {group_id}][MemberId {member_id}] Bumped streams group epoch to {generation:int} with
@@ -272,6 +306,9 @@ LEVELS = {
     "empty_assignments_set": "WARN",
     "empty_assignment_sent": "WARN",
     "streams_topology_not_configured": "WARN",
+    "streams_assignor_missing": "WARN",
+    "assignment_epochs_not_fitting": "ERROR",
+    "partitions_not_deleted": "ERROR",
 }
 CLASSES = {
     "member_fenced": "classic.ClassicGroup",
@@ -280,7 +317,12 @@ CLASSES = {
     "simple_group_created": "OffsetMetadataManager",
     "tombstones_generated": "GroupCoordinatorShard",
     "partitions_deleted": "GroupCoordinatorShard",
+    "share_state_cleaned": "GroupCoordinatorShard",
+    "partitions_not_deleted": "GroupCoordinatorService",
+    "assignment_epochs_not_fitting": "Utils",
     "groups_deleted": "GroupCoordinatorShard",
     "streams_topology_configured": "streams.topics.InternalTopicManager",
+    "streams_internal_topics_missing": "streams.topics.InternalTopicManager",
+    "streams_topology_description_requested": "streams.StreamsGroupTopologyDescriptionManager",
     "streams_topology_not_configured": "streams.topics.InternalTopicManager",
 }

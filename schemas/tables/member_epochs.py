@@ -42,6 +42,12 @@ MEMBER_EPOCHS = Table(
         column("state", T.StringType(), f"How far it has come: {one_of(words_of(MemberState))}."),
         column("assigned", PARTITIONS_OF_TOPIC, "What it owns; while it is away, what is reserved for it."),
         column("pending_revocation", PARTITIONS_OF_TOPIC, "What it has to give up and may still process."),
+        column(
+            "names_assignment_epochs",
+            T.BooleanType(),
+            "The record says in which epoch each partition came to the member, as Kafka 4.3 and later do: a commit with"
+            " that epoch or a later one is accepted. Null in rows of an earlier release.",
+        ),
         column("target", PARTITIONS_OF_TOPIC, "What it is to own, by the newest target before the record."),
         column("waits_for", T.ArrayType(WAIT), "Partitions of its target that it does not have yet."),
         column("targeted_at", T.TimestampType(), "Time of that target: it has waited since then."),

@@ -175,7 +175,7 @@ step_before AS (
 stepped AS (
     SELECT
         last_owner.*,
-        step.member_epoch,
+        step.member_epoch, step.names_assignment_epochs,
         COALESCE(
             step.member_epoch >= 0 AND (step.to_offset IS NULL OR last_owner.kafka_offset < step.to_offset)
                 AND (last_owner.is_complete OR COALESCE(step.to_offset >= last_owner.stretch_end, TRUE)),
@@ -209,7 +209,9 @@ SELECT
     committed_offset, leader_epoch, metadata, topic_id, commit_timestamp_ms, incarnation,
     CASE
         WHEN group_type = 'classic' THEN generation_then
-        WHEN owner_attribution <> 'none' AND (group_type = 'consumer' OR taken_at_epoch = member_epoch)
+        WHEN owner_attribution <> 'none' AND taken_at_epoch = member_epoch THEN member_epoch
+        WHEN group_type = 'consumer' AND owner_attribution = 'previous_owner' THEN member_epoch
+        WHEN group_type = 'consumer' AND owner_attribution = 'assigned' AND NOT names_assignment_epochs
             THEN member_epoch
     END AS committer_generation,
     CASE WHEN owner_attribution <> 'none' THEN member_id END AS owner,

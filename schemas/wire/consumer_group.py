@@ -3,6 +3,10 @@
 All values are version 0 and flexible. Type 4 is written only as a tombstone since 4.1. A trap that is
 Kafka's own: the default of `classicMemberMetadata` is a struct of defaults, not null, so a member
 that speaks the new protocol is written with an explicit null in tag 0.
+
+Kafka 4.3 added tagged fields. `assignmentEpochs` has, for each partition that a member holds, the member epoch in which
+the partition came to it, since a commit with an epoch from that one on is accepted (KIP-1251). `assignmentTimestamp` is
+the time of the last target assignment, 0 from older brokers (KIP-1263).
 """
 
 from groupledger.schemas.wire.model import EVERY, Array, Field, Message, Primitive, RecordType, Struct
@@ -17,6 +21,12 @@ _TOPIC_PARTITIONS = (
 )
 TARGET_TOPIC_PARTITION = Struct("TopicPartition", _TOPIC_PARTITIONS)
 CURRENT_TOPIC_PARTITIONS = Struct("TopicPartitions", _TOPIC_PARTITIONS)
+ASSIGNMENT_EPOCHS = Field("assignmentEpochs", Array(Primitive.INT32), nullable=EVERY, tag=0)
+_CURRENT_WITH_EPOCHS = Struct("TopicPartitions", (*_TOPIC_PARTITIONS, ASSIGNMENT_EPOCHS))
+TARGET_ASSIGNMENT_METADATA = (
+    Field("assignmentEpoch", Primitive.INT32),
+    Field("assignmentTimestamp", Primitive.INT64, tag=0, column="assignment_timestamp_ms"),
+)
 
 CONSUMER_GROUP_METADATA = RecordType(
     3,
@@ -88,7 +98,7 @@ CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA = RecordType(
     GROUP_KEY,
     Message(
         "ConsumerGroupTargetAssignmentMetadataValue",
-        (Field("assignmentEpoch", Primitive.INT32),),
+        TARGET_ASSIGNMENT_METADATA,
         flexible_since=0,
     ),
 )
@@ -114,8 +124,8 @@ CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT = RecordType(
             Field("memberEpoch", Primitive.INT32),
             Field("previousMemberEpoch", Primitive.INT32),
             Field("state", Primitive.INT8),
-            Field("assignedPartitions", Array(CURRENT_TOPIC_PARTITIONS)),
-            Field("partitionsPendingRevocation", Array(CURRENT_TOPIC_PARTITIONS)),
+            Field("assignedPartitions", Array(_CURRENT_WITH_EPOCHS)),
+            Field("partitionsPendingRevocation", Array(_CURRENT_WITH_EPOCHS)),
         ),
         flexible_since=0,
     ),

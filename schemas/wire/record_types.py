@@ -1,9 +1,10 @@
-"""All record types of `__consumer_offsets` in Kafka 4.2, by the id that leads their keys.
+"""All record types of `__consumer_offsets` up to Kafka 4.4, by the id that leads their keys.
 
 Types 0, 1 and 2 began as versions of keys; since 4.1 the leading int16 is the record type
 (`CoordinatorRecordType.java`). Ids are never used again: 9 was written by the early-access share
-groups of 4.0, 18 by unreleased builds of streams groups. Kafka 4.2 knows neither, so their values
-have no format here and are refused by name.
+groups of 4.0, 18 by unreleased builds of streams groups. Kafka 4.4 knows neither, so their values
+have no format here and are refused by name. `tests/schemas/test_kafka_formats.py` compares all formats with the
+definitions of each release.
 """
 
 from groupledger.schemas.wire import consumer_group, group_metadata, offset_commit, share_group, streams_group

@@ -8,6 +8,7 @@ from groupledger.schemas.wire.consumer_group import (
     CURRENT_TOPIC_PARTITIONS,
     GROUP_KEY,
     MEMBER_KEY,
+    TARGET_ASSIGNMENT_METADATA,
     TARGET_TOPIC_PARTITION,
 )
 from groupledger.schemas.wire.model import EVERY, Array, Field, Message, Primitive, RecordType, Struct
@@ -45,7 +46,7 @@ SHARE_GROUP_TARGET_ASSIGNMENT_METADATA = RecordType(
     GROUP_KEY,
     Message(
         "ShareGroupTargetAssignmentMetadataValue",
-        (Field("assignmentEpoch", Primitive.INT32),),
+        TARGET_ASSIGNMENT_METADATA,
         flexible_since=0,
     ),
 )

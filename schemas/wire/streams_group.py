@@ -1,10 +1,16 @@
 """Streams groups of KIP-1071: record types 17 and 19 to 23, `StreamsGroup*Key/Value.json`.
 
 All values are version 0 and flexible. The defaults of the nullable tagged arrays are empty, not null,
-as Kafka's are.
+as Kafka's are. Kafka 4.4 added the epochs of the last topology whose description it has stored, or could not store
+(KIP-1331).
 """
 
-from groupledger.schemas.wire.consumer_group import GROUP_KEY, MEMBER_KEY
+from groupledger.schemas.wire.consumer_group import (
+    ASSIGNMENT_EPOCHS,
+    GROUP_KEY,
+    MEMBER_KEY,
+    TARGET_ASSIGNMENT_METADATA,
+)
 from groupledger.schemas.wire.model import EVERY, Array, Field, Message, Primitive, RecordType, Struct
 
 _STRINGS = Array(Primitive.STRING)
@@ -24,6 +30,8 @@ STREAMS_GROUP_METADATA = RecordType(
             Field("metadataHash", Primitive.INT64),
             Field("validatedTopologyEpoch", Primitive.INT32, tag=0, default=-1),
             Field("lastAssignmentConfigs", Array(LAST_ASSIGNMENT_CONFIG), nullable=EVERY, tag=1),
+            Field("storedDescriptionTopologyEpoch", Primitive.INT32, tag=2, default=-1),
+            Field("failedDescriptionTopologyEpoch", Primitive.INT32, tag=3, default=-1),
         ),
         flexible_since=0,
     ),
@@ -58,14 +66,14 @@ STREAMS_GROUP_TARGET_ASSIGNMENT_METADATA = RecordType(
     GROUP_KEY,
     Message(
         "StreamsGroupTargetAssignmentMetadataValue",
-        (Field("assignmentEpoch", Primitive.INT32),),
+        TARGET_ASSIGNMENT_METADATA,
         flexible_since=0,
     ),
 )
 
 _TASK_IDS = (Field("subtopologyId", Primitive.STRING), Field("partitions", _INT32S))
 TARGET_TASK_IDS = Struct("TaskIds", _TASK_IDS)
-CURRENT_TASK_IDS = Struct("TaskIds", (*_TASK_IDS, Field("assignmentEpochs", _INT32S, nullable=EVERY, tag=0)))
+CURRENT_TASK_IDS = Struct("TaskIds", (*_TASK_IDS, ASSIGNMENT_EPOCHS))
 STREAMS_GROUP_TARGET_ASSIGNMENT_MEMBER = RecordType(
     21,
     "StreamsGroupTargetAssignmentMember",

@@ -28,6 +28,8 @@ from tests.broker import wire
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from lab.kafka.local_broker import LocalBroker
+
 TOPIC = "source"
 PARTITIONS = 4
 OTHER_TOPIC = "target"
@@ -77,10 +79,12 @@ def scenario(*groups: str, leaves: set[Kind]) -> Callable[[Callable[[Stage], Non
 
 
 class Stage:
-    """The broker's address and its clients, with the settings that all scenarios share."""
+    """The broker's address and its clients, with the settings that all scenarios share. Kafka's own tools are of the
+    broker's release."""
 
-    def __init__(self, bootstrap_servers: str) -> None:
-        self.bootstrap_servers = bootstrap_servers
+    def __init__(self, broker: LocalBroker) -> None:
+        self.bootstrap_servers = broker.bootstrap_servers
+        self.jars = broker.jars
 
     def librdkafka(self) -> dict[str, Any]:
         """Returns librdkafka's settings; its retries while the broker creates internal topics are not logged."""
@@ -135,12 +139,12 @@ def commit(member: Consumer, offset: int, metadata: str = "") -> None:
     member.commit(offsets=positions, asynchronous=False)
 
 
-def make_history(bootstrap_servers: str) -> None:
+def make_history(broker: LocalBroker) -> None:
     """Play every scenario; the first that fails is raised."""
-    stage = Stage(bootstrap_servers)
-    make_topics(bootstrap_servers, {TOPIC: PARTITIONS, OTHER_TOPIC: OTHER_PARTITIONS, DOOMED_TOPIC: 1})
-    with wire.Connection(bootstrap_servers) as broker:
-        broker.await_coordinator()
+    stage = Stage(broker)
+    make_topics(stage.bootstrap_servers, {TOPIC: PARTITIONS, OTHER_TOPIC: OTHER_PARTITIONS, DOOMED_TOPIC: 1})
+    with wire.Connection(stage.bootstrap_servers) as connection:
+        connection.await_coordinator()
     producer = Producer(stage.librdkafka())
     for number in range(MESSAGES):
         producer.produce(TOPIC, value=str(number), partition=number % PARTITIONS)
@@ -236,10 +240,12 @@ def java_consumers_then_reset(stage: Stage) -> None:
             "org.apache.kafka.tools.VerifiableConsumer",
             *(*server, "--topic", TOPIC, "--group-id", group, "--group-protocol", protocol),
             *("--reset-policy", "earliest", "--max-messages", str(MESSAGES)),
+            jars=stage.jars,
         )
     run_tool(
         "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
         *(*server, "--group", "java", "--topic", f"{TOPIC}:0,1", "--reset-offsets", "--to-earliest", "--execute"),
+        jars=stage.jars,
     )
 
 

@@ -51,7 +51,7 @@ def produce(bootstrap_servers: str) -> None:
 
 
 def readable_versions(kind: RecordType) -> range:
-    """Returns the versions that Kafka 4.2 reads: of type 0 only the first, although it once had the versions of type
+    """Returns the versions that Kafka reads: of type 0 only the first, although it once had the versions of type
     1."""
     return range(1) if kind.id == 0 else range(kind.value.latest_version + 1)
 

@@ -125,7 +125,7 @@ def observer(broker: LocalBroker) -> Iterator[Observer]:
 @pytest.fixture(scope="module")
 def stage(broker: LocalBroker) -> Iterator[Stage]:
     """Groups of every kind, alive or not, with commits that leave some lag, none, or all."""
-    stage = Stage(broker.bootstrap_servers)
+    stage = Stage(broker)
     make_offsets_topic(broker.bootstrap_servers)
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
     present = admin.list_topics(timeout=30).topics

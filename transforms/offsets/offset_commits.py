@@ -7,10 +7,10 @@ columns follow from the order of the log, never from time:
                            coordinator refuses commits of any other. Two kinds of commit escape this: transactional
                            ones without a member id, and those of a generation whose leader never synced, so that it
                            has no record. In a group of KIP-848's kind it is the epoch that the owner had reached, since
-                           the coordinator refuses any other of that member; null without an owner. A streams group also
-                           takes an older epoch, if not older than the member's task: null, unless the owner is still at
-                           the epoch at which it got the partition. Null while the group has no members (a simple
-                           consumer, or a reset).
+                           the coordinator refuses any other of that member; null without an owner. A streams group, and
+                           since Kafka 4.3 (KIP-1251) a consumer group, also takes an older epoch, if it is not older
+                           than the member's partition: null, unless the owner is still at the epoch at which it got the
+                           partition. Null while the group has no members (a simple consumer, or a reset).
     owner                  `assigned`: the partition's owner then. `previous_owner`: nobody owns the partition, and its
                            last owner is still a member: it commits what a cooperative round took from it. `none`:
                            neither of them, or the assignor had given the partition to several members. A static member
@@ -194,7 +194,7 @@ def _with_step(log: DataFrame, member_epochs: DataFrame) -> DataFrame:
     step = member_epochs.select(
         *("cluster", "group_id", "member_id"),
         F.col("from_offset").alias("kafka_offset"),
-        F.struct("incarnation", "member_epoch", "to_offset").alias("taken"),
+        F.struct("incarnation", "member_epoch", "to_offset", "names_assignment_epochs").alias("taken"),
     )
     merged = log.withColumn("member_id", F.col("last.member_id")).unionByName(step, allowMissingColumns=True)
     found = merged.withColumn("step", _newest("taken", "cluster", "group_id", "member_id"))
@@ -219,7 +219,9 @@ def _with_owner(log: DataFrame) -> DataFrame:
     )
     is_owned = F.col("owner_attribution") != Attribution.NONE
     is_at_one_epoch = F.col("last.taken_at_epoch") == F.col("step.member_epoch")
-    is_told = is_owned & ((F.col("at.group_type") == GroupType.CONSUMER) | is_at_one_epoch)
+    # An older epoch is accepted only for what the member has: what was taken from it, it commits with the newest one.
+    has_one_epoch = ~F.col("step.names_assignment_epochs") | (F.col("owner_attribution") == Attribution.PREVIOUS_OWNER)
+    is_told = is_owned & (((F.col("at.group_type") == GroupType.CONSUMER) & has_one_epoch) | is_at_one_epoch)
     # Compaction keeps the last record of each key, so the record before is the true one unless a hole lies between.
     is_comparable = F.col("is_complete") & (F.col("before.kafka_offset") >= F.col("known_from"))
     is_comparable &= F.coalesce(F.col("topic_id") == F.col("before.topic_id"), F.lit(True))

@@ -1,7 +1,7 @@
 """Goal: the one table of the coordinator's texts is that of a real broker, word for word, reading and writing.
 
-`coordinator_4_2.txt` has an entry of each kind that a 4.2 broker of the broker tests wrote. The broker tests do the
-same with all that their broker writes.
+`coordinator_4_2.txt` has an entry of each kind that a 4.2 broker of the broker tests wrote, `coordinator_4_4.txt` of a
+4.4 broker. The broker tests do the same with all that their broker writes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ from groupledger.schemas.kinds.triggers import TRIGGERS, trigger_of
 from groupledger.schemas.words import CoordinatorEventKind, words_of
 from tests.schemas.kafka.written_again import written_again
 
-RECORDED = (Path(__file__).parent / "coordinator_4_2.txt").read_text(encoding="utf-8").splitlines()
+RECORDED, RECORDED_4_4 = (
+    (Path(__file__).parent / f"coordinator_{release}.txt").read_text(encoding="utf-8").splitlines()
+    for release in ("4_2", "4_4")
+)
 CLASSIC_KINDS = {kind for kind, _ in CLASSIC}
 # Logged by the reference coordinator, too.
 ALSO_WRITTEN = {"simple_group_created", "partitions_deleted", "groups_deleted"}
@@ -33,6 +36,14 @@ def test_a_brokers_lines_are_written_again(line: str) -> None:
     assert again.by_template == message
     if again.kind in CLASSIC_KINDS | ALSO_WRITTEN:
         assert again.by_coordinator == line
+
+
+@pytest.mark.parametrize("line", RECORDED_4_4)
+def test_lines_of_4_4_are_written_again(line: str) -> None:
+    """Goal: the texts that 4.3 and 4.4 have changed or added are read, too."""
+    message, again = written_again(line)
+    assert again is not None
+    assert again.by_template == message
 
 
 def test_the_recorded_lines_are_of_many_kinds() -> None:

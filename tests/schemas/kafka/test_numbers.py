@@ -28,9 +28,9 @@ def test_errors_are_kafkas() -> None:
 
 
 def test_apis_are_kafkas() -> None:
-    """Goal: the same for the numbers of APIs, whose names that client writes in another case."""
+    """Goal: the same for the numbers of APIs that the client knows, whose names it writes in another case."""
     ours = {api.value: api.name.replace("_", "").lower() for api in ApiKey}
-    assert {api.value: api.name.lower() for api in ClientApiKey} == ours
+    assert {api.value: api.name.lower() for api in ClientApiKey}.items() <= ours.items()
 
 
 def test_numbers_that_kafka_does_not_have() -> None:

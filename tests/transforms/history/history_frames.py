@@ -42,6 +42,8 @@ REAL = {
     "dynamic": ("consumer_groups", 7, [("dynamic", number) for number in range(6)]),
     "static": ("consumer_groups", 8, [("static", number) for number in range(4)]),
     "migrated": ("consumer_groups", 9, [("migrated", number) for number in range(4)]),
+    "dynamic of 4.4": ("consumer_groups_4_4", 11, [("dynamic", number) for number in range(6)]),
+    "static of 4.4": ("consumer_groups_4_4", 12, [("static", number) for number in range(4)]),
     "application": ("modern_groups", 10, [(topic, number) for topic in ("orders", "refunds") for number in range(3)]),
 }
 
@@ -170,6 +172,6 @@ def _real_group(group_id: str, of: tuple[str, int, Sequence[tuple[str, int]]]) -
 
 def real_operations(group_id: str) -> Iterator[dict[str, Any]]:
     """Yields the records of a group of `REAL`; `is_last`: the next one is of another operation."""
-    records = of_group(consumer_groups(REAL[group_id][0]), group_id)
+    records = of_group(consumer_groups(REAL[group_id][0]), group_id.removesuffix(" of 4.4"))
     for record, following in zip_longest(records, records[1:]):
         yield {**record, "is_last": following is None or following["after_ms"] != record["after_ms"]}

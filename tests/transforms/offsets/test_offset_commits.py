@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -140,13 +141,20 @@ def member_then(group_id: str, value: dict[str, Any]) -> Member:
         }
         return Member(epoch, has)
     given = [*value["assigned_partitions"], *value["partitions_pending_revocation"]] if epoch >= 0 else []
-    return Member(epoch, {(group_id, number): epoch for topic in given for number in topic["partitions"]})
+    has = {
+        (group_id.removesuffix(" of 4.4"), number): since
+        for topic in given
+        # A broker of 4.2 names no epochs, and takes no older one.
+        for number, since in zip_longest(topic["partitions"], topic.get("assignment_epochs", ()), fillvalue=epoch)
+    }
+    return Member(epoch, has)
 
 
-@pytest.mark.parametrize("group_id", ["dynamic", "static", "application"])
+@pytest.mark.parametrize("group_id", ["dynamic", "static", "dynamic of 4.4", "static of 4.4", "application"])
 def test_the_epoch_of_a_modern_committer(rows: Rows, group_id: str) -> None:
     """Goal: a commit has the epoch of the member that owns the partition, as a real broker's records tell it, and none
-    where nobody does; that of a streams group only where an older one would be refused."""
+    where nobody does; that of a streams group, and of a consumer group since 4.3, only where an older one would be
+    refused."""
     told = 0
     for offset, members in members_then(group_id):
         for number, place in enumerate(REAL[group_id][2], 1):

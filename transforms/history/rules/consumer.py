@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from groupledger.transforms.history.rules.changes import Change
     from groupledger.transforms.history.rules.events import OtherGroupType
 
-_FIRST_EPOCHS = {GroupType.STREAMS: 2}  # of a new group, else 1
+_FIRST_EPOCH_MAX = 2  # of a new group: of a streams group always, of the others since Kafka 4.3, and 1 before
 _TRIGGERS = {
     kinds.GROUP_STARTED.name: triggers.JOINED,
     kinds.MEMBER_JOINED.name: triggers.JOINED,
@@ -283,7 +283,7 @@ def _fold_epoch(group: OpenGroup, state: Reconciliation, record: said.EpochRecor
     _turn_over(group, state, operation, rows, None if before is None else before.generation)
     if is_same and before is not None and before.ended_by is None:
         return
-    gap = _gap(before, record.epoch, here, _FIRST_EPOCHS.get(state.group_type, 1))
+    gap = _gap(before, record.epoch, here)
     gap = None if gap is None else saturated_int32(gap)  # a forged epoch may be any number of 32 bits
     is_freed = state.shareable_before is not None  # the one reason that is left for an epoch of a share group
     operation.changes += by_type.changes_of_epoch(state, record)
@@ -312,10 +312,10 @@ def _fold_epoch(group: OpenGroup, state: Reconciliation, record: said.EpochRecor
     put_generation(rows, group, group.generation)
 
 
-def _gap(before: OpenGeneration | None, epoch: int, here: End, first_epoch: int) -> int | None:
+def _gap(before: OpenGeneration | None, epoch: int, here: End) -> int | None:
     if before is not None:
         return max(epoch - before.generation - 1, 0)
-    return max(epoch - first_epoch, 0) if here.is_known else None
+    return max(epoch - _FIRST_EPOCH_MAX, 0) if here.is_known else None
 
 
 def _changes(

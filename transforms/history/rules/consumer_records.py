@@ -63,13 +63,15 @@ class TargetRecord:
 
 @dataclass(frozen=True, slots=True)
 class CurrentAssignment:
-    """`pending` is what the member has to give up and may still hold."""
+    """`pending` is what the member has to give up and may still hold. `names_assignment_epochs`: the record says in
+    which epoch each partition came to the member (Kafka 4.3 and later)."""
 
     member_epoch: int
     previous_member_epoch: int
     state: int
     assigned: Units
     pending: Units
+    names_assignment_epochs: bool = False
 
     @property
     def is_away(self) -> bool:
@@ -139,6 +141,10 @@ def _current(fields: Mapping[str, Any], names: TopicNames, is_tombstone: bool) -
         fields["state"],
         units_of(fields["assigned_partitions"], names),
         units_of(fields["partitions_pending_revocation"], names),
+        any(
+            topic.get("assignment_epochs")
+            for topic in (*fields["assigned_partitions"], *fields["partitions_pending_revocation"])
+        ),
     )
     return CurrentRecord(fields["member_id"], current)
 

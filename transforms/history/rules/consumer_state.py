@@ -203,6 +203,7 @@ def rename(state: Reconciliation, names: TopicNames) -> None:
             current.state,
             named(current.assigned),
             named(current.pending),
+            current.names_assignment_epochs,
         )
         step.target = named(step.target)
         waits = ((TopicPartition(names.get(topic, topic), number), who) for (topic, number), who in step.waits_for)
@@ -246,6 +247,7 @@ def _pack_step(step: Step) -> dict[str, Any]:
     current = step.current
     return {
         "current": [current.member_epoch, current.previous_member_epoch, current.state],
+        **({"names_assignment_epochs": True} if current.names_assignment_epochs else {}),
         "assigned": by_topic(current.assigned),
         "pending": by_topic(current.pending),
         # Nearly all members are where they are to be.
@@ -261,7 +263,8 @@ def _unpack_step(packed: Mapping[str, Any]) -> Step:
     names = {**packed}
     assigned, pending = units_of(names.pop("assigned")), units_of(names.pop("pending"))
     member_epoch, previous_member_epoch, state = packed["current"]
-    names["current"] = CurrentAssignment(member_epoch, previous_member_epoch, state, assigned, pending)
+    named = names.pop("names_assignment_epochs", False)
+    names["current"] = CurrentAssignment(member_epoch, previous_member_epoch, state, assigned, pending, named)
     names["target"] = assigned if packed["target"] is None else units_of(packed["target"])
     names["waits_for"] = [(TopicPartition(topic, number), who) for topic, number, who in packed["waits_for"]]
     names["holds"] = tuple(tuple(held) for held in packed.get("holds", ()))

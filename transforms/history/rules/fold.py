@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from groupledger.transforms.history.rules.consumer_records import TopicNames
 
-FIRST_EPOCH = 1  # of a new consumer group
+FIRST_EPOCHS = (1, 2)  # of a new consumer group: 2 since Kafka 4.3
 
 
 class LogOrderError(ValueError):
@@ -208,9 +208,9 @@ def _settle_ending(group: OpenGroup, rows: Rows, event: GroupRecord | OtherGroup
 
 def _goes_on_from(group: OpenGroup, epoch: int) -> bool:
     """Returns whether a group whose tombstone was just read goes on with this epoch: one with members goes on from its
-    generation, which a rebalance under way may have raised since; an empty one begins again with epoch 1."""
+    generation, which a rebalance under way may have raised since; an empty one begins again with the first."""
     is_empty = group.generation is None or not group.generation.member_count
-    return epoch >= (group.number or 0) and not (is_empty and epoch == FIRST_EPOCH)
+    return epoch >= (group.number or 0) and not (is_empty and epoch in FIRST_EPOCHS)
 
 
 def _group_tombstone(group: OpenGroup, event: GroupTombstone, rows: Rows) -> None:

@@ -158,6 +158,7 @@ def put_step(rows: Rows, group: OpenGroup, member_id: str, step: Step, end: End 
             "state": MemberState.AWAY if current.is_away else _MEMBER_STATES.get(current.state, MemberState.UNKNOWN),
             "assigned": _topics(current.assigned),
             "pending_revocation": _topics(current.pending),
+            "names_assignment_epochs": current.names_assignment_epochs,
             "target": _topics(step.target),
             "waits_for": [
                 {"topic": topic, "partition": number, "held_by": holder} for (topic, number), holder in step.waits_for

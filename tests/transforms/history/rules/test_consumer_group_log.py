@@ -1,7 +1,7 @@
 """What a real broker writes of KIP-848 groups: the facts that a fold of these groups may rest on.
 
-`data/consumer_groups.jsonl` holds the records; `python -m lab.kafka.consumer_protocol_log` makes it again, and these
-tests hold for each run of it.
+`data/consumer_groups.jsonl` holds the records of a broker of 4.2, `data/consumer_groups_4_4.jsonl` of one of 4.4;
+`python -m lab.kafka.consumer_protocol_log` makes them again, and these tests hold for each run of it.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ AWAY = -2
 UPGRADE = "a member of KIP-848 joins: an upgrade"
 
 
-@pytest.fixture(scope="module")
-def log() -> list[dict[str, Any]]:
-    return consumer_groups()
+@pytest.fixture(scope="module", params=["consumer_groups", "consumer_groups_4_4"])
+def log(request: pytest.FixtureRequest) -> list[dict[str, Any]]:
+    return consumer_groups(request.param)
 
 
 def of_step(log: list[dict[str, Any]], step: str) -> list[dict[str, Any]]:
@@ -50,22 +50,34 @@ def steps_of_members(records: list[dict[str, Any]]) -> list[tuple[int, int, int]
     return [(value["member_epoch"], value["previous_member_epoch"], value["state"]) for value in values]
 
 
+def first_epoch(log: list[dict[str, Any]]) -> int:
+    """Returns the epoch with which a group of KIP-848 begins."""
+    epoch: int = next(record["value"]["epoch"] for record in log if record["record_type"] == EPOCH)
+    return epoch
+
+
 def test_a_first_member_is_stable_at_once(log: list[dict[str, Any]]) -> None:
-    """Goal: a group begins with epoch 1, in one operation that ends in its member's assignment."""
+    """Goal: a group begins with epoch 1, and since 4.3 with 2, in one operation that ends in its member's
+    assignment."""
     records = of_step(log, "a joins")
     assert kinds(records) == [MEMBER, EPOCH, TARGET, TARGET_EPOCH, CURRENT]
     assert {record["after_ms"] for record in records} == {records[0]["after_ms"]}
-    assert steps_of_members(records) == [(1, 0, STABLE)]
+    assert steps_of_members(records) == [(first_epoch(log), 0, STABLE)]
 
 
 def test_who_waits_is_at_the_new_epoch_before_who_holds_back(log: list[dict[str, Any]]) -> None:
-    """Goal: while a poll loop stands still, the new member waits at epoch 2 and the old one holds on at epoch 1."""
+    """Goal: while a poll loop stands still, the new member waits at the second epoch and the old one holds on at the
+    first."""
+    first = first_epoch(log)
     held = [r["value"] for r in of_step(log, "b joins, and a does not poll") if r["record_type"] == CURRENT]
-    assert {(each["member_epoch"], each["state"]) for each in held} == {(2, UNRELEASED), (1, UNREVOKED)}
+    assert {(each["member_epoch"], each["state"]) for each in held} == {(first + 1, UNRELEASED), (first, UNREVOKED)}
     (holding,) = (each for each in held if each["state"] == UNREVOKED)
     assert holding["assigned_partitions"]
     assert holding["partitions_pending_revocation"]
-    assert steps_of_members(of_step(log, "a polls again")) == [(2, 1, STABLE), (2, 2, STABLE)]
+    assert steps_of_members(of_step(log, "a polls again")) == [
+        (first + 1, first, STABLE),
+        (first + 1, first + 1, STABLE),
+    ]
 
 
 @pytest.mark.parametrize("step", ["v is killed", "b leaves"])
@@ -94,7 +106,8 @@ def test_a_static_member_that_is_away_keeps_its_partitions(log: list[dict[str, A
     back = of_step(log, "i1 comes back")
     assert kinds(back) == [f"-{CURRENT}", f"-{TARGET}", f"-{MEMBER}", MEMBER, TARGET, CURRENT, CURRENT]
     assert {record["after_ms"] for record in back} == {back[0]["after_ms"]}
-    assert steps_of_members(back) == [(0, 0, STABLE), (away["value"]["previous_member_epoch"], 0, STABLE)]
+    joined = [r["value"] for r in of_step(log, "i0 and i1 join") if r["record_type"] == TARGET_EPOCH]
+    assert steps_of_members(back) == [(0, 0, STABLE), (joined[-1]["assignment_epoch"], 0, STABLE)]
     assert back[-1]["value"]["assigned_partitions"] == away["value"]["assigned_partitions"]
 
 
@@ -129,5 +142,8 @@ def test_epochs_go_back_through_the_codec(log: list[dict[str, Any]], kind: str) 
     """Goal: what the fixture holds of an epoch is what the codec writes and reads."""
     for each in log:
         if each["record_type"] == kind:
-            record = Record(kind, each["key"], None if each["value"] is None else 0, each["value"])
+            value = each["value"]
+            if value is not None and kind == TARGET_EPOCH:
+                value = {"assignment_timestamp_ms": 0, **value}  # 4.2 has none
+            record = Record(kind, each["key"], None if value is None else 0, value)
             assert decode_record(*encode_record(record)) == record
