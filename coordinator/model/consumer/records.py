@@ -34,7 +34,7 @@ def new_epoch_record(group_id: str, epoch: int, metadata_hash: int) -> Record:
 
 
 def new_target_epoch_record(group_id: str, epoch: int) -> Record:
-    return _of_group(TARGET_EPOCH, group_id, {"assignment_epoch": epoch})
+    return _of_group(TARGET_EPOCH, group_id, {"assignment_epoch": epoch, "assignment_timestamp_ms": 0})
 
 
 def new_member_record(group_id: str, member: ConsumerMember) -> Record:
@@ -67,8 +67,8 @@ def new_current_record(group_id: str, member: ConsumerMember) -> Record:
         "member_epoch": member.epoch,
         "previous_member_epoch": member.previous_epoch,
         "state": int(member.state),
-        "assigned_partitions": _told(member.assigned, uuid_order(member.assigned)),
-        "partitions_pending_revocation": _told(member.pending_revocation, uuid_order(member.pending_revocation)),
+        "assigned_partitions": _held(member.assigned),
+        "partitions_pending_revocation": _held(member.pending_revocation),
     }
     return _of_member(CURRENT, group_id, member.member_id, value)
 
@@ -107,6 +107,10 @@ def group_tombstones(group_id: str, member_ids: Iterable[str] = (), regexes: Ite
 
 def _told(partitions: Partitions, order: list[str]) -> list[dict[str, Any]]:
     return [{"topic_id": topic, "partitions": [*partitions[topic]]} for topic in order]
+
+
+def _held(partitions: Partitions) -> list[dict[str, Any]]:
+    return [{**each, "assignment_epochs": []} for each in _told(partitions, uuid_order(partitions))]
 
 
 def _of_group(record_type: str, group_id: str, value: dict[str, Any] | None) -> Record:

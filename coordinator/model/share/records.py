@@ -33,7 +33,7 @@ def new_share_epoch_record(group_id: str, epoch: int, metadata_hash: int) -> Rec
 
 
 def new_share_target_epoch_record(group_id: str, epoch: int) -> Record:
-    return _of_group(TARGET_EPOCH, group_id, {"assignment_epoch": epoch})
+    return _of_group(TARGET_EPOCH, group_id, {"assignment_epoch": epoch, "assignment_timestamp_ms": 0})
 
 
 def new_share_member_record(group_id: str, member: ShareMember) -> Record:

@@ -45,6 +45,8 @@ def new_streams_epoch_record(group_id: str, epoch: int, words: GroupWords) -> Re
         "metadata_hash": words.metadata_hash,
         "validated_topology_epoch": words.validated_topology_epoch,
         "last_assignment_configs": as_record(words.assignment_configs),
+        "stored_description_topology_epoch": -1,
+        "failed_description_topology_epoch": -1,
     }
     return _of_group(EPOCH, group_id, value)
 
@@ -54,7 +56,7 @@ def new_streams_topology_record(group_id: str, topology: Topology) -> Record:
 
 
 def new_streams_target_epoch_record(group_id: str, epoch: int) -> Record:
-    return _of_group(TARGET_EPOCH, group_id, {"assignment_epoch": epoch})
+    return _of_group(TARGET_EPOCH, group_id, {"assignment_epoch": epoch, "assignment_timestamp_ms": 0})
 
 
 def new_streams_member_record(group_id: str, member: StreamsMember) -> Record:
