@@ -209,8 +209,11 @@ def _settle_ending(group: OpenGroup, rows: Rows, event: GroupRecord | OtherGroup
 def _goes_on_from(group: OpenGroup, epoch: int) -> bool:
     """Returns whether a group whose tombstone was just read goes on with this epoch: one with members goes on from its
     generation, which a rebalance under way may have raised since; an empty one begins again with the first."""
+    number = group.number or 0
     is_empty = group.generation is None or not group.generation.member_count
-    return epoch >= (group.number or 0) and not (is_empty and epoch in FIRST_EPOCHS)
+    # Above the group's number the second of them is no first one, but tells of a rebalance under way.
+    is_first = epoch == FIRST_EPOCHS[0] or epoch == number == FIRST_EPOCHS[1]
+    return epoch >= number and not (is_empty and is_first)
 
 
 def _group_tombstone(group: OpenGroup, event: GroupTombstone, rows: Rows) -> None:
