@@ -2,7 +2,7 @@
 // beside what Kafka's own DumpLogSegments prints for them (--offsets-decoder, and for the other topic
 // --share-group-state-decoder). From the root of the tree:
 //
-//   java -cp '.jars/kafka/*' tests/schemas/codec/java/GoldenRecords.java tests/schemas/codec/golden
+//   java -cp '.jars/kafka-4.4/*' tests/schemas/codec/java/GoldenRecords.java tests/schemas/codec/golden
 //
 // Every record type and every value version is filled by reflection over the generated classes, once per
 // profile, so that a field can't be forgotten; the classic group gets realistic members besides. The
@@ -23,7 +23,6 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.Random;
 import java.util.TreeMap;
-import kafka.tools.DumpLogSegments;
 import org.apache.kafka.clients.consumer.ConsumerPartitionAssignor.Assignment;
 import org.apache.kafka.clients.consumer.ConsumerPartitionAssignor.Subscription;
 import org.apache.kafka.clients.consumer.internals.ConsumerProtocol;
@@ -37,8 +36,9 @@ import org.apache.kafka.common.protocol.types.RawTaggedField;
 import org.apache.kafka.common.protocol.types.Schema;
 import org.apache.kafka.common.protocol.types.TaggedFields;
 import org.apache.kafka.common.protocol.types.Type;
-import org.apache.kafka.common.record.MemoryRecords;
-import org.apache.kafka.common.record.SimpleRecord;
+import org.apache.kafka.common.record.internal.MemoryRecords;
+import org.apache.kafka.common.record.internal.Record;
+import org.apache.kafka.common.record.internal.SimpleRecord;
 import org.apache.kafka.coordinator.common.runtime.CoordinatorRecord;
 import org.apache.kafka.coordinator.common.runtime.CoordinatorRecordSerde;
 import org.apache.kafka.coordinator.group.GroupCoordinatorRecordSerde;
@@ -60,7 +60,7 @@ public class GoldenRecords {
     static final String LONG = "l".repeat(130) + "\u00fc";
     static final HexFormat HEX = HexFormat.of();
     static CoordinatorRecordSerde serde = new GroupCoordinatorRecordSerde();
-    static DumpLogSegments.MessageParser<String, String> tool = new DumpLogSegments.OffsetsMessageParser();
+    static Object tool = parser("OffsetsMessageParser");
     static final Map<String, StringBuilder> FILES = new TreeMap<>();
     static final List<byte[][]> SEEDS = new ArrayList<>();
 
@@ -308,7 +308,7 @@ public class GoldenRecords {
 
     static void shareState() throws Exception {
         serde = new ShareCoordinatorRecordSerde();
-        tool = new DumpLogSegments.ShareGroupStateMessageParser();
+        tool = parser("ShareGroupStateMessageParser");
         SEEDS.clear();
         for (var type : org.apache.kafka.coordinator.share.generated.CoordinatorRecordType.values()) {
             String name = type.name().toLowerCase();
@@ -370,14 +370,42 @@ public class GoldenRecords {
     /** One record as hex, and the two columns of the tool; no payload where it prints none (an error). */
     static void block(String file, String name, byte[] key, byte[] value) {
         MemoryRecords batch = MemoryRecords.withRecords(Compression.NONE, new SimpleRecord(0L, key, value));
-        scala.Tuple2<scala.Option<String>, scala.Option<String>> printed = tool.parse(batch.records().iterator().next());
+        List<Optional<String>> printed = printed(batch.records().iterator().next());
         StringBuilder out = FILES.computeIfAbsent(file, GoldenRecords::header);
         out.append("name: ").append(name).append('\n');
         out.append("key: ").append(HEX.formatHex(key)).append('\n');
         out.append("value: ").append(value == null ? "null" : HEX.formatHex(value)).append('\n');
-        out.append("tool_key: ").append(oneLine(printed._1().get())).append('\n');
-        if (printed._2().isDefined()) out.append("tool_payload: ").append(oneLine(printed._2().get())).append('\n');
+        out.append("tool_key: ").append(oneLine(printed.get(0).get())).append('\n');
+        if (printed.get(1).isPresent()) out.append("tool_payload: ").append(oneLine(printed.get(1).get())).append('\n');
         out.append('\n');
+    }
+
+    /** The tool's parsers are its own: they are made, and asked, by reflection. */
+    static Object parser(String name) {
+        try {
+            var made = Class.forName("org.apache.kafka.tools.DumpLogSegments$" + name).getDeclaredConstructor();
+            made.setAccessible(true);
+            return made.newInstance();
+        } catch (ReflectiveOperationException error) {
+            throw new IllegalStateException(error);
+        }
+    }
+
+    @SuppressWarnings("unchecked")
+    static List<Optional<String>> printed(Record record) {
+        try {
+            var parse = Class.forName("org.apache.kafka.tools.DumpLogSegments$MessageParser").getMethod("parse", Record.class);
+            parse.setAccessible(true);
+            Object result = parse.invoke(tool, record);
+            var found = new ArrayList<Optional<String>>();
+            for (Field field : result.getClass().getDeclaredFields()) {
+                field.setAccessible(true);
+                found.add((Optional<String>) field.get(result));
+            }
+            return found;
+        } catch (ReflectiveOperationException error) {
+            throw new IllegalStateException(error);
+        }
     }
 
     static String oneLine(String text) {
@@ -386,14 +414,14 @@ public class GoldenRecords {
 
     static StringBuilder header(String file) {
         if (file.startsWith("share_state")) {
-            return new StringBuilder("# Made by tests/schemas/codec/java/GoldenRecords.java with the classes of Apache Kafka 4.2.0:\n"
-                + "# bytes by ShareCoordinatorRecordSerde (kafka-share-coordinator-4.2.0.jar), text by the parser of\n"
-                + "# DumpLogSegments --share-group-state-decoder (kafka_2.13-4.2.0.jar). To make it again, as the others:\n"
-                + "# java -cp '.jars/kafka/*' tests/schemas/codec/java/GoldenRecords.java tests/schemas/codec/golden\n\n");
+            return new StringBuilder("# Made by tests/schemas/codec/java/GoldenRecords.java with the classes of Apache Kafka 4.4.0:\n"
+                + "# bytes by ShareCoordinatorRecordSerde (kafka-share-coordinator-4.4.0.jar), text by the parser of\n"
+                + "# DumpLogSegments --share-group-state-decoder (kafka-tools-4.4.0.jar). To make it again, as the others:\n"
+                + "# java -cp '.jars/kafka-4.4/*' tests/schemas/codec/java/GoldenRecords.java tests/schemas/codec/golden\n\n");
         }
-        return new StringBuilder("# Made by tests/schemas/codec/java/GoldenRecords.java with the classes of Apache Kafka 4.2.0:\n"
-            + "# bytes by GroupCoordinatorRecordSerde (kafka-group-coordinator-4.2.0.jar), text by the parser of\n"
-            + "# DumpLogSegments --offsets-decoder (kafka_2.13-4.2.0.jar). To make it again, from the root of the tree:\n"
-            + "# java -cp '.jars/kafka/*' tests/schemas/codec/java/GoldenRecords.java tests/schemas/codec/golden\n\n");
+        return new StringBuilder("# Made by tests/schemas/codec/java/GoldenRecords.java with the classes of Apache Kafka 4.4.0:\n"
+            + "# bytes by GroupCoordinatorRecordSerde (kafka-group-coordinator-4.4.0.jar), text by the parser of\n"
+            + "# DumpLogSegments --offsets-decoder (kafka-tools-4.4.0.jar). To make it again, from the root of the tree:\n"
+            + "# java -cp '.jars/kafka-4.4/*' tests/schemas/codec/java/GoldenRecords.java tests/schemas/codec/golden\n\n");
     }
 }
