@@ -22,7 +22,17 @@ from fastapi.routing import APIRoute
 from bench.asking import CLUSTER, make, served, status_of
 from groupledger.jobs.process.path_names import part
 from groupledger.jobs.process.settings import load_settings
-from groupledger.jobs.serve import api, burrow, group_page, incident_pages, pages, question_pages, shown
+from groupledger.jobs.serve import (
+    api,
+    burrow,
+    group_page,
+    incident_pages,
+    overview_page,
+    pages,
+    place_pages,
+    question_pages,
+    shown,
+)
 from groupledger.jobs.serve.answers import Warehouse
 
 NAMES = {"cluster": CLUSTER, "group": "g-7", "topic": "orders-7", "name": "page.css", "table": "incidents"}
@@ -59,7 +69,8 @@ INSTANT_NAMES = {"at", "since", "until", "from", "to"}
 def routes() -> list[tuple[str, list[str]]]:
     """Returns each path that is answered to its end, with the names of its parameters."""
     warehouse = Warehouse("nowhere", load_settings())
-    apart = [each.routes(warehouse, shown.templates()) for each in (group_page, incident_pages, question_pages)]
+    modules = (overview_page, group_page, incident_pages, place_pages, question_pages)
+    apart = [each.routes(warehouse, shown.templates()) for each in modules]
     routers = (api.routes(warehouse), burrow.routes(warehouse), pages.routes(warehouse), *apart)
     found = {each.path: each for router in routers for each in router.routes if isinstance(each, APIRoute)}
     return [(path, [field.alias for field in each.dependant.query_params]) for path, each in found.items()]

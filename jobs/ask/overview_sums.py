@@ -20,6 +20,7 @@ from groupledger.transforms.lag.rules import status
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from collections.abc import Set as AbstractSet
     from datetime import datetime
 
     from groupledger.jobs.ask.cluster_rows import ClusterRows
@@ -38,6 +39,12 @@ SELECT {group_id} AS group_id, least(floor((epoch(happened_at) - $since_s) / $pa
     count(*) AS rebalances
 FROM rebalances
 WHERE NOT coalesce(list_contains(list_transform(changes, lambda change: change.kind), $birth), false)
+GROUP BY ALL
+"""
+LAGS = """
+SELECT topic, partition, least(floor((epoch(sampled_at) - $since_s) / $part_s), $last)::INT AS part, max(lag) AS lag
+FROM lag
+WHERE lag IS NOT NULL
 GROUP BY ALL
 """
 Bounds = tuple["datetime", "datetime"]
@@ -74,6 +81,22 @@ def rebalances_in_parts(
     for row in tables.query(text, {"birth": GROUP_STARTED.name, **_parts(bounds, parts)}, rebalances=rows):
         found[row["group_id"]][row["part"]] = row["rebalances"]
     return found
+
+
+def lag_in_parts(
+    tables: ClusterRows, name: str, units: AbstractSet[tuple[str, int]], bounds: Bounds, parts: int
+) -> dict[tuple[str, int], dict[int, int]]:
+    """Returns for some partitions of a group the most lag in each part in which it is known."""
+    since, until = bounds
+    filters: list[Filter] = [("sample_date", ">=", since.date()), ("sample_date", "<=", until.date())]
+    filters += [*within("sampled_at", since, until), ("group_id", "=", name)]
+    filters += [("topic", "in", sorted({topic for topic, _ in units}))]
+    filters += [("partition", "in", sorted({partition for _, partition in units}))]
+    rows = tables.scan_if_any("lag", *filters, columns=("topic", "partition", "sampled_at", "lag"))
+    found: defaultdict[tuple[str, int], dict[int, int]] = defaultdict(dict)
+    for row in tables.query(LAGS, _parts(bounds, parts), lag=rows) if units else ():
+        found[row["topic"], row["partition"]][row["part"]] = row["lag"]
+    return {unit: of_unit for unit, of_unit in found.items() if unit in units}
 
 
 def lag_rows_at_most(tables: ClusterRows, bounds: Bounds) -> int:

@@ -5,12 +5,13 @@ The shapes are those of the group's page, and so is the style sheet, which the f
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from importlib import resources
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from groupledger.jobs.serve.lanes import COLOURS, LEFT, RIGHT, WIDTH, Drawing, Label, Line, Rectangle
+from groupledger.jobs.serve.owners_look import HUES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,11 +21,49 @@ if TYPE_CHECKING:
     from groupledger.coordinator.protocols.script import Event, Script
     from groupledger.schemas.kafka.topic_partition import TopicPartition
 
+WIDTH, LEFT, RIGHT = 1_160, 200, 32
 LANE, TOP = 7, 10
 LANES_MAX = 64
 TICKS = 6
 BEFORE_MS = 20_000
 AFTER_MS = 30_000
+
+
+class Rectangle(NamedTuple):
+    x: float
+    y: float
+    width: float
+    height: float
+    style: str
+    text: str
+
+
+class Line(NamedTuple):
+    x: float
+    y: float
+    x_end: float
+    y_end: float
+    style: str
+    text: str
+
+
+class Label(NamedTuple):
+    x: float
+    y: float
+    style: str
+    text: str
+
+
+@dataclass(slots=True)
+class Drawing:
+    """Holds the shapes of one protocol, in the order in which they are drawn; `owners` are the members, by style."""
+
+    height: int = 0
+    rectangles: list[Rectangle] = field(default_factory=list)
+    lines: list[Line] = field(default_factory=list)
+    labels: list[Label] = field(default_factory=list)
+    owners: dict[str, str] = field(default_factory=dict)
+    partitions_left_out: int = 0
 
 
 class Axis:
@@ -75,7 +114,7 @@ def draw(axis: Axis, script: Script, outcome: Outcome) -> Drawing:
             Rectangle(begin, y, axis.x(axis.until_ms) - begin, LANE - 1, "unowned", f"{partition}: nobody")
         )
     names = sorted({each.member for each in outcome.intervals})
-    found.owners = {name: f"owner{place % COLOURS}" for place, name in enumerate(names)}
+    found.owners = {name: f"owner h{place % HUES}" for place, name in enumerate(names)}
     seen: dict[TopicPartition, int] = {}
     for interval in sorted(outcome.intervals, key=lambda each: each.from_ms):
         if interval.partition in lanes and interval.to_ms > axis.from_ms and interval.from_ms < axis.until_ms:

@@ -27,9 +27,10 @@ from groupledger.jobs.ask.owners import read_histories
 from groupledger.jobs.process.errors import InputError, OutsideError
 from groupledger.jobs.process.terminal import printable
 from groupledger.jobs.serve.axis import Window
+from groupledger.jobs.serve.episodes import by_groups
 from groupledger.jobs.serve.group_rows import read_groups
 from groupledger.jobs.serve.group_values import group_values
-from groupledger.jobs.serve.overview_rows import counts, newest_trouble, of_period, period_values, with_episodes
+from groupledger.jobs.serve.overview_rows import Period, counts, newest_trouble, of_period, period_values, with_episodes
 from groupledger.jobs.serve.shown import templates
 from groupledger.jobs.serve.strips import histogram, picture
 from groupledger.schemas.words import Completeness, Source
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
 PERIOD = timedelta(days=7)
 GROUPS_AT_ONCE = 500
 STRIPS_MAX = 300
+SCRIPTS = (("serve", "static/time.js"), ("serve", "static/picture.js"), ("report", "templates/report.js"))
 REBALANCES_MAX = 400
 
 
@@ -92,24 +94,25 @@ def page(tables: ClusterRows, groups: list[Answer], window: Window, names: Seque
         since=window.since,
         until=window.until,
         style=_text("serve", "static/page.css"),
-        script=_text("serve", "static/time.js") + _text("report", "templates/report.js"),
+        script=Markup("\n").join(_text(*each) for each in SCRIPTS),
         groups=rows,
         count=len(rows),
         picture=drawn,
         now=None,
         to_row=None,
         to_group=lambda name, _at=None: places.get(name),
-        blocks=map(packed, group_pages(environment, tables, rows, window)),
+        blocks=map(packed, group_pages(environment, tables, rows, period)),
         **counts(groups),
         **period_values(tables, period),
     )
 
 
 def group_pages(
-    environment: Environment, tables: ClusterRows, groups: Sequence[Answer], window: Window
+    environment: Environment, tables: ClusterRows, groups: Sequence[Answer], period: Period
 ) -> Iterator[str]:
     """Yields the page of each group as it was at the end of the window."""
     template = environment.get_template("report_group.html")
+    window, of_groups = period.window, by_groups(period.episodes)
     searched_until = sources_known(tables)[Source.INCIDENTS]
     for first in range(0, len(groups), GROUPS_AT_ONCE):
         histories = [*read_histories(tables, groups[first : first + GROUPS_AT_ONCE])]
@@ -118,14 +121,16 @@ def group_pages(
                 previous=f"#g{place - 1}" if place else None,
                 next=f"#g{place + 1}" if place + 1 < len(groups) else None,
                 to_topic=nowhere,
+                to_place=nowhere,
                 to_instant=nowhere,
                 searched_until=searched_until,
                 now=None,
+                episodes=of_groups.get(rows.history.group["group_id"], ()),
                 **group_values(rows, window, window.until, REBALANCES_MAX),
             )
 
 
-def nowhere(_value: object) -> None:
+def nowhere(*_values: object) -> None:
     """Says that what `serve` has a link to has none here."""
 
 

@@ -6,6 +6,7 @@ A group that has ended is shown in its last hour, unless an instant is asked for
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -25,7 +26,8 @@ from groupledger.jobs.serve.answers import Warehouse, instant_in
 from groupledger.jobs.serve.axis import Window
 from groupledger.jobs.serve.group_rows import read_groups
 from groupledger.jobs.serve.group_values import group_values
-from groupledger.jobs.serve.shown import link, topic_path
+from groupledger.jobs.serve.heat import heat_of
+from groupledger.jobs.serve.shown import link, place_path, topic_path
 from groupledger.schemas.instants import instant_of_ms
 from groupledger.schemas.words import Source
 from groupledger.transforms.coverage.rules.coverage_at import iso
@@ -59,6 +61,7 @@ def routes(warehouse: Warehouse, environment: Environment) -> APIRouter:
         instant = min(max(asked or within.until, within.since), within.until)
         (rows,) = read_groups(tables, [history], within.since, within.until, instant)
         text = window or text_of(lasts)
+        rows = replace(rows, heat=heat_of(tables, rows, within))
         values = group_values(rows, within, instant, REBALANCES_MAX)
         return HTMLResponse(
             environment.get_template("group.html").render(
@@ -68,6 +71,7 @@ def routes(warehouse: Warehouse, environment: Environment) -> APIRouter:
                 is_now=asked is None and until is None,
                 now=instant_of_ms(now_ms()),
                 to_topic=partial(topic_path, tables.cluster),
+                to_place=partial(place_path, tables.cluster),
                 to_instant=lambda at: link("", at=iso(at), until=iso(within.until), window=text),
                 to_episode=lambda at: link("", at=iso(at), window=text),
                 searched_until=sources_known(tables)[Source.INCIDENTS],

@@ -6,7 +6,7 @@ A window without rows has a picture, too. What started before a window and goes 
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from groupledger.jobs.ask.group_activity import true_rebalances
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from groupledger.jobs.ask.owners import GroupHistory
     from groupledger.jobs.process.output import Answer
 LAG_PARTS = 464  # of two pixels
+# The lag of a partition in stretches of the window: from when, until when, how much, and the most of any partition.
+Heat = dict[tuple[str, int], list[tuple["datetime", "datetime", int, int]]]
 Standing = dict[tuple[str, int], Any]  # rows of lag, or of where a share group stands
 
 
@@ -52,6 +54,7 @@ class GroupRows:
     what_ifs: list[Answer]
     copies: dict[str, str]
     troubles: list[Answer]
+    heat: Heat = field(default_factory=dict)
 
 
 def read_groups(

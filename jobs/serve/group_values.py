@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from groupledger.jobs.ask.owners import owner_rows
 from groupledger.jobs.serve.group_rows import LAG_PARTS
-from groupledger.jobs.serve.lanes import LEFT, WIDTH, draw
+from groupledger.jobs.serve.lanes import draw
 from groupledger.jobs.serve.readers import for_readers
 from groupledger.schemas.words import GroupType, Ownership
 from groupledger.transforms.coverage.rules.coverage_at import why_unknown
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from groupledger.jobs.serve.group_rows import GroupRows, Standing
 
 
+# Of what has a pattern in place of a colour, its id in the page.
+PATTERNS = {Ownership.UNKNOWN: "p-unknown", Ownership.RESERVED: "p-reserved", Ownership.ENDED: "p-ended"}
 OWNERS_MAX = 500
 """A page of 100,000 partitions has 33 MB, and takes a browser minutes."""
 
@@ -30,8 +32,7 @@ def group_values(rows: GroupRows, window: Window, at: datetime, rebalances_max: 
     unknown = why_unknown(history.coverage, at)
     owners = list(owner_rows(history, at))
     return {
-        "width": WIDTH,
-        "left": LEFT,
+        "patterns": PATTERNS,
         "name": history.group["group_id"],
         "group": history.group,
         "known_until": max((row["to_time"] for row in history.coverage if row["to_time"] is not None), default=None),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from datetime import datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import APIRouter, Query
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
     from jinja2 import Environment
 
+    from groupledger.jobs.ask.cluster_rows import ClusterRows
     from groupledger.jobs.process.output import Answer
 
 DAY = timedelta(days=1)
@@ -81,7 +83,7 @@ def routes(warehouse: Warehouse, environment: Environment) -> APIRouter:
             to_page=lambda **changed: link("", **{**within, **asked, **changed}),
             to_window=lambda since, until: link("", **{**asked, "since": iso(since), "until": iso(until)}),
             to_group=lambda name, at: group_path(tables.cluster, name, at),
-            to_row=lambda proof: row_path(tables.cluster, proof),
+            to_row=partial(row_path, tables),
         )
         return HTMLResponse(text)
 
@@ -98,8 +100,11 @@ def routes(warehouse: Warehouse, environment: Environment) -> APIRouter:
     return pages
 
 
-def row_path(cluster: str, proof: Answer) -> str:
-    return link(f"/clusters/{part(cluster)}/rows/{part(proof['table_name'])}", key=proof["row_key"])
+def row_path(tables: ClusterRows, proof: Answer) -> str | None:
+    """Returns the page of a row that proves something; None if the warehouse has not its table, as a demo's."""
+    if not tables.exists(proof["table_name"]):
+        return None
+    return link(f"/clusters/{part(tables.cluster)}/rows/{part(proof['table_name'])}", key=proof["row_key"])
 
 
 def _is_wanted(each: Episode, asked: Mapping[str, str | None], team_of: Mapping[str, str | None]) -> bool:

@@ -10,12 +10,12 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from groupledger.jobs.process.errors import UnknownNameError
 from groupledger.jobs.process.path_names import part
-from groupledger.jobs.serve import group_page, incident_pages, overview_page, question_pages
+from groupledger.jobs.serve import group_page, incident_pages, overview_page, place_pages, question_pages
 from groupledger.jobs.serve.answers import Warehouse
 from groupledger.jobs.serve.shown import templates
 
 PAGE = 100
-STATIC = {"page.css": "text/css", "page.js": "text/javascript", "time.js": "text/javascript"}
+STATIC = {"page.css": "text/css", **dict.fromkeys(("page.js", "picture.js", "time.js"), "text/javascript")}
 
 
 def routes(warehouse: Warehouse) -> APIRouter:
@@ -39,6 +39,6 @@ def routes(warehouse: Warehouse) -> APIRouter:
         text = (resources.files("groupledger.jobs.serve") / "static" / name).read_text()
         return Response(text, media_type=STATIC[name], headers={"cache-control": "max-age=3600"})
 
-    for each in (overview_page, group_page, incident_pages, question_pages):
+    for each in (overview_page, group_page, incident_pages, place_pages, question_pages):
         pages.include_router(each.routes(warehouse, environment))
     return pages

@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from groupledger.jobs.ask.places import host_name
 from groupledger.jobs.ask.told_verdict import pasted
 from groupledger.jobs.ask.what_if_spared import spared_text
 from groupledger.jobs.process.instants import lasted
@@ -32,6 +33,7 @@ def templates() -> Environment:
         "at": instant,
         "day": day,
         "duration": duration,
+        "host": host_name,
         "lasted": lasted,
         "named": named,
         "number": number,

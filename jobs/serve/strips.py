@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass, field
 from statistics import median
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from groupledger.jobs.ask.overview_sums import rebalances_in_parts, statuses_in_parts
 from groupledger.jobs.serve.axis import Tick, Window, ticks
@@ -83,14 +83,14 @@ def picture(
     of_groups: defaultdict[str | None, list[Answer]] = defaultdict(list)
     for row in incidents:
         of_groups[row["group_id"]].append(row)
-    held = _held(statuses or {})
+    lasts = held(statuses or {})
     return Picture(
         window=window,
         ticks=ticks(window),
         bars=bars,
         strips={
             row["group_id"]: Strip(
-                statuses=[*_life(row, window), *_statuses((statuses or {}).get(row["group_id"], {}), held, window)],
+                statuses=[*_life(row, window), *_statuses((statuses or {}).get(row["group_id"], {}), lasts, window)],
                 rebalances=[*_rebalances(rebalances.get(row["group_id"], {}), window)],
                 incidents=[*_incidents(of_groups[row["group_id"]], window)],
             )
@@ -130,22 +130,22 @@ def _bars(window: Window, counted: Mapping[str, Mapping[int, int]], top: int, wh
                 yield Bar(window.x(since), round(100 / BARS * 0.86, 2), bottom, height, style, since, until, text)
 
 
-def _held(statuses: Mapping[str, Mapping[int, str]]) -> int:
+def held(of_groups: Mapping[Any, Mapping[int, Any]]) -> int:
     """Returns over how many parts a status holds without another round."""
     distances = [
         after - before
-        for parts in statuses.values()
+        for parts in of_groups.values()
         for before, after in zip(sorted(parts), sorted(parts)[1:], strict=False)
     ]
     return max(int(median(distances) * ROUNDS_MISSED), 1) if distances else 1
 
 
-def _statuses(parts: Mapping[int, str], held: int, window: Window) -> Iterable[Shape]:
+def _statuses(parts: Mapping[int, str], lasts: int, window: Window) -> Iterable[Shape]:
     """Yields a stretch for each run of one status."""
     run: tuple[int, int, str] | None = None
     places = sorted(parts)
     for place, following in zip(places, [*places[1:], PARTS], strict=False):
-        end = min(following, place + held)
+        end = min(following, place + lasts)
         if run is not None and run[2] == parts[place] and run[1] >= place:
             run = (run[0], end, run[2])
             continue

@@ -22,15 +22,15 @@ const show = async () => {
   if (location.hash.slice(1) !== wanted) return;
   group.innerHTML = text;
   times.show(group);
+  pictures.wire(group);
   group.hidden = !block;
   byId("overview").hidden = !!block;
   group.dataset.shown = wanted;
   if (!block) return;
-  const title = group.querySelector("h1"), picture = group.querySelector(".picture");
+  const title = group.querySelector("h1");
   title.tabIndex = -1;
   title.focus();
   scrollTo(0, 0);
-  picture.scrollLeft = picture.scrollWidth;
 };
 addEventListener("hashchange", show);
 show();

@@ -56,8 +56,6 @@ const page = (() => {
       slider.addEventListener("input", choose);
       slider.addEventListener("change", () => { choose(); form.submit(); });
     }
-    const picture = root.querySelector(".picture"), at = picture?.querySelector("line.at");
-    if (at) picture.scrollLeft += at.getBoundingClientRect().left - picture.getBoundingClientRect().right * 0.6;
   };
 
   // Which columns the list of groups has is kept in the browser.
@@ -113,25 +111,36 @@ const page = (() => {
       });
     }
   };
-  const select = (since, until) => {
+  const to = (since, until) => {
     const address = new URL(location.href);
     address.searchParams.set("window", `${Math.max(Math.round((until - since) / 1000), 1)}s`);
     address.searchParams.set("until", new Date(until).toISOString());
-    for (const each of ["page", "at"]) address.searchParams.delete(each);
-    location.assign(address);
+    address.searchParams.delete("page");
+    const at = Date.parse(address.searchParams.get("at"));
+    if (!(since <= at && at <= until)) address.searchParams.delete("at");
+    return address;
   };
+  const select = (since, until) => location.assign(to(since, until));
+  // Zooming stays on the page: only the last of many steps is asked for.
+  let zooms;
+  document.addEventListener("window", (event) => {
+    clearTimeout(zooms);
+    zooms = setTimeout(() => { history.replaceState(null, "", to(...event.detail)); follow(); }, 150);
+  });
 
   // A page of now has data-live. It follows the monitor: what it shows is asked for again, and put in place.
+  const PLACES = "a, button, summary, figure.picture";
   const follow = async () => {
     const answer = await fetch(location.href, { headers: { accept: "text/html" } });
     const fresh = answer.ok && new DOMParser().parseFromString(await answer.text(), "text/html").getElementById("main");
     if (!fresh || main().contains(document.activeElement) && document.activeElement.matches("input, select")) return;
     const open = [...main().querySelectorAll("details")].map((each) => each.open), top = scrollY;
-    const place = [...main().querySelectorAll("a, button, summary")].indexOf(document.activeElement);
+    const place = [...main().querySelectorAll(PLACES)].indexOf(document.activeElement);
     main().replaceChildren(...fresh.childNodes);
     main().querySelectorAll("details").forEach((each, number) => { if (number < open.length) each.open = open[number]; });
-    if (place >= 0) main().querySelectorAll("a, button, summary")[place]?.focus({ preventScroll: true });
+    if (place >= 0) main().querySelectorAll(PLACES)[place]?.focus({ preventScroll: true });
     times.show(main());
+    pictures.wire(main());
     wire(main());
     scrollTo(0, top);
   };

@@ -106,7 +106,9 @@ def test_pictures(tables: ClusterRows, member_ids: dict[str, list[str]]) -> None
     first, _ = member_ids["i1"]
     since, until = told_at(AWAY) - SECOND, told_at(BACK)
     (rows,) = read_groups(tables, [read_history(tables, GROUP)], since, until, until)
-    (drawn,) = (each for each in draw(rows, Window(since, until), until).rectangles if each.style == Ownership.RESERVED)
+    (topic,) = draw(rows, Window(since, until), until).topics
+    shapes = (each for lane in topic.lanes for each in lane.shapes)
+    (drawn,) = (each for each in shapes if each.style == Ownership.RESERVED)
     assert drawn.text.startswith(f"static 1: reserved for {first} (static-i1")
 
 

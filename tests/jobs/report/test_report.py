@@ -80,7 +80,7 @@ def test_page_of_a_history(warehouse: str, tmp_path: Path) -> None:
     assert "It was not sampled." in groups["g1"]
     assert groups["g1"].count(" to 2</td>") == 1
     assert "None." in groups["simple"]
-    assert 'class="owner0"' in groups["old"]
+    assert 'class="owner h' in groups["old"]
     assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
 
 

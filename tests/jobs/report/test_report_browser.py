@@ -86,7 +86,7 @@ def test_keyboard(shown: Browser) -> None:
     press_at(shown, link, "Enter")
     shown.wait(f"!{GROUP}.hidden && {NAME} === 'g-597'")
     assert shown.evaluate("document.activeElement.textContent") == "g-597"
-    assert shown.evaluate("document.querySelectorAll('#group svg rect.owner0').length") == 3  # two lanes and the key
+    assert shown.evaluate("document.querySelectorAll('#group svg rect.owner').length") == 3  # two lanes and the key
     press_at(shown, "document.querySelector('#group summary')", "Enter")
     text = shown.evaluate("document.querySelector('#group details').innerText")
     assert "orders-597" in text
@@ -132,6 +132,6 @@ def test_headings_and_language(shown: Browser) -> None:
         levels = shown.evaluate(f"{headings}.map((each) => Number(each.tagName[1]))")
         assert levels.count(1) == 1
         assert all(level <= before + 1 for level, before in zip(levels[1:], levels, strict=False))
-    pictures = "[...document.querySelectorAll('#group figure .picture > svg:not(.names)')]"
-    assert shown.evaluate(f"{pictures}.length") == 1
+    pictures = "[...document.querySelectorAll('#group figure.picture .timeline > svg')]"
+    assert shown.evaluate(f"{pictures}.length") == 3  # what happened, the lanes of a topic, lag
     assert shown.evaluate(f"{pictures}.every((each) => each.role === 'img' && each.ariaLabel)")

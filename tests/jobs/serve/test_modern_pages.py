@@ -40,7 +40,7 @@ def page_of(tables: ClusterRows, group_id: str, when: datetime) -> tuple[dict[st
     """Returns what the page shows, and its text."""
     (rows,) = read_groups(tables, [read_history(tables, group_id)], when - HOUR, when, when)
     shown = group_values(rows, Window(when - HOUR, when), when, 50)
-    links = dict.fromkeys(("to_topic", "to_instant"), lambda *_: "")
+    links = dict.fromkeys(("to_topic", "to_place", "to_instant"), lambda *_: "")
     return shown, templates().get_template("group_body.html").render(**shown, **links, searched_until=when)
 
 
@@ -57,8 +57,8 @@ def test_a_share_group(tmp_path: Path) -> None:
     assert shown["lag"]["pages", 3]["committed_offset"] == 103
     assert '<th class="n">Start</th>' in text
     assert ">103</td>" in text
-    shared = [each.text for each in shown["drawing"].rectangles if " and 1 more since" in each.text]
-    assert shared
+    lanes = [lane for topic in shown["drawing"].topics for lane in topic.lanes]
+    assert any(" and 1 more since" in each.text for lane in lanes for each in lane.shapes)
 
 
 def test_a_streams_group(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ and dark, and run nothing that a name says."""
 from __future__ import annotations
 
 import re
+from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
@@ -11,6 +12,7 @@ import bcrypt
 import pytest
 
 from bench.asking import make
+from groupledger.jobs.demo.shipped import unpack
 from groupledger.jobs.serve.passwords import Passwords
 from tests.jobs.report.browser import CONTRAST, OVERFLOW, SMALLEST, WITHOUT_CAPTION, Browser, chromium, open_browser
 from tests.jobs.serve.serving import AT, CLUSTER, MINUTE, Client, fill, served, write
@@ -95,13 +97,15 @@ def test_search(browser: Browser, tmp_path: Path) -> None:
     browser.look(1280)
     with served(tmp_path) as client:
         go(browser, client, "/")
-        assert browser.evaluate("document.querySelector('caption').textContent").startswith("10,000 groups")
-        assert browser.evaluate("document.querySelectorAll('tbody')[0].rows.length") == 100
+        assert browser.evaluate("document.querySelector('.groups caption').textContent").startswith("10,000 groups")
+        assert browser.evaluate("document.querySelectorAll('.groups tbody tr').length") == 100
         browser.leave(lambda: browser.press(*"/g-777*", "Enter"))
-        assert browser.evaluate("document.querySelector('caption').textContent").startswith("11 groups")
-        names = browser.evaluate("[...document.querySelectorAll('tbody')[0].rows].map((row) => row.cells[0].innerText)")
+        assert browser.evaluate("document.querySelector('.groups caption').textContent").startswith("11 groups")
+        names = browser.evaluate(
+            "[...document.querySelectorAll('.groups tbody tr')].map((row) => row.cells[0].innerText)"
+        )
         assert sorted(names) == sorted(["g-777", *(f"g-777{digit}" for digit in range(10))])
-        browser.leave(lambda: browser.evaluate("document.querySelector('tbody a').click()"))
+        browser.leave(lambda: browser.evaluate("document.querySelector('.groups tbody a').click()"))
         assert browser.evaluate("document.querySelector('h1').textContent") == "g-777"
         browser.visit("about:blank")
     assert browser.complaints == []
@@ -173,21 +177,72 @@ def test_every_page(shown: Browser, client: Client, path: str) -> None:
             assert shown.evaluate(SMALLEST) >= 11
 
 
-def test_the_picture_narrow(shown: Browser, client: Client) -> None:
-    """Goal: where the picture is wider than the screen, it is scrolled to the instant, and by keys; the names of the
-    lanes stay."""
-    shown.look(400)
+def test_the_picture(shown: Browser, client: Client) -> None:
+    """Goal: pointer and arrow keys say who owned a partition since when; + comes closer without another page; and on a
+    telephone the instant is in view."""
     go(shown, client, f"{PAY}?at=2026-01-01T12:06:00Z&window=15m")
-    at = shown.evaluate("(({left, right}) => [left, right])(document.querySelector('line.at').getBoundingClientRect())")
-    assert 100 < at[0] < at[1] + 1 < 400
-    name = "document.querySelector('text.lane').getBoundingClientRect().right"
-    before = shown.evaluate(name)
-    assert 50 < before < 200
-    shown.evaluate("document.querySelector('.picture').focus()")
-    scrolled = shown.evaluate("document.querySelector('.picture').scrollLeft")
-    shown.press("ArrowLeft")
-    shown.wait(f"document.querySelector('.picture').scrollLeft < {scrolled}")
-    assert shown.evaluate(name) == before
+    tip = "document.querySelector('.tip').textContent"
+    owner = "document.querySelector('rect.owner').getBoundingClientRect()"
+    x, y = shown.evaluate(f"[{owner}.x + 9, {owner}.y + 5]")
+    shown.call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
+    shown.wait(f"{tip}.includes('orders 0: pod-b (x, /h) since 2026-01-01T12:00:00.000Z until')")
+    shown.evaluate("document.querySelector('figure.picture').focus()")
+    shown.press("ArrowRight", "ArrowRight")
+    assert "unowned" in shown.evaluate(tip)
+    since = shown.evaluate("document.querySelector('figure.picture').dataset.since")
+    shown.evaluate("window.isSame = true")
+    shown.press("+")
+    shown.wait("new URL(location.href).searchParams.get('window') === '600s' && document.querySelector('.patterns')")
+    shown.wait(f"document.querySelector('figure.picture').dataset.since > '{since}'")
+    assert shown.evaluate("window.isSame")
+    shown.look(400)
+    left, right = shown.evaluate(
+        "(({left, right}) => [left, right])(document.querySelector('line.at').getBoundingClientRect())"
+    )
+    assert 40 < left <= right < 400
+
+
+def test_selecting(shown: Browser, client: Client) -> None:
+    """Goal: dragging over the histogram of the overview shows the selected time."""
+    go(shown, client, f"/clusters/{CLUSTER}?window=1h")
+    line = "document.querySelector('.times .timeline').getBoundingClientRect()"
+    x, y, width = shown.evaluate(f"[{line}.x, {line}.y + 20, {line}.width]")
+    mouse = {"button": "left", "buttons": 1, "clickCount": 1, "y": y}
+
+    def drag() -> None:
+        for kind, share in (("mousePressed", 0.5), ("mouseMoved", 0.6), ("mouseMoved", 0.75), ("mouseReleased", 0.75)):
+            shown.call("Input.dispatchMouseEvent", type=kind, x=x + width * share, **mouse)
+
+    shown.leave(drag)
+    window = shown.evaluate("new URL(location.href).searchParams.get('window')")
+    assert 880 <= int(window.removesuffix("s")) <= 920
+    assert shown.evaluate("document.querySelector('nav.bar time').dateTime") > "2026-01-01T11:39"
+
+
+IN_VIEW = """
+((names) => names.filter((name) => {
+  const box = document.querySelector(name)?.getBoundingClientRect();
+  return !box || box.height === 0 || box.top < 0 || box.bottom > innerHeight || box.left < 0 || box.right > innerWidth;
+}))(['.verdict .badge', '.verdict .what', '.verdict .who', '.verdict .since', '.verdict .do', '.verdict .known'])
+"""
+
+
+def test_ten_seconds(browser: Browser, tmp_path: Path) -> None:
+    """Goal: for each group of the demo with an incident, what, who, since when and what to do are in view at once, on a
+    desk and on a telephone, by day and by night."""
+    unpack(tmp_path, datetime(2026, 1, 2, tzinfo=timezone.utc))
+    browser.complaints.clear()
+    with served(tmp_path) as client:
+        found = client.get("/api/v1/clusters/demo/incidents").json["incidents"]
+        first = {row["group_id"]: row["first_seen_at"] for row in reversed(found)}
+        assert len(first) >= 12
+        for number, (name, at) in enumerate(sorted(first.items())):
+            go(browser, client, f"/clusters/demo/groups/{name}?at={at}")
+            for width, height in ((1400, 900), (400, 800)):
+                browser.look(width, height, is_dark=bool(number % 2))
+                assert (name, width, browser.evaluate(IN_VIEW)) == (name, width, [])
+        browser.visit("about:blank")
+    assert browser.complaints == []
 
 
 def test_a_password(browser: Browser, tmp_path: Path) -> None:
@@ -206,7 +261,7 @@ def test_a_password(browser: Browser, tmp_path: Path) -> None:
         browser.requests.clear()
         browser.complaints.clear()
         browser.visit(f"http://ann:s3cret@127.0.0.1:{client.port}/")
-        assert browser.evaluate("document.querySelector('tbody a').textContent") == "pay"
+        assert browser.evaluate("document.querySelector('.groups tbody a').textContent") == "pay"
         assert browser.evaluate("getComputedStyle(document.querySelector('caption')).textAlign") == "left"
         browser.wait("performance.getEntriesByType('resource').some((each) => each.name.endsWith('/events'))")
         browser.visit("about:blank")
