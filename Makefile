@@ -16,7 +16,8 @@ help: ## this list
 setup: ## build .venv and fetch the JARs; does nothing when they are current
 	@$(PYTHON) tools/setup.py
 
-demo: setup ## play a day of forty groups, run every step on it, compare with the truth, write the report
+demo: ## play a day of forty groups, run every step on it, compare with the truth, write the report
+	@$(PYTHON) tools/setup.py --for-demo
 	@$(BIN)/groupledger demo
 
 demo-data: setup ## make the tables of `serve --demo` anew, which lie in the package
@@ -115,6 +116,10 @@ lock-jars: ## list the hashes of the JARs that conf/ivy names anew, in conf/ivy/
 
 release: setup ## build sdist and wheel twice, compare, check them, and write their parts list and hashes into dist/
 	$(BIN)/python -m tools.release
+
+coverage: setup ## how much of the code the fast tests run, with a page for each file in build/coverage
+	$(BIN)/python -m pytest -n 2 -q -m "not spark and not broker and not fault and not java and not browser and not slow and not cluster" $(FAST_TESTS) \
+		--cov=groupledger --cov-report=term:skip-covered --cov-report=html:build/coverage
 
 docs: ## build the site of the documentation into build/site, strictly, with every link checked
 	@$(PYTHON) -m tools.docs

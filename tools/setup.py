@@ -5,6 +5,7 @@ its inputs, so a second run does nothing, and a changed lock file or JAR list is
 - `.venv/`   from requirements/build.lock and requirements/project.lock, every file checked by its hash.
 - `.jars/`   by `groupledger setup` (`jobs.process.jars`): what Spark needs, and a whole Kafka broker for tests, demo
              and benchmarks.
+With `--for-demo`, for `make demo`, only what one run of it needs: no broker, and no archive of Spark's classes.
 With `--with-cluster`, for `make test-cluster`, also Hadoop's S3 client, and
 - `.s3-server/`  from requirements/s3-server.lock: an environment apart with a server of S3's interface.
 """
@@ -23,6 +24,7 @@ ROOT = Path(__file__).resolve().parent.parent
 ENVIRONMENT = ROOT / ".venv"
 S3_SERVER = ROOT / ".s3-server"
 WITH_CLUSTER = "--with-cluster"
+FOR_DEMO = "--for-demo"
 PIP_OPTIONS = ("--quiet", "--disable-pip-version-check", "--require-virtualenv", "--no-deps")
 PYTHON = ENVIRONMENT / "bin" / "python"
 JAVA_VERSIONS = (17, 21)
@@ -38,7 +40,11 @@ def main() -> int:
         check_python()
         find_java()
         build_environment()
-        own_setup = [str(ENVIRONMENT / "bin" / "groupledger"), "setup", "--with-broker"]
+        own_setup = [str(ENVIRONMENT / "bin" / "groupledger"), "setup"]
+        if FOR_DEMO in sys.argv[1:]:
+            run([*own_setup, "--without-archive"])
+            return 0
+        own_setup.append("--with-broker")
         if WITH_CLUSTER in sys.argv[1:]:
             build_apart(S3_SERVER)
             run([*own_setup, "--with-s3"])

@@ -19,7 +19,10 @@ from groupledger.jobs.process.output import say
 )
 @click.option("--with-s3", is_flag=True, help="Also Hadoop's client for a warehouse at s3a://.")
 @click.option("--with-broker", is_flag=True, help="Also Kafka brokers, for the tests of a checkout.")
-def setup(*, offline: Path | None, with_s3: bool, with_broker: bool) -> None:
+@click.option(
+    "--without-archive", is_flag=True, help="Do not keep Spark's classes: they pay only where Spark is started often."
+)
+def setup(*, offline: Path | None, with_s3: bool, with_broker: bool, without_archive: bool) -> None:
     """Fetch Delta Lake and the Kafka connector for Spark, and keep Spark's classes for its JVM.
 
     Once for each release, into a folder of the user's cache; GROUPLEDGER_JARS names another one. Questions and `serve`
@@ -27,4 +30,5 @@ def setup(*, offline: Path | None, with_s3: bool, with_broker: bool) -> None:
     from groupledger.jobs.process.jars import BROKERS, S3, SPARK, jar_folder, set_up
 
     parts = [SPARK, *([S3] if with_s3 else []), *(BROKERS if with_broker else [])]
-    set_up(jar_folder(), lambda text: say(f"setup: {text}"), offline=offline, parts=parts)
+    with_archive = not without_archive
+    set_up(jar_folder(), lambda text: say(f"setup: {text}"), offline=offline, parts=parts, with_archive=with_archive)

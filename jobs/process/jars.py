@@ -82,10 +82,15 @@ def java_major(words: str) -> int | None:
 
 
 def set_up(
-    folder: Path, say: Callable[[str], None], *, offline: Path | None = None, parts: Sequence[str] = (SPARK,)
+    folder: Path,
+    say: Callable[[str], None],
+    *,
+    offline: Path | None = None,
+    parts: Sequence[str] = (SPARK,),
+    with_archive: bool = True,
 ) -> None:
-    """Brings parts of a folder up to date. `offline` is a folder of JARs that were fetched elsewhere, in place of the
-    network; those of other parts lie in folders of their own in it.
+    """Brings parts of a folder, and the archive of classes, up to date. `offline` is a folder of JARs that were fetched
+    elsewhere, in place of the network; those of other parts lie in folders of their own in it.
 
     Raises InputError if Java is not there, or the offline folder lacks a JAR or has another one, OutsideError if
     fetching fails or brings another JAR than was tested.
@@ -108,7 +113,8 @@ def set_up(
             fetch_jars(java, ivy, folder, name)
             refuse_untested(folder / name)
         stamp.write()
-    archive_classes(folder, words, say)
+    if with_archive:
+        archive_classes(folder, words, say)
 
 
 def copy_jars(source: Path, target: Path) -> None:
