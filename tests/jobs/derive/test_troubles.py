@@ -7,12 +7,14 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
+from pyspark.sql.pandas.types import to_arrow_schema
 
 import groupledger.jobs.derive.aside
 import groupledger.jobs.derive.troubles
 from groupledger.jobs.derive.history import rebuild_history, update_history
-from groupledger.jobs.derive.troubles import RELEASE, open_troubles
+from groupledger.jobs.derive.troubles import RELEASE, look_for_anybody, note_troubles, open_troubles
 from groupledger.jobs.derive.validate import damaged_groups, validate
 from groupledger.jobs.warehouse.delta_log import dataset
 from groupledger.schemas.instants import INT64_MAX
@@ -22,6 +24,7 @@ from groupledger.schemas.words import TroubledStep
 from groupledger.transforms.history import group_history
 from groupledger.transforms.history.group_history import DERIVED_TABLES
 from groupledger.transforms.history.rules.fold import fold
+from groupledger.transforms.troubles import Trouble
 from lab.warehouses.ledgers import open_test_ledger
 from tests.jobs.derive.recorded_log import add, log_rows
 from tests.jobs.simulated_log import content, run
@@ -189,3 +192,34 @@ def test_nobody_can_be_judged(
         add(spark, tmp_path, [row for row in last if row["group_id"] == POISONED])
         assert judged_nobody(update_history) == (set(), [])
     assert states_aside(tmp_path) == {POISONED: RELEASE}
+
+
+@pytest.mark.parametrize(
+    ("known", "troubled", "met", "is_nobody"),
+    [
+        ("ab", "a", "", False),  # the one that the step met is in trouble, and the others are not its business
+        ("ab", "ab", "a", True),
+        ("abc", "ab", "abc", False),
+        ("abc", "ab", "", True),
+        ("a", "a", "", True),
+        ("ab", "", "", False),
+    ],
+)
+def test_what_is_nobody(tmp_path: Path, known: str, troubled: str, met: str, is_nobody: bool) -> None:
+    """Goal: a step judges nobody if it fails on several groups, or on the only one, and met no other; it is said once,
+    and over when the troubles are."""
+    said: list[str] = []
+    nothing: Any = None  # no table is read by Spark
+    with open_test_ledger(nothing, tmp_path) as opened:
+        ledger = replace(opened, say=said.append)
+        ledger.create(OPEN_GROUPS)
+        rows = [{"cluster": "test", "group_id": name, "kafka_partition": 0, "last_kafka_offset": 1} for name in known]
+        ledger.commits.append(OPEN_GROUPS, pa.Table.from_pylist(rows, to_arrow_schema(OPEN_GROUPS.schema)))
+        for _ in range(2):
+            note_troubles(ledger, TroubledStep.LAG, {name: Trouble(name, "no") for name in troubled})
+            look_for_anybody(ledger, TroubledStep.LAG, lambda: met)
+            assert ledger.judged_nobody == ({TroubledStep.LAG} if is_nobody else set())
+        assert sum("lag: no group could be judged: " in line for line in said) == is_nobody
+        note_troubles(ledger, TroubledStep.LAG, {})
+        look_for_anybody(ledger, TroubledStep.LAG, lambda: met)
+        assert ledger.judged_nobody == set()
