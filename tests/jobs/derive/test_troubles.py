@@ -182,7 +182,7 @@ def test_nobody_can_be_judged(
         steps, (line,) = judged_nobody(update_history)
         assert steps == {TroubledStep.HISTORY}
         assert line.startswith(
-            "history: no group could be judged: 6 groups can't be judged, such as dynamic-0 (history: "
+            "history: no group could be judged: 2 groups can't be judged, such as dynamic-0 (history: "
         )
     add(spark, tmp_path, second)
     assert judged_nobody(update_history)[0] == {TroubledStep.HISTORY}  # set aside, they are not even tried
