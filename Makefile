@@ -8,7 +8,7 @@ SEEDS ?= 3
 FAULTS ?= 10
 
 .DEFAULT_GOAL := help
-.PHONY: help setup release docs coverage demo demo-data demo-kafka test test-fast test-cluster check format bench fuzz faults differential rules chart audit lock lock-jars clean
+.PHONY: help setup release docs coverage demo demo-data demo-kafka test test-fast test-matrix test-cluster check format bench fuzz faults differential rules chart audit lock lock-jars clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 14
@@ -34,6 +34,9 @@ FAST_TESTS = tests/coordinator tests/schemas tests/transforms tests/conf tests/t
 
 test-fast: setup ## rules, codec, coordinator and command line, without Java and tables: about half a minute
 	$(BIN)/python -m pytest -n 2 -q -m "not spark and not broker and not fault and not java and not browser and not slow and not cluster" $(FAST_TESTS)
+
+test-matrix: ## the quick tests on every Python that can be had, and some of Spark's on each Spark (needs uv: pip install uv)
+	@$(PYTHON) -m tools.matrix
 
 test-cluster: setup ## a warehouse in an S3 bucket, and a cluster of Spark's with two workers (fetches both; ten minutes)
 	@$(PYTHON) tools/setup.py --with-cluster
@@ -106,6 +109,7 @@ lock: lock-jars setup ## resolve the newest allowed versions into requirements/*
 	$(COMPILE) --constraint requirements/project.lock pyproject.toml --output-file requirements/ask.lock
 	$(COMPILE) --constraint requirements/project.lock --extra spark --extra quality pyproject.toml \
 		--output-file requirements/writer.lock
+	printf 'pyspark>=4.2,<4.2.1\n' | $(COMPILE) - --output-file requirements/spark-4.2.lock
 	printf 'moto[s3]\nflask\nflask-cors\n' | $(COMPILE) - --output-file requirements/s3-server.lock
 	printf 'setuptools\nwheel\n' | $(COMPILE) - --output-file requirements/build.lock
 	printf 'sphinx\nmyst-parser\nfuro\n' | $(COMPILE) - --output-file requirements/docs.lock
@@ -125,4 +129,4 @@ docs: ## build the site of the documentation into build/site, strictly, with eve
 	@$(PYTHON) -m tools.docs
 
 clean: ## remove what set-up and runs leave behind, but not the caches of JARs
-	rm -rf .venv .s3-server .release .docs build dist demo .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv .s3-server .release .matrix .docs build dist demo .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -34,7 +34,6 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from bench import fuzz_codec, fuzz_texts
 from bench.fuzz_cost import GROWTH, SHAPE_BYTES, Shape, cost
@@ -48,6 +47,7 @@ from groupledger.jobs.warehouse.checkpoint import kafka_positions, read_checkpoi
 from groupledger.jobs.warehouse.lease import LeaseFile
 from groupledger.jobs.warehouse.source import read_source, source_name
 from groupledger.jobs.warehouse.storage import LocalStorage
+from groupledger.schemas.arrow import arrow_schema
 from groupledger.schemas.codec.records import encode_record
 from groupledger.schemas.wire.model import Primitive
 from groupledger.transforms.by_group import batch_of
@@ -116,7 +116,7 @@ def parsed_lines(log: str, texts: list[str], privacy: Privacy) -> Outcomes:
     else:
         rows, schema = list(parse_events(lines, "UTC", privacy, SHAPE_BYTES * GROWTH * 2)), PARSED_EVENTS
     if rows:
-        assert len(batch_of(rows, to_arrow_schema(schema)).to_pylist()) == len(rows)
+        assert len(batch_of(rows, arrow_schema(schema)).to_pylist()) == len(rows)
     taken = sum((row[ROW] or {}).get("line_count", 1) for row in rows if row[ROW] or row[QUARANTINED])
     assert taken <= len(texts), "a line gave two rows"
     return Counter(map(outcome_of, rows)) + Counter(nothing=len(texts) - len(rows))

@@ -23,12 +23,12 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from groupledger.jobs.derive.history import TABLES, apply_batch
 from groupledger.jobs.process.session import spark_session
 from groupledger.jobs.warehouse.delta_log import open_table
 from groupledger.jobs.warehouse.source import CAPTURE, LedgerSource, TopicIdentity, write_source
+from groupledger.schemas.arrow import arrow_schema
 from groupledger.schemas.tables.assignments import ASSIGNMENTS
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.tables.generations import GENERATIONS
@@ -192,7 +192,7 @@ class GroupLogs:
 
     def batch(self, spark: SparkSession, groups: Any) -> DataFrame:
         rows = [row for group in groups for row in self._rows_of(group)]
-        table = pa.Table.from_pylist(rows, schema=to_arrow_schema(COORDINATOR_RECORDS.schema))
+        table = pa.Table.from_pylist(rows, schema=arrow_schema(COORDINATOR_RECORDS.schema))
         return spark.createDataFrame(table, COORDINATOR_RECORDS.schema)
 
     def _rows_of(self, group: int) -> Iterator[dict[str, Any]]:

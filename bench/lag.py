@@ -160,9 +160,10 @@ def through_spark(load: Load) -> None:
     class InMemory(Tables):
         def rows_if_any(self, table: Table) -> DataFrame:
             import pyarrow as pa
-            from pyspark.sql.pandas.types import to_arrow_schema
 
-            arrow = pa.Table.from_pylist(tables.get(table.name, []), schema=to_arrow_schema(table.schema))
+            from groupledger.schemas.arrow import arrow_schema
+
+            arrow = pa.Table.from_pylist(tables.get(table.name, []), schema=arrow_schema(table.schema))
             return spark.createDataFrame(arrow, table.schema).repartition(2)
 
     part = [(START_MS + number * ROUND_MS, load.ends(number)) for number in range(TABLE_ROUNDS)]

@@ -22,13 +22,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from bench.history_cost import SHARES, write_closed_rows
 from groupledger.jobs.derive.lag import update_lag
 from groupledger.jobs.ingest.samples import batch_of
 from groupledger.jobs.process.clock import DAY_MS
 from groupledger.jobs.process.session import spark_session
+from groupledger.schemas.arrow import arrow_schema
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.tables.group_states import GROUP_STATES
@@ -145,7 +145,7 @@ def table_rows(table: Table, cluster: str, columns: dict[str, Any]) -> pa.Table:
     count = len(next(iter(columns.values())))
     given = {"cluster": [cluster] * count, **columns}
     arrays = []
-    for field in to_arrow_schema(table.schema):
+    for field in arrow_schema(table.schema):
         values = given.get(field.name)
         if isinstance(values, pa.StructArray):
             every = {each.name: pa.nulls(count, each.type) for each in field.type}
@@ -158,7 +158,7 @@ def table_rows(table: Table, cluster: str, columns: dict[str, Any]) -> pa.Table:
             arrays.append(pa.array(values).cast(whole).cast(field.type))
         else:
             arrays.append(pa.array(values, field.type))
-    return pa.Table.from_arrays(arrays, schema=to_arrow_schema(table.schema))
+    return pa.Table.from_arrays(arrays, schema=arrow_schema(table.schema))
 
 
 def measure(ledger: Ledger, past: Past, days: int) -> tuple[float, str]:

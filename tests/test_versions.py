@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import re
 import subprocess
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pyspark
 import pytest
 
-from groupledger.jobs.process.jar_hashes import differences
+from groupledger.jobs.process import jar_hashes
+from groupledger.jobs.process.jar_hashes import differences, ivy_of, list_of, spark_release
 from groupledger.jobs.process.jars import BROKERS, jar_folder
 
 ROOT = Path(__file__).parent.parent
 LOCKS = ("ask", "writer", "project")
 
 
+PARTS = ("spark", "s3", "kafka", "kafka-4.4", "spark-4.0", "s3-4.0")
+
+
 def ivy_versions(name: str) -> dict[str, str]:
-    tree = ET.parse(ROOT / "conf" / "ivy" / f"{name}.xml")  # noqa: S314 - our own file
+    tree = ET.parse(ivy_of(name))  # noqa: S314 - our own file
     return {item.attrib["name"]: item.attrib["rev"] for item in tree.iter("dependency")}
 
 
@@ -27,8 +31,8 @@ def test_jars_and_packages_are_of_one_version() -> None:
     """Goal: Delta's JAR is its package's, the connector is of pyspark's minor version, and Hadoop's client of S3 is of
     pyspark's Hadoop."""
     jars = ivy_versions("spark")
-    assert jars["delta-spark_4.0_2.13"] == version("delta-spark")
-    assert jars["spark-sql-kafka-0-10_2.13"].rsplit(".", 1)[0] == version("pyspark").rsplit(".", 1)[0]
+    assert jars[f"delta-spark_{spark_release()}_2.13"] == version("delta-spark")
+    assert jars["spark-sql-kafka-0-10_2.13"].rsplit(".", 1)[0] == spark_release()
     (hadoop,) = (Path(pyspark.__file__).parent / "jars").glob("hadoop-client-api-*.jar")
     assert hadoop.name == f"hadoop-client-api-{ivy_versions('s3')['hadoop-aws']}.jar"
 
@@ -71,15 +75,41 @@ def test_no_registry_is_named() -> None:
     assert [str(path) for path in files if address.search(kind.sub("", path.read_text()))] == []
 
 
-@pytest.mark.parametrize("part", ["spark", "s3", *BROKERS])
+@pytest.mark.parametrize("part", PARTS)
 def test_every_jar_is_locked(part: str) -> None:
     """Goal: each JAR that conf/ivy names is in the list of hashes in that version, once, with all that it needs; after
     a change of versions run `make lock-jars`."""
-    lines = (ROOT / "conf" / "ivy" / f"{part}.sha256").read_text().splitlines()
+    lines = list_of(part).read_text().splitlines()
     found = [re.fullmatch(r"[0-9a-f]{64}  ([\w.-]+\.jar)", line) for line in lines]
     names = [match[1] for match in found if match is not None]
     assert len(set(names)) == len(lines)
     assert {f"{name}-{revision}.jar" for name, revision in ivy_versions(part).items()} < set(names)
+
+
+@pytest.mark.parametrize(
+    ("installed", "part", "name"),
+    [
+        ("4.2.0", "spark", "spark"),
+        ("4.0.4", "spark", "spark-4.0"),
+        ("4.0.4", "s3", "s3-4.0"),
+        ("4.0.4", "kafka", "kafka"),
+        ("4.0.4", "spark-4.0", "spark-4.0"),
+        (None, "spark", "spark"),
+    ],
+)
+def test_the_jars_go_with_the_pyspark(
+    installed: str | None, part: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Goal: where a cluster has Spark 4.0, Delta, the connector and Hadoop's client of S3 are those for 4.0."""
+
+    def of_pip(_: str) -> str:
+        if installed is None:
+            raise PackageNotFoundError
+        return installed
+
+    monkeypatch.setattr(jar_hashes, "version", of_pip)
+    assert jar_hashes.name_of(part) == name
+    assert jar_hashes.ivy_of(part).is_file()
 
 
 @pytest.mark.java

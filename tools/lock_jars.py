@@ -13,12 +13,12 @@ import tempfile
 from pathlib import Path
 
 from groupledger.jobs.process import jar_hashes
-from groupledger.jobs.process.jars import BROKERS, S3, SPARK, fetch_jars, java_path, shipped_ivy
+from groupledger.jobs.process.jars import fetch_jars, java_path, shipped_ivy
 
 
 def main() -> int:
-    for part in (SPARK, S3, *BROKERS):
-        file = jar_hashes.list_of(part)
+    for part in sorted(path.stem for path in jar_hashes.IVY.glob("*.xml")):
+        file = jar_hashes.IVY / f"{part}.sha256"
         before = set(file.read_text().splitlines()) if file.is_file() else set()
         with tempfile.TemporaryDirectory() as folder:
             fetch_jars(java_path(), shipped_ivy(), Path(folder), part)

@@ -79,7 +79,7 @@ def find_java() -> None:
         raise SetupError(f"{java!r} does not run as a Java runtime: {remedy}.")
     major = int(version[2]) if version[1] == "1" and version[2] else int(version[1])
     if major not in JAVA_VERSIONS:
-        raise SetupError(f"Java {major} was found, and Spark 4.0 needs 17 or 21: {remedy}.")
+        raise SetupError(f"Java {major} was found, and Spark needs 17 or 21: {remedy}.")
 
 
 def build_environment() -> None:

@@ -22,8 +22,8 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from pyspark.sql.pandas.types import to_arrow_schema
 
+from groupledger.schemas.arrow import arrow_schema
 from groupledger.transforms.troubles import RULE_ERRORS, UnreadableRowsError, judged, stop
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def by_group(
 
     def of_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         groups = groupby(rows_of(batches), itemgetter(*keys))
-        return judged_batches(groups, rule, to_arrow_schema(schema), report)
+        return judged_batches(groups, rule, arrow_schema(schema), report)
 
     return rows.repartition(*keys).sortWithinPartitions(*keys, *order).mapInArrow(of_task, schema)
 
@@ -66,7 +66,7 @@ def by_row(
     """Returns what `rule(key, row)` yields for each row; one on which it fails costs no other of its group."""
 
     def of_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return judged_batches(((row[key], row) for row in rows_of(batches)), rule, to_arrow_schema(schema), report)
+        return judged_batches(((row[key], row) for row in rows_of(batches)), rule, arrow_schema(schema), report)
 
     return rows.mapInArrow(of_task, schema)
 
@@ -85,7 +85,7 @@ def map_rows(rows: DataFrame, rule: Callable[[Iterator[Row]], Iterable[Row]], sc
     """Returns what `rule(rows of a task)` yields for each task."""
 
     def of_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return batches_of(rule(rows_of(batches)), to_arrow_schema(schema))
+        return batches_of(rule(rows_of(batches)), arrow_schema(schema))
 
     return rows.mapInArrow(of_task, schema)
 

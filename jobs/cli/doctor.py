@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from groupledger.jobs.ask.cluster_rows import ClusterRows
 from groupledger.jobs.ask.troubles import open_troubles
 from groupledger.jobs.process.errors import InputError, JobError
+from groupledger.jobs.process.jar_hashes import spark_release
 from groupledger.jobs.process.jars import JAVA_REMEDY, JAVA_VERSIONS, java_major, java_path, java_words
 from groupledger.jobs.process.output import print_answers
 from groupledger.jobs.process.places import local_path
@@ -119,14 +120,14 @@ def java_version(text: str) -> Check:
     if found is None:
         return Check("Java", BAD, "it does not run", JAVA_REMEDY)
     if found not in JAVA_VERSIONS:
-        return Check("Java", BAD, f"version {found}, and Spark 4.0 needs 17 or 21", JAVA_REMEDY)
+        return Check("Java", BAD, f"version {found}, and Spark needs 17 or 21", JAVA_REMEDY)
     return Check("Java", GOOD, f"version {found}")
 
 
 def jars(folder: Path) -> Check:
     """Looks for Delta's JAR, which goes with its package, and the connector, which goes with pyspark."""
     names = sorted(path.name for path in folder.glob("*.jar"))
-    wanted = f"delta-spark_4.0_2.13-{version('delta-spark')}.jar"
+    wanted = f"delta-spark_{spark_release()}_2.13-{version('delta-spark')}.jar"
     missing = [wanted] if wanted not in names else []
     missing += [] if any(name.startswith("spark-sql-kafka-0-10_2.13") for name in names) else ["spark-sql-kafka-0-10"]
     if missing:

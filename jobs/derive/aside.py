@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from groupledger.jobs.derive.troubles import RELEASE, gathering, note_troubles, open_troubles
 from groupledger.jobs.warehouse.ledger import floors_of
+from groupledger.schemas.arrow import arrow_schema
 from groupledger.schemas.tables.open_groups import OPEN_GROUPS, SET_ASIDE_BY
 from groupledger.schemas.words import TroubledStep
 
@@ -61,7 +61,7 @@ class Aside:
             }
             for name, trouble in self._troubles.items()
         ]
-        return pa.Table.from_pylist(rows, to_arrow_schema(OPEN_GROUPS.schema))
+        return pa.Table.from_pylist(rows, arrow_schema(OPEN_GROUPS.schema))
 
 
 def _first_row(trouble: Trouble) -> dict[str, Any]:

@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from groupledger.jobs.derive.history import CHECKPOINT_NAME, RECORDS_PER_DRIVER_FOLD, checkpoint_folder
 from groupledger.jobs.derive.troubles import gathering, groups_in, look_for_anybody, note_troubles
@@ -39,6 +38,7 @@ from groupledger.jobs.warehouse.rebuilds import is_requested, is_unfinished
 from groupledger.jobs.warehouse.source import read_source
 from groupledger.jobs.warehouse.tables import every_row
 from groupledger.jobs.warehouse.upsert import replace_cluster, upsert, upsert_arrow
+from groupledger.schemas.arrow import arrow_schema
 from groupledger.schemas.tables.committed_offsets import COMMITTED_OFFSETS
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.tables.generations import GENERATIONS
@@ -298,7 +298,7 @@ def _tell_samples(ledger: Ledger, after_ms: int, until_ms: int) -> int:
     columns = [name for name in OFFSET_EVENTS.schema.names if name != "cluster"]
     found = sampled_losses(lag, ledger.arrow(OFFSET_EVENTS, is_told, columns).to_pylist())
     rows = [{"cluster": ledger.cluster, **row} for row in found]
-    upsert_arrow(ledger, OFFSET_EVENTS, pa.Table.from_pylist(rows, to_arrow_schema(OFFSET_EVENTS.schema)))
+    upsert_arrow(ledger, OFFSET_EVENTS, pa.Table.from_pylist(rows, arrow_schema(OFFSET_EVENTS.schema)))
     return len(rows)
 
 

@@ -16,7 +16,6 @@ from operator import attrgetter, or_
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.compute as pc
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from groupledger.jobs.derive.troubles import look_for_anybody, note_troubles
 from groupledger.jobs.ingest.samples import append_rows, check_sampled_cluster, last_sampled_at_ms, next_round_ms
@@ -26,6 +25,7 @@ from groupledger.jobs.kafka.sampling import sample_watermarks
 from groupledger.jobs.kafka.share_state_topic import described_offsets
 from groupledger.jobs.process.clock import now_ms
 from groupledger.jobs.warehouse.topic_names import known_names
+from groupledger.schemas.arrow import arrow_schema
 from groupledger.schemas.tables.share_partitions import SHARE_PARTITIONS
 from groupledger.schemas.tables.share_state_records import SHARE_STATE_RECORDS
 from groupledger.schemas.words import TroubledStep
@@ -91,7 +91,7 @@ def _rows(
             yield _row(key, states[key], topic, ends.get(key[1:]), told.get(key))
 
     groups = groupby(sorted(states), attrgetter("group_id"))
-    batches = judged_batches(groups, of_group, to_arrow_schema(OF_STATES), report)
+    batches = judged_batches(groups, of_group, arrow_schema(OF_STATES), report)
     return [row for batch in batches for row in batch.to_pylist()]
 
 

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from groupledger.jobs.process.clock import now_ms
 from groupledger.jobs.process.terminal import printable
 from groupledger.jobs.process.troubled_groups import REMEDY, troubled_groups
 from groupledger.jobs.warehouse.upsert import upsert_arrow
+from groupledger.schemas.arrow import arrow_schema
 from groupledger.schemas.instants import instant_of_ms
 from groupledger.schemas.tables.open_groups import OPEN_GROUPS
 from groupledger.schemas.tables.table import IS_OPEN
@@ -70,7 +70,7 @@ def note_troubles(
     is_over = {name for name in before if name not in found and (judged is None or name in judged)}
     is_over |= {row["group_id"] for row in new} & before.keys()
     ended = [before[name] | {"ended_at": now, IS_OPEN.name: 0} for name in is_over]
-    upsert_arrow(ledger, TROUBLES, pa.Table.from_pylist([*new, *ended], to_arrow_schema(TROUBLES.schema)))
+    upsert_arrow(ledger, TROUBLES, pa.Table.from_pylist([*new, *ended], arrow_schema(TROUBLES.schema)))
     if new:
         ledger.say(f"{printable(troubled_groups(new))}: all others go on")
 

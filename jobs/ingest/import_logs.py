@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PythonException
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from groupledger.jobs.ingest.log_files import (
     CHANGED,
@@ -40,6 +39,7 @@ from groupledger.jobs.process.errors import InputError, OutsideError
 from groupledger.jobs.warehouse.ledger import begin_again_if_lost
 from groupledger.jobs.warehouse.topic_names import known_names, learn
 from groupledger.jobs.warehouse.upsert import insert, of_rows, upsert_arrow
+from groupledger.schemas.arrow import arrow_schema
 from groupledger.schemas.instants import instant_of_us
 from groupledger.schemas.tables.all_tables import date_column
 from groupledger.schemas.tables.coordinator_events import COORDINATOR_EVENTS
@@ -462,7 +462,7 @@ def _parsed(log: str, splits: DataFrame, settings: LogSettings, privacy: Privacy
         lines = chain.from_iterable(
             unwrapped(read_splits([split], line_bytes_max), split["passes"], line_bytes_max) for split in splits
         )
-        return (batch_of(piece, to_arrow_schema(schema)) for piece in pieces(rows_of(lines)))
+        return (batch_of(piece, arrow_schema(schema)) for piece in pieces(rows_of(lines)))
 
     return splits.mapInArrow(of_task, schema)
 

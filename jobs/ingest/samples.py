@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from groupledger.jobs.kafka.brokers import connect
 from groupledger.jobs.kafka.markers import Markers
@@ -25,6 +24,7 @@ from groupledger.jobs.warehouse.commits import Batch
 from groupledger.jobs.warehouse.delta_log import last_transaction
 from groupledger.jobs.warehouse.ledger import records_since
 from groupledger.jobs.warehouse.source import KAFKA, check_same_source, read_source
+from groupledger.schemas.arrow import arrow_schema
 from groupledger.schemas.instants import instant_of_ms
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from groupledger.schemas.tables.group_states import GROUP_STATES
@@ -125,7 +125,7 @@ def append_rows(ledger: Ledger, table: Table, columns: Mapping[str, Sequence[Any
         "sampled_at": sampled_at_ms * 1000,
         "sample_date": sampled_at_ms // DAY_MS,
     }
-    arrow_types = to_arrow_schema(table.schema)
+    arrow_types = arrow_schema(table.schema)
     given = {**{name: [value] * count for name, value in constants.items()}, **columns}
     arrays = [pa.array(given.get(field.name, [None] * count), field.type) for field in arrow_types]
     rows = pa.Table.from_arrays(arrays, schema=arrow_types)

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 from kafka.errors import KafkaError, OffsetOutOfRangeError, TopicAuthorizationFailedError
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from groupledger.jobs.kafka.share_state_topic import describe_state_topic, state_records
 from groupledger.jobs.process.clock import now_ms
@@ -23,6 +22,7 @@ from groupledger.jobs.process.errors import InputError, OutsideError
 from groupledger.jobs.warehouse.commits import as_new
 from groupledger.jobs.warehouse.ledger import begin_again_if_lost
 from groupledger.jobs.warehouse.upsert import of_rows
+from groupledger.schemas.arrow import arrow_schema
 from groupledger.schemas.instants import instant_if_known, instant_of_ms, ms_if_known
 from groupledger.schemas.kafka.names import SHARE_STATE_TOPIC
 from groupledger.schemas.tables.share_state_coverage import SHARE_STATE_COVERAGE
@@ -180,4 +180,4 @@ def _rows(ledger: Ledger, records: Iterable[StateRecord], at_ms: int) -> pa.Tabl
         | share_state_row(each.key, each.value, privacy)
         for each in records
     ]
-    return pa.Table.from_pylist(rows, to_arrow_schema(SHARE_STATE_RECORDS.schema))
+    return pa.Table.from_pylist(rows, arrow_schema(SHARE_STATE_RECORDS.schema))

@@ -3,11 +3,15 @@
 `conf/ivy/<part>.sha256` lists every JAR of a part in the form of `sha256sum`, those that others need included. Ivy
 compares a file only with what the same repository says of it; these lists come with the code. `make lock` makes them
 again (`tools/lock_jars.py`).
+
+The JARs go with the pyspark that is installed: `spark.xml` and `spark.sha256` with the newest that is supported, and
+`spark-4.0.xml` and `spark-4.0.sha256` with 4.0.
 """
 
 from __future__ import annotations
 
 import hashlib
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +22,7 @@ if TYPE_CHECKING:
 
 IVY = Path(conf.__file__).resolve().parent / "ivy"
 BLOCK_BYTES = 1 << 20
+OLDER = "4.0"  # the release of pyspark before the newest that is supported
 
 
 def listed(part: str) -> dict[str, str]:
@@ -27,7 +32,26 @@ def listed(part: str) -> dict[str, str]:
 
 
 def list_of(part: str) -> Path:
-    return IVY / f"{part}.sha256"
+    return IVY / f"{name_of(part)}.sha256"
+
+
+def ivy_of(part: str) -> Path:
+    """Returns the file that names the JARs of a part."""
+    return IVY / f"{name_of(part)}.xml"
+
+
+def name_of(part: str) -> str:
+    """Returns the name of a part's files, which is that of the part unless the pyspark here has files of its own."""
+    older = f"{part}-{OLDER}"
+    return older if spark_release() == OLDER and (IVY / f"{older}.xml").is_file() else part
+
+
+def spark_release() -> str | None:
+    """Returns the first two numbers of the pyspark that pip has installed, such as 4.2."""
+    try:
+        return ".".join(version("pyspark").split(".")[:2])
+    except PackageNotFoundError:
+        return None
 
 
 def differences(folder: Path, part: str) -> list[str]:

@@ -1,7 +1,7 @@
 """Fetches what Spark's JVM needs beside pyspark, once, and knows where it lies.
 
-    spark/              Delta Lake and the Kafka connector (conf/ivy/spark.xml)
-    s3/                 Hadoop's client for a warehouse at s3a:// (conf/ivy/s3.xml), if it was asked for
+    spark/              Delta Lake and the Kafka connector (conf/ivy/spark.xml, with pyspark 4.0 spark-4.0.xml)
+    s3/                 Hadoop's client for a warehouse at s3a:// (conf/ivy/s3.xml, s3-4.0.xml), if it was asked for
     kafka/, kafka-4.4/  whole Kafka brokers, for the tests of a checkout only (conf/ivy/kafka.xml, kafka-4.4.xml)
     spark-classes.jsa   the classes of a Spark session, ready for the JVM that made it (`class_archive`)
     .ivy/               Ivy's cache
@@ -101,7 +101,7 @@ def set_up(
     if java_major(words) not in JAVA_VERSIONS:
         raise InputError(f"There is no Java 17 or 21 at {java!r}: {JAVA_REMEDY}.")
     for name in parts:
-        inputs = (CONF / "ivy" / f"{name}.xml", jar_hashes.list_of(name), CONF / "ivysettings.xml")
+        inputs = (jar_hashes.ivy_of(name), jar_hashes.list_of(name), CONF / "ivysettings.xml")
         stamp = Stamp(folder / name / ".stamp", *inputs)
         if stamp.is_current() and not jar_hashes.differences(folder / name, name):
             continue
@@ -109,7 +109,7 @@ def set_up(
         if offline is not None:
             copy_jars(offline if name == SPARK else offline / name, folder / name)
         else:
-            say(f"fetching the JARs of conf/ivy/{name}.xml")
+            say(f"fetching the JARs of conf/ivy/{jar_hashes.ivy_of(name).name}")
             fetch_jars(java, ivy, folder, name)
             refuse_untested(folder / name)
         stamp.write()
@@ -123,8 +123,8 @@ def copy_jars(source: Path, target: Path) -> None:
     wrong = jar_hashes.differences(source, part)
     if wrong:
         raise InputError(
-            f"The JARs in {source} are not those of conf/ivy/{part}.sha256 ({_few(wrong)}): copy the folder {part} from"
-            " where `groupledger setup` of this release has put its JARs on another machine."
+            f"The JARs in {source} are not those of conf/ivy/{jar_hashes.list_of(part).name} ({_few(wrong)}): copy the"
+            f" folder {part} from where `groupledger setup` of this release has put its JARs on another machine."
         )
     target.mkdir(parents=True)
     for name in jar_hashes.listed(part):
@@ -139,9 +139,9 @@ def refuse_untested(folder: Path) -> None:
     if wrong:
         shutil.rmtree(folder)
         raise OutsideError(
-            f"The JARs that were fetched are not those of conf/ivy/{part}.sha256 ({_few(wrong)}), and none was kept:"
-            f" remove the folder {folder.parent / IVY_FOLDER} and run `groupledger setup` again. If they differ again,"
-            " the repository serves other files than were tested."
+            f"The JARs that were fetched are not those of conf/ivy/{jar_hashes.list_of(part).name} ({_few(wrong)}), and"
+            f" none was kept: remove the folder {folder.parent / IVY_FOLDER} and run `groupledger setup` again. If they"
+            " differ again, the repository serves other files than were tested."
         )
 
 
@@ -151,7 +151,7 @@ def _few(wrong: Sequence[str]) -> str:
 
 def fetch_jars(java: str, ivy: Path, folder: Path, name: str) -> None:
     """Resolves a part by Ivy. Raises OutsideError with the place of Ivy's own words."""
-    fetch_module(java, ivy, folder / IVY_FOLDER, CONF / "ivy" / f"{name}.xml", folder / name)
+    fetch_module(java, ivy, folder / IVY_FOLDER, jar_hashes.ivy_of(name), folder / name)
 
 
 def fetch_module(java: str, ivy: Path, cache: Path, module: Path, target: Path) -> None:
@@ -176,7 +176,7 @@ def archive_classes(folder: Path, java_says: str, say: Callable[[str], None]) ->
     """Makes the archive of classes. Without it every command that starts Spark takes some seconds longer."""
     program = Path(__file__).with_name("class_archive.py")
     # Of the class path, in its order.
-    parts = [CONF / "ivy" / f"{name}.xml" for name in (SPARK, S3) if (folder / name).is_dir()]
+    parts = [jar_hashes.ivy_of(name) for name in (SPARK, S3) if (folder / name).is_dir()]
     stamp = Stamp(folder / f"{ARCHIVE}.stamp", program, *parts, fact=java_says)
     target = folder / ARCHIVE
     if stamp.is_current() and target.is_file():

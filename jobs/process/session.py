@@ -15,6 +15,7 @@ import logging
 import os
 import re
 import signal
+import stat
 import sys
 import tempfile
 import threading
@@ -26,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 from groupledger import conf
 from groupledger.jobs.process import python_daemon
 from groupledger.jobs.process.errors import InputError
+from groupledger.jobs.process.jar_hashes import OLDER, spark_release
 from groupledger.jobs.process.jars import ARCHIVE, S3, SPARK, jar_folder
 from groupledger.jobs.process.object_store import s3_settings
 from groupledger.jobs.process.signals import SIGNALS
@@ -51,8 +53,10 @@ OF_THE_MACHINE = ("spark.master", "spark.driver.")
 PARTITION_COUNTS = ("spark.sql.shuffle.partitions", "spark.databricks.delta.snapshotPartitions")
 OF_LOCAL_MASTER = (*PARTITION_COUNTS, "spark.ui.enabled")
 PARTITIONS_A_CORE = 2
+WRITTEN_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
+SOCKET_FOLDER_BYTES_MAX = 107 - len("/.00000000-0000-0000-0000-000000000000.sock")
 UNKNOWN_CORES = 2  # what Spark says of a cluster that has no executors yet
-# As pyspark 4.0 names them, with those of their functions that plans of ours have by the hundred.
+# As pyspark 4.0 and 4.2 name them, with those of their functions that plans of ours have by the hundred.
 KEPT_CLASSES = {
     "functions": ("col",),
     "org.apache.spark.sql.functions": ("col", "lit", "when", "coalesce"),
@@ -133,12 +137,27 @@ def own_settings(java_options: str) -> dict[str, str]:
     return {
         **defaults,
         **s3_settings(os.environ),
-        "spark.python.daemon.module": python_daemon.__name__,
+        **python_settings(),
         "spark.driver.extraClassPath": os.pathsep.join(local_jars()),
         "spark.driver.extraJavaOptions": " ".join(options),
         # Hadoop's client takes no notice of the process's own.
         "spark.hadoop.fs.permissions.umask-mode": f"{umask():03o}",
     }
+
+
+def python_settings() -> dict[str, str]:
+    """Returns the settings with which a task of Python does not wait: Spark 4.0 needs a daemon of ours for it."""
+    if spark_release() == OLDER:
+        return {"spark.python.daemon.module": python_daemon.__name__}
+    is_fit = is_fit_for_sockets(tempfile.gettempdir(), umask())
+    return {"spark.python.unix.domain.socket.enabled": str(is_fit).lower()}
+
+
+def is_fit_for_sockets(folder: str, umask: int) -> bool:
+    """Returns whether Spark (from 4.1 on) may talk with its Python workers by sockets in a folder. Over TCP each task
+    waits for 40 ms: the JVM sends it in two pieces, and keeps the second until the kernel acknowledges the first.
+    Sockets in a folder have no secret, so nobody else may write to them; and the kernel takes no longer paths."""
+    return len(os.fsencode(folder)) <= SOCKET_FOLDER_BYTES_MAX and umask & WRITTEN_BY_OTHERS == WRITTEN_BY_OTHERS
 
 
 def umask() -> int:

@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from groupledger.jobs.process.errors import InputError, OutsideError
 from groupledger.jobs.warehouse.commits import Commits
@@ -38,6 +37,7 @@ from groupledger.jobs.warehouse.storage import STATE_FOLDER, open_storage
 from groupledger.jobs.warehouse.tables import Tables
 from groupledger.jobs.warehouse.task_files import write_here
 from groupledger.jobs.warehouse.warehouse import create_table
+from groupledger.schemas.arrow import arrow_schema
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.transforms.forgetting import NAMES_OF
 
@@ -88,7 +88,7 @@ class Forgetting:
     def change(self, table: Table) -> Change:
         """Takes the name out of a table, or with a dry run finds where it stands."""
         change = Change(table)
-        schema = to_arrow_schema(table.schema)
+        schema = arrow_schema(table.schema)
         for fragment in dataset(self.tables.warehouse, table).get_fragments():
             self._change_file(change, fragment, schema)
         if change.old_files:
@@ -136,7 +136,7 @@ class Forgetting:
         known: set[str] = set()
         for table in tables:
             for name in NAMES_OF[self.forgotten.kind] & set(table.schema.names):
-                if pa.types.is_string(to_arrow_schema(table.schema).field(name).type):
+                if pa.types.is_string(arrow_schema(table.schema).field(name).type):
                     found = dataset(self.tables.warehouse, table).to_table(
                         columns=[name], filter=pc.field("cluster") == self.cluster
                     )

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from groupledger.jobs.process.errors import InputError
 from groupledger.jobs.warehouse.checkpoint import set_checkpoint_aside, source_offset, whole_checkpoint
@@ -24,6 +23,7 @@ from groupledger.jobs.warehouse.ledger import known_positions, row_positions
 from groupledger.jobs.warehouse.rebuilds import request_rebuild
 from groupledger.jobs.warehouse.source import write_source
 from groupledger.jobs.warehouse.upsert import replace_cluster_arrow
+from groupledger.schemas.arrow import arrow_schema
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.tables.coverage import COVERAGE
 
@@ -113,7 +113,7 @@ def go_back(ledger: Ledger, source: LedgerSource | None) -> LedgerSource | None:
         source = source.back_to(ends)
         write_source(ledger.storage, ledger.cluster, source)
     rows = _cut(ledger.arrow(COVERAGE).to_pylist(), ends)
-    replace_cluster_arrow(ledger, COVERAGE, pa.Table.from_pylist([*rows], to_arrow_schema(COVERAGE.schema)))
+    replace_cluster_arrow(ledger, COVERAGE, pa.Table.from_pylist([*rows], arrow_schema(COVERAGE.schema)))
     return source
 
 

@@ -15,12 +15,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from groupledger.jobs.process.errors import InputError
 from groupledger.jobs.process.outside import of_the_table
 from groupledger.jobs.warehouse.delta_log import dataset, few_rows, has_row, open_table, rows_where, table_uri
 from groupledger.jobs.warehouse.migrate import with_all_columns
+from groupledger.schemas.arrow import arrow_schema
 from groupledger.schemas.tables.all_tables import all_tables
 from groupledger.schemas.tables.table import IS_OPEN
 
@@ -130,7 +130,7 @@ class ClusterTables(Tables):
         found = few_rows(self.warehouse, table, (pc.field("cluster") == self.cluster) & condition(pc.field), version)
         if found is None:
             return super().rows_within(table, condition, version)
-        today = to_arrow_schema(table.schema)
+        today = arrow_schema(table.schema)
         known = pa.schema([today.field(name) for name in found.schema.names if name in today.names])
         return with_all_columns(frame_of(self.spark, found.select(known.names).cast(known)), table)
 

@@ -29,11 +29,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from deltalake.fs import DeltaStorageHandler
 from pyarrow.fs import PyFileSystem
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import ArrayType, LongType, StringType, StructField, StructType
 
 from groupledger.jobs.warehouse.delta_log import table_uri
 from groupledger.jobs.warehouse.local_files import local_files
+from groupledger.schemas.arrow import arrow_schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -62,7 +62,7 @@ RESULT = StructType(
         StructField("counts", ArrayType(LongType())),
     ]
 )
-RESULT_SCHEMA = to_arrow_schema(RESULT)
+RESULT_SCHEMA = arrow_schema(RESULT)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,7 +108,7 @@ def read_columns(files: Sequence[WrittenFile], table: Table, warehouse: str, nam
     uri = table_uri(warehouse, table)
     place = local_files(uri) or PyFileSystem(DeltaStorageHandler(uri))
     found = [pq.read_table(each.path, columns=list(names), filesystem=place) for each in files]
-    kinds = to_arrow_schema(table.schema)
+    kinds = arrow_schema(table.schema)
     return pa.concat_tables([pa.schema([kinds.field(name) for name in names]).empty_table(), *found])
 
 
@@ -138,7 +138,7 @@ class _Writer:
     name: str = PART
 
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
-        schema = to_arrow_schema(self.table.schema)
+        schema = arrow_schema(self.table.schema)
         prepared = batches if self.prepare is None else self.prepare(batches)
         written: list[dict[str, Any]] = []
         file: _File | None = None

@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from groupledger.jobs.warehouse.commits import ROWS_PER_MERGE, as_new
 from groupledger.jobs.warehouse.task_files import write_files, write_here
+from groupledger.schemas.arrow import arrow_schema
 from groupledger.schemas.tables.table import IS_CARRIED_OVER
 from groupledger.transforms.conform import conform
 
@@ -67,13 +67,13 @@ def upsert_arrow(ledger: Ledger, table: Table, rows: pa.Table) -> None:
 
 def of_table(rows: pa.Table, table: Table) -> pa.Table:
     """Returns the rows with the columns and types of their table. Raises an error of pyarrow for other rows."""
-    schema = to_arrow_schema(table.schema)
+    schema = arrow_schema(table.schema)
     return rows.select(schema.names).cast(schema)
 
 
 def of_rows(rows: Sequence[tuple[Any, ...]], table: Table) -> pa.Table:
     """Returns rows, each a tuple of the table's columns, as a table of Arrow."""
-    schema = to_arrow_schema(table.schema)
+    schema = arrow_schema(table.schema)
     columns = zip(*rows, strict=True) if rows else [()] * len(schema)
     return pa.Table.from_arrays(
         [pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)], schema=schema

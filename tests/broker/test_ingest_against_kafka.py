@@ -144,7 +144,7 @@ def test_a_capture_gives_the_same_table(
 
 def rows_of(spark: SparkSession, warehouse: Path, evidence: Evidence) -> list[str]:
     table = spark.read.format("delta").load(str(warehouse / COORDINATOR_RECORDS.name)).drop("ingest_date")
-    rows = [json.loads(text) for text in table.toJSON().collect()]
+    rows = [json.loads(row["text"]) for row in table.select(F.to_json(F.struct("*")).alias("text")).collect()]
     return sorted(
         json.dumps(row) for row in rows if is_witnessed(evidence, (row["kafka_partition"], row["kafka_offset"]))
     )

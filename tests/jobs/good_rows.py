@@ -6,8 +6,8 @@ from datetime import date, datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from pyspark.sql.pandas.types import to_arrow_schema
 
+from groupledger.schemas.arrow import arrow_schema
 from groupledger.schemas.tables.coordinator_records import OFFSET_COMMIT
 
 if TYPE_CHECKING:
@@ -108,5 +108,5 @@ def good_row(table: Table) -> Row:
 
 def frame(spark: SparkSession, table: Table, rows: list[Row]) -> DataFrame:
     """In the order of the rows."""
-    arrow = pa.Table.from_pylist(rows, schema=to_arrow_schema(table.schema))
+    arrow = pa.Table.from_pylist(rows, schema=arrow_schema(table.schema))
     return spark.createDataFrame(arrow, table.schema)

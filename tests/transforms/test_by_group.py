@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
-from pyspark.sql.pandas.types import to_arrow_schema
 
+from groupledger.schemas.arrow import arrow_schema
 from groupledger.transforms.by_group import ROWS_MAX, RowShapeError, batch_of, batches_of, by_group, map_rows
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def test_batches_out_are_bounded() -> None:
         for taken in range(1, 2 * ROWS_MAX + 2):  # counted from outside
             yield {"offset": taken}
 
-    batches = batches_of(rows(), to_arrow_schema(NUMBERED))
+    batches = batches_of(rows(), arrow_schema(NUMBERED))
     assert next(batches).num_rows == taken == ROWS_MAX
     assert [batch.num_rows for batch in batches] == [ROWS_MAX, 1]
 
@@ -76,4 +76,4 @@ def test_batches_out_are_bounded() -> None:
 def test_a_row_with_other_names_is_refused(row: dict[str, Any], message: str) -> None:
     """Goal: a column that the rule does not fill, or fills under another name, is an error and not a null."""
     with pytest.raises(RowShapeError, match=message):
-        batch_of([{"offset": 0}, row], to_arrow_schema(NUMBERED))
+        batch_of([{"offset": 0}, row], arrow_schema(NUMBERED))

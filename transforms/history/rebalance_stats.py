@@ -30,8 +30,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import to_arrow_schema
 
+from groupledger.schemas.arrow import arrow_schema
 from groupledger.schemas.instants import saturated_int32
 from groupledger.schemas.kinds.changes import CHANGE_KINDS, GROUP_STARTED, MEMBER_JOINED, MEMBER_LEFT
 from groupledger.schemas.kinds.triggers import LEFT
@@ -154,7 +154,7 @@ def stats_in_memory(
     def count(group: tuple[str, str], sources: dict[str, list[Row]]) -> Iterator[Row]:
         return ({**dict(zip(GROUP, group, strict=True)), **row} for row in group_stats(sources, rules))
 
-    schema = to_arrow_schema(REBALANCE_STATS.schema)
+    schema = arrow_schema(REBALANCE_STATS.schema)
     return pa.Table.from_batches(judged_batches(found.items(), count, schema, _of_groups(report)), schema)
 
 

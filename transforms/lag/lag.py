@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import to_arrow_schema
 
+from groupledger.schemas.arrow import arrow_schema
 from groupledger.schemas.instants import instant_of_ms
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from groupledger.schemas.tables.lag import LAG
@@ -168,6 +168,6 @@ def lag_row(row: LagRow) -> dict[str, Any]:
 
 def lag_table(rows: Iterable[LagRow], report: Report = stop) -> pa.Table:
     """Returns `LAG_ROWS` of a round, whose rows come group by group; a group whose rows can't be held is reported."""
-    schema = to_arrow_schema(LAG_ROWS)
+    schema = arrow_schema(LAG_ROWS)
     batches = judged_batches(groupby(rows, attrgetter("group_id")), lambda _, of: map(lag_row, of), schema, report)
     return pa.Table.from_batches(batches, schema)

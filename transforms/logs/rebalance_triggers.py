@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import ArrayType, BooleanType, LongType, StringType, StructType, TimestampType
 
+from groupledger.schemas.arrow import arrow_schema
 from groupledger.schemas.tables.rebalances import REBALANCES
 from groupledger.schemas.tables.table import column
 from groupledger.transforms.history.group_activity import GROUP
@@ -58,4 +58,4 @@ def _of_group(places: pa.Table, events: pa.Table) -> pa.Table:
         {**{name: row[name] for name in KEY}, **trigger}
         for row, trigger in zip(rows, triggers(rows, events.to_pylist()), strict=True)
     ]
-    return pa.Table.from_pylist(found, to_arrow_schema(_ANSWERED))
+    return pa.Table.from_pylist(found, arrow_schema(_ANSWERED))

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql.pandas.types import to_arrow_schema
 
+from groupledger.schemas.arrow import arrow_schema
 from groupledger.schemas.codec.engine import UNKNOWN_TAGGED_FIELDS
 from groupledger.schemas.codec.errors import DecodeError
 from groupledger.schemas.codec.records import decode_record
@@ -35,7 +35,7 @@ KAFKA_COLUMNS = ("key", "value", "partition", "offset", "timestamp")
 
 # The job knows the cluster and the date.
 DECODED_STRUCT = COORDINATOR_RECORDS.without("cluster", "ingest_date")
-DECODED = to_arrow_schema(DECODED_STRUCT)
+DECODED = arrow_schema(DECODED_STRUCT)
 
 # Rows that the general codec takes are sent on in batches of this many bytes, so that 1 MiB values don't pile up.
 BATCH_BYTES_MAX = 8 << 20

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 from numpy.lib.stride_tricks import sliding_window_view
-from pyspark.sql.pandas.types import to_arrow_type
 
+from groupledger.schemas.arrow import arrow_type
 from groupledger.schemas.codec.errors import DecodeError
 from groupledger.schemas.codec.primitives import read_uuid
 from groupledger.schemas.codec.records import decode_key
@@ -51,7 +51,7 @@ ABSENT = -1
 # How wide the bounds of values are, which Spark's `arrow.useLargeVarTypes` decides.
 BOUNDS = {pa.binary(): np.int32, pa.large_binary(): np.int64}
 
-OFFSET_COMMIT_TYPE = to_arrow_type(OFFSET_COMMIT)
+OFFSET_COMMIT_TYPE = arrow_type(OFFSET_COMMIT)
 # What a field holds in a value whose version lacks it, or whose tags do not name it.
 DEFAULTS = {field.column: field.default_value() for field in WIRE_FORMAT.value.fields}
 INTEGER_COLUMNS = [field.column for field in WIRE_FORMAT.value.fields if field.type in INTEGER_BYTES]

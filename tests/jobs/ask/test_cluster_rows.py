@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from groupledger.jobs.ask import table_rows
 from groupledger.jobs.ask.answers import of_groups
@@ -20,6 +19,7 @@ from groupledger.jobs.ask.table_rows import DataFile, files_of
 from groupledger.jobs.process.errors import InputError, OutsideError
 from groupledger.jobs.process.outside import explain
 from groupledger.jobs.warehouse.commits import Commits, as_new
+from groupledger.schemas.arrow import arrow_schema
 from groupledger.schemas.definitions import schema_of
 from groupledger.schemas.kafka.names import ZERO_UUID
 from groupledger.schemas.tables.all_tables import all_tables
@@ -166,7 +166,7 @@ def test_a_table_that_was_merged_into(tmp_path: Path) -> None:
     commits = Commits(str(tmp_path), ())
     commits.create(TOPIC_NAMES)
     rows = [{"cluster": CLUSTER, "topic_id": name, "topic": name} for name in ("a", "b", "c")]
-    schema = to_arrow_schema(TOPIC_NAMES.schema)
+    schema = arrow_schema(TOPIC_NAMES.schema)
     commits.append(TOPIC_NAMES, pa.Table.from_pylist(rows[:2], schema))
     commits.merge(TOPIC_NAMES, pa.Table.from_pylist(rows[1:], schema), "old.cluster = 'c'", updates=as_new(["topic"]))
     tables = ClusterRows(str(tmp_path), CLUSTER)
@@ -182,7 +182,7 @@ def test_rows_of_a_merge_by_a_number(tmp_path: Path) -> None:
     rows = [
         {"cluster": CLUSTER, "kafka_partition": each, "from_offset": 0, "completeness": "complete"} for each in range(3)
     ]
-    schema = to_arrow_schema(COVERAGE.schema)
+    schema = arrow_schema(COVERAGE.schema)
     commits.append(COVERAGE, pa.Table.from_pylist(rows[:2], schema))
     updates = as_new(["completeness"])
     commits.merge(COVERAGE, pa.Table.from_pylist(rows[1:], schema), "old.cluster = 'c'", updates=updates)
@@ -264,7 +264,7 @@ def test_commit_log(tmp_path: Path) -> None:
 @pytest.mark.parametrize("table", all_tables(), ids=lambda table: table.name)
 def test_schemas(table: Any) -> None:
     """Goal: what is read without Spark has the columns and types that Spark's definition has."""
-    wanted = to_arrow_schema(table.schema)
+    wanted = arrow_schema(table.schema)
     found = schema_of(table.name)
     assert found.names == wanted.names
     append_nothing = pa.Table.from_pylist([], found).cast(wanted)

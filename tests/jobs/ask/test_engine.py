@@ -16,7 +16,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from groupledger.jobs.ask import engine
 from groupledger.jobs.ask.engine import ask, locked_database
@@ -25,6 +24,7 @@ from groupledger.jobs.ask.snapshots import Snapshots
 from groupledger.jobs.ask.statement import with_dollars
 from groupledger.jobs.process.errors import InputError, OutsideError
 from groupledger.jobs.warehouse.commits import Commits, as_new
+from groupledger.schemas.arrow import arrow_schema
 from groupledger.schemas.definitions import schema_of
 from groupledger.schemas.tables.offset_events import OFFSET_EVENTS
 from groupledger.schemas.tables.topic_names import TOPIC_NAMES
@@ -272,7 +272,7 @@ def test_a_table_that_was_merged_into(tmp_path: Path) -> None:
     commits = Commits(str(tmp_path), ())
     commits.create(TOPIC_NAMES)
     rows = [{"cluster": "c", "topic_id": name, "topic": name} for name in ("a", "b", "c")]
-    schema = to_arrow_schema(TOPIC_NAMES.schema)
+    schema = arrow_schema(TOPIC_NAMES.schema)
     commits.append(TOPIC_NAMES, pa.Table.from_pylist(rows[:2], schema))
     commits.merge(TOPIC_NAMES, pa.Table.from_pylist(rows[1:], schema), "old.cluster = 'c'", updates=as_new(["topic"]))
     found = answer(

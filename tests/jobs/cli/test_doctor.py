@@ -25,6 +25,7 @@ from groupledger.jobs.cli.doctor import (
 )
 from groupledger.jobs.cli.main import main
 from groupledger.jobs.kafka.offsets_topic import TopicRange
+from groupledger.jobs.process.jar_hashes import spark_release
 from groupledger.jobs.process.settings import load_settings
 from tests.jobs.serve.serving import AT, CLUSTER, MINUTE, write
 
@@ -39,7 +40,7 @@ COMPACTED = {"cleanup.policy": "compact", "delete.retention.ms": "86400000", "mi
     [
         ('openjdk version "17.0.13" 2024-10-15', GOOD, "version 17"),
         ('openjdk version "21" 2023-09-19', GOOD, "version 21"),
-        ('java version "1.8.0_401"', BAD, "version 8, and Spark 4.0 needs 17 or 21"),
+        ('java version "1.8.0_401"', BAD, "version 8, and Spark needs 17 or 21"),
         ("Error: could not find libjava.so", BAD, "it does not run"),
     ],
 )
@@ -71,7 +72,7 @@ def test_without_spark(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 def test_jars(tmp_path: Path) -> None:
     """Goal: each JAR that is missing is named."""
     assert "spark-sql-kafka-0-10 missing" in jars(tmp_path).finding
-    assert "delta-spark_4.0_2.13" in jars(tmp_path).finding
+    assert f"delta-spark_{spark_release()}_2.13" in jars(tmp_path).finding
     assert jars(tmp_path).remedy == "run `groupledger setup`"
 
 

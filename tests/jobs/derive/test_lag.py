@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 from click.testing import CliRunner
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from groupledger.jobs.ask.cluster_rows import ClusterRows
 from groupledger.jobs.ask.lag_answers import answer, changes, lag_rows
@@ -25,6 +24,7 @@ from groupledger.jobs.warehouse import delta_log
 from groupledger.jobs.warehouse.retention import Floor, with_floors
 from groupledger.jobs.warehouse.source import KAFKA, LedgerSource, write_source
 from groupledger.jobs.warehouse.tables import collect
+from groupledger.schemas.arrow import arrow_schema
 from groupledger.schemas.instants import instant_of_ms
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from groupledger.schemas.kafka.topic_partition import TopicPartition
@@ -97,7 +97,7 @@ def samples(number: int) -> dict[Table, list[dict[str, Any]]]:
 def add_rounds(ledger: Ledger, numbers: Sequence[int]) -> None:
     for table in (WATERMARKS, GROUP_STATES):
         rows = [row for number in numbers for row in samples(number)[table]]
-        arrow = pa.Table.from_pylist(rows, schema=to_arrow_schema(table.schema))
+        arrow = pa.Table.from_pylist(rows, schema=arrow_schema(table.schema))
         ledger.create(table)
         ledger.commits.append(table, arrow, batch_of(ledger, table, FIRST_MS + numbers[-1] * ROUND_MS))
 

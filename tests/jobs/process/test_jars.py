@@ -40,6 +40,7 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repository:
     monkeypatch.setattr(jar_hashes, "IVY", lists)
     tested = put(tmp_path / "tested", TESTED)
     jar_hashes.list_of(SPARK).write_text(jar_hashes.written(tested.iterdir()))
+    jar_hashes.ivy_of(SPARK).touch()
     found = Repository(TESTED)
     monkeypatch.setattr(jars, "fetch_jars", found.fetch)
     monkeypatch.setattr(jars, "java_path", lambda: sys.executable)

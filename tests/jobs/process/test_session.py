@@ -38,6 +38,21 @@ def test_an_archive_that_does_not_fit_is_passed_over(tmp_path: Path, monkeypatch
     assert told.replace(", sharing", "") == java("-Xshare:off").replace(", sharing", "")
 
 
+@pytest.mark.parametrize(
+    ("folder", "umask", "is_fit"),
+    [
+        ("/scratch", 0o077, True),
+        ("/scratch", 0o022, True),
+        ("/scratch", 0o002, False),  # who is of the group could give the workers work
+        ("/" + 63 * "t", 0o077, True),
+        ("/" + 64 * "t", 0o077, False),
+    ],
+)
+def test_sockets_in_a_folder(folder: str, umask: int, is_fit: bool) -> None:
+    """Goal: Spark's workers are reached by sockets only where nobody else may write to them and their path is short."""
+    assert session.is_fit_for_sockets(folder, umask) == is_fit
+
+
 def interrupted() -> None:
     with StopOnSignal() as stop:
         with session.signals_wait():

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 from click.testing import CliRunner
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from groupledger.jobs.cli.main import main
 from groupledger.jobs.process.errors import OutsideError
 from groupledger.jobs.report.report import PERIOD, begin_of_period, write_whole
+from groupledger.schemas.arrow import arrow_schema
 from groupledger.schemas.tables.connect_assignments import CONNECT_ASSIGNMENTS
 from groupledger.schemas.tables.incidents import INCIDENTS
 from groupledger.schemas.tables.lag import LAG
@@ -46,7 +46,7 @@ def at(seconds: float) -> datetime:
 
 
 def save(spark: SparkSession, warehouse: str, table: Table, rows: Sequence[dict[str, Any]]) -> None:
-    arrow = pa.Table.from_pylist([{"cluster": CLUSTER, **row} for row in rows], schema=to_arrow_schema(table.schema))
+    arrow = pa.Table.from_pylist([{"cluster": CLUSTER, **row} for row in rows], schema=arrow_schema(table.schema))
     frame = spark.createDataFrame(arrow, table.schema)
     frame.write.format("delta").partitionBy(*table.partition_columns).save(f"{warehouse}/{table.name}")
 

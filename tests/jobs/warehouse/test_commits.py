@@ -16,7 +16,6 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 from deltalake.exceptions import CommitFailedError
 from deltalake.table import TableOptimizer
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from groupledger.jobs.process.errors import InputError, OutsideError
 from groupledger.jobs.warehouse.commits import Batch, Commits, application_id, as_new
@@ -25,6 +24,7 @@ from groupledger.jobs.warehouse.lease import Lease
 from groupledger.jobs.warehouse.local_files import local_files
 from groupledger.jobs.warehouse.migrate import Plan
 from groupledger.jobs.warehouse.storage import LocalStorage
+from groupledger.schemas.arrow import arrow_schema
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.tables.coverage import COVERAGE
 from groupledger.schemas.tables.topic_names import TOPIC_NAMES
@@ -45,7 +45,7 @@ sleeper(*sys.argv[1:])
 
 def names(*topics: str, cluster: str = "c") -> pa.Table:
     rows = [{"cluster": cluster, "topic_id": topic, "topic": topic} for topic in topics]
-    return pa.Table.from_pylist(rows, to_arrow_schema(TOPIC_NAMES.schema))
+    return pa.Table.from_pylist(rows, arrow_schema(TOPIC_NAMES.schema))
 
 
 def topics(warehouse: Path) -> list[str]:
@@ -494,7 +494,7 @@ def test_a_table_that_was_restored(tmp_path: Path) -> None:
 
 def test_a_key_that_is_null(tmp_path: Path) -> None:
     """Goal: a row whose key is null, which a merge would add again each time, is an error."""
-    rows = pa.Table.from_pylist([{"cluster": "c", "kafka_partition": None}], to_arrow_schema(COVERAGE.schema))
+    rows = pa.Table.from_pylist([{"cluster": "c", "kafka_partition": None}], arrow_schema(COVERAGE.schema))
     with lease(tmp_path) as held, pytest.raises(ValueError, match="rows of coverage have no kafka_partition"):
         Commits(str(tmp_path), (held,)).merge(COVERAGE, rows, "true", updates={})
 

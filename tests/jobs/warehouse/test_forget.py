@@ -13,7 +13,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from groupledger.jobs.ask.cluster_rows import ClusterRows
 from groupledger.jobs.ask.owner import owner
@@ -28,6 +27,7 @@ from groupledger.jobs.warehouse.lease import Lease
 from groupledger.jobs.warehouse.notes import read_note
 from groupledger.jobs.warehouse.rebuilds import is_requested
 from groupledger.jobs.warehouse.storage import LocalStorage
+from groupledger.schemas.arrow import arrow_schema
 from groupledger.schemas.tables.assignments import ASSIGNMENTS
 from groupledger.schemas.tables.coordinator_events import COORDINATOR_EVENTS
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
@@ -106,10 +106,12 @@ def warehouse(tmp_path: Path) -> Path:
         for cluster in ("test", "other"):
             # What the other cluster has is none of the command's business.
             of_cluster = rows if cluster == "test" else [neutral(row) for row in rows]
-            found = pa.Table.from_pylist([{"cluster": cluster, **row} for row in of_cluster], arrow_schema(table))
+            found = pa.Table.from_pylist(
+                [{"cluster": cluster, **row} for row in of_cluster], arrow_schema(table.schema)
+            )
             commits.append(table, found, Batch(f"query {cluster}", 7))
     gone = {"cluster": "test", "topic_id": CANARY, "topic": "gone"}
-    commits.append(TOPIC_NAMES, pa.Table.from_pylist([gone], arrow_schema(TOPIC_NAMES)))
+    commits.append(TOPIC_NAMES, pa.Table.from_pylist([gone], arrow_schema(TOPIC_NAMES.schema)))
     commits.delete(TOPIC_NAMES, "topic = 'gone'")
     return tmp_path
 
@@ -118,10 +120,6 @@ def neutral(row: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in row.items() if CANARY not in repr(value)} | (
         {"group_id": "g"} if "group_id" in row else {}
     )
-
-
-def arrow_schema(table: Table) -> pa.Schema:
-    return to_arrow_schema(table.schema)
 
 
 def forget(warehouse: Path, kind: str, name: str = CANARY, *, is_dry_run: bool = False) -> Outcome:
@@ -242,7 +240,7 @@ def test_a_dry_run_and_a_wrong_name(warehouse: Path) -> None:
 def test_hostile_names(warehouse: Path, name: str) -> None:
     """Goal: a name with quotes, line breaks or signs of a pattern is a name: its rows go, and no others."""
     rows = [{"cluster": "test", "group_id": name, "leader": "m"}]
-    Commits(str(warehouse), ()).append(GROUPS, pa.Table.from_pylist(rows, arrow_schema(GROUPS)))
+    Commits(str(warehouse), ()).append(GROUPS, pa.Table.from_pylist(rows, arrow_schema(GROUPS.schema)))
     assert counts(forget(warehouse, GROUP, name))["groups"] == (1, 0)
     assert len(rows_of(warehouse, GROUPS)) == 3
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from groupledger.jobs.ask.cluster_rows import ClusterRows
 from groupledger.jobs.warehouse import sorted_dates
@@ -17,6 +16,7 @@ from groupledger.jobs.warehouse.commits import Commits
 from groupledger.jobs.warehouse.delta_log import added_by, dataset
 from groupledger.jobs.warehouse.sorted_dates import ORDER, sort_date, unsorted_dates
 from groupledger.jobs.warehouse.storage import LocalStorage
+from groupledger.schemas.arrow import arrow_schema
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from lab.warehouses.ledgers import make_tables
 
@@ -42,7 +42,7 @@ def append(commits: Commits, day: date, random: Random) -> None:
         for offset in range(25)
         for group_id, partition in random.sample(GROUPS, 20)
     ]
-    commits.append(COORDINATOR_RECORDS, pa.Table.from_pylist(rows, to_arrow_schema(COORDINATOR_RECORDS.schema)))
+    commits.append(COORDINATOR_RECORDS, pa.Table.from_pylist(rows, arrow_schema(COORDINATOR_RECORDS.schema)))
 
 
 def content(warehouse: Path) -> Counter[tuple[Any, ...]]:

@@ -9,7 +9,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from pyspark.sql import types as T
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from groupledger.jobs.process.clock import DAY_MS, now_ms
 from groupledger.jobs.process.errors import InputError
@@ -17,6 +16,7 @@ from groupledger.jobs.warehouse import delta_log
 from groupledger.jobs.warehouse.delta_log import few_rows, last_transaction
 from groupledger.jobs.warehouse.ledger import first_day_ms, known_positions, records_since
 from groupledger.jobs.warehouse.tables import ClusterTables, Tables, every_row, frame_of, is_null
+from groupledger.schemas.arrow import arrow_schema
 from groupledger.schemas.tables.all_tables import all_tables
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.tables.coverage import COVERAGE
@@ -57,7 +57,7 @@ def test_a_clock_that_was_ahead(spark: SparkSession, tmp_path: Path) -> None:
     today = now_ms() // DAY_MS
     with open_test_ledger(spark, tmp_path) as ledger:
         ledger.create(COORDINATOR_RECORDS)
-        schema = to_arrow_schema(COORDINATOR_RECORDS.schema)
+        schema = arrow_schema(COORDINATOR_RECORDS.schema)
         for day in (today - 9, today + 365, today):
             row = {"cluster": "test", "ingest_date": day, "kafka_partition": 0, "kafka_offset": day}
             ledger.commits.append(COORDINATOR_RECORDS, pa.Table.from_pylist([row], schema))
@@ -151,7 +151,7 @@ def test_rows_of_a_version(spark: SparkSession, sampled: Path, monkeypatch: pyte
 def test_no_rows(spark: SparkSession) -> None:
     """Goal: a table without rows becomes an empty frame, whatever types it has."""
     for table in all_tables():
-        assert frame_of(spark, to_arrow_schema(table.schema).empty_table()).isEmpty()
+        assert frame_of(spark, arrow_schema(table.schema).empty_table()).isEmpty()
 
 
 def test_no_batch_is_the_end(spark: SparkSession) -> None:

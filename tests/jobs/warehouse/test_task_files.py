@@ -19,13 +19,13 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from groupledger.jobs.warehouse.commits import Commits
 from groupledger.jobs.warehouse.delta_log import dataset, rows_where
 from groupledger.jobs.warehouse.lease import Lease
 from groupledger.jobs.warehouse.storage import LocalStorage
 from groupledger.jobs.warehouse.task_files import WrittenFile, _Writer, encodings, write_files
+from groupledger.schemas.arrow import arrow_schema
 from groupledger.schemas.tables.all_tables import all_tables
 from groupledger.schemas.tables.table import CLUSTER, GROUP_ID, Table, column, struct
 
@@ -83,7 +83,7 @@ def rows_of(groups: Iterable[str | None], instants: Iterable[int | None] = INSTA
         "seen_date": [DAYS[number % 3] for number in numbers],
         "is_open": [number % 2 for number in numbers],
     }
-    return pa.record_batch(columns, schema=to_arrow_schema(ROWS.schema))
+    return pa.record_batch(columns, schema=arrow_schema(ROWS.schema))
 
 
 @pytest.fixture
@@ -240,7 +240,7 @@ def test_row_groups(commits: Commits, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_columns_are_encoded(table: Table) -> None:
     """Goal: each table's texts have a dictionary and its wide numbers are told by their differences, however deep they
     lie in structs, lists and maps."""
-    schema, told = to_arrow_schema(table.schema), io.BytesIO()
+    schema, told = arrow_schema(table.schema), io.BytesIO()
     rows = pa.Table.from_arrays([some_value(field.type) for field in schema], schema=schema)
     with pq.ParquetWriter(told, schema, **encodings(schema)) as writer:
         writer.write_table(rows)

@@ -6,9 +6,9 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from groupledger.jobs.warehouse.upsert import upsert
+from groupledger.schemas.arrow import arrow_schema
 from groupledger.schemas.tables.generations import GENERATIONS
 from lab.warehouses.ledgers import open_test_ledger
 
@@ -30,7 +30,7 @@ def test_lists_of_nothing(spark: SparkSession, tmp_path: Path) -> None:
     with open_test_ledger(spark, tmp_path) as ledger:
         ledger.create(GENERATIONS)
         for numbers in ((1, 2), (2, 3)):  # the first rows of a table are appended, others merged
-            rows = pa.Table.from_pylist([generation(each) for each in numbers], to_arrow_schema(GENERATIONS.schema))
+            rows = pa.Table.from_pylist([generation(each) for each in numbers], arrow_schema(GENERATIONS.schema))
             upsert(ledger, GENERATIONS, spark.createDataFrame(rows, GENERATIONS.schema))
         found = ledger.rows(GENERATIONS).select("generation", "changes").orderBy("generation").collect()
     assert [tuple(row) for row in found] == [(1, []), (2, []), (3, [])]

@@ -8,8 +8,8 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from pyspark.sql.pandas.types import to_arrow_schema
 
+from groupledger.schemas.arrow import arrow_schema
 from groupledger.schemas.kafka.names import ZERO_UUID
 from groupledger.schemas.tables.assignments import ASSIGNMENTS
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
@@ -95,7 +95,7 @@ def frames(spark: SparkSession, *logs: GroupLog) -> dict[Table, DataFrame]:
         rows = [{"cluster": CLUSTER, **row} for rows in by_log for row in rows[table.name]]
         if table.end_column is not None:
             rows = [{**row, "is_open": int(row[table.end_column] is None)} for row in rows]
-        arrow = pa.Table.from_pylist(rows, schema=to_arrow_schema(table.schema))
+        arrow = pa.Table.from_pylist(rows, schema=arrow_schema(table.schema))
         found[table] = spark.createDataFrame(arrow, table.schema)
     return found
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import to_arrow_schema
 
+from groupledger.schemas.arrow import arrow_schema
 from groupledger.schemas.tables.assignments import ASSIGNMENTS
 from groupledger.schemas.tables.members import MEMBERS
 from groupledger.schemas.tables.rebalances import REBALANCES
@@ -93,7 +93,7 @@ OWNED = [
 
 
 def frame(spark: SparkSession, table: Table, rows: Sequence[dict[str, Any]]) -> DataFrame:
-    schema = to_arrow_schema(table.schema)
+    schema = arrow_schema(table.schema)
     return spark.createDataFrame(pa.Table.from_pylist(list(rows), schema=schema), table.schema)
 
 

@@ -11,8 +11,8 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from pyspark.sql.pandas.types import to_arrow_schema
 
+from groupledger.schemas.arrow import arrow_schema
 from groupledger.schemas.instants import EARLIEST_MS, LATEST_MS, instant_of_ms
 from groupledger.schemas.kafka import request_line
 from groupledger.schemas.kafka.coordinator_log import CLASSIC, OTHERS
@@ -105,7 +105,7 @@ def numbered(texts: Iterator[tuple[str, str]] | list[tuple[str, str]]) -> Iterat
 
 def in_arrow(rows: list[dict[str, Any]], schema: Any) -> pa.RecordBatch:
     """As rows leave a task; instants are those that a reader in Python can show."""
-    batch = batch_of(rows, to_arrow_schema(schema))
+    batch = batch_of(rows, arrow_schema(schema))
     assert batch.num_rows == len(rows)
     batch.to_pylist()
     return batch

@@ -7,8 +7,8 @@ from itertools import product
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql.pandas.types import to_arrow_schema
 
+from groupledger.schemas.arrow import arrow_schema
 from groupledger.schemas.codec.records import SHARE_STATE
 from groupledger.schemas.instants import INT32_MAX, INT64_MAX, INT64_MIN
 from groupledger.schemas.tables.share_partitions import SHARE_PARTITIONS
@@ -18,7 +18,7 @@ from groupledger.transforms.records.decode_share_state import share_state_row
 from groupledger.transforms.shares.rules.share_state import share_lag, share_states, state_columns
 from lab.scenarios.extremes import poisoned, share_state_cases
 
-RECORDS, PARTITIONS = to_arrow_schema(SHARE_STATE_RECORDS.schema), to_arrow_schema(SHARE_PARTITIONS.schema)
+RECORDS, PARTITIONS = arrow_schema(SHARE_STATE_RECORDS.schema), arrow_schema(SHARE_PARTITIONS.schema)
 AT = datetime(2026, 1, 5, tzinfo=timezone.utc)
 ENDS = (None, 0, 5, INT64_MAX)
 
