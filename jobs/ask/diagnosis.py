@@ -18,8 +18,9 @@ from groupledger.jobs.ask.incidents import harms, wrapped
 from groupledger.jobs.ask.rounds import of_round
 from groupledger.jobs.process.instants import in_zone, lasted
 from groupledger.jobs.process.terminal import escaped, printable
+from groupledger.schemas.kinds.incidents import COORDINATOR_FAILED
 from groupledger.schemas.words import Evidence, Severity
-from groupledger.transforms.history.rules.departures import EVENT_COLUMNS, with_logged_causes
+from groupledger.transforms.history.rules.departures import EVENT_COLUMNS, with_logged_causes, with_unknown_causes
 from groupledger.transforms.incidents.diagnosis.diagnose import diagnoses
 from groupledger.transforms.incidents.diagnosis.evidence import GroupRows
 
@@ -81,7 +82,10 @@ def diagnoses_of(
             group_type=group["group_type"],
             incidents=incidents,
             rebalances=rebalances,
-            members=with_logged_causes(_members(tables, of_group, begin, end), events, generations),
+            members=with_unknown_causes(
+                with_logged_causes(_members(tables, of_group, begin, end), events, generations),
+                [row for row in incidents if row["kind"] == COORDINATOR_FAILED.name],
+            ),
             generations=sorted(generations, key=itemgetter("kafka_offset")),
             assignments=_lasting(
                 tables, "assignments", of_group, ("valid_from", "valid_to"), (begin, end), OWNER_COLUMNS

@@ -13,8 +13,9 @@ from groupledger.jobs.ask.told_rebalances import rebalances_told
 from groupledger.jobs.process.instants import in_zone
 from groupledger.jobs.process.terminal import printable
 from groupledger.schemas.kinds.changes import DYNAMIC_RESTART
+from groupledger.schemas.kinds.incidents import COORDINATOR_FAILED
 from groupledger.schemas.words import HoleCause, Ownership, PauseScope, ProtocolKind, TimelineEvent
-from groupledger.transforms.history.rules.departures import EVENT_COLUMNS, with_logged_causes
+from groupledger.transforms.history.rules.departures import EVENT_COLUMNS, with_logged_causes, with_unknown_causes
 from groupledger.transforms.history.rules.group_timeline import timeline
 from groupledger.transforms.history.rules.ownership_answer import status_of
 from groupledger.transforms.history.rules.pause import NO_PAUSE
@@ -71,7 +72,9 @@ def _with_logged_causes(tables: ClusterRows, name: str, members: list[Answer]) -
     of_group: tuple[Filter, ...] = (("group_id", "=", name), ("member_id", "in", [row["member_id"] for row in members]))
     lines = tables.rows_if_any("coordinator_events", *of_group, columns=EVENT_COLUMNS) if members else []
     generations = tables.rows("generations", of_group[0], columns=("started_at",)) if lines else []
-    return with_logged_causes(members, lines, generations)
+    is_fault: Filter = ("kind", "=", COORDINATOR_FAILED.name)
+    faults = tables.rows_if_any("incidents", of_group[0], is_fault, columns=("first_seen_at", "last_seen_at"))
+    return with_unknown_causes(with_logged_causes(members, lines, generations), faults)
 
 
 def _ending_later(rows: Iterable[Answer], offset: int) -> list[Answer]:

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 
 from groupledger.schemas.instants import instant_of_us, us_of
 from groupledger.schemas.kinds.changes import GROUP_STARTED
+from groupledger.schemas.kinds.incidents import COORDINATOR_FAILED
+from groupledger.transforms.history.rules.departures import with_unknown_triggers
 from groupledger.transforms.history.rules.pause import pause_of
 from groupledger.transforms.logs.rules.triggers import EVENT_COLUMNS, KINDS, triggers
 
@@ -35,10 +37,19 @@ def rebalances_told(tables: ClusterRows, names: Sequence[str]) -> list[Answer]:
     )
     for event in lines:
         events[event["group_id"]].append(event | {"logged_at": us_of(event["logged_at"])})
+    faults = defaultdict(list)
+    is_fault = ("kind", "=", COORDINATOR_FAILED.name)
+    columns = ("group_id", "first_seen_at", "last_seen_at")
+    for fault in tables.rows_if_any("incidents", of_groups, is_fault, columns=columns):
+        faults[fault["group_id"]].append(fault)
     by_group = defaultdict(list)
     for row in sorted(tables.rows("rebalances", of_groups), key=itemgetter("kafka_offset")):
         by_group[row["group_id"]].append(row)
-    return [row for name, rows in by_group.items() for row in _with_triggers(rows, events[name])]
+    return [
+        row
+        for name, rows in by_group.items()
+        for row in _with_triggers(with_unknown_triggers(rows, faults[name]), events[name])
+    ]
 
 
 def _with_triggers(rows: Sequence[Answer], events: Iterable[Answer]) -> list[Answer]:

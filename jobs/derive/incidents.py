@@ -9,13 +9,14 @@ What they ask of the commits and of the samples, which are most of what there is
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
 from groupledger.jobs.derive.commit_steps import commit_steps_until
+from groupledger.jobs.derive.coordinator_faults import coordinator_faults
 from groupledger.jobs.derive.lag_stretches import stretches_of_lag
 from groupledger.jobs.derive.open_transactions import sampled_transactions
 from groupledger.jobs.derive.troubles import gathering, look_for_anybody, note_troubles
@@ -23,7 +24,7 @@ from groupledger.jobs.ingest.samples import last_sampled_at_ms
 from groupledger.jobs.process.settings import rules_from
 from groupledger.jobs.warehouse.judged_logs import note_judged
 from groupledger.jobs.warehouse.known_until import note_until, noted_until
-from groupledger.jobs.warehouse.tables import every_row, of_spark
+from groupledger.jobs.warehouse.tables import every_row, frame_of, of_spark
 from groupledger.jobs.warehouse.topic_until import topic_until_ms
 from groupledger.jobs.warehouse.upsert import replace_cluster
 from groupledger.schemas.instants import ms_if_known
@@ -49,9 +50,11 @@ from groupledger.transforms.incidents.incidents import (
     Asked,
     History,
     IncidentTables,
+    OfCluster,
     facts_of,
     groups_of,
     incidents,
+    incidents_of_cluster,
     wanted_requests,
 )
 from groupledger.transforms.incidents.rules import Rules
@@ -62,6 +65,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from groupledger.jobs.derive.commit_steps import CommitSteps
+    from groupledger.jobs.derive.coordinator_faults import FaultsFound
     from groupledger.jobs.warehouse.ledger import Ledger
     from groupledger.schemas.tables.table import Table
 
@@ -87,10 +91,17 @@ def update_incidents(ledger: Ledger) -> int:
     ledger.create(INCIDENTS)
     with _keeping() as keep:
         steps = commit_steps_until(ledger, silent_ms, rules, keep)
-        tables = _tables(ledger, steps, rules, keep)
+        told = coordinator_faults(ledger)
+        tables = _tables(ledger, steps, rules, keep, told)
         facts = facts_of(tables, rules, silent_ms, AskedTables(ledger, tables, steps, keep))
         report = gathering(ledger)
-        found = incidents(facts, rules, as_of_ms, report, topic_until_ms=history_ms)
+        shared = OfCluster(topic_until_ms=history_ms)
+        if told is not None:
+            shared = replace(shared, faults=told.faults, coordinators=told.coordinators)
+        found = incidents(facts, rules, as_of_ms, report, shared)
+        of_cluster = incidents_of_cluster(shared, rules, as_of_ms)
+        if of_cluster.num_rows:
+            found = found.unionByName(frame_of(ledger.spark, of_cluster))
         ledger.give_way()
         replace_cluster(ledger, INCIDENTS, found.withColumn("cluster", F.lit(ledger.cluster)))
         note_troubles(ledger, TroubledStep.INCIDENTS, report.taken())
@@ -118,7 +129,13 @@ def _keeping() -> Iterator[Callable[[DataFrame], DataFrame]]:
             each.unpersist()
 
 
-def _tables(ledger: Ledger, steps: CommitSteps, rules: Rules, keep: Callable[[DataFrame], DataFrame]) -> IncidentTables:
+def _tables(
+    ledger: Ledger,
+    steps: CommitSteps,
+    rules: Rules,
+    keep: Callable[[DataFrame], DataFrame],
+    told: FaultsFound | None,
+) -> IncidentTables:
     tables = (*READ, *(table for table in READ_IF_ANY if ledger.exists(table)))
     rows = {table.name: ledger.rows_within(table, every_row) for table in tables}
     if ledger.exists(WATERMARKS):
@@ -127,6 +144,8 @@ def _tables(ledger: Ledger, steps: CommitSteps, rules: Rules, keep: Callable[[Da
         rows["lag_stretches"] = keep(stretches_of_lag(ledger, rules.commit_gap_ms))
     if REQUESTS.name in rows:
         rows[REQUESTS.name] = keep(wanted_requests(rows[REQUESTS.name]))
+    if told is not None and told.hit.num_rows:
+        rows["disturbed"] = frame_of(ledger.spark, told.hit)
     return IncidentTables(suspects=steps.of(lambda column: column("is_suspect") == 1), **rows)
 
 

@@ -93,15 +93,17 @@ def files_of(uri: str) -> FileSystem:
     return local_files(uri) or PyFileSystem(DeltaStorageHandler(uri))
 
 
-def rows_where(files: FileSystemDataset, condition: pc.Expression) -> pa.Table:
-    """Returns the rows for which a condition holds.
+def rows_where(files: FileSystemDataset, condition: pc.Expression, columns: Sequence[str] | None = None) -> pa.Table:
+    """Returns the rows for which a condition holds: all columns, or these, among which are those of the condition.
 
     It decides by itself which files to open, and holds against the rows only when their columns have the table's types:
     a merge of delta-rs writes texts as views, whose bounds pyarrow does not compare with texts.
     """
     needed = FileSystemDataset(list(files.get_fragments(condition)), files.schema, files.format, files.filesystem)
-    found = [pa.Table.from_batches([batch]).filter(condition) for batch in needed.to_batches()]
-    return pa.concat_tables([files.schema.empty_table(), *found])
+    read = None if columns is None else [*columns]
+    found = [pa.Table.from_batches([batch]).filter(condition) for batch in needed.to_batches(columns=read)]
+    empty = files.schema.empty_table()
+    return pa.concat_tables([empty if read is None else empty.select(read), *found])
 
 
 def has_row(files: FileSystemDataset, name: str, value: str) -> bool:

@@ -85,6 +85,7 @@ MEMBER_COMES_AND_GOES = Symptom(
         incidents.FAILED_TO_REJOIN.name,
         incidents.REBALANCE_TIMEOUT_FENCED.name,
         incidents.ZOMBIE_COORDINATOR.name,
+        incidents.COORDINATOR_FAILED.name,
     ),
 )
 GROUP_GONE = Symptom(name="group_gone", meaning="The group, or everything that it had committed, is gone.")

@@ -138,7 +138,7 @@ def trigger_of_leave(client_reason: str | None) -> Trigger:
     return LEFT
 
 
-_LEFT_LINES = frozenset(
+LEFT_LINES = frozenset(
     {
         CoordinatorEventKind.MEMBER_LEFT,
         CoordinatorEventKind.CONSUMER_MEMBER_LEFT,
@@ -158,7 +158,7 @@ _OF_FENCES = (
 
 def trigger_of_departure(kind: str, reason: str | None, client_reason: str | None) -> Trigger | None:
     """Returns the trigger that a line of a server log tells with a member's departure; None for other lines."""
-    if kind in _LEFT_LINES:
+    if kind in LEFT_LINES:
         return trigger_of_leave(client_reason)
     if kind == CoordinatorEventKind.MEMBER_FAILED:
         return SESSION_EXPIRED

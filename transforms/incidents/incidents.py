@@ -12,12 +12,14 @@ these are is found first, so that the tables that grow with all groups are asked
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import reduce
 from typing import TYPE_CHECKING, Any, Protocol
 
+import pyarrow as pa
 from pyspark.sql import Window
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import TimestampType
 
 from groupledger.schemas.kafka.api_keys import JOINING_EPOCH, ApiKey
@@ -55,6 +57,7 @@ from groupledger.transforms.incidents.rules import (
     request_fact,
 )
 from groupledger.transforms.incidents.rules import incidents as incidents_of
+from groupledger.transforms.incidents.rules.coordinator_faults import Coordinators
 from groupledger.transforms.incidents.rules.facts import COORDINATOR_AWAY, EPOCH_HEARTBEAT_NAMES
 from groupledger.transforms.incidents.rules.inferred import KIND_OF_LEAVE
 from groupledger.transforms.incidents.rules.patterns import FLAPPING_WINDOW_MS
@@ -66,6 +69,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame
 
+    from groupledger.transforms.incidents.rules.coordinator_faults import CoordinatorFault
     from groupledger.transforms.troubles import Report
 
     Row = dict[str, Any]
@@ -86,7 +90,8 @@ STEP_COLUMNS = (
 class IncidentTables:
     """Rows of one cluster; logs and samples are None where there are none. `suspects` are the steps that may be an
     incident (`with_suspicion`), `requests` those that `wanted_requests` gives, `open_transactions` those samples that
-    tell of some, `lag_stretches` what the module of that name finds in `lag`. Other tables are asked for some of their
+    tell of some, `lag_stretches` what the module of that name finds in `lag`, `disturbed` names the groups that a fault
+    of their coordinator hit. Other tables are asked for some of their
     rows (`Asking`)."""
 
     coverage: DataFrame
@@ -103,6 +108,7 @@ class IncidentTables:
     committed_offsets: DataFrame | None = None
     groups: DataFrame | None = None
     lag_stretches: DataFrame | None = None
+    disturbed: DataFrame | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,6 +146,7 @@ def facts_of(tables: IncidentTables, rules: Rules, as_of_ms: int, asking: Asking
     old = _old_offsets(tables, rules, as_of_ms)
     sources = [*_sources(tables, asking.asked(_asked(tables, old)), rules, as_of_ms, old)]
     candidates = [*_history_candidates(tables, rules), tables.suspects]
+    candidates += [] if tables.disturbed is None else [tables.disturbed]
     candidates += [source.candidates for source in sources if source.candidates is not None]
     history = asking.history(_groups_of(candidates))
     parts = [
@@ -406,15 +413,28 @@ def held_partitions(member_epochs: DataFrame, rules: Rules, as_of_ms: int) -> Da
 # In the tasks
 
 
+@dataclass(frozen=True, kw_only=True)
+class OfCluster:
+    """What all groups share: until when the topic is read, what befell coordinators, and who they were."""
+
+    topic_until_ms: int | None = None
+    faults: Sequence[CoordinatorFault] = ()
+    coordinators: Coordinators = field(default_factory=Coordinators)
+
+
+ALONE = OfCluster()
+
+
 def incidents(
-    facts: DataFrame, rules: Rules, as_of_ms: int, report: Report = stop, *, topic_until_ms: int | None = None
+    facts: DataFrame, rules: Rules, as_of_ms: int, report: Report = stop, shared: OfCluster = ALONE
 ) -> DataFrame:
-    """Returns the rows of the table, without `cluster`; the topic is read until an instant of its own."""
+    """Returns the rows of the table, without `cluster`."""
     sources = [name for name in facts.columns if name not in FACT_KEY]
 
     def judge(subject: str, of_subject: Iterator[Row]) -> list[Row]:
         of_group = _group_facts(subject, of_subject, as_of_ms)
-        of_group.topic_until_ms = topic_until_ms
+        of_group.topic_until_ms = shared.topic_until_ms
+        of_group.faults, of_group.coordinators = shared.faults, shared.coordinators
         return incidents_of(of_group, rules)
 
     order = ["source", "at", *sources]
@@ -425,6 +445,12 @@ def groups_of(facts: DataFrame) -> DataFrame:
     """Returns the groups that facts are about, in the one column `group_id`."""
     subjects = facts.where(F.col("subject").startswith(OF_GROUP)).select("subject").distinct()
     return subjects.select(F.substr("subject", F.lit(len(OF_GROUP) + 1)).alias("group_id"))
+
+
+def incidents_of_cluster(shared: OfCluster, rules: Rules, as_of_ms: int) -> pa.Table:
+    """Returns the rows of the table that are about faults as a whole, without `cluster`."""
+    rows = incidents_of(GroupFacts(None, as_of_ms, faults=shared.faults), rules)
+    return pa.Table.from_pylist(rows, to_arrow_schema(INCIDENTS.without("cluster")))
 
 
 def _of_groups(report: Report) -> Report:

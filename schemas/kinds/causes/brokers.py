@@ -20,16 +20,23 @@ from groupledger.schemas.kinds.symptoms import (
 )
 from groupledger.schemas.words import Severity
 
+_FAILED = signs.of_kind(incidents.COORDINATOR_FAILED.name)
+
 COORDINATOR_MOVED = Cause(
     name="coordinator_moved",
     symptoms=(REBALANCES_GO_ON, MEMBER_COMES_AND_GOES, REQUEST_REFUSED, NO_PROGRESS),
     happened="The group's coordinator moved to another broker or was restarted, and lost the state that no record"
     " holds.",
     suspected_by=(signs.COORDINATOR_MOVED, signs.HOSTS_EXPIRED_TOGETHER),
-    proved_by=((signs.of_root(roots.COORDINATOR_FAILOVER),), (signs.COORDINATOR_MOVED, signs.WENT_BY_EXPIRY)),
+    proved_by=(
+        (_FAILED,),
+        (signs.of_root(roots.COORDINATOR_FAILOVER),),
+        (signs.COORDINATOR_MOVED, signs.WENT_BY_EXPIRY),
+    ),
     advice="Nothing has to change in the clients: look at that broker.",
     told_apart_by="The server logs of both brokers at that time, and other groups of the same partition of"
     " __consumer_offsets.",
+    kind=incidents.COORDINATOR_FAILED.name,
     fault=Fault.BROKERS,
 )
 ZOMBIE_COORDINATOR = of_incident(

@@ -20,6 +20,7 @@ _WITHOUT_MEMBERS = (NOBODY_HAS_PARTITIONS, NO_PROGRESS, BEHIND)
 _RESTLESS = (MEMBER_COMES_AND_GOES, REBALANCES_GO_ON)
 _IMPORT = "The server log of that time: it shows for each member whether and why it left or was removed."
 _WAITING = Clause(" {records} records wait, and nobody reads them.", needs=(signs.RECORDS_WAIT.name,))
+_COORDINATOR_FAILED = signs.of_kind(incidents.COORDINATOR_FAILED.name)
 _START = "Start its consumers again, or delete the group if it is no longer needed."
 STATIC_MEMBERSHIP = Clause("group.instance.id", excludes=(Fact.SHARE_GROUP, Fact.STREAMS_GROUP))
 POLL_SETTINGS = (
@@ -129,7 +130,7 @@ NETWORK = Cause(
     symptoms=(*_RESTLESS, NO_PROGRESS),
     happened="Members on two or more hosts stopped sending heartbeats within ten seconds and were removed.",
     needs=(signs.HOSTS_EXPIRED_TOGETHER,),
-    against=(signs.COORDINATOR_MOVED,),
+    against=(signs.COORDINATOR_MOVED, _COORDINATOR_FAILED),
     proved_by=((signs.of_root(roots.NETWORK),), (signs.HOSTS_EXPIRED_TOGETHER, signs.DEPARTURES_LOGGED)),
     advice=("Look at the network between them and the brokers, or raise ", *roots.SESSION_TIMEOUT, "."),
     settings=roots.SESSION_TIMEOUT,
@@ -154,7 +155,7 @@ SESSION_TIMEOUT = Cause(
     symptoms=(*_RESTLESS, NO_PROGRESS, READ_TWICE_OR_NEVER),
     happened="{who} sent no heartbeat for longer than its session timeout, and was removed.",
     needs=(signs.WENT_BY_EXPIRY,),
-    against=(signs.HOSTS_EXPIRED_TOGETHER, signs.COORDINATOR_MOVED),
+    against=(signs.HOSTS_EXPIRED_TOGETHER, signs.COORDINATOR_MOVED, _COORDINATOR_FAILED),
     proved_by=(
         (signs.logged_kind(incidents.SESSION_EXPIRED.name),),
         (signs.of_kind(incidents.SESSION_EXPIRED.name),),

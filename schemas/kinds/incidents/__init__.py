@@ -17,7 +17,7 @@ from groupledger.schemas.kinds.incidents import (
     refusals,
     transactions,
 )
-from groupledger.schemas.kinds.incidents.brokers import COORDINATOR_NOT_FOUND, ZOMBIE_COORDINATOR
+from groupledger.schemas.kinds.incidents.brokers import COORDINATOR_FAILED, COORDINATOR_NOT_FOUND, ZOMBIE_COORDINATOR
 from groupledger.schemas.kinds.incidents.configuration import (
     GROUP_FULL,
     GROUP_NOT_AUTHORIZED,
@@ -111,6 +111,7 @@ __all__ = [
     "COMMIT_AHEAD_OF_END",
     "COMMIT_FROM_OUTSIDE",
     "COMMIT_GAP",
+    "COORDINATOR_FAILED",
     "COORDINATOR_NOT_FOUND",
     "FAILED_TO_REJOIN",
     "FENCED_INSTANCE",

@@ -5,15 +5,37 @@ from __future__ import annotations
 from groupledger.schemas.kafka.api_keys import ApiKey
 from groupledger.schemas.kafka.errors import Error
 from groupledger.schemas.kinds import roots, rows_of
+from groupledger.schemas.kinds.clauses import Clause, Fact
 from groupledger.schemas.kinds.incidents.kind import IncidentKind
 from groupledger.schemas.words import Severity
 
+COORDINATOR_FAILED = IncidentKind(
+    name="coordinator_failed",
+    meaning="The coordinator of several groups at once moved, died or stood still, and members dropped out of them.",
+    happened=(
+        Clause("Coordinators moved, died or stood still: ", needs=(Fact.WHOLE_CLUSTER,)),
+        Clause(
+            "The group's coordinator moved, died or stood still, and members dropped out that had done nothing wrong: ",
+            excludes=(Fact.WHOLE_CLUSTER,),
+        ),
+        "{detail}.",
+    ),
+    advice="Nothing has to change in the clients: look at why that broker stopped, stood still or gave its partitions"
+    " up. Why a member dropped out then is not known, unless its own log says so.",
+    settings=(),
+    root=roots.COORDINATOR_FAILOVER,
+    confidence=0.9,
+)
 ZOMBIE_COORDINATOR = IncidentKind(
     name="zombie_coordinator",
     meaning="A broker continued to act for a group that it no longer coordinated.",
-    happened="{detail} logged {times} that it removed members of the group, and the records show that they stayed: it"
-    " stood still or was cut off, and others had taken the group over.",
-    advice="None of that happened, and nothing has to change in the clients: look at that broker.",
+    happened=(
+        "{detail} logged {times} that it removed members of the group, which it no longer coordinated: ",
+        Clause("another broker had loaded the group before", needs=(Fact.OTHER_COORDINATOR,)),
+        Clause("the records show that they stayed", excludes=(Fact.OTHER_COORDINATOR,)),
+        ".",
+    ),
+    advice="What it logged did not happen by its word, and nothing has to change in the clients: look at that broker.",
     settings=(),
     root=roots.COORDINATOR_FAILOVER,
     is_pattern=True,

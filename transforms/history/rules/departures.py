@@ -13,7 +13,7 @@ from collections import defaultdict
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from groupledger.schemas.kinds.triggers import trigger_of_departure
+from groupledger.schemas.kinds.triggers import TRIGGERS, UNKNOWN, trigger_of_departure
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -25,6 +25,7 @@ EVENT_COLUMNS = ("logged_at", "kind", "member_id", "member_ids", "reason", "clie
 # The line comes before the record: by a rebalance, at most. Clocks of two brokers differ a little.
 BEFORE_RECORD_MAX = timedelta(minutes=10)
 CLOCK_SKEW_MAX = timedelta(seconds=10)
+DEPARTURES = frozenset(trigger.name for trigger in TRIGGERS if trigger.is_departure)
 SAME_STEP_MAX = timedelta(seconds=1)  # a line and the records of the same step
 
 
@@ -52,6 +53,40 @@ def with_logged_causes(
         logged = {"leave_cause": min(lines)[1], "leave_cause_confidence": 1.0} if lines else {}
         found.append({**row, **logged})
     return found
+
+
+def with_unknown_causes(members: Iterable[Row], faults: Iterable[Row]) -> list[dict[str, Any]]:
+    """Returns rows of `members` of a group; `leave_cause` is unknown where the tenure ended in a fault of the group's
+    coordinator, unless a line states it. `faults` are rows of `incidents` about such faults."""
+    spans = _spans(faults)
+    found = []
+    for row in members:
+        is_guess = (row["leave_cause_confidence"] or 0.0) < 1.0 and row["leave_cause"] is not None
+        is_then = row["left_at"] is not None and _is_within(row["left_at"], spans)
+        unknown = {"leave_cause": UNKNOWN.name, "leave_cause_confidence": 0.0} if is_guess and is_then else {}
+        found.append({**row, **unknown})
+    return found
+
+
+def with_unknown_triggers(rebalances: Iterable[Row], faults: Iterable[Row]) -> list[dict[str, Any]]:
+    """Returns rows of `rebalances` of a group; a departure is not inferred as the trigger of those in a fault of the
+    group's coordinator."""
+    spans = _spans(faults)
+    unknown = {"inferred_trigger": UNKNOWN.name, "inferred_trigger_confidence": 0.0}
+    return [
+        {**row, **unknown}
+        if row["inferred_trigger"] in DEPARTURES and _is_within(row["happened_at"], spans)
+        else {**row}
+        for row in rebalances
+    ]
+
+
+def _spans(faults: Iterable[Row]) -> list[tuple[datetime, datetime]]:
+    return [(row["first_seen_at"], row["last_seen_at"]) for row in faults]
+
+
+def _is_within(at: datetime, spans: Iterable[tuple[datetime, datetime]]) -> bool:
+    return any(begin <= at <= end for begin, end in spans)
 
 
 def _any_between(ordered: Sequence[datetime], after: datetime, before: datetime) -> bool:

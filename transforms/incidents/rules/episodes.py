@@ -7,7 +7,8 @@ Sightings belong together if they are about
 - the same member, or the same process under another member id (its instance id; or its client id and address), if they
   are at most `link_ms` apart: a woken client joins anew, and commits once more under its new id;
 - a generation without a record, and a member that was removed in it;
-- a storm, and a member that flapped in it.
+- a storm, and a member that flapped in it;
+- one fault of a coordinator, in all groups that it hit.
 
 Only the strongest evidence for a kind counts, and only its rows are the incident's proofs. An episode's id is a hash of
 what its first sighting is about, an incident's a hash of that and its kind.
@@ -50,6 +51,11 @@ class Episode:
     @property
     def last_ms(self) -> int:
         return max(sighting.last_ms for sighting in self.sightings)
+
+    @property
+    def shared(self) -> str | None:
+        """Returns what the episode is called in all groups that it is about; None of one that is a group's own."""
+        return next((each.shared_episode for each in self.sightings if each.shared_episode is not None), None)
 
     @property
     def kinds(self) -> set[IncidentKind]:
@@ -101,8 +107,12 @@ def episodes(sightings: Iterable[Sighting], rules: Rules) -> list[Episode]:
     links = _Links(ordered, rules)
     for number, sighting in enumerate(ordered):
         for key in _subjects(sighting):
-            links.join(number, key)
-        if sighting.member_id is not None and sighting.claimed_generation is not None:
+            links.join(number, key, is_timeless=sighting.shared_episode is not None)
+        if (
+            sighting.shared_episode is None
+            and sighting.member_id is not None
+            and sighting.claimed_generation is not None
+        ):
             links.join(number, ("member", sighting.member_id, sighting.claimed_generation), is_timeless=True)
     _join_unsynced_generations(ordered, links)
     found: dict[int, Episode] = {}
@@ -116,6 +126,9 @@ def _order(sighting: Sighting) -> tuple[int, str, str, str]:
 
 
 def _subjects(sighting: Sighting) -> Iterator[Hashable]:
+    if sighting.shared_episode is not None:
+        yield "shared", sighting.shared_episode
+        return
     if sighting.kind.is_pattern:
         yield "pattern"
         return
@@ -142,13 +155,16 @@ def _join_unsynced_generations(ordered: Sequence[Sighting], links: _Links) -> No
 
 def episode_id(group_id: str | None, episode: Episode) -> str:
     first = episode.first
+    if episode.shared is not None:
+        return _hashed("shared", episode.shared)
     if first.member_id is not None:
         return _hashed(group_id, "member", first.member_id, first.claimed_generation)
     return _hashed(group_id, first.kind.name, first.happening)
 
 
-def incident_id(episode: str, kind: IncidentKind) -> str:
-    return _hashed(episode, kind.name)
+def incident_id(group_id: str | None, episode: Episode, kind: IncidentKind) -> str:
+    shared_by = [group_id] if episode.shared is not None else []
+    return _hashed(episode_id(group_id, episode), kind.name, *shared_by)
 
 
 def _hashed(*parts: str | int | None) -> str:

@@ -16,12 +16,15 @@ from groupledger.schemas.kafka.errors import Error
 from groupledger.schemas.kafka.group_states import CLASSIC_REBALANCING
 from groupledger.schemas.kafka.topic_partition import TopicPartition
 from groupledger.schemas.kinds.triggers import trigger_of_departure
+from groupledger.transforms.incidents.rules.coordinator_faults import Coordinators
+from groupledger.transforms.incidents.rules.proof import Proof
 from groupledger.transforms.offsets.rules.offset_event import OffsetRules
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from groupledger.schemas.kinds.triggers import Trigger
+    from groupledger.transforms.incidents.rules.coordinator_faults import CoordinatorFault
 
 # The broker did nothing with a request that it refused so.
 COORDINATOR_AWAY = (
@@ -33,14 +36,6 @@ EPOCH_HEARTBEAT_NAMES = tuple(api.name for api in EPOCH_HEARTBEATS)
 INTERVAL_SAMPLE = 20  # commits before one, whose mean interval is its rhythm
 NEW_PARTITION_MS = 6 * 3_600_000  # a consumer that lives learns of a new partition sooner, and commits it
 MARKER_OFFSETS = 1  # what may lie behind the last record: the marker of a transaction, which nobody reads
-
-
-@dataclass(frozen=True, slots=True)
-class Proof:
-    """Names a row of the ledger by its table and key."""
-
-    table_name: str
-    row_key: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,6 +305,8 @@ class GroupFacts:
     groups: list[dict[str, Any]] = field(default_factory=list)
     readers: list[dict[str, Any]] = field(default_factory=list)
     topic_until_ms: int | None = None
+    faults: Sequence[CoordinatorFault] = ()
+    coordinators: Coordinators = field(default_factory=Coordinators)
 
     @property
     def silent_until_ms(self) -> int:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from groupledger.schemas.kafka.topic_partition import TopicPartition
 from groupledger.schemas.kinds.incidents import (
+    COMMITS,
     REBALANCE_IN_PROGRESS_COMMIT,
     REBALANCE_TIMEOUT_FENCED,
     REMOVALS,
@@ -17,6 +18,7 @@ from groupledger.schemas.kinds.incidents import (
 )
 from groupledger.schemas.kinds.triggers import LEFT
 from groupledger.schemas.words import Evidence, Severity, words_of
+from groupledger.transforms.incidents.rules.blameless import of_cluster, without_blame
 from groupledger.transforms.incidents.rules.context import Context
 from groupledger.transforms.incidents.rules.episodes import Episode, episode_id, episodes, incident_id
 from groupledger.transforms.incidents.rules.explain import explanation, setting_to_change
@@ -52,7 +54,8 @@ def incidents(facts: GroupFacts, rules: Rules) -> list[Row]:
     found = [*seen, *replayed(facts), *inferred(facts, rules), *patterns(facts, rules), *offset_losses(facts, rules)]
     found += [*rewinds(facts), *waiting(facts, rules), *new_partitions(facts)]
     kept = _without_refuted(found, facts, rules)
-    sightings = _severities([context.completed(sighting) for sighting in kept], facts, rules)
+    blamed = [*without_blame(kept, facts), *of_cluster(facts)]
+    sightings = _severities([context.completed(sighting) for sighting in blamed], facts, rules)
     expired = [sighting for sighting in sightings if sighting.kind == SESSION_EXPIRED]
     rows = []
     for episode in episodes(sightings, rules):
@@ -79,7 +82,8 @@ def _without_refuted(sightings: Sequence[Sighting], facts: GroupFacts, rules: Ru
     """Drops guesses that a log refutes.
 
     A removal is not guessed where a log shows another one, or that the member left; a zombie is not suspected where the
-    request log has the member itself and the answer to its return: had it been refused, that would be seen.
+    request log has the member itself and the answer to its return, or has the group at that time: had a commit been
+    refused, that would be seen.
     """
     spoke = {request.member_id for request in facts.requests}
     answered = {request.response_member_id for request in facts.requests}
@@ -96,7 +100,18 @@ def _without_refuted(sightings: Sequence[Sighting], facts: GroupFacts, rules: Ru
             is_zombie = sighting.kind == ZOMBIE_COMMIT_SUSPECTED  # `detail` is the member that came back
             if is_zombie and sighting.member_id in spoke and sighting.detail in answered:
                 continue
+            if is_zombie and _was_logged_without_refusal(sighting, facts):
+                continue
         yield sighting
+
+
+def _was_logged_without_refusal(sighting: Sighting, facts: GroupFacts) -> bool:
+    """Returns whether the request log has the group in the time of a suspicion, and no commit of the suspect that was
+    refused."""
+    is_logged = any(sighting.first_ms <= each.happened_at_ms <= sighting.last_ms for each in facts.requests)
+    return is_logged and not any(
+        each.member_id == sighting.member_id and each.api in COMMITS and each.error_code for each in facts.requests
+    )
 
 
 def _severities(sightings: Sequence[Sighting], facts: GroupFacts, rules: Rules) -> list[Sighting]:
@@ -120,7 +135,7 @@ def _incident(
     episode_key = episode_id(context.facts.group_id, episode)
     proofs = dict.fromkeys(proof for sighting in sightings for proof in sighting.proofs)
     row: Row = {
-        "incident_id": incident_id(episode_key, kind),
+        "incident_id": incident_id(context.facts.group_id, episode, kind),
         "episode_id": episode_key,
         "kind": kind.name,
         "severity": max((sighting.severity for sighting in sightings), key=words_of(Severity).index),

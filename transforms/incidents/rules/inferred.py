@@ -30,7 +30,8 @@ from groupledger.schemas.kinds.incidents import (
     ZOMBIE_COMMIT_SUSPECTED,
 )
 from groupledger.schemas.words import CoordinatorEventKind, EndedBy, Evidence, HoleCause, LagStatus, Severity
-from groupledger.transforms.incidents.rules.facts import Proof, host
+from groupledger.transforms.incidents.rules.facts import host
+from groupledger.transforms.incidents.rules.proof import Proof
 from groupledger.transforms.incidents.rules.sighting import Sighting
 
 if TYPE_CHECKING:

@@ -25,6 +25,7 @@ from groupledger.schemas.kafka.errors import Error
 from groupledger.schemas.kafka.rebalance_reasons import POLL_TIMEOUT_REASONS
 from groupledger.schemas.kafka.topic_partition import TopicPartition
 from groupledger.schemas.kinds import roots, triggers
+from groupledger.schemas.kinds.clauses import Fact
 from groupledger.schemas.kinds.incidents import (
     ASSIGNMENT_NOT_STORED,
     COMMIT_FROM_OUTSIDE,
@@ -70,7 +71,8 @@ def observed(facts: GroupFacts) -> Iterator[Sighting]:
         yield from _poll_timeouts(request, joins)
     records = Records(facts)
     for event in facts.events:
-        yield from _removal(event, records)
+        has_lost = facts.coordinators.has_lost(event.broker_id, event.kafka_partition, event.logged_at_ms)
+        yield from _removal(event, records, has_lost=has_lost)
     yield from _unsynced_generations(facts.events)
     yield from _assignments_not_stored(facts.events)
 
@@ -241,16 +243,17 @@ def _root_of_unstored(error: str, *, is_named: bool) -> roots.Root:
     return roots.ASSIGNMENT_TOO_LARGE if error == Error.UNKNOWN_SERVER_ERROR.name else roots.OFFSETS_TOPIC_UNAVAILABLE
 
 
-def _removal(event: CoordinatorEvent, records: Records) -> Iterator[Sighting]:
-    """Yields the members that a line removes, but for those that the records show to have stayed."""
+def _removal(event: CoordinatorEvent, records: Records, *, has_lost: bool) -> Iterator[Sighting]:
+    """Yields the members that a line removes, but for those that the records show to have stayed, and for the lines of
+    a broker that had lost the group (`has_lost`)."""
     departure = event.departure
     kind = None if departure is None else KIND_OF_LEAVE.get(departure.name)
     if kind is None:
         return
     for member_id in event.departed:
         word = records.on_departure(member_id, event.logged_at_ms)
-        if word == Word.CONTRADICTED:
-            yield _zombie_coordinator(event, member_id)
+        if has_lost or word == Word.CONTRADICTED:
+            yield _zombie_coordinator(event, member_id, (Fact.OTHER_COORDINATOR,) if has_lost else ())
             continue
         yield Sighting(
             kind=kind,
@@ -265,8 +268,8 @@ def _removal(event: CoordinatorEvent, records: Records) -> Iterator[Sighting]:
         )
 
 
-def _zombie_coordinator(event: CoordinatorEvent, member_id: str | None) -> Sighting:
-    """Returns what a line shows that states a departure which the records contradict."""
+def _zombie_coordinator(event: CoordinatorEvent, member_id: str | None, known: tuple[str, ...]) -> Sighting:
+    """Returns what a line shows by which a broker spoke for a group that it did not coordinate."""
     return Sighting(
         kind=ZOMBIE_COORDINATOR,
         evidence=Evidence.OBSERVED,
@@ -277,4 +280,5 @@ def _zombie_coordinator(event: CoordinatorEvent, member_id: str | None) -> Sight
         happening=member_id or "",
         proofs=(event.proof,),
         detail="A broker" if event.broker_id is None else f"Broker {event.broker_id}",
+        known=known,
     )

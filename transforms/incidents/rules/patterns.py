@@ -33,9 +33,12 @@ from groupledger.schemas.kinds.incidents import (
 )
 from groupledger.schemas.words import Evidence
 from groupledger.transforms.history.rules.follow_ups import is_price_of_another
-from groupledger.transforms.incidents.rules.facts import Proof, RebalanceStretch, host
+from groupledger.transforms.incidents.rules.blameless import is_disturbed
+from groupledger.transforms.incidents.rules.facts import RebalanceStretch, host
+from groupledger.transforms.incidents.rules.growth import Growth
 from groupledger.transforms.incidents.rules.inferred import identity, milliseconds, row_proof
 from groupledger.transforms.incidents.rules.jobs import job_runs
+from groupledger.transforms.incidents.rules.proof import Proof
 from groupledger.transforms.incidents.rules.sighting import Sighting
 
 if TYPE_CHECKING:
@@ -52,7 +55,8 @@ FLAPPING_WINDOW_MS = 3_600_000
 def patterns(facts: GroupFacts, rules: Rules) -> Iterator[Sighting]:
     jobs = job_runs(facts)
     yield from _storms(facts, jobs, rules)
-    yield from _flapping(facts.members, jobs, rules)
+    undisturbed = [row for row in facts.members if row["left_at"] is None or not is_disturbed(facts, row["left_at"])]
+    yield from _flapping(undisturbed, jobs, rules)
     yield from _stuck(facts, rules)
     yield from _held_back(facts, rules)
     yield from _stalled(facts.samples, rules)
@@ -61,9 +65,12 @@ def patterns(facts: GroupFacts, rules: Rules) -> Iterator[Sighting]:
 def _storms(facts: GroupFacts, jobs: JobRuns, rules: Rules) -> Iterator[Sighting]:
     """Yields one storm for all rebalances in a row at each of which there was a storm."""
     recent: deque[Row] = deque()
+    growth = Growth(facts)
     storm: list[Row] = []
     for row in sorted(facts.rebalances, key=lambda row: (row["happened_at"], row["kafka_offset"])):
         if _is_birth(row) or is_price_of_another(row) or jobs.holds(row["kafka_offset"]):
+            continue
+        if growth.holds(row) or is_disturbed(facts, row["happened_at"]):
             continue
         recent.append(row)
         while milliseconds(row["happened_at"]) - milliseconds(recent[0]["happened_at"]) >= rules.storm_window_ms:

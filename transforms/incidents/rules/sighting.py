@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from groupledger.schemas.kafka.topic_partition import TopicPartition
     from groupledger.schemas.kinds.incidents import IncidentKind
     from groupledger.schemas.kinds.roots import Root
-    from groupledger.transforms.incidents.rules.facts import Proof
+    from groupledger.transforms.incidents.rules.proof import Proof
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -18,6 +18,7 @@ class Sighting:
 
     `offsets` are those that were refused or that the sighting is about, by partition. What is None is filled in from
     the other sightings of the episode and from the history. `known` are facts for clauses that the rule found itself.
+    Sightings of all groups that have one `shared_episode` are one episode.
     """
 
     kind: IncidentKind
@@ -43,3 +44,4 @@ class Sighting:
     detail: str | None = None
     is_ambiguous: bool = False
     known: tuple[str, ...] = ()
+    shared_episode: str | None = None

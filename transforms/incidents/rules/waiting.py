@@ -21,8 +21,8 @@ from groupledger.schemas.kinds import triggers
 from groupledger.schemas.kinds.clauses import Fact
 from groupledger.schemas.kinds.incidents import COMMIT_AHEAD_OF_END, GROUP_WITHOUT_MEMBERS, OPEN_TRANSACTION_IN_TOPIC
 from groupledger.schemas.words import Evidence, GroupType, LagStatus, LeaveCause, Severity, words_of
-from groupledger.transforms.incidents.rules.facts import Proof
 from groupledger.transforms.incidents.rules.inferred import DOUBTFUL, milliseconds, of_member, row_proof
+from groupledger.transforms.incidents.rules.proof import Proof
 from groupledger.transforms.incidents.rules.sighting import Sighting
 
 if TYPE_CHECKING:

@@ -37,7 +37,8 @@ def steps(*commits: Any, ends: Any = None) -> Any:
 def test_a_zombie() -> None:
     """Goal: a silent member that is back soon after its removal was alive; what it had in hand is bounded by the new
     owner's catch-up. One that is back at once was restarted, one that is back late may have been, and one that the
-    request log has without a refusal was. Nobody is suspected where the group had no member meanwhile."""
+    request log has without a refusal was, as was one at whose time the log has others of the group. Nobody is suspected
+    where the group had no member meanwhile."""
     rebalances = [rebalance(4, 50, partition_pauses=[PAUSE])]
 
     def returned(at: int, requests: list[Any] | None = None, **others: Any) -> dict[str, dict[str, Any]]:
@@ -53,6 +54,10 @@ def test_a_zombie() -> None:
     again = request("JOIN_GROUP", 0, T + 80_000, "", response_member_id="m-5", response_generation=5)
     assert set(returned(80, [beat])) == {"session_expired", "zombie_commit_suspected"}
     assert set(returned(80, [beat, again])) == {"session_expired"}
+    of_another = request("HEARTBEAT", 0, T + 70_000, "m-2")
+    assert set(returned(80, [of_another])) == {"session_expired"}
+    refused = request("OFFSET_COMMIT", 25, T + 75_000, offsets=[(0, 120)])
+    assert "zombie_commit_suspected" in returned(80, [of_another, refused])
     empty = [generation(3, 10, 50), generation(4, 50, 80, member_count=0), generation(5, 80, None)]
     assert set(returned(80, generations=empty)) == {"session_expired"}
 

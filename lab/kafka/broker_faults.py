@@ -1,0 +1,210 @@
+"""Lets brokers fail under groups that are well, and keeps what a ledger would have of it: the topic and the logs.
+
+    python -m lab.kafka.broker_faults DIRECTORY
+
+Three brokers; the first is the controller, and nothing befalls it. A dozen groups of three clients and two protocols
+read, and no client does anything wrong but at the very end. In turn one broker that coordinates groups stands still for
+16 s (`FROZEN_S`) and wakes, another is killed with SIGKILL and comes back, and all leaders go back to their preferred
+brokers. Then, when all is quiet again, a process with one member of some groups is killed: the only sessions that ran
+out for a client's reason. At last the consumers are closed, one after the other.
+
+`tests/data/told/broker_faults` comes of it: the capture in one file, and of the logs the lines of coordinators that
+tell who was loaded, given up, removed or left. Written are `capture/` (`groupledger capture`), `server-N.log` of each
+broker, `told.jsonl` (what clients said: name, event, time) and `happened.json` (what was done, and when).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import ElectionType
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+
+from groupledger.schemas.kafka.names import OFFSETS_TOPIC
+from lab.diagnosis.stage import Feed
+from lab.kafka.local_broker import LocalBroker
+from lab.kafka.local_traffic import make_offsets_topic
+from lab.kafka.matrix import JAVA, KAFKA_PYTHON, LIBRDKAFKA, Host
+
+FROZEN_S = 16.0
+CALM_S, DOWN_S, AFTER_S = 30.0, 15.0, 45.0
+PARTITIONS = 4
+PROPERTIES = {
+    "offsets.topic.num.partitions": "3",
+    "offsets.topic.replication.factor": "3",
+    "default.replication.factor": "3",
+    "min.insync.replicas": "1",
+    "group.consumer.session.timeout.ms": "10000",
+    "group.consumer.heartbeat.interval.ms": "2000",
+    "group.min.session.timeout.ms": "6000",
+    "auto.leader.rebalance.enable": "false",
+    "num.network.threads": "2",
+    "num.io.threads": "2",
+}
+RANGE = {JAVA: "org.apache.kafka.clients.consumer.RangeAssignor"}
+GROUPS = (
+    *((f"java-{number}", JAVA, "classic") for number in range(4)),
+    *((f"rd-{number}", LIBRDKAFKA, "classic") for number in range(4)),
+    *((f"new-{number}", JAVA, "consumer") for number in range(3)),
+    ("python-0", KAFKA_PYTHON, "classic"),
+)
+
+
+def settings(group: str, name: str, client: str, protocol: str) -> dict[str, str]:
+    found = {
+        "group.id": group,
+        "client.id": f"{group}-{name}",
+        "group.protocol": protocol,
+        "max.poll.interval.ms": "60000",
+        "auto.commit.interval.ms": "2000",
+        "auto.offset.reset": "earliest",
+    }
+    if protocol == "classic":
+        found |= {"session.timeout.ms": "10000", "heartbeat.interval.ms": "2000"}
+        found["partition.assignment.strategy"] = RANGE.get(client, "range")
+    if client == KAFKA_PYTHON:
+        found.pop("group.protocol")
+    if group == "java-3":
+        found["group.instance.id"] = name
+    return found
+
+
+class Cluster:
+    def __init__(self, directory: Path) -> None:
+        first = LocalBroker(directory / "one", properties=PROPERTIES, heap="512m")
+        others = (
+            LocalBroker(directory / name, properties={**PROPERTIES, "node.id": number}, heap="512m", joins=first)
+            for name, number in (("two", "2"), ("three", "3"))
+        )
+        self.brokers = [first, *others]
+        self.happened: list[tuple[int, str]] = []
+
+    @property
+    def servers(self) -> str:
+        return ",".join(each.bootstrap_servers for each in self.brokers)
+
+    def note(self, what: str) -> None:
+        self.happened.append((int(time.time() * 1_000), what))
+
+    def signal(self, number: int, which: int) -> None:
+        pid = self.brokers[number - 1].pid
+        assert pid is not None
+        os.kill(pid, which)
+
+
+def leaders(servers: str) -> dict[int, int]:
+    found = AdminClient({"bootstrap.servers": servers}).list_topics(OFFSETS_TOPIC, timeout=30).topics[OFFSETS_TOPIC]
+    return {number: each.leader for number, each in found.partitions.items()}
+
+
+def elect_preferred(servers: str) -> None:
+    admin = AdminClient({"bootstrap.servers": servers})
+    admin.elect_leaders(ElectionType.PREFERRED).result(30)
+
+
+def play(cluster: Cluster) -> list[dict[str, Any]]:
+    """Plays it all, and returns what the clients said."""
+    servers = cluster.servers
+    make_offsets_topic(servers)
+    admin = AdminClient({"bootstrap.servers": servers})
+    for made in admin.create_topics([NewTopic(group, PARTITIONS, 3) for group, _, _ in GROUPS]).values():
+        made.result(30)
+    feed = Feed(servers)
+    for group, _, _ in GROUPS:
+        feed.set(group, dict.fromkeys(range(PARTITIONS), 5.0))
+    feed.start()
+    hosts = {(client, role): Host(client, servers) for client in (JAVA, LIBRDKAFKA, KAFKA_PYTHON) for role in "sv"}
+    start_consumers(hosts)
+    cluster.note(f"started, leaders {leaders(servers)}")
+    break_brokers(cluster)
+    cluster.note("kill clients")
+    kill(hosts, "v")
+    time.sleep(AFTER_S / 1.5)
+    cluster.note("close")
+    for group, client, _ in GROUPS:
+        for name in ("a", "b"):
+            hosts[client, "s"].tell("close", f"{group}-{name}")
+            time.sleep(0.2)
+    time.sleep(5)
+    feed.stop()
+    told = [
+        {"name": name, "event": event, "at_ms": at_ms, "partitions": sorted(f"{t}-{p}" for t, p in places)}
+        for host in hosts.values()
+        for name, event, at_ms, places in host.told
+    ]
+    kill(hosts, "s")
+    return sorted(told, key=lambda each: each["at_ms"])
+
+
+def start_consumers(hosts: dict[tuple[str, str], Host]) -> None:
+    for group, client, protocol in GROUPS:
+        for name in ("a", "b", "c"):
+            is_victim = name == "c" and group in ("java-0", "rd-0", "new-0")
+            words = [word for pair in settings(group, name, client, protocol).items() for word in pair]
+            hosts[client, "v" if is_victim else "s"].tell("start", f"{group}-{name}", group, *words)
+
+
+def break_brokers(cluster: Cluster) -> None:
+    time.sleep(CALM_S)
+    cluster.note("freeze 2")
+    cluster.signal(2, signal.SIGSTOP)
+    time.sleep(FROZEN_S)
+    cluster.signal(2, signal.SIGCONT)
+    cluster.note("thaw 2")
+    time.sleep(AFTER_S)
+    cluster.note(f"kill 3, leaders {leaders(cluster.servers)}")
+    cluster.signal(3, signal.SIGKILL)
+    time.sleep(DOWN_S)
+    cluster.brokers[2].restart()
+    cluster.note("back 3")
+    time.sleep(AFTER_S)
+    cluster.note(f"elect, leaders {leaders(cluster.servers)}")
+    elect_preferred(cluster.servers)
+    time.sleep(AFTER_S)
+
+
+def kill(hosts: dict[tuple[str, str], Host], role: str) -> None:
+    for (_, of_role), host in hosts.items():
+        if of_role == role:
+            host.kill()
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("directory", type=Path)
+    directory = parser.parse_args(arguments).directory
+    directory.mkdir(parents=True)
+    cluster = Cluster(directory / "brokers")
+    try:
+        for broker in cluster.brokers:
+            broker.start()
+        told = play(cluster)
+        command = [str(Path(sys.executable).parent / "groupledger"), "capture"]
+        subprocess.run(
+            [*command, "--bootstrap-servers", cluster.servers, "--out", str(directory / "capture")], check=True
+        )
+    finally:
+        for broker in reversed(cluster.brokers):
+            broker.stop()
+    write(directory, cluster, told)
+    return 0
+
+
+def write(directory: Path, cluster: Cluster, told: list[dict[str, Any]]) -> None:
+    for number, broker in enumerate(cluster.brokers, 1):
+        shutil.copyfile(broker.server_log, directory / f"server-{number}.log")
+    (directory / "happened.json").write_text(json.dumps(cluster.happened, indent=1))
+    (directory / "told.jsonl").write_text("".join(json.dumps(each) + "\n" for each in told))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,167 @@
+"""Gathers what a fault of a coordinator did to a group: one sighting, in an episode that all groups share.
+
+Whoever dropped out while the coordinator of a group was away, or in the session after that, is not to blame, unless a
+line or a request states that it left. So removals, refusals and rewinds of that time are no incidents of their own. A
+broker that died or stood still leads partitions of topics, too, and a client that waits for it may send no heartbeat to
+another one: expired sessions of other groups at that time count to the same fault. Moves in good order are a fault only
+where several groups were hit at once: else somebody dropped out by chance at that time.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from groupledger.schemas.kafka.names import OFFSETS_TOPIC
+from groupledger.schemas.kafka.topic_partition import TopicPartition
+from groupledger.schemas.kinds import incidents as kinds
+from groupledger.schemas.kinds import roots
+from groupledger.schemas.kinds.clauses import Fact
+from groupledger.schemas.words import Evidence, LeaveCause, Severity
+from groupledger.transforms.incidents.rules.inferred import milliseconds, row_proof
+from groupledger.transforms.incidents.rules.sighting import Sighting
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from groupledger.transforms.incidents.rules.coordinator_faults import CoordinatorFault
+    from groupledger.transforms.incidents.rules.facts import GroupFacts
+
+    Row = dict[str, Any]
+
+EXPIRIES = frozenset({kinds.SESSION_EXPIRED, kinds.ZOMBIE_COMMIT_SUSPECTED, kinds.REBALANCE_TIMEOUT_FENCED})
+REFUSED = frozenset(
+    {kinds.UNKNOWN_MEMBER, kinds.ILLEGAL_GENERATION, kinds.FENCED_MEMBER_EPOCH, kinds.STALE_MEMBER_EPOCH}
+)
+OTHERS = frozenset({kinds.FAILED_TO_REJOIN, kinds.LEADER_NEVER_SYNCED, kinds.COMMIT_GAP, kinds.OFFSET_REWIND})
+NO_DEPARTURE = (LeaveCause.REPLACED, LeaveCause.UPGRADED)
+GROUPS_OF_A_MOVE = 2
+OUTAGES_NAMED = 3
+
+
+def is_fault(fault: CoordinatorFault) -> bool:
+    """Returns whether what happened to groups at that time comes of it."""
+    return fault.groups >= (GROUPS_OF_A_MOVE if fault.is_clean else 1)
+
+
+def partition_of(facts: GroupFacts) -> int | None:
+    """Returns the partition of `__consumer_offsets` that the group is in."""
+    rows = (*facts.groups, *facts.generations)
+    return next((row["kafka_partition"] for row in rows if row.get("kafka_partition") is not None), None)
+
+
+def is_disturbed(facts: GroupFacts, at_us: int) -> bool:
+    """Returns whether an instant lies in a fault of the group's own coordinator."""
+    partition, at_ms = partition_of(facts), milliseconds(at_us)
+    return any(is_fault(each) and partition in each.partitions and each.holds(at_ms) for each in facts.faults)
+
+
+def without_blame(sightings: Iterable[Sighting], facts: GroupFacts) -> Iterator[Sighting]:
+    """Yields the sightings, and one for each fault of a coordinator that hit the group in place of what came of it."""
+    partition = partition_of(facts)
+    of_fault: defaultdict[str, list[Sighting]] = defaultdict(list)
+    faults = [each for each in facts.faults if is_fault(each)]
+    latest_first = sorted(faults, key=lambda each: each.from_ms, reverse=True)
+    for sighting in sightings:
+        fault = next((each for each in latest_first if _comes_of(sighting, each, partition)), None)
+        if fault is None:
+            yield _of_a_move(sighting, facts, partition)
+        elif sighting.kind == kinds.ZOMBIE_COORDINATOR:
+            yield replace(sighting, shared_episode=fault.fault_id)
+        else:
+            of_fault[fault.fault_id].append(sighting)
+    for fault in faults:
+        gone = _gone(facts, fault) if partition in fault.partitions else []
+        if gone or any(each.kind != kinds.LEADER_NEVER_SYNCED for each in of_fault[fault.fault_id]):
+            yield _hit(fault, gone, of_fault[fault.fault_id])
+        else:
+            yield from of_fault[fault.fault_id]
+
+
+def _of_a_move(sighting: Sighting, facts: GroupFacts, partition: int | None) -> Sighting:
+    """Returns a rewind that came with a move of the coordinator as what it is: a commit that was sent again, and nobody
+    need have read anything again."""
+    if sighting.kind != kinds.OFFSET_REWIND or not any(
+        partition in each.partitions and each.holds(sighting.first_ms) for each in facts.faults
+    ):
+        return sighting
+    high = sighting.duplicates[1]
+    return replace(
+        sighting,
+        root=roots.COORDINATOR_FAILOVER,
+        severity=Severity.INFO,
+        duplicates=(None if high is None else 0, high),
+    )
+
+
+def _comes_of(sighting: Sighting, fault: CoordinatorFault, partition: int | None) -> bool:
+    if not fault.holds(sighting.first_ms):
+        return False
+    if partition not in fault.partitions:
+        return not fault.is_clean and sighting.kind in EXPIRIES
+    is_guess = sighting.kind == kinds.POLL_TIMEOUT and sighting.evidence == Evidence.INFERRED
+    return is_guess or sighting.kind in EXPIRIES | REFUSED | OTHERS | {kinds.ZOMBIE_COORDINATOR}
+
+
+def _gone(facts: GroupFacts, fault: CoordinatorFault) -> list[Row]:
+    """Returns the tenures that ended at that time for no reason that is known for sure."""
+    stated = stated_leaves(facts)
+    return [row for row in facts.members if is_unexplained(row, fault.from_ms, fault.until_ms, stated)]
+
+
+def stated_leaves(facts: GroupFacts) -> set[str | None]:
+    """Returns the members of which a line or a request states that they left."""
+    by_request = {each.member_id for request in facts.requests for each in request.leaving if not each.error_code}
+    return by_request | {
+        member_id
+        for event in facts.events
+        if event.departure is not None and event.departure != kinds.SESSION_EXPIRED.trigger
+        for member_id in event.departed
+    }
+
+
+def is_unexplained(row: Row, from_ms: int, until_ms: int, stated: set[str | None]) -> bool:
+    """Returns whether a tenure ended in a time, and nobody states why."""
+    if row["left_at"] is None or row["leave_cause"] in NO_DEPARTURE or row["member_id"] in stated:
+        return False
+    return from_ms <= milliseconds(row["left_at"]) <= until_ms
+
+
+def _hit(fault: CoordinatorFault, gone: Sequence[Row], sightings: Sequence[Sighting]) -> Sighting:
+    times_ms = [*(milliseconds(row["left_at"]) for row in gone), *(each.last_ms for each in sightings)]
+    proofs = [proof for each in sightings for proof in each.proofs]
+    proofs += [row_proof("members", row, "group_id", "incarnation", "member_id") for row in gone]
+    return _sighting(fault, max(times_ms), (*proofs, *_proofs(fault)))
+
+
+def of_cluster(facts: GroupFacts) -> Iterator[Sighting]:
+    """Yields a sighting for each fault as a whole; `facts` are of no group."""
+    for fault in facts.faults if facts.group_id is None else ():
+        if is_fault(fault):
+            places = tuple((TopicPartition(OFFSETS_TOPIC, partition), None) for partition in sorted(fault.partitions))
+            known = (Fact.WHOLE_CLUSTER,)
+            yield _sighting(fault, fault.until_ms, _proofs(fault), offsets=places, known=known)
+
+
+def _proofs(fault: CoordinatorFault) -> tuple[Any, ...]:
+    return tuple(proof for each in fault.outages for proof in each.proofs)
+
+
+def _sighting(fault: CoordinatorFault, last_ms: int, proofs: tuple[Any, ...], **fields: Any) -> Sighting:
+    details = list(dict.fromkeys(each.detail for each in fault.outages))
+    named = details[:OUTAGES_NAMED] + [f"{len(details) - OUTAGES_NAMED:,} more"] * (len(details) > OUTAGES_NAMED)
+    hit = f"{fault.groups:,} groups were hit; " if fields.get("known") else ""
+    return Sighting(
+        kind=kinds.COORDINATOR_FAILED,
+        evidence=Evidence.OBSERVED if fault.is_logged else Evidence.INFERRED,
+        severity=kinds.COORDINATOR_FAILED.severity,
+        confidence=1.0 if fault.is_logged else kinds.COORDINATOR_FAILED.confidence,
+        first_ms=fault.from_ms,
+        last_ms=last_ms,
+        happening=fault.fault_id,
+        shared_episode=fault.fault_id,
+        proofs=proofs,
+        detail=f"{hit}{', '.join(named)}",
+        **fields,
+    )

@@ -1,0 +1,13 @@
+"""Names rows of the ledger that prove something."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """Names a row of the ledger by its table and key."""
+
+    table_name: str
+    row_key: str
