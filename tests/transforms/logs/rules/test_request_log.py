@@ -102,6 +102,31 @@ def test_differences_between_versions() -> None:
     assert old["group_instance_id"] == "i"
 
 
+@pytest.mark.parametrize(("version", "name"), [(3, "name"), (6, "topicId")])
+def test_transactional_commits_of_4_4(version: int, name: str) -> None:
+    """Goal: a 4.4 broker prints the generation under its new name in every version, and topic ids in the newest."""
+    who = {"groupId": "g1", "memberId": MEMBER, "groupInstanceId": None, "generationIdOrMemberEpoch": 4}
+    topic = {name: "XzX1Zm0kQ2m6o0m2zq8m1A"}
+    topics = [{**topic, "partitions": [partition(0, 9)]}]
+    request = {"transactionalId": "t", **who, "producerId": 0, "producerEpoch": 0, "topics": topics}
+    answer = {"topics": [{**topic, "partitions": [{"partitionIndex": 0, "errorCode": 113}]}]}
+    found = row(line(28, version, request, {"throttleTimeMs": 0, **answer}))
+    assert (found["api"], found["member_id"], found["generation"]) == ("TXN_OFFSET_COMMIT", MEMBER, 4)
+    (only,) = found["partitions"]
+    assert only["topic" if name == "name" else "topic_id"] == "XzX1Zm0kQ2m6o0m2zq8m1A"
+    assert (only["committed_offset"], only["error"]) == (9, "STALE_MEMBER_EPOCH")
+
+
+def test_a_topologys_description() -> None:
+    """Goal: the request that 4.4 has added is about its group."""
+    request = {"groupId": "g1", "memberId": "m", "topologyEpoch": 0, "topologyDescription": {}}
+    found = row(line(93, 0, request, {"throttleTimeMs": 0, "errorCode": 35, "errorMessage": None}))
+    assert (found["api"], found["group_id"], found["error"]) == (
+        *("STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE", "g1"),
+        "UNSUPPORTED_VERSION",
+    )
+
+
 # What `client_host` must find, and can't be used for: it goes back at each colon of what somebody wrote.
 CONNECTION = re.compile(r".+:\d+-(?P<host>.+):\d+-\d+(?:-\d+)?\Z", re.DOTALL)
 
