@@ -145,7 +145,9 @@ def deleter_fails(trial: Trial) -> None:
 
 def some_deletion(trial: Trial, act: str, *, error: int = 0) -> tuple[str, Twist]:
     """Returns a command that deletes files, of which it now finds some, and a twist at one of its calls."""
-    command, calls = trial.random.choice(sorted(DELETERS.items()))
+    commands = [MAINTAIN] if trial.stage.is_at_rest else sorted(DELETERS)  # there `forget` asks for a pass first
+    command = trial.random.choice(commands)
+    calls = DELETERS[command]
     place = trial.random.choice(sorted(calls))
     at = trial.random.randint(1, calls[place])
     trial.note(f"{command}, {act} at call {at} of {place}")
