@@ -66,7 +66,8 @@ def of_diagnosis(found: Answer) -> Told:
 
 def of_episode(found: Answer) -> Told:
     """Returns what an episode of incidents says (`transforms.incidents.verdicts`)."""
-    sure = "" if found["evidence"] == Evidence.OBSERVED else f" (confidence {found['confidence']:.2f})"
+    confidence = found["confidence"]
+    sure = "" if confidence is None or found["evidence"] == Evidence.OBSERVED else f" (confidence {confidence:.2f})"
     beside = f"; with it: {', '.join(found['other_kinds'])}" if found["other_kinds"] else ""
     return _told(found, found["kind"], f"{found['evidence']}{sure}{beside}", None, (), (found["episode_id"],))
 

@@ -35,6 +35,8 @@ const times = (() => {
     }
     for (const each of root.querySelectorAll("text[data-at]")) each.textContent = shown(each.dataset.at, each.dataset.form);
     ages(root);
+    // What is wider than the screen is scrolled by keys, too.
+    for (const each of root.querySelectorAll("table")) if (each.scrollWidth > each.clientWidth) each.tabIndex = 0;
   };
   const switched = document.getElementById("zones"), label = document.getElementById("zone");
   const say = () => {
