@@ -112,7 +112,11 @@ def settings(text: str) -> str:
         f"# Settings\n\n{MADE}\n\nThese are all settings with their defaults, as they stand in"
         " [conf/groupledger.yaml](../conf/groupledger.yaml). A file of yours, given by `--conf FILE`, has those that you"
         " change; an unknown setting is an error. Secrets are never written there, only where they stand: `{env: NAME}`"
-        " or `{file: PATH}`.\n"
+        " or `{file: PATH}`.\n\n"
+        "`history`, `offsets`, `incidents`, `lag` (without `no_commit`) and `privacy` decide what the rows mean, and are"
+        " kept with the tables. A command without your file goes on with what is kept, and says so. A value of your file"
+        " that is another one is kept from then on; where the history rests on it, it is made again. `validate` compares"
+        " by what is kept.\n"
     )
     named = [(name, "\n".join(block).strip()) for name, block in parts if name]
     return head + "".join(f"\n## {name}\n\n```yaml\n{block}\n```\n" for name, block in named)

@@ -65,7 +65,8 @@ def lag(  # noqa: PLR0913 - one for each option
         from groupledger.jobs.process.settings import rules_from
         from groupledger.transforms.lag.rules import LagRules
 
-        found = status_changes(job.rows(), name, since, until, rules_from(LagRules, job.settings.lag))
+        tables = job.rows()
+        found = status_changes(tables, name, since, until, rules_from(LagRules, job.settings_kept(tables).lag))
         title = f"Status changes of {printable(name)}"
         print_answers(title, lag_answers.CHANGE_COLUMNS, found, as_json=as_json)
         return

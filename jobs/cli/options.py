@@ -77,6 +77,12 @@ class Job:
 
         return ClusterRows(self.warehouse, cluster)
 
+    def settings_kept(self, tables: ClusterRows) -> Settings:
+        """Returns the settings of a question, with those that are kept with the tables."""
+        from groupledger.jobs.warehouse.kept_settings import kept_settings, with_kept
+
+        return with_kept(self.settings, kept_settings(tables.small_files, tables.cluster))
+
     def ledger(self, held: str | None = None) -> AbstractContextManager[Ledger]:
         """Starts Spark and takes the lease to write the cluster's tables."""
         settings = self.settings

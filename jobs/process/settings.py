@@ -15,7 +15,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_type_hin
 from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    SecretStr,
+    ValidationError,
+    model_validator,
+)
 
 from groupledger.jobs.process.errors import InputError
 from groupledger.jobs.process.yaml_text import parse_yaml
@@ -23,7 +32,7 @@ from groupledger.schemas.kinds.incidents import INCIDENT_KINDS
 from groupledger.transforms.privacy import HASH, Privacy
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from _typeshed import DataclassInstance
 
@@ -390,6 +399,17 @@ class Settings(Section):
     selection: SelectionSettings
     teams: dict[Name, TeamSettings]
     notify: NotifySettings
+    _given: frozenset[tuple[str, str]] = PrivateAttr(default=frozenset())
+
+    @property
+    def given(self) -> frozenset[tuple[str, str]]:
+        """Returns section and name of each setting that the user's file has."""
+        return self._given
+
+    def with_given(self, names: Iterable[tuple[str, str]]) -> Settings:
+        """Returns the settings, which remember what the user's file has."""
+        self._given = frozenset(names)
+        return self
 
     def team_patterns(self) -> dict[str, str]:
         return {name: team.groups for name, team in self.teams.items()}
@@ -423,9 +443,8 @@ def load_settings(user_file: Path | None = None, **overrides: Any) -> Settings:
 
     Raises InputError that names the file and the wrong key.
     """
-    merged = parse_yaml(
-        resources.files("groupledger.conf").joinpath("groupledger.yaml").read_text(), "conf/groupledger.yaml"
-    )
+    merged = _shipped()
+    user: dict[str, Any] = {}
     if user_file is not None:
         try:
             text = user_file.read_text()
@@ -433,18 +452,52 @@ def load_settings(user_file: Path | None = None, **overrides: Any) -> Settings:
             raise InputError(f"The settings file {user_file} can't be read: {error.strerror}.") from error
         except UnicodeDecodeError as error:
             raise InputError(f"The settings file {user_file} can't be read: it is no text in UTF-8.") from error
-        merged = overlay(merged, parse_yaml(text, str(user_file)))
+        user = parse_yaml(text, str(user_file))
+        merged = overlay(merged, user)
     merged.update({key: value for key, value in overrides.items() if value is not None})
     which = ""
     try:
         settings = Settings.model_validate(merged)
         own = settings.clusters.get(settings.cluster)
-        if own is None:
-            return settings
-        which = f" of the cluster {settings.cluster}"
-        return Settings.model_validate(overlay(merged, own.model_dump(exclude=ITS_PLACE)))
+        of_cluster = {} if own is None else own.model_dump(exclude=ITS_PLACE)
+        if own is not None:
+            which = f" of the cluster {settings.cluster}"
+            settings = Settings.model_validate(overlay(merged, of_cluster))
     except ValidationError as error:
         raise InputError(f"The settings{which} are wrong: {describe(error)}.") from error
+    return settings.with_given({*_names_of(user), *_names_of(of_cluster)})
+
+
+def _shipped() -> dict[str, Any]:
+    text = resources.files("groupledger.conf").joinpath("groupledger.yaml").read_text()
+    return parse_yaml(text, "conf/groupledger.yaml")
+
+
+def _names_of(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for section, below in values.items():
+        if isinstance(below, dict):
+            yield from ((section, name) for name in below)
+
+
+def is_given(settings: Settings, section: str, name: str) -> bool:
+    """Returns whether a value was wanted: it is in the user's file, or it is not the shipped one."""
+    if (section, name) in settings.given:
+        return True
+    now = settings.model_dump(mode="json", include={section: {name}})[section][name]
+    return bool(now != _shipped()[section][name])
+
+
+def overlaid(settings: Settings, values: Mapping[str, Mapping[str, Any]]) -> Settings:
+    """Returns the settings with other values, by section and name. Raises InputError if they are none."""
+    try:
+        sections = {
+            section: type(of).model_validate(of.model_dump() | dict(values[section]))
+            for section, of in settings
+            if section in values
+        }
+    except ValidationError as error:
+        raise InputError(f"The settings that are kept with the tables are wrong: {describe(error)}.") from error
+    return settings.model_copy(update=sections)
 
 
 def overlay(base: dict[str, Any], user: dict[str, Any]) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from groupledger.jobs.process.clock import DAY_MS, now_ms
 from groupledger.jobs.process.session import spark_session
 from groupledger.jobs.warehouse.commits import Commits
 from groupledger.jobs.warehouse.delta_log import properties_of
+from groupledger.jobs.warehouse.kept_settings import settle
 from groupledger.jobs.warehouse.lease import Lease
 from groupledger.jobs.warehouse.retention import read_floors
 from groupledger.jobs.warehouse.storage import open_storage
@@ -112,7 +113,8 @@ def ledger_in(
     """Takes the lease as `open_ledger` does, in a session that is there."""
     storage = open_storage(spark, warehouse)
     with Lease(storage, held or settings.cluster, f"groupledger {command}", settings.lease.duration_s) as lease:
-        yield Ledger(spark, warehouse, settings.cluster, storage=storage, lease=lease, say=say, settings=settings)
+        ledger = Ledger(spark, warehouse, settings.cluster, storage=storage, lease=lease, say=say, settings=settings)
+        yield replace(ledger, settings=settle(ledger, command, is_of_logs=held is not None))
 
 
 def records_since(tables: Tables, ingested_from_ms: int | None) -> DataFrame:
