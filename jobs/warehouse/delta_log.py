@@ -16,11 +16,13 @@ import re
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import reduce
+from itertools import count
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.fs
 from deltalake import DeltaTable
 from deltalake.fs import DeltaStorageHandler
 from pyarrow.dataset import FileSystemDataset, ParquetFileFormat, ParquetFragmentScanOptions
@@ -34,9 +36,9 @@ from groupledger.jobs.warehouse.readable import refuse_unreadable
 from groupledger.schemas.instants import instant_of_ms
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
-    from pyarrow.fs import FileSystem
+    from pyarrow.fs import FileInfo, FileSystem
 
     from groupledger.jobs.warehouse.storage import Storage
     from groupledger.schemas.tables.table import Table
@@ -64,15 +66,41 @@ def open_table(warehouse: str, table: Table, version: int | None = None) -> Delt
     return delta
 
 
-def dataset(warehouse: str, table: Table, delta: DeltaTable | None = None) -> FileSystemDataset:
-    """Returns the files of the table as it is now, or as it was when it was opened, with what the log says of each.
+def dataset(
+    warehouse: str, table: Table, delta: DeltaTable | None = None, condition: pc.Expression | None = None
+) -> FileSystemDataset:
+    """Returns the files of the table as it is now, or as it was when it was opened, with what the log says of each; at
+    least those that may have rows for which a condition holds.
 
     delta-rs makes such a dataset too. But a bound that a file does not tell (of a name of some thousand bytes, or of an
     instant that is none to delta-rs) is null there, with which no row compares, so that a filter leaves out the whole
     file; and it gives some texts as views, which pyarrow does not compare with texts.
     """
     delta = delta or open_table(warehouse, table)
-    return _dataset(warehouse, table, delta, pa.table(delta.get_add_actions(flatten=True)))
+    return _dataset(warehouse, table, delta, _added(delta, condition))
+
+
+def _added(delta: DeltaTable, condition: pc.Expression | None) -> pa.Table:
+    """Returns what the log says of each file, without those whose partition rules a condition out. Partitions are far
+    fewer than files, and what is said of a file is looked at one by one."""
+    added = pa.table(delta.get_add_actions(flatten=True))
+    names = delta.metadata().partition_columns
+    if condition is None or not names:
+        return added
+    schema, columns = pa.schema(delta.schema().to_arrow()), [f"partition.{name}" for name in names]
+    known = added.group_by(columns, use_threads=False).aggregate([])
+    nowhere = pa.fs.LocalFileSystem()
+    fragments = [
+        ParquetFileFormat().make_fragment(str(number), nowhere, reduce(operator.and_, facts))
+        for number, facts in enumerate(_partitions(known, schema, names))
+    ]
+    every = FileSystemDataset(fragments, schema, ParquetFileFormat(), nowhere)
+    numbers = sorted(int(each.path) for each in every.get_fragments(condition))
+    needed = known.take(pa.array(numbers, pa.int64()))
+    # A join would take nulls for different, and an instant without a date is in a partition of its own.
+    keys = {tuple(row.values()) for row in needed.to_pylist()}
+    rows = zip(*(added[name].to_pylist() for name in columns), strict=True)
+    return added.filter(pa.array([row in keys for row in rows], pa.bool_()))
 
 
 def _dataset(warehouse: str, table: Table, delta: DeltaTable, added: pa.Table) -> FileSystemDataset:
@@ -117,10 +145,10 @@ def has_row(files: FileSystemDataset, name: str, value: str) -> bool:
 
 
 def few_rows(warehouse: str, table: Table, condition: pc.Expression, version: int | None = None) -> pa.Table | None:
-    """Returns the rows for which a condition holds, as of now or of a version; None where there may be many, or the log
-    has many files to look at."""
+    """Returns the rows for which a condition holds, as of now or of a version; None where there may be many, or many
+    files lie in the partitions that may have some."""
     delta = open_table(warehouse, table, version)
-    added = pa.table(delta.get_add_actions(flatten=True))
+    added = _added(delta, condition)
     if added.num_rows > FILES_LOOKED_AT_MAX:
         return None
     files = _dataset(warehouse, table, delta, added)
@@ -182,21 +210,45 @@ def properties_of(warehouse: str, table: Table) -> dict[str, str]:
 
 
 def refuse_emptied(warehouse: str, table: Table) -> None:
-    """Raises OutsideError if the file of a commit of the table has no byte, as a machine that fails may leave it."""
+    """Raises OutsideError if the file of a commit of the table has no byte, as a machine that fails may leave it. A
+    table with a checkpoint is read from there on, and only the commits behind it are looked at."""
     with of_the_table(table_uri(warehouse, table)):
-        found = files_of(table_uri(warehouse, table)).get_file_info(FileSelector("_delta_log"))
-    for info in found:
-        if info.is_file and info.size == 0 and COMMIT_FILE.fullmatch(info.base_name):
-            raise _emptied(table, int(info.base_name.removesuffix(".json")))
+        files = files_of(table_uri(warehouse, table))
+        since = _checkpointed(files)
+        found = files.get_file_info(FileSelector("_delta_log")) if since is None else _commits_after(files, since)
+        for info in found:
+            if info.is_file and info.size == 0 and COMMIT_FILE.fullmatch(info.base_name):
+                raise _emptied(table, int(info.base_name.removesuffix(".json")))
+
+
+def _checkpointed(files: FileSystem) -> int | None:
+    """Returns the version of the last checkpoint, None if there is none, or nothing whole says so."""
+    try:
+        with files.open_input_file("_delta_log/_last_checkpoint") as file:
+            return int(json.loads(file.read())["version"])
+    except (FileNotFoundError, LookupError, TypeError, ValueError):
+        return None
+
+
+def _commits_after(files: FileSystem, version: int) -> Iterator[FileInfo]:
+    """Yields the files of the commits behind a version, which have no gaps, without a listing of the log."""
+    for number in count(version + 1):
+        info = files.get_file_info(f"_delta_log/{number:020}.json")
+        if not info.is_file:
+            return
+        yield info
 
 
 def check_commits(storage: Storage, table: Table, since_version: int = 0) -> None:
-    """Reads the commits that the log still holds, from a version on. Raises OutsideError for one whose file is
+    """Reads the commits that the log still holds, or those from a version on. Raises OutsideError for one whose file is
     empty."""
+    if since_version:
+        # A listing would cost more with each commit, and from there on there are no gaps.
+        next(number for number in count(since_version) if added_by(storage, table, number) is None)
+        return
     for name in storage.names(f"{table.name}/_delta_log"):
-        version = int(name.removesuffix(".json")) if COMMIT_FILE.fullmatch(name) else -1
-        if version >= since_version:
-            added_by(storage, table, version)
+        if COMMIT_FILE.fullmatch(name):
+            added_by(storage, table, int(name.removesuffix(".json")))
 
 
 @dataclass(frozen=True, slots=True)

@@ -116,7 +116,7 @@ class ClusterTables(Tables):
         is_ours = pc.field("cluster") == self.cluster
         wanted = is_ours if condition is None else is_ours & condition
         with of_the_table(table_uri(self.warehouse, table)):
-            found = rows_where(dataset(self.warehouse, table), wanted)
+            found = rows_where(dataset(self.warehouse, table, condition=wanted), wanted)
         return found if columns is None else found.select(list(columns))
 
     def rows_within(self, table: Table, condition: Condition, version: int | None = None) -> DataFrame:
