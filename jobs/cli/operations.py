@@ -24,15 +24,16 @@ if TYPE_CHECKING:
 def maintain(*, warehouse: str, conf: Path | None, as_json: bool, is_dry_run: bool) -> bool:
     """Compact small files, remove what the settings let go, and delete files that nothing refers to.
 
-    All clusters' rows, while none of them is written. Exit code 1 if something could not be done."""
+    The rows of each cluster that nobody else writes. Exit code 1 if something could not be done."""
     settings = settings_of(conf)
     from groupledger.jobs.process.session import spark_session
     from groupledger.jobs.warehouse.maintain import maintain as run
 
     spark = spark_session("groupledger maintain")
     steps = run(spark, warehouse, settings, datetime.now(timezone.utc), is_dry_run=is_dry_run, say=say)
-    answers = [{"table": step.table, "action": step.action, "outcome": step.outcome} for step in steps]
-    print_answers("Maintenance", ("table", "action", "outcome"), answers, as_json=as_json)
+    columns = ("cluster", "table", "action", "outcome")
+    answers = [{name: getattr(step, name) for name in columns} for step in steps]
+    print_answers("Maintenance", columns, answers, as_json=as_json)
     return any(step.is_finding for step in steps)
 
 

@@ -2,9 +2,8 @@
 
 Each piece of work has its interval, and takes a quarter of the time at most: where the past is long, and looking for
 incidents takes a minute, it is done every four. Between two writes it gives way to a round, as the history does. What
-is found open is kept for the metrics. The maintenance is of the whole warehouse: of the clusters of a process, one at a
-time does it for all. It needs the leases of all clusters in the warehouse: while another process writes one of them, it
-waits.
+is found open is kept for the metrics. The maintenance is of all clusters of a process: one at a time does it for all,
+under their leases, whoever writes the other clusters of the warehouse.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ class Step:
 
 
 class Maintenance:
-    """When the warehouse is maintained by a process that has the leases `held`. One at a time has the `turn`. What is
+    """When the clusters of a process are maintained, under the leases `held`. One at a time has the `turn`. What is
     old is decided by this host's clock: while it is not where it was when the process began, nothing is removed."""
 
     def __init__(self, settings: MonitorSettings) -> None:

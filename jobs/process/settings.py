@@ -343,6 +343,9 @@ class NotifySettings(Section):
 
 class MaintainSettings(Section):
     retention_days: dict[str, Annotated[int, Field(ge=1)]]
+    log_hours: dict[str, Annotated[int, Field(ge=2)]]
+    deleted_file_hours: dict[str, Annotated[int, Field(ge=2)]]
+    checkpoint_intervals: dict[str, Annotated[int, Field(ge=1, le=1000)]]
     optimize_file_mb: Annotated[int, Field(ge=1, le=1024)]
     reader_downtime_days_max: Annotated[int, Field(ge=1, le=45)]
 

@@ -44,6 +44,7 @@ from groupledger.jobs.process.errors import InputError, OutsideError
 from groupledger.jobs.process.outside import not_understood
 from groupledger.jobs.warehouse.deletions import (
     UNNAMED_HOURS_MIN,
+    UNNAMED_HOURS_OF_OTHERS,
     deletable_files,
     delete_files,
     delete_half_written,
@@ -76,6 +77,10 @@ UNANSWERED_MAX = 3
 ROWS_PER_MERGE = 250_000
 HOUR_S = 3_600
 COMMIT = "groupledger.commit"  # in the log: the name of a commit, so that its writer knows it again
+
+
+class ChangedMeanwhileError(OutsideError):
+    """A file that was to be replaced is not there any more."""
 
 
 @dataclass(frozen=True)
@@ -177,12 +182,12 @@ class Commits:
         is_new_data: bool = True,
     ) -> None:
         """Replaces some files of a table by others in one commit. Where these have the same rows, they are no new data,
-        and streaming readers pass over it. Raises OutsideError if one of the files is not there any more."""
+        and streaming readers pass over it. Raises ChangedMeanwhileError if one of the files is not there any more."""
 
         def act(delta: DeltaTable, properties: CommitProperties) -> None:
             found = {each["path"]: each for each in pa.table(delta.get_add_actions(flatten=False)).to_pylist()}
             if not found.keys() >= set(old):
-                raise OutsideError(f"Another writer changed the table {table.name}: run the command again.")
+                raise ChangedMeanwhileError(f"Another writer changed the table {table.name}: run the command again.")
             now = now_ms()
             removed = [_removal(found[path], now, is_new_data=is_new_data) for path in old]
             _add(delta, properties, new, removed=removed, is_new_data=is_new_data)
@@ -289,13 +294,16 @@ class Commits:
             counts.append(next(entry["operationMetrics"] for entry in entries if entry["operation"] == "OPTIMIZE"))
         return counts[-1]["numFilesRemoved"], counts[-1]["numFilesAdded"]
 
-    def vacuum(self, table: Table) -> None:
-        """Deletes the files that no version refers to and that the table's properties let go, and what writers that
-        were killed have left half-written."""
+    def vacuum(self, table: Table, removed_hours: float) -> None:
+        """Deletes the files that were removed so many hours ago, those that were never named, after a week, and what
+        writers that were killed have left half-written."""
+        uri = table_uri(self.warehouse, table)
         with self._unless_taken_over(table):
-            found = unnamed_files(self.open(table), None)
-            self._delete_found(table, found, self.check_leases)
-            delete_half_written(table_uri(self.warehouse, table), self.check_leases)
+            before = self.open(table)
+            unnamed = unnamed_files(before, max(UNNAMED_HOURS_OF_OTHERS, ceil(removed_hours)))
+            removed = removed_files(uri, before, now_ms() - round(removed_hours * HOUR_S * 1_000))
+            self._delete_found(table, [*unnamed, *removed], self.check_leases)
+            delete_half_written(uri, self.check_leases)
 
     def forget_past(self, table: Table, check: Callable[[], None] = lambda: None) -> None:
         """Deletes the files of all versions but the newest, makes a checkpoint of it, and deletes the log before. No

@@ -10,6 +10,11 @@ and go on. So nothing is ever deleted that a later version could name, whenever 
 3. The table is opened as it is after the fence. What it names is taken off the list. Names of files are never used
    again, so what is left is never named again.
 
+Two kinds of file are found. What a version has removed, nobody names again, whoever asks: a deleter needs the lease of
+no other cluster, and leaves them for those who read an older version, as long as the settings say. What no version has
+named, a writer may be about to commit: a deleter that does not have that writer's lease waits for
+`UNNAMED_HOURS_OF_OTHERS`.
+
 Each step may be followed by a sleep of any length. What sleeps before the fence finds the token of a later writer, and
 stops. What sleeps after it has a list in which no file of a later writer can be: neither one that it has committed or
 will commit, nor one that it has removed, which its readers may need for a while. Only writers whose lease the deleter
@@ -59,6 +64,8 @@ if TYPE_CHECKING:
 
 UNNAMED_HOURS_MIN = 1
 """No writer takes as long from a file to its commit."""
+UNNAMED_HOURS_OF_OTHERS = 7 * 24
+"""And no writer whose lease the deleter does not have, asleep or not: its own lease has long run out."""
 HALF_WRITTEN_S_MAX = 86_400
 HALF_WRITTEN = "*#[0-9]*"
 PIECE = 500
@@ -72,9 +79,9 @@ def unnamed_files(before: DeltaTable, hours: int | None) -> list[str]:
     return before.vacuum(hours, dry_run=True, enforce_retention_duration=False, full=True)
 
 
-def removed_files(table_uri: str, before: DeltaTable) -> list[str]:
-    """Returns the files that were removed up to the opened version, as its checkpoint names them, which is made for
-    that. Step 1.
+def removed_files(table_uri: str, before: DeltaTable, until_ms: int | None = None) -> list[str]:
+    """Returns the files that were removed up to the opened version, or up to an instant, as its checkpoint names them,
+    which is made for that. Step 1.
 
     delta-rs tells only of those that were removed before now, by this clock. The one of who removed them may have been
     ahead.
@@ -85,8 +92,12 @@ def removed_files(table_uri: str, before: DeltaTable) -> list[str]:
     for info in files.get_file_info(FileSelector(LOG)):
         if info.base_name.startswith(start):
             with files.open_input_file(info.path) as file:
-                removed = pq.ParquetFile(file).read(["remove.path"])["remove"]
-            found += [each["path"] for each in removed.to_pylist() if each is not None]
+                removed = pq.ParquetFile(file).read(["remove.path", "remove.deletionTimestamp"])["remove"]
+            found += [
+                each["path"]
+                for each in removed.to_pylist()
+                if each is not None and (until_ms is None or (each["deletionTimestamp"] or 0) <= until_ms)
+            ]
     return found
 
 

@@ -6,7 +6,7 @@ While no writer of any cluster can run, it goes through the files of each table:
    reader, and an old one would look for the log that is deleted next.
 3. Old versions hold the name too: their files, and the least and greatest values that Delta's log notes of each file.
    So the files of all versions but the newest are deleted (`deletions`), a checkpoint is made, and the log's files
-   before it are deleted, which is what Delta's own cleaning does after 45 days. No table can be read as of an earlier
+   before it are deleted, which is what Delta's own cleaning does in time. No table can be read as of an earlier
    time after that, and a query that is reading meanwhile fails. A file that a killed writer left without a commit is
    deleted here if it is older than an hour, and by `maintain` if it is younger.
 

@@ -70,6 +70,11 @@ def all_held(cluster: str) -> tuple[str, ...]:
     return cluster, logs_of(cluster), what_ifs_of(cluster)
 
 
+def held_for(cluster: str, written_by: str) -> str:
+    """Returns the name of the lease on the tables that a command writes."""
+    return {"import-logs": logs_of(cluster), "what-if": what_ifs_of(cluster)}.get(written_by, cluster)
+
+
 def all_leases(storage: Storage, clusters: Iterable[str], command: str, duration_s: float) -> Iterator[Lease]:
     """Yields the leases of clusters, those on the tables of the logs too, for work on whole tables."""
     for cluster in clusters:

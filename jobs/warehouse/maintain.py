@@ -1,58 +1,83 @@
 """`groupledger maintain` merges small files, removes old dates, and deletes files that nothing refers to.
 
-It takes one table after the other, while no writer of any cluster can run, and works without Spark's tasks:
+It takes one cluster after the other, under that cluster's own leases: what another writer holds is left to it, and to a
+monitor that maintains what it watches. Of a table it changes the rows and files of that cluster alone, and an error in
+one table is a finding and ends no other. It works without Spark:
+- How long a table keeps its past is set as the settings say (`maintain.log_hours` and what is beside it).
 - Retention removes what is older than the settings say. Of a table that is partitioned by date these are whole dates,
-  in one Delta commit that rewrites no file; it waits while a streaming reader of the table has rows to read, which that
-  would never see. Of other tables these are rows that ended, or happened, before midnight (UTC) of the first date that
-  is kept. For `coordinator_records` and the history it raises the floor first.
-- OPTIMIZE merges files that no longer change: dates before today, rows that have ended, and all files of tables that
-  have neither. Dates of `coordinator_records` are sorted at that (`sorted_dates`). Its commit has no new data, so
-  streaming readers pass over it. (They begin at a version of the table, not at a snapshot, whose files have no order.)
-- VACUUM deletes files that are older than the table's `delta.deletedFileRetentionDuration` (45 days). It waits if a
-  reader has not read new rows for longer than `reader_downtime_days_max`.
+  in Delta commits that rewrite no file but one that several clusters share; it waits while a streaming reader of the
+  table has rows to read, which that would never see. Of other tables these are rows that ended, or happened, before
+  midnight (UTC) of the first date that is kept. For `coordinator_records` and the history it raises the floor first.
+- OPTIMIZE merges files that no longer change (`merged_files`). Dates of `coordinator_records` are sorted at that
+  (`sorted_dates`). Its commits have no new data, so streaming readers pass over them. (They begin at a version of the
+  table, not at a snapshot, whose files have no order.)
+- VACUUM deletes files that were removed longer ago than `maintain.deleted_file_hours` says. It waits if a reader has
+  not read new rows for longer, or than `reader_downtime_days_max`, and while a rebuild of the history is unfinished,
+  which needs the versions that it began with.
+
+`cluster` is not the first folder of all tables by date: Delta knows no other way to give a table another layout than to
+write all of its rows again, in one commit that ends every stream over the table. It is not needed either. A writer's
+file has rows of its own cluster alone, a merged one, too, and the bounds of the column, in the log, leave all others'
+files out of a read.
 """
 
 from __future__ import annotations
 
-from contextlib import ExitStack
-from dataclasses import dataclass
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
 from datetime import datetime, time, timedelta, timezone
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as F
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake.exceptions import DeltaError
 
-from groupledger.jobs.process.errors import InputError
+from groupledger.jobs.process.errors import InputError, JobError, OutsideError
+from groupledger.jobs.process.outside import explain, of_the_table
+from groupledger.jobs.process.terminal import printable
 from groupledger.jobs.warehouse.commits import Commits
-from groupledger.jobs.warehouse.lease import all_leases
+from groupledger.jobs.warehouse.delta_log import dataset, table_uri
+from groupledger.jobs.warehouse.lease import Lease, all_held, held_for
+from groupledger.jobs.warehouse.merged_files import (
+    Settled,
+    files_to_merge,
+    is_of_cluster,
+    may_be_of_cluster,
+    merge_files,
+)
 from groupledger.jobs.warehouse.readers import readers, unread_since
+from groupledger.jobs.warehouse.rebuilds import is_unfinished
 from groupledger.jobs.warehouse.retention import Floor, with_floors, with_history_floor
 from groupledger.jobs.warehouse.sorted_dates import sort_date, unsorted_dates
 from groupledger.jobs.warehouse.storage import STATE_FOLDER, open_storage
 from groupledger.jobs.warehouse.tables import Tables
+from groupledger.schemas.instants import ms_of
 from groupledger.schemas.tables.all_tables import all_tables, date_column, retained_by, table_named
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
-from groupledger.schemas.tables.table import IS_OPEN
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from datetime import date
+    from collections.abc import Callable, Iterator, Sequence
 
-    from pyspark.sql import Column, SparkSession
+    from pyspark.sql import SparkSession
 
     from groupledger.jobs.process.settings import Settings
-    from groupledger.jobs.warehouse.commits import PartitionFilter
-    from groupledger.jobs.warehouse.lease import Lease
     from groupledger.jobs.warehouse.readers import Reader
     from groupledger.jobs.warehouse.storage import Storage
-    from groupledger.schemas.tables.table import Table
+    from groupledger.schemas.tables.table import Kept, Table
 
+COMMAND = "groupledger maintain"
 READ_FIRST = "a streaming reader has not read the table to its end (run `groupledger history` or `pipeline`)"
+REBUILD_FIRST = "a rebuild of the history was begun and not finished (run `groupledger history` or `pipeline`)"
+# What a table may raise that says nothing about the next one.
+OF_A_TABLE = (JobError, DeltaError, OSError, pa.ArrowException)
+DAY_H = 24
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
     """The outcome of one step, as a sentence. `is_finding` says that the step could not be done."""
 
+    cluster: str
     table: str
     action: str
     outcome: str
@@ -61,7 +86,8 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Maintenance:
-    """A run of `maintain`. With `is_dry_run` it changes nothing."""
+    """A run of `maintain` over the tables of a cluster. With `is_dry_run` it changes nothing. `vacuumed` are the tables
+    whose files were deleted already, with those of all clusters."""
 
     tables: Tables
     commits: Commits
@@ -69,118 +95,143 @@ class Maintenance:
     settings: Settings
     now: datetime
     is_dry_run: bool
+    cluster: str
     readers: Sequence[Reader]
+    vacuumed: set[str]
 
-    def steps(self, table: Table) -> list[Step]:
-        """Returns the steps that were done, or would be, in their order."""
-        since = unread_since(self.tables, self.storage, table, self.readers)
-        downtime_max = timedelta(days=self.settings.maintain.reader_downtime_days_max)
-        found = []
+    def _step(self, table: Table, action: str, outcome: str, *, is_finding: bool = False) -> Step:
+        return Step(self.cluster, table.name, action, outcome, is_finding)
+
+    def steps(self, table: Table) -> Iterator[Step]:
+        """Yields the steps that were done, or would be, in their order."""
+        yield from self._keep(table)
+        own = [each for each in self.readers if each.cluster == self.cluster]
+        since = unread_since(self.tables, self.storage, table, own)
         days = self.settings.maintain.retention_days.get(table.name)
         if days is not None:
             by_date = date_column(table) is not None
-            found.append(
-                self._remove(table, days, is_read=since is None) if by_date else self._remove_rows(table, days)
-            )
-        found.append(self._optimize(table))
-        if since is not None and self.now - since > downtime_max:
-            text = f"not done: {READ_FIRST}, rows wait since {since:%Y-%m-%d}"
-            found.append(Step(table.name, "vacuum", text, is_finding=True))
-        else:
-            found.append(self._vacuum(table))
-        return found
+            yield self._remove(table, days, is_read=since is None) if by_date else self._remove_rows(table, days)
+        yield self._sort() if table is COORDINATOR_RECORDS else self._merge(table)
+        if table.name not in self.vacuumed:
+            self.vacuumed.add(table.name)
+            yield self._vacuum(table, unread_since(self.tables, self.storage, table, self.readers))
+
+    def _keep(self, table: Table) -> Iterator[Step]:
+        """Sets how long the past of the table is kept, where that is not as the settings say."""
+        wanted = kept(self.settings, table)
+        before = self.commits.open(table).metadata().configuration
+        new = {name: value for name, value in wanted.properties.items() if before.get(name) != value}
+        if new and any(name == table.name for _, name in named_in(self.settings)):
+            text = f"its log for {wanted.log_hours} hours, deleted files for {wanted.deleted_file_hours}"
+            if not self.is_dry_run:
+                self.commits.set_properties(table, lambda _: new)
+            yield self._step(table, "keep", f"{'would keep' if self.is_dry_run else 'keeps'} {text}")
 
     def _remove(self, table: Table, days: int, *, is_read: bool) -> Step:
         name = date_column(table)
         assert name is not None  # noqa: S101 - check_names holds it
         first_kept = self.now.date() - timedelta(days=days)
-        is_old = F.col(name) < F.lit(first_kept)
-        dates = self._dates(table, name, is_old)
+        files = pa.table(self.commits.open(table).get_add_actions(flatten=True)).to_pylist()
+        old = [file for file in files if (file[f"partition.{name}"] or first_kept) < first_kept]
+        old = [file for file in old if may_be_of_cluster(file, self.cluster)]
+        dates = sorted({file[f"partition.{name}"] for file in old})
         if not dates:
-            return Step(table.name, "retention", f"nothing is older than {first_kept}")
+            return self._step(table, "retention", f"nothing is older than {first_kept}")
         span = f"{len(dates)} dates, {dates[0]} to {dates[-1]}"
         if not is_read:
-            return Step(table.name, "retention", f"not done for {span}: {READ_FIRST}", is_finding=True)
+            return self._step(table, "retention", f"not done for {span}: {READ_FIRST}", is_finding=True)
         if self.is_dry_run:
-            return Step(table.name, "retention", f"would remove {span}")
+            return self._step(table, "retention", f"would remove {span}")
         if table is COORDINATOR_RECORDS:
-            self._raise_floors(is_old)
-        self.commits.delete(table, f"{name} < DATE '{first_kept.isoformat()}'")
-        return Step(table.name, "retention", f"removed {span}")
+            self._raise_floors((pc.field("cluster") == self.cluster) & (pc.field(name) < first_kept))
+        own = [file["path"] for file in old if is_of_cluster(file, self.cluster)]
+        if own:
+            self.commits.replace_files(table, own, [])
+        if len(own) < len(old):  # a release before may have merged files of several clusters
+            condition = f"cluster = '{self.cluster}' AND {name} < DATE '{first_kept.isoformat()}'"
+            self.commits.delete(table, condition)
+        return self._step(table, "retention", f"removed {span}")
 
     def _remove_rows(self, table: Table, days: int) -> Step:
         first_kept = datetime.combine(self.now.date() - timedelta(days=days), time.min, timezone.utc)
-        first_kept_us = round(first_kept.timestamp()) * 1_000_000
-        is_old = F.col(table.retention_column or "") < F.timestamp_micros(F.lit(first_kept_us))
-        by_cluster = self.tables.rows(table).where(is_old).groupBy("cluster").count().collect()
-        count = sum(row["count"] for row in by_cluster)
+        first_kept_us, name = round(first_kept.timestamp()) * 1_000_000, str(table.retention_column)
+        is_old = (pc.field("cluster") == self.cluster) & (pc.field(name) < pa.scalar(first_kept))
+        count = sum(rows.num_rows for rows in self._rows(table, is_old, ("cluster", name)))
         what = f"{count:,} rows from before {first_kept:%Y-%m-%d}"
         if not count:
-            return Step(table.name, "retention", f"nothing is older than {first_kept:%Y-%m-%d}")
+            return self._step(table, "retention", f"nothing is older than {first_kept:%Y-%m-%d}")
         if self.is_dry_run:
-            return Step(table.name, "retention", f"would remove {what}")
+            return self._step(table, "retention", f"would remove {what}")
         if table.end_column is not None:
-            clusters, floor_ms = [row["cluster"] for row in by_cluster], first_kept_us // 1_000
-            self.commits.set_properties(table, lambda before: with_history_floor(before, clusters, floor_ms))
+            floor_ms = first_kept_us // 1_000
+            self.commits.set_properties(table, lambda before: with_history_floor(before, [self.cluster], floor_ms))
         # Delta's engine compares instants only with instants that have a zone.
         instant = f"arrow_cast({first_kept_us:d}, 'Timestamp(Microsecond, Some(\"UTC\"))')"
-        self.commits.delete(table, f"{table.retention_column} < {instant}")
-        return Step(table.name, "retention", f"removed {what}")
+        self.commits.delete(table, f"cluster = '{self.cluster}' AND {name} < {instant}")
+        return self._step(table, "retention", f"removed {what}")
 
-    def _dates(self, table: Table, name: str, is_old: Column) -> list[date]:
-        rows = self.tables.rows(table).where(is_old).select(name).distinct().collect()
-        return sorted(row[0] for row in rows)
+    def _raise_floors(self, is_old: pc.Expression) -> None:
+        floors: dict[int, Floor] = {}
+        names = ("cluster", "ingest_date", "kafka_partition", "kafka_offset", "kafka_timestamp")
+        for rows in self._rows(COORDINATOR_RECORDS, is_old, names):
+            last = rows.group_by("kafka_partition").aggregate([("kafka_offset", "max"), ("kafka_timestamp", "max")])
+            for row in last.to_pylist():
+                before = floors.get(row["kafka_partition"], Floor(0, 0))
+                at = row["kafka_timestamp_max"]
+                time_ms = before.time_ms if at is None else max(ms_of(at), before.time_ms)
+                floors[row["kafka_partition"]] = Floor(max(row["kafka_offset_max"] + 1, before.offset), time_ms)
+        new = {self.cluster: floors}
+        self.commits.set_properties(COORDINATOR_RECORDS, lambda before: with_floors(before, self.storage, new))
 
-    def _raise_floors(self, is_old: Column) -> None:
-        rows = self.tables.rows(COORDINATOR_RECORDS).where(is_old)
-        by_partition = rows.groupBy("cluster", "kafka_partition").agg(
-            F.max("kafka_offset").alias("last_offset"), F.unix_millis(F.max("kafka_timestamp")).alias("time_ms")
-        )
-        floors: dict[str, dict[int, Floor]] = {}
-        for row in by_partition.collect():
-            floors.setdefault(row.cluster, {})[row.kafka_partition] = Floor(row.last_offset + 1, row.time_ms)
-        self.commits.set_properties(COORDINATOR_RECORDS, lambda before: with_floors(before, self.storage, floors))
+    def _rows(self, table: Table, condition: pc.Expression, names: Sequence[str]) -> Iterator[pa.Table]:
+        """Yields some columns of the rows for which a condition on these holds, never all rows at once."""
+        files = dataset(self.commits.warehouse, table, self.commits.open(table), condition)
+        for fragment in files.get_fragments(condition):
+            for batch in fragment.to_batches(schema=files.schema, columns=list(names)):
+                yield pa.Table.from_batches([batch]).filter(condition)
 
-    def _optimize(self, table: Table) -> Step:
-        what, condition = self._closed(table)
-        if table is COORDINATOR_RECORDS:
-            return self._sort()
+    @property
+    def _file_bytes(self) -> int:
+        return self.settings.maintain.optimize_file_mb * 1024 * 1024
+
+    def _merge(self, table: Table) -> Step:
+        is_settled = Settled(table, self.cluster, self.now)
+        found = files_to_merge(self.commits, is_settled, self._file_bytes)
+        if not found:
+            return self._step(table, "optimize", f"{is_settled.words}: nothing to compact")
+        removed = sum(map(len, found))
         if self.is_dry_run:
-            return Step(table.name, "optimize", f"would compact {what}")
-        removed, added = self.commits.compact(table, condition, self.settings.maintain.optimize_file_mb * 1024 * 1024)
-        if not removed:
-            return Step(table.name, "optimize", f"{what}: nothing to compact")
-        return Step(table.name, "optimize", f"{what}: {removed} files became {added}")
+            return self._step(table, "optimize", f"would compact {is_settled.words}: {removed} files")
+        added = sum(merge_files(self.commits, table, paths) for paths in found)
+        return self._step(table, "optimize", f"{is_settled.words}: {removed} files became {added}")
 
     def _sort(self) -> Step:
         """Brings the closed dates of the records into the order in which a question finds a group."""
-        name, what = COORDINATOR_RECORDS.name, f"dates before {self.now.date()}"
-        file_bytes = self.settings.maintain.optimize_file_mb * 1024 * 1024
-        found = unsorted_dates(self.commits, self.now.date(), file_bytes)
+        is_settled = Settled(COORDINATOR_RECORDS, self.cluster, self.now)
+        what = is_settled.words
+        found = unsorted_dates(self.commits, is_settled, self._file_bytes)
         if not found:
-            return Step(name, "optimize", f"{what}: nothing to sort")
+            return self._step(COORDINATOR_RECORDS, "optimize", f"{what}: nothing to sort")
         if self.is_dry_run:
-            return Step(name, "optimize", f"would sort {len(found):,} {what}")
+            return self._step(COORDINATOR_RECORDS, "optimize", f"would sort {len(found):,} {what}")
         added = sum(sort_date(self.commits, each) for each in found)
         removed = sum(len(each.paths) for each in found)
-        return Step(name, "optimize", f"{len(found):,} {what}: {removed} files became {added}, sorted")
+        return self._step(
+            COORDINATOR_RECORDS, "optimize", f"{len(found):,} {what}: {removed} files became {added}, sorted"
+        )
 
-    def _closed(self, table: Table) -> tuple[str, list[PartitionFilter]]:
-        """Returns which rows no longer change, in words and as a condition on the partitions (none for all rows)."""
-        name = date_column(table)
-        if name is not None:
-            today = self.now.date().isoformat()
-            return f"dates before {today}", [(name, "<", today)]
-        if IS_OPEN.name in table.partition_columns:
-            return "rows that have ended", [(IS_OPEN.name, "=", "0")]
-        return "the whole table", []
-
-    def _vacuum(self, table: Table) -> Step:
-        kept = table.properties["delta.deletedFileRetentionDuration"].removeprefix("interval ")
+    def _vacuum(self, table: Table, unread: datetime | None) -> Step:
+        hours = kept(self.settings, table).deleted_file_hours
+        waits_max = min(timedelta(hours=hours), timedelta(days=self.settings.maintain.reader_downtime_days_max))
+        if unread is not None and self.now - unread > waits_max:
+            text = f"not done: {READ_FIRST}, rows wait since {unread:%Y-%m-%d}"
+            return self._step(table, "vacuum", text, is_finding=True)
+        if any(is_unfinished(self.storage, each) for each in self.storage.names(STATE_FOLDER)):
+            return self._step(table, "vacuum", f"not done: {REBUILD_FIRST}", is_finding=True)
         if self.is_dry_run:
-            return Step(table.name, "vacuum", f"would delete files that nothing refers to for {kept}")
-        self.commits.vacuum(table)
-        return Step(table.name, "vacuum", f"files that nothing refers to for {kept} are deleted")
+            return self._step(table, "vacuum", f"would delete files that nothing refers to for {hours} hours")
+        self.commits.vacuum(table, hours)
+        return self._step(table, "vacuum", f"files that nothing refers to for {hours} hours are deleted")
 
 
 def maintain(
@@ -191,33 +242,80 @@ def maintain(
     *,
     is_dry_run: bool,
     say: Callable[[str], None],
-    held: Sequence[Lease] = (),
+    held: Sequence[Lease] | None = None,
 ) -> list[Step]:
-    """Maintains every table that is there, with the rows of all clusters; returns the steps. `held` are leases that a
-    writer has who maintains the tables in its pauses. Raises InputError if there is no table, OutsideError if somebody
-    else writes."""
+    """Maintains the tables, with the rows of each cluster that nobody else writes; returns the steps. `held` are the
+    leases of a writer who maintains the tables in its pauses, and no others then. Raises InputError if there is no
+    table, OutsideError if others write all that there is."""
     check_names(settings)
     storage = open_storage(spark, warehouse)
     tables = Tables(spark, warehouse)
     found = tables.existing()
-    with ExitStack() as stack:
-        clusters = [] if is_dry_run else storage.names(STATE_FOLDER)
-        leases = all_leases(storage, clusters, "groupledger maintain", settings.lease.duration_s)
-        names = {lease.held for lease in held}
-        taken = [stack.enter_context(lease) for lease in leases if lease.held not in names]
-        commits = Commits(warehouse, (*held, *taken))
-        run = Maintenance(tables, commits, storage, settings, now, is_dry_run, readers(storage))
-        steps: list[Step] = []
-        for table in found:
-            say(f"{table.name} ...")
-            if not is_dry_run:
-                commits.fence(table)
-            steps += run.steps(table)
+    own = {lease.held: lease for lease in held or ()}
+    nobody = Commits(warehouse, ())
+    clusters = sorted({*storage.names(STATE_FOLDER), *clusters_in(nobody, found)})
+    run = Maintenance(tables, nobody, storage, settings, now, is_dry_run, "", readers(storage), set())
+    steps: list[Step] = []
+    refused: list[OutsideError] = []
+    for cluster in clusters if held is None else [each for each in clusters if each in own]:
+        for name in all_held(cluster):
+            written = [table for table in found if held_for(cluster, table.written_by) == name]
+            try:
+                taken = Lease(storage, name, COMMAND, settings.lease.duration_s)
+                with nullcontext(own.get(name)) if is_dry_run or name in own else taken as lease:
+                    commits = nobody if lease is None else Commits(warehouse, (lease,))
+                    steps += _of_tables(replace(run, cluster=cluster, commits=commits), written, say)
+            except OutsideError as error:
+                if name in own:
+                    raise
+                refused.append(error)
+                steps.append(Step(cluster, "", "maintenance", f"{name} is left to its writer: {error}"))
+    if refused and len(refused) == len(steps):
+        raise refused[0]
     return steps
 
 
+def _of_tables(run: Maintenance, found: Sequence[Table], say: Callable[[str], None]) -> Iterator[Step]:
+    """Yields the steps of some tables. Raises OutsideError if a lease was lost meanwhile."""
+    for table in found:
+        say(f"{run.cluster}: {table.name} ...")
+        try:
+            with of_the_table(table_uri(run.tables.warehouse, table)):
+                if not run.is_dry_run:
+                    run.commits.fence(table)
+                yield from run.steps(table)
+        except OF_A_TABLE as error:
+            run.commits.check_leases()
+            told = explain(error)
+            if told is None:
+                raise
+            yield Step(run.cluster, table.name, "maintenance", f"not done: {printable(str(told))}", is_finding=True)
+
+
+def clusters_in(commits: Commits, found: Sequence[Table]) -> set[str]:
+    """Returns the clusters that have files of their own in some tables."""
+    names = ("partition.cluster", "min.cluster")
+    files = [pa.table(commits.open(table).get_add_actions(flatten=True)) for table in found]
+    told = {
+        name for each in files for column in names if column in each.column_names for name in each[column].to_pylist()
+    }
+    return {name for name in told if name is not None}
+
+
+def kept(settings: Settings, table: Table) -> Kept:
+    """Returns how long the past of a table is kept."""
+    wanted = settings.maintain
+    return replace(
+        table.kept,
+        log_hours=wanted.log_hours.get(table.name, table.kept.log_hours),
+        deleted_file_hours=wanted.deleted_file_hours.get(table.name, table.kept.deleted_file_hours),
+        checkpoint_interval=wanted.checkpoint_intervals.get(table.name, table.kept.checkpoint_interval),
+    )
+
+
 def check_names(settings: Settings) -> None:
-    """Raises InputError for a table that does not exist, or whose rows have no age, before anything is done."""
+    """Raises InputError for a table that does not exist, or whose rows have no age, and for a log that ends before its
+    reader may come, before anything is done."""
     with_dates = [table.name for table in all_tables() if retained_by(table)]
     for name in settings.maintain.retention_days:
         if name not in with_dates:
@@ -226,3 +324,20 @@ def check_names(settings: Settings) -> None:
                 f"The settings are wrong: maintain.retention_days.{name}: {problem}. What can be named is"
                 f" {', '.join(with_dates)}."
             )
+    for section, name in named_in(settings):
+        if table_named(name) is None:
+            raise InputError(f"The settings are wrong: maintain.{section}.{name}: there is no such table.")
+    hours, days = kept(settings, COORDINATOR_RECORDS).log_hours, settings.maintain.reader_downtime_days_max
+    if hours <= days * DAY_H:
+        raise InputError(
+            f"The settings are wrong: maintain.log_hours.{COORDINATOR_RECORDS.name} is {hours}, and a reader of that"
+            f" log may come after {days} days (maintain.reader_downtime_days_max): make it more than {days * DAY_H}."
+        )
+
+
+def named_in(settings: Settings) -> Iterator[tuple[str, str]]:
+    """Yields what the settings say of how long the past is kept: the section, and the table."""
+    wanted = settings.maintain
+    for section in ("log_hours", "deleted_file_hours", "checkpoint_intervals"):
+        for name in getattr(wanted, section):
+            yield section, name

@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     Path = tuple[str, ...]
 
 
+# What says how long the past of a table is kept, where no settings have said it (`jobs.warehouse.maintain`).
+NOT_CHOSEN = (None, "10", "interval 45 days")
+
+
 @dataclass
 class Changes:
     """The differences between an older schema and today's: the paths of new columns, and of new comments; and sentences
@@ -95,7 +99,11 @@ def plan(schema: str, metadata: Metadata, table: Table) -> Plan:
         changes.refused.append(f"its columns have other names in its files ({MAPPING})")
     return Plan(
         is_new_schema=bool(changes.added or changes.comments),
-        properties={key: value for key, value in table.properties.items() if before.get(key) != value},
+        properties={
+            key: value
+            for key, value in table.properties.items()
+            if before.get(key) != value and not (key in table.kept.properties and before.get(key) not in NOT_CHOSEN)
+        },
         is_new_comment=metadata.description != table.comment,
         refused=changes.refused,
         is_repartitioned=tuple(metadata.partition_columns) != table.partition_columns,

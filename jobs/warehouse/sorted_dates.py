@@ -1,4 +1,4 @@
-"""Sorts the rows of closed dates of `coordinator_records` by cluster, partition, group and offset.
+"""Sorts the rows of a cluster's closed dates of `coordinator_records` by partition, group and offset.
 
 A file is what a question can leave out, and the files of a date that were written as the log came have rows of every
 partition and group. So a date is cut into files of which each has few partitions: a question about one group then opens
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from datetime import date
 
     from groupledger.jobs.warehouse.commits import Commits
+    from groupledger.jobs.warehouse.merged_files import Settled
 
 SORTED = "sorted"
 ORDER = ("cluster", "kafka_partition", "group_id", "kafka_offset")
@@ -49,12 +50,12 @@ class Unsorted:
     files: int
 
 
-def unsorted_dates(commits: Commits, before: date, file_bytes_max: int) -> list[Unsorted]:
-    """Returns the dates before one that are not sorted yet."""
+def unsorted_dates(commits: Commits, is_settled: Settled, file_bytes_max: int) -> list[Unsorted]:
+    """Returns the dates of a cluster that no longer change and are not sorted yet."""
     by_date: defaultdict[date, list[dict[str, Any]]] = defaultdict(list)
-    for file in pa.table(commits.open(COORDINATOR_RECORDS).get_add_actions(flatten=True)).to_pylist():
-        if file["partition.ingest_date"] is not None and file["partition.ingest_date"] < before:
-            by_date[file["partition.ingest_date"]].append(file)
+    files = pa.table(commits.open(COORDINATOR_RECORDS).get_add_actions(flatten=True)).to_pylist()
+    for file in filter(is_settled, files):
+        by_date[file["partition.ingest_date"]].append(file)
     return [
         Unsorted(
             [file["path"] for file in files], _files_for(sum(file["size_bytes"] for file in files), file_bytes_max)

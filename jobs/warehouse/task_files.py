@@ -96,11 +96,13 @@ def write_files(
 
 def write_here(rows: pa.Table, table: Table, warehouse: str, name: str = PART) -> list[WrittenFile]:
     """Writes rows that this process holds, and returns the files, whose names begin with `name`."""
-    return [
-        each
-        for batch in _Writer(table, table_uri(warehouse, table), None, (), name)(rows.to_batches())
-        for each in _written(batch)
-    ]
+    return write_batches_here(rows.to_batches(), table, warehouse, name)
+
+
+def write_batches_here(batches: Batches, table: Table, warehouse: str, name: str = PART) -> list[WrittenFile]:
+    """Writes rows as they come, so that this process never holds all of them."""
+    written = _Writer(table, table_uri(warehouse, table), None, (), name)(batches)
+    return [each for batch in written for each in _written(batch)]
 
 
 def read_columns(files: Sequence[WrittenFile], table: Table, warehouse: str, names: Sequence[str]) -> pa.Table:

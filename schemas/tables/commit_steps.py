@@ -16,6 +16,7 @@ from groupledger.schemas.tables.table import (
     GROUP_ID,
     IS_OPEN,
     KAFKA_PARTITION,
+    OF_STATE,
     PARTITION,
     TOPIC,
     Table,
@@ -36,6 +37,7 @@ COMMIT_STEPS = Table(
     statistics_columns=("cluster", "group_id", "committed_at", "next_at", "is_suspect"),
     partition_columns=("cluster", IS_OPEN.name),
     written_at_column="next_at",
+    kept=OF_STATE,
     schema=struct(
         CLUSTER,
         GROUP_ID,

@@ -6,7 +6,17 @@ Records at or below `kafka_offset` have been compared already.
 
 from pyspark.sql import types as T
 
-from groupledger.schemas.tables.table import CLUSTER, GROUP_ID, KAFKA_PARTITION, PARTITION, TOPIC, Table, column, struct
+from groupledger.schemas.tables.table import (
+    CLUSTER,
+    GROUP_ID,
+    KAFKA_PARTITION,
+    OF_STATE,
+    PARTITION,
+    TOPIC,
+    Table,
+    column,
+    struct,
+)
 
 COMMITTED_OFFSETS = Table(
     name="committed_offsets",
@@ -14,6 +24,7 @@ COMMITTED_OFFSETS = Table(
     written_by="pipeline",
     key=("cluster", "group_id", "topic", "partition"),
     statistics_columns=("cluster", "group_id", "kafka_offset"),
+    kept=OF_STATE,
     schema=struct(
         CLUSTER,
         GROUP_ID,

@@ -8,7 +8,7 @@ is not to be seen in the rows: it is judged when they are read (`transforms.cove
 
 from pyspark.sql import types as T
 
-from groupledger.schemas.tables.table import CLUSTER, Table, column, struct
+from groupledger.schemas.tables.table import CLUSTER, OF_STATE, Table, column, struct
 from groupledger.schemas.words import Completeness, Proof, one_of, words_of
 
 COVERAGE = Table(
@@ -17,6 +17,7 @@ COVERAGE = Table(
     written_by="ingest",
     key=("cluster", "kafka_partition", "from_offset"),
     statistics_columns=("cluster", "kafka_partition", "from_offset"),
+    kept=OF_STATE,
     schema=struct(
         CLUSTER,
         column("kafka_partition", T.IntegerType(), "Partition of __consumer_offsets."),

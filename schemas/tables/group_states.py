@@ -7,7 +7,7 @@ tell what a member count of now does not: see `generations` and `members` for hi
 
 from pyspark.sql import types as T
 
-from groupledger.schemas.tables.table import CLUSTER, GROUP_ID, Table, column, struct
+from groupledger.schemas.tables.table import CLUSTER, GROUP_ID, OF_SAMPLES, Table, column, struct
 from groupledger.schemas.tables.watermarks import SAMPLE_DATE, SAMPLED_AT
 from groupledger.schemas.words import GroupType, one_of, words_of
 
@@ -18,6 +18,7 @@ GROUP_STATES = Table(
     key=("cluster", "sampled_at", "group_id"),
     partition_columns=("sample_date",),
     statistics_columns=("cluster", "sampled_at", "group_id"),
+    kept=OF_SAMPLES,
     schema=struct(
         CLUSTER,
         SAMPLED_AT,

@@ -5,7 +5,16 @@ These are the columns that the log of the group alone decides; lag totals and sa
 
 from pyspark.sql import types as T
 
-from groupledger.schemas.tables.table import CLUSTER, GROUP_ID, INCARNATION, KAFKA_PARTITION, Table, column, struct
+from groupledger.schemas.tables.table import (
+    CLUSTER,
+    GROUP_ID,
+    INCARNATION,
+    KAFKA_PARTITION,
+    OF_STATE,
+    Table,
+    column,
+    struct,
+)
 from groupledger.schemas.words import GroupType, one_of, words_of
 
 GROUPS = Table(
@@ -14,6 +23,7 @@ GROUPS = Table(
     written_by="history",
     key=("cluster", "group_id"),
     statistics_columns=("cluster", "group_id", "last_seen_at"),
+    kept=OF_STATE,
     schema=struct(
         CLUSTER,
         GROUP_ID,

@@ -16,7 +16,7 @@ from pyspark.sql import types as T
 
 from groupledger.schemas.kinds.incidents import INCIDENT_KINDS
 from groupledger.schemas.kinds.roots import ROOTS
-from groupledger.schemas.tables.table import CLUSTER, INCARNATION, PARTITION, Table, column, struct
+from groupledger.schemas.tables.table import CLUSTER, INCARNATION, OF_STATE, PARTITION, Table, column, struct
 from groupledger.schemas.words import Evidence, Severity, one_of, words_of
 
 INCIDENT_PARTITION = struct(
@@ -39,6 +39,7 @@ INCIDENTS = Table(
     written_by="pipeline",
     key=("cluster", "incident_id"),
     statistics_columns=("cluster", "incident_id", "group_id", "kind", "first_seen_at", "last_seen_at"),
+    kept=OF_STATE,
     schema=struct(
         CLUSTER,
         column("incident_id", T.StringType(), "Hash of episode and kind."),

@@ -6,7 +6,7 @@ compare, and `flags` say why a number is odd or absent.
 
 from pyspark.sql import types as T
 
-from groupledger.schemas.tables.table import CLUSTER, GROUP_ID, TOPIC_PARTITION, Table, column, struct
+from groupledger.schemas.tables.table import CLUSTER, GROUP_ID, OF_SAMPLES, TOPIC_PARTITION, Table, column, struct
 from groupledger.schemas.tables.watermarks import SAMPLE_DATE, SAMPLED_AT
 from groupledger.schemas.words import BurrowStatus, LagFlag, LagSecondsMethod, LagStatus, one_of, words_of
 
@@ -17,6 +17,7 @@ LAG = Table(
     key=("cluster", "sampled_at", "group_id", "topic", "partition"),
     partition_columns=("sample_date",),
     statistics_columns=("cluster", "sampled_at", "group_id", "topic", "partition"),
+    kept=OF_SAMPLES,
     schema=struct(
         CLUSTER,
         SAMPLED_AT,

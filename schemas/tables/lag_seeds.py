@@ -6,7 +6,17 @@ time: all rounds are then read again. What a kind of row means is told in `trans
 
 from pyspark.sql import types as T
 
-from groupledger.schemas.tables.table import CLUSTER, GROUP_ID, KAFKA_PARTITION, PARTITION, TOPIC, Table, column, struct
+from groupledger.schemas.tables.table import (
+    CLUSTER,
+    GROUP_ID,
+    KAFKA_PARTITION,
+    OF_STATE,
+    PARTITION,
+    TOPIC,
+    Table,
+    column,
+    struct,
+)
 from groupledger.schemas.words import LagSeedKind, one_of, words_of
 
 LAG_SEEDS = Table(
@@ -15,6 +25,7 @@ LAG_SEEDS = Table(
     written_by="pipeline",
     key=("cluster", "seed_id"),
     statistics_columns=("cluster", "kind", "at_ms"),
+    kept=OF_STATE,
     schema=struct(
         CLUSTER,
         column("seed_id", T.StringType(), "Hash of what the row is about."),

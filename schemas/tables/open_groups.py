@@ -9,7 +9,7 @@ comes later must not be folded onto that state. Another release, or a rebuild, f
 
 from pyspark.sql import types as T
 
-from groupledger.schemas.tables.table import CLUSTER, GROUP_ID, KAFKA_PARTITION, Table, column, struct
+from groupledger.schemas.tables.table import CLUSTER, GROUP_ID, KAFKA_PARTITION, OF_OPEN_GROUPS, Table, column, struct
 
 SET_ASIDE_BY = column(
     "set_aside_by",
@@ -23,6 +23,7 @@ OPEN_GROUPS = Table(
     written_by="history",
     key=("cluster", "group_id"),
     statistics_columns=("cluster", "group_id", "last_kafka_offset"),
+    kept=OF_OPEN_GROUPS,
     schema=struct(
         CLUSTER,
         GROUP_ID,

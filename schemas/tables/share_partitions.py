@@ -10,7 +10,7 @@ The end of the partition, and what the brokers themselves say (DescribeShareGrou
 
 from pyspark.sql import types as T
 
-from groupledger.schemas.tables.table import CLUSTER, TOPIC_PARTITION, Table, column, struct
+from groupledger.schemas.tables.table import CLUSTER, OF_SAMPLES, TOPIC_PARTITION, Table, column, struct
 from groupledger.schemas.tables.watermarks import SAMPLE_DATE, SAMPLED_AT
 
 _RANGES = T.ArrayType(
@@ -29,6 +29,7 @@ SHARE_PARTITIONS = Table(
     written_by="pipeline",
     key=("cluster", "sampled_at", "group_id", "topic", "partition"),
     partition_columns=("sample_date",),
+    kept=OF_SAMPLES,
     statistics_columns=("cluster", "sampled_at", "group_id", "topic", "partition"),
     schema=struct(
         CLUSTER,

@@ -14,16 +14,46 @@ from pyspark.sql.types import BooleanType, DataType, IntegerType, StringType, St
 
 from groupledger.schemas.words import GroupType, one_of, words_of
 
-# Features that other Delta readers lack stay off, and the log outlives the longest downtime that a reader may have.
-# Type widening is off unless it is turned on, and delta-rs makes no table that so much as names it.
-COMMON_PROPERTIES = {
-    "delta.enableDeletionVectors": "false",
-    "delta.columnMapping.mode": "none",
-    # As Spark's own writer does; delta-rs would let readers without a checkpoint open a hundred small files.
-    "delta.checkpointInterval": "10",
-    "delta.logRetentionDuration": "interval 45 days",
-    "delta.deletedFileRetentionDuration": "interval 45 days",
-}
+# Features that other Delta readers lack stay off. Type widening is off unless it is turned on, and delta-rs makes no
+# table that so much as names it.
+COMMON_PROPERTIES = {"delta.enableDeletionVectors": "false", "delta.columnMapping.mode": "none"}
+
+CHECKPOINT_INTERVAL = "delta.checkpointInterval"
+LOG_RETENTION = "delta.logRetentionDuration"
+DELETED_FILE_RETENTION = "delta.deletedFileRetentionDuration"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kept:
+    """How long the past of a table is kept: its log, and the files that no version refers to any more, both in hours;
+    and after how many commits a checkpoint is written. A version can be read for the shorter of the two.
+
+    A table with a commit a minute has 1,440 a day, and each checkpoint names all files that are kept. So what is kept
+    costs by the square of its time. Behind a checkpoint a reader opens each commit, which bounds the interval.
+    """
+
+    log_hours: int = 168
+    deleted_file_hours: int = 168
+    checkpoint_interval: int = 50
+
+    @property
+    def properties(self) -> dict[str, str]:
+        return {
+            CHECKPOINT_INTERVAL: str(self.checkpoint_interval),
+            LOG_RETENTION: f"interval {self.log_hours} hours",
+            # The log names them a day longer, so that a maintenance finds them.
+            DELETED_FILE_RETENTION: f"interval {self.deleted_file_hours + 24} hours",
+        }
+
+
+A_WEEK = Kept()
+OF_RECORDS = Kept(deleted_file_hours=48)
+"""The log outlives the longest downtime that a streaming reader may have (`maintain.reader_downtime_days_max`)."""
+OF_SAMPLES = Kept(log_hours=24, deleted_file_hours=24, checkpoint_interval=100)
+OF_STATE = Kept(log_hours=48, deleted_file_hours=12, checkpoint_interval=30)
+"""What holds the present, and is written again with each pass."""
+OF_OPEN_GROUPS = Kept(deleted_file_hours=12, checkpoint_interval=30)
+"""A rebuild that was killed is made again from the version that it began with."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +75,7 @@ class Table:
     end_column: str | None = None
     fixed_time_column: str | None = None
     written_at_column: str | None = None
+    kept: Kept = A_WEEK
 
     @property
     def retention_column(self) -> str | None:
@@ -58,7 +89,7 @@ class Table:
     @property
     def properties(self) -> dict[str, str]:
         skipped_by = (name for name in self.statistics_columns if name not in self.partition_columns)
-        return {**COMMON_PROPERTIES, "delta.dataSkippingStatsColumns": ",".join(skipped_by)}
+        return {**COMMON_PROPERTIES, **self.kept.properties, "delta.dataSkippingStatsColumns": ",".join(skipped_by)}
 
 
 def column(name: str, data_type: DataType, comment: str) -> StructField:

@@ -10,7 +10,7 @@ they are not known.
 
 from pyspark.sql import types as T
 
-from groupledger.schemas.tables.table import CLUSTER, TOPIC_PARTITION, Table, column, struct
+from groupledger.schemas.tables.table import CLUSTER, OF_SAMPLES, TOPIC_PARTITION, Table, column, struct
 
 SAMPLED_AT = column("sampled_at", T.TimestampType(), "When the round began; all its rows have the same.")
 SAMPLE_DATE = column("sample_date", T.DateType(), "The date of sampled_at in UTC; a partition of the files.")
@@ -22,6 +22,7 @@ WATERMARKS = Table(
     key=("cluster", "sampled_at", "topic", "partition"),
     partition_columns=("sample_date",),
     statistics_columns=("cluster", "sampled_at", "topic", "partition"),
+    kept=OF_SAMPLES,
     schema=struct(
         CLUSTER,
         SAMPLED_AT,

@@ -74,9 +74,10 @@ def test_a_unit_may_take_little(name: str) -> None:
     assert ("ReadWritePaths=/srv/groupledger" in lines) == (name != "groupledger-serve")
 
 
-def test_a_pod_may_take_little() -> None:
-    """Goal: the pod of the plain manifest runs without rights, writes into its scratch folder only, and has limits."""
-    job = yaml.safe_load((TOP / "conf/deploy/kubernetes.yaml").read_text())
+@pytest.mark.parametrize("name", ["kubernetes.yaml", "kubernetes-maintain.yaml"])
+def test_a_pod_may_take_little(name: str) -> None:
+    """Goal: the pod of a plain manifest runs without rights, writes into its scratch folder only, and has limits."""
+    job = yaml.safe_load((TOP / "conf/deploy" / name).read_text())
     pod = job["spec"]["jobTemplate"]["spec"]["template"]["spec"]
     assert pod["securityContext"]["runAsNonRoot"] is True
     assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}

@@ -21,7 +21,7 @@ ADVICE = re.compile(rf"\b(?:{VERBS}|move) (?:it|the|one|all|its)\b|\b[a-z]+ --re
 
 NO_JSON = "its text is no JSON: what a newer release writes, which is JSON, has another sentence (`read_parsed`)"
 SET_ASIDE = "nothing: the table and what was read stay, and the checkpoint is renamed"
-REBUILT = "nothing: rows are made again in one commit, and the versions before stay for 45 days"
+REBUILT = "nothing: rows are made again in one commit, and the versions before stay for a while"
 # By the file, the beginning of a text that advises such a thing, and what proves that nothing good is lost.
 PROVED = {
     "jobs/process/outside.py": {

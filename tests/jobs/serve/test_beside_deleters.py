@@ -48,7 +48,7 @@ def delete(warehouse: Path, tables: list[Table], number: int) -> None:
                 commits.forget_past(table)
             elif number % 3 == 1:
                 commits.compact(table, [], 1 << 20)
-                commits.vacuum(table)
+                commits.vacuum(table, 1)
             else:
                 DeltaTable(folder).vacuum(0, dry_run=False, enforce_retention_duration=False)
 

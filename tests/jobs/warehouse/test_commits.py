@@ -275,7 +275,7 @@ def test_a_path_that_is_unusual(tmp_path: Path, name: str) -> None:
         commits = writer(warehouse, held)
         commits.append(TOPIC_NAMES, names("a"))
         commits.merge(TOPIC_NAMES, names("a", "b"), "old.cluster = 'c'", updates=as_new(["topic"]))
-        commits.vacuum(TOPIC_NAMES)
+        commits.vacuum(TOPIC_NAMES, 48)
     assert topics(warehouse) == ["a", "b"]
     assert sorted(dataset(str(warehouse), TOPIC_NAMES).to_table().column("topic").to_pylist()) == ["a", "b"]
     assert (warehouse / TOPIC_NAMES.name / "_delta_log").is_dir()

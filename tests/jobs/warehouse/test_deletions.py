@@ -36,8 +36,6 @@ POINTS = (
     *("delete_half_written", "create_checkpoint", "delete_log_before"),
 )
 ONLY_OF = {
-    "removed_files": "forget",
-    "create_checkpoint": "forget",
     "delete_log_before": "forget",
     "delete_half_written": "vacuum",
 }
@@ -104,7 +102,7 @@ def prepare(warehouse: Path, commits: Commits) -> None:
 
 DELETERS: dict[str, Callable[[Commits], Any]] = {
     "forget": lambda commits: commits.forget_past(TOPIC_NAMES),
-    "vacuum": lambda commits: commits.vacuum(TOPIC_NAMES),
+    "vacuum": lambda commits: commits.vacuum(TOPIC_NAMES, 48),
 }
 
 
@@ -177,7 +175,7 @@ def test_what_is_deleted(tmp_path: Path) -> None:
         assert len(removed) == 2
         young = folder / "cluster=c" / "young.parquet"
         _age_of_unnamed(young, HOUR_S / 2)
-        commits.vacuum(TOPIC_NAMES)
+        commits.vacuum(TOPIC_NAMES, 48)
         assert _files(folder) == named | removed | {young.name}
         commits.forget_past(TOPIC_NAMES)
         assert _files(folder) == named | {young.name}
@@ -258,7 +256,7 @@ def test_links_out_of_the_warehouse(tmp_path: Path) -> None:
         commits = writer(warehouse, held)
         prepare(warehouse, commits)
         (warehouse / TOPIC_NAMES.name / "cluster=c" / "link").symlink_to(outside, target_is_directory=True)
-        commits.vacuum(TOPIC_NAMES)
+        commits.vacuum(TOPIC_NAMES, 48)
         commits.forget_past(TOPIC_NAMES)
     assert sorted(path.name for path in outside.iterdir()) == ["half.parquet#1", "precious.parquet"]
     assert topics(warehouse) == ["c"]
@@ -276,7 +274,7 @@ def test_links_within_a_table(tmp_path: Path) -> None:
         (named,) = (Path(uri) for uri in DeltaTable(str(folder)).file_uris())
         (folder / "cluster=c" / "again.parquet").symlink_to(named)
         age(folder / "cluster=c")
-        commits.vacuum(TOPIC_NAMES)
+        commits.vacuum(TOPIC_NAMES, 48)
         with suppress(InputError):
             commits.forget_past(TOPIC_NAMES)
         assert named.is_file()
@@ -306,7 +304,11 @@ def test_a_log_that_is_a_link(tmp_path: Path) -> None:
         log.rename(outside)
         log.symlink_to(outside, target_is_directory=True)
         before = sorted(path.name for path in outside.iterdir())
-        for write in (commits.fence, commits.vacuum, lambda table: commits.append(table, names("b"))):
+        for write in (
+            commits.fence,
+            lambda table: commits.vacuum(table, 48),
+            lambda table: commits.append(table, names("b")),
+        ):
             with pytest.raises(InputError, match="_delta_log is a link"):
                 write(TOPIC_NAMES)
     assert sorted(path.name for path in outside.iterdir()) == before

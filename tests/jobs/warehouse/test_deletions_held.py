@@ -44,7 +44,7 @@ def prepare_old_log(warehouse: Path, commits: Commits) -> None:
 
 DELETERS: dict[str, tuple[Callable[[Path, Commits], None], Callable[[Commits], object]]] = {
     "forget": (prepare, lambda commits: commits.forget_past(TOPIC_NAMES)),
-    "vacuum": (prepare, lambda commits: commits.vacuum(TOPIC_NAMES)),
+    "vacuum": (prepare, lambda commits: commits.vacuum(TOPIC_NAMES, 48)),
     "delta-rs's cleaning of the log": (prepare_old_log, lambda commits: commits.append(TOPIC_NAMES, names("old"))),
 }
 

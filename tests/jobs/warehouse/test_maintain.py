@@ -114,9 +114,9 @@ def settings(**maintain_settings: object) -> Settings:
 
 def run(
     spark: SparkSession, warehouse: Path, which: Settings, *, is_dry_run: bool = False
-) -> dict[tuple[str, str], Step]:
+) -> dict[tuple[str, str, str], Step]:
     steps = maintain(spark, str(warehouse), which, NOW, is_dry_run=is_dry_run, say=lambda _text: None)
-    return {(step.table, step.action): step for step in steps}
+    return {(step.cluster, step.table, step.action): step for step in steps}
 
 
 @pytest.fixture(scope="module")
@@ -128,15 +128,16 @@ def warehouse(spark: SparkSession, filled_warehouse: Path, tmp_path_factory: pyt
 
 
 def test_upkeep(spark: SparkSession, warehouse: Path) -> None:
-    """Goal: what is unread stays, and a dry run changes nothing; then old dates are gone, their floors stand, closed
-    files are one, and the history is as it was."""
+    """Goal: what is unread stays, and a dry run changes nothing; then old dates are gone, their floors stand, and the
+    history is as it was."""
     keep = settings(retention_days={"coordinator_records": 30})
     records = Tables(spark, str(warehouse)).rows(COORDINATOR_RECORDS)
     simulated = records.where(F.col("cluster") == SIMULATED).count()
     history = sorted(map(repr, Tables(spark, str(warehouse)).rows(ASSIGNMENTS).collect()))
 
     # Rows that a reader of the table has not read are not removed, since it would never see them.
-    refused = run(spark, warehouse, keep, is_dry_run=True)["coordinator_records", "retention"]
+    unread = run(spark, warehouse, settings(retention_days={"coordinator_records": 1}), is_dry_run=True)
+    refused = unread[SIMULATED, "coordinator_records", "retention"]
     assert refused.is_finding
     assert "run `groupledger history`" in refused.outcome
     with open_test_ledger(spark, warehouse, SIMULATED) as ledger:
@@ -145,14 +146,14 @@ def test_upkeep(spark: SparkSession, warehouse: Path) -> None:
         if table not in {COORDINATOR_RECORDS, ASSIGNMENTS, COVERAGE}:
             shutil.rmtree(warehouse / table.name, ignore_errors=True)
     version = Tables(spark, str(warehouse)).version(COORDINATOR_RECORDS)
-    planned = run(spark, warehouse, keep, is_dry_run=True)["coordinator_records", "retention"]
+    planned = run(spark, warehouse, keep, is_dry_run=True)[BY_HAND, "coordinator_records", "retention"]
     assert planned.outcome == f"would remove 1 dates, {BY_HAND_DATE} to {BY_HAND_DATE}"
     assert Tables(spark, str(warehouse)).version(COORDINATOR_RECORDS) == version
 
     done = run(spark, warehouse, keep)
     assert not any(step.is_finding for step in done.values())
-    assert done["coordinator_records", "retention"].outcome == f"removed 1 dates, {BY_HAND_DATE} to {BY_HAND_DATE}"
-    assert "files became 1" in done["assignments", "optimize"].outcome
+    removed = done[BY_HAND, "coordinator_records", "retention"].outcome
+    assert removed == f"removed 1 dates, {BY_HAND_DATE} to {BY_HAND_DATE}"
     left = Tables(spark, str(warehouse)).rows(COORDINATOR_RECORDS)
     assert left.where(F.col("cluster") == BY_HAND).isEmpty()
     assert left.count() == simulated
@@ -161,8 +162,8 @@ def test_upkeep(spark: SparkSession, warehouse: Path) -> None:
         assert floors_of(ledger)[5] == Floor(7, 1_760_000_002_000)
         assert known_positions(ledger)[5] == 100  # coverage knows further than the floor
     again = run(spark, warehouse, keep)
-    assert again["assignments", "optimize"].outcome == "rows that have ended: nothing to compact"
-    assert "nothing is older" in again["coordinator_records", "retention"].outcome
+    assert again[SIMULATED, "assignments", "optimize"].outcome == "rows that have ended: nothing to compact"
+    assert "nothing is older" in again[BY_HAND, "coordinator_records", "retention"].outcome
 
 
 def test_what_is_removed_is_unknown(filled_warehouse: Path, tmp_path: Path) -> None:
@@ -194,21 +195,25 @@ def test_retention_of_the_history(spark: SparkSession, filled_warehouse: Path, t
     assert owned
     others = Tables(spark, str(tmp_path / "w")).rows(ASSIGNMENTS).where(F.col("cluster") == SIMULATED).count()
     keep = settings(retention_days={"assignments": 30, "generations": 30, "rebalances": 30})
-    planned = run(spark, tmp_path / "w", keep, is_dry_run=True)["assignments", "retention"]
+    planned = run(spark, tmp_path / "w", keep, is_dry_run=True)[BY_HAND, "assignments", "retention"]
     assert planned.outcome == f"would remove {len(ended):,} rows from before 2025-12-21"
     done = run(spark, tmp_path / "w", keep)
-    assert done["assignments", "retention"].outcome == f"removed {len(ended):,} rows from before 2025-12-21"
+    assert done[BY_HAND, "assignments", "retention"].outcome == f"removed {len(ended):,} rows from before 2025-12-21"
     left = tables.arrow(ASSIGNMENTS).to_pylist()
     assert sorted(map(repr, left)) == sorted(repr(row) for row in rows if row not in ended)
     assert Tables(spark, str(tmp_path / "w")).rows(ASSIGNMENTS).where(F.col("cluster") == SIMULATED).count() == others
     shutil.rmtree(tmp_path / "w/_groupledger")  # a floor is lost with its table, and with nothing else
     assert {status(row, row["valid_from"]) for row in owned} == {Ownership.UNKNOWN}
-    assert "nothing is older" in run(spark, tmp_path / "w", keep)["assignments", "retention"].outcome
+    assert "nothing is older" in run(spark, tmp_path / "w", keep)[BY_HAND, "assignments", "retention"].outcome
 
 
 def test_refused(spark: SparkSession, warehouse: Path, tmp_path: Path) -> None:
-    """Goal: no upkeep beside a writer of any cluster, of a table without dates, of none, and of nothing."""
-    with open_test_ledger(spark, warehouse, SIMULATED), pytest.raises(OutsideError, match="Another writer holds"):
+    """Goal: no upkeep beside the writers of all clusters, of a table without dates, of none, and of nothing."""
+    with (
+        open_test_ledger(spark, warehouse, SIMULATED),
+        open_test_ledger(spark, warehouse, BY_HAND),
+        pytest.raises(OutsideError, match="Another writer holds"),
+    ):
         run(spark, warehouse, settings())
     with pytest.raises(InputError, match=r"maintain\.retention_days\.groups: its rows have no age"):
         run(spark, warehouse, settings(retention_days={"groups": 30}))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from datetime import date
+from datetime import date, datetime, timezone
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ from groupledger.jobs.ask.cluster_rows import ClusterRows
 from groupledger.jobs.warehouse import sorted_dates
 from groupledger.jobs.warehouse.commits import Commits
 from groupledger.jobs.warehouse.delta_log import added_by, dataset
+from groupledger.jobs.warehouse.merged_files import Settled
 from groupledger.jobs.warehouse.sorted_dates import ORDER, sort_date, unsorted_dates
 from groupledger.jobs.warehouse.storage import LocalStorage
 from groupledger.schemas.arrow import arrow_schema
@@ -28,12 +29,13 @@ if TYPE_CHECKING:
 CLOSED, TODAY = date(2026, 1, 5), date(2026, 1, 6)
 GROUPS = [(f"group-{number}", number % 10) for number in range(40)]
 MEGABYTE = 1 << 20
+SETTLED = Settled(COORDINATOR_RECORDS, "c", datetime(2026, 1, 6, 12, tzinfo=timezone.utc))
 
 
 def append(commits: Commits, day: date, random: Random) -> None:
     rows = [
         {
-            "cluster": random.choice(["c", "d"]),
+            "cluster": "c",
             "kafka_partition": partition,
             "kafka_offset": offset,
             "group_id": group_id,
@@ -60,10 +62,10 @@ def test_closed_dates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for day in (CLOSED, CLOSED, TODAY, CLOSED):
         append(commits, day, random)
     before = content(tmp_path)
-    (found,) = unsorted_dates(commits, TODAY, MEGABYTE)
+    (found,) = unsorted_dates(commits, SETTLED, MEGABYTE)
     count = sort_date(commits, found)
     assert content(tmp_path) == before
-    assert unsorted_dates(commits, TODAY, MEGABYTE) == []
+    assert unsorted_dates(commits, SETTLED, MEGABYTE) == []
     added = added_by(LocalStorage(tmp_path), COORDINATOR_RECORDS, commits.open(COORDINATOR_RECORDS).version())
     assert added is not None
     assert added.files == {}
@@ -80,14 +82,15 @@ def test_closed_dates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(answers) == sum(count for row, count in before.items() if row[0] == "c" and row[2] == "group-3")
 
     append(commits, CLOSED, random)
-    assert len(unsorted_dates(commits, TODAY, MEGABYTE)) == 1
+    assert len(unsorted_dates(commits, SETTLED, MEGABYTE)) == 1
 
 
 def test_few_rows_are_one_file(tmp_path: Path) -> None:
-    """Goal: the small files of a quiet date become one for each cluster."""
+    """Goal: the small files of a quiet date become one, and another cluster's stay as they are."""
     commits = Commits(str(tmp_path), ())
     make_tables(tmp_path, COORDINATOR_RECORDS)
     for _ in range(3):
         append(commits, CLOSED, Random(1))
-    (found,) = unsorted_dates(commits, TODAY, MEGABYTE)
-    assert sort_date(commits, found) == 2
+    assert unsorted_dates(commits, Settled(COORDINATOR_RECORDS, "d", SETTLED.now), MEGABYTE) == []
+    (found,) = unsorted_dates(commits, SETTLED, MEGABYTE)
+    assert sort_date(commits, found) == 1

@@ -310,7 +310,7 @@ def test_vacuum(commits: Commits) -> None:
     young_half = half.with_name("part-half.parquet#2")
     young_half.touch()
     age(*(folder / each.path for each in old), *(folder / each for each in kept), half, *folder.glob("_delta_log/*"))
-    commits.vacuum(ROWS)
+    commits.vacuum(ROWS, 48)
     found = {
         path.relative_to(folder) for path in folder.rglob("*") if path.is_file() and path.parent.name != "_delta_log"
     }

@@ -1,0 +1,133 @@
+"""Merges the small files of a cluster that no longer change, so that whoever reads many dates opens few files.
+
+A file is merged with files of the same partition and, where rows have a time, of the same day: so what lies long ago
+stays apart from what a later pass may meet. Only files that hold rows of one cluster alone are touched, those of the
+cluster: of a table that is not partitioned by clusters, the bounds of the column say so (those of a name of more than
+`PREFIX_CHARACTERS` do not, and its files stay as they are). The commits have no new data, and streaming readers pass
+over them.
+
+Left alone is what passes still write to: today's date, rows that are open or have just ended, and the windows of
+statistics of today and yesterday.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from datetime import date, datetime, time, timedelta, timezone
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyarrow.dataset import FileSystemDataset
+
+from groupledger.jobs.warehouse.delta_log import dataset
+from groupledger.jobs.warehouse.task_files import write_batches_here
+from groupledger.schemas.tables.all_tables import date_column
+from groupledger.schemas.tables.table import IS_OPEN
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from groupledger.jobs.warehouse.commits import Commits
+    from groupledger.schemas.tables.table import Table
+
+    File = dict[str, Any]
+
+JUST_ENDED = timedelta(hours=2)
+"""A pass that is late may meet rows that ended so long before; an earlier row costs it more, and is no error."""
+
+
+@dataclass(frozen=True)
+class Settled:
+    """Says which files of a cluster no longer change, at an instant."""
+
+    table: Table
+    cluster: str
+    now: datetime
+
+    def __call__(self, file: File) -> bool:
+        if not is_of_cluster(file, self.cluster) or file.get(f"partition.{IS_OPEN.name}") == 1:
+            return False
+        name, table = date_column(self.table), self.table
+        if name is not None:
+            found = file[f"partition.{name}"]
+            return found is not None and found < self.now.date()
+        if table.end_column is not None:
+            return self._is_before(file, self.now - JUST_ENDED)
+        if table.fixed_time_column is not None:
+            yesterday = self.now.date() - timedelta(days=1)
+            return self._is_before(file, datetime.combine(yesterday, time.min, timezone.utc))
+        return True
+
+    def _is_before(self, file: File, instant: datetime) -> bool:
+        last = _last(file, self.table)
+        return last is not None and last < instant
+
+    @property
+    def words(self) -> str:
+        """Returns which rows these are."""
+        if date_column(self.table) is not None:
+            return f"dates before {self.now.date()}"
+        if self.table.end_column is not None:
+            return "rows that have ended"
+        return "the whole table" if self.table.fixed_time_column is None else "rows from before yesterday"
+
+
+def is_of_cluster(file: File, cluster: str) -> bool:
+    """Returns whether a file has rows of the cluster alone."""
+    if "partition.cluster" in file:
+        return bool(file["partition.cluster"] == cluster)
+    return bool(file.get("min.cluster") == cluster == file.get("max.cluster"))
+
+
+def may_be_of_cluster(file: File, cluster: str) -> bool:
+    """Returns whether a file may have a row of the cluster."""
+    if "partition.cluster" in file:
+        return is_of_cluster(file, cluster)
+    least, greatest = file.get("min.cluster"), file.get("max.cluster")
+    return (least is None or least <= cluster) and (greatest is None or greatest >= cluster)
+
+
+def files_to_merge(commits: Commits, is_settled: Settled, file_bytes_max: int) -> list[list[str]]:
+    """Returns the paths of files, those that are to become one together."""
+    groups: defaultdict[tuple[Any, ...], list[File]] = defaultdict(list)
+    files = pa.table(commits.open(is_settled.table).get_add_actions(flatten=True)).to_pylist()
+    for file in filter(is_settled, files):
+        last = _last(file, is_settled.table)
+        values = (value for name, value in file.items() if name.startswith("partition."))
+        key = (*values, None if last is None else last.date())
+        groups[key].append(file)
+    return [paths for of_group in groups.values() for paths in _parts(of_group, file_bytes_max)]
+
+
+def merge_files(commits: Commits, table: Table, paths: Sequence[str]) -> int:
+    """Makes one file of some, in one commit; returns how many it became."""
+    every = dataset(commits.warehouse, table, commits.open(table))
+    places = {path: number for number, path in enumerate(paths)}
+    fragments = sorted(
+        (each for each in every.get_fragments() if each.path in places), key=lambda each: places[each.path]
+    )
+    files = FileSystemDataset(fragments, every.schema, every.format, every.filesystem)
+    new = write_batches_here(files.to_batches(batch_readahead=1, fragment_readahead=1), table, commits.warehouse)
+    commits.replace_files(table, paths, new, is_new_data=False)
+    return len(new)
+
+
+def _parts(files: list[File], file_bytes_max: int) -> Iterator[list[str]]:
+    """Yields files that fit into one together, if there are several of them."""
+    waiting: list[File] = []
+    for file in [*sorted(files, key=lambda each: each["modification_time"]), None]:
+        size = sum(each["size_bytes"] for each in waiting)
+        if file is None or size + file["size_bytes"] > file_bytes_max:
+            if len(waiting) > 1:
+                yield [each["path"] for each in waiting]
+            waiting = []
+        if file is not None:
+            waiting.append(file)
+
+
+def _last(file: File, table: Table) -> datetime | None:
+    """Returns the latest time of a file's rows, as far as the log tells."""
+    name = table.end_column or table.fixed_time_column
+    found: datetime | date | None = file.get(f"max.{name}") if name is not None else None
+    return found if isinstance(found, datetime) else None
