@@ -1,4 +1,4 @@
-"""Computes `incidents` from the history and the logs, and replaces the table in one Delta commit.
+"""Computes `incidents` from the history and the logs, and writes those that differ in one Delta commit.
 
 An incident's row depends on all that the ledger knows of its group: a log that is imported later replaces a guess by
 what was seen. So every run computes all rows from the other tables, and a run without new rows there changes nothing.
@@ -26,7 +26,7 @@ from groupledger.jobs.warehouse.judged_logs import note_judged
 from groupledger.jobs.warehouse.known_until import note_until, noted_until
 from groupledger.jobs.warehouse.tables import every_row, frame_of, of_spark
 from groupledger.jobs.warehouse.topic_until import topic_until_ms
-from groupledger.jobs.warehouse.upsert import replace_cluster
+from groupledger.jobs.warehouse.upsert import replace_changed
 from groupledger.schemas.instants import ms_if_known
 from groupledger.schemas.tables.assignments import ASSIGNMENTS
 from groupledger.schemas.tables.committed_offsets import COMMITTED_OFFSETS
@@ -46,6 +46,7 @@ from groupledger.schemas.tables.rebalances import REBALANCES
 from groupledger.schemas.tables.requests import REQUESTS
 from groupledger.schemas.tables.watermarks import WATERMARKS
 from groupledger.schemas.words import Source, TroubledStep
+from groupledger.transforms.conform import conform
 from groupledger.transforms.incidents.incidents import (
     Asked,
     History,
@@ -103,14 +104,14 @@ def update_incidents(ledger: Ledger) -> int:
         if of_cluster.num_rows:
             found = found.unionByName(frame_of(ledger.spark, of_cluster))
         ledger.give_way()
-        replace_cluster(ledger, INCIDENTS, found.withColumn("cluster", F.lit(ledger.cluster)))
+        rows = conform(found.withColumn("cluster", F.lit(ledger.cluster)), INCIDENTS).toArrow()
+        replace_changed(ledger, INCIDENTS, rows)
         note_troubles(ledger, TroubledStep.INCIDENTS, report.taken())
         look_for_anybody(ledger, TroubledStep.INCIDENTS, lambda: (row[0] for row in groups_of(facts).collect()))
     note_judged(ledger.storage, ledger.cluster, log_rows)
     note_until(ledger.storage, ledger.cluster, Source.INCIDENTS, history_ms)
-    count: int = ledger.arrow(INCIDENTS, columns=("incident_id",)).num_rows
-    ledger.say(f"incidents: {count:,}")
-    return count
+    ledger.say(f"incidents: {rows.num_rows:,}")
+    return int(rows.num_rows)
 
 
 @contextmanager

@@ -14,13 +14,15 @@ What is written conforms: rows that are not those of their table fail before any
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
-from groupledger.jobs.warehouse.commits import ROWS_PER_MERGE, as_new
+from groupledger.jobs.warehouse.commits import ROWS_PER_MERGE, ChangedMeanwhileError, as_new
+from groupledger.jobs.warehouse.delta_log import dataset
 from groupledger.jobs.warehouse.task_files import write_files, write_here
 from groupledger.schemas.arrow import arrow_schema
 from groupledger.schemas.tables.table import IS_CARRIED_OVER
@@ -34,6 +36,9 @@ if TYPE_CHECKING:
     from groupledger.jobs.warehouse.commits import Batch
     from groupledger.jobs.warehouse.ledger import Ledger
     from groupledger.schemas.tables.table import Table
+
+
+ATTEMPTS = 3
 
 
 def upsert(ledger: Ledger, table: Table, rows: DataFrame, count: int | None = None) -> None:
@@ -116,6 +121,72 @@ def replace_cluster(ledger: Ledger, table: Table, rows: DataFrame, batch: Batch 
 def replace_cluster_arrow(ledger: Ledger, table: Table, rows: pa.Table) -> None:
     """Replaces the cluster's rows of a table by rows that are in memory, in one commit."""
     ledger.commits.replace_with_files(table, ledger.cluster, write_here(rows.combine_chunks(), table, ledger.warehouse))
+
+
+def replace_changed(ledger: Ledger, table: Table, rows: pa.Table) -> int:
+    """Makes rows that are in memory those of the cluster, in one commit that writes what has changed; returns how many
+    rows differ, and makes no commit where none does.
+
+    The files of rows that changed or are gone are replaced: by one file with their other rows, which is left alone from
+    then on, and one with those that are new, which most likely change the next time, too. If a maintenance has merged
+    them meanwhile, it looks again.
+    """
+    for _ in range(ATTEMPTS):
+        with suppress(ChangedMeanwhileError):
+            return _replace_changed(ledger, table, of_table(rows, table))
+    return _replace_changed(ledger, table, of_table(rows, table))
+
+
+def _replace_changed(ledger: Ledger, table: Table, rows: pa.Table) -> int:
+    files = dataset(ledger.warehouse, table, condition=pc.field("cluster") == ledger.cluster)
+    fragments = list(files.get_fragments(pc.field("cluster") == ledger.cluster))
+    found = [
+        of_table(pa.Table.from_batches(each.to_batches(schema=files.schema), files.schema), table) for each in fragments
+    ]
+    before = pa.concat_tables([rows.schema.empty_table(), *found])
+    is_same = _is_same(rows, before, table)
+    is_kept = pc.is_in(_keys(before, table), _keys(rows.filter(is_same), table))
+    if pc.all(is_same).as_py() is not False and pc.all(is_kept).as_py() is not False:
+        return 0
+    old, kept, first = [], [rows.schema.empty_table()], 0
+    for fragment, of_file in zip(fragments, found, strict=True):
+        is_kept_of_file = is_kept.slice(first, of_file.num_rows)
+        first += of_file.num_rows
+        if not pc.all(is_kept_of_file).as_py():
+            old.append(fragment.path)
+            kept.append(of_file.filter(is_kept_of_file))
+    changed = rows.filter(pc.invert(is_same))
+    new = [
+        file
+        for each in (pa.concat_tables(kept), changed)
+        if each.num_rows
+        for file in write_here(each.combine_chunks(), table, ledger.warehouse)
+    ]
+    ledger.commits.replace_files(table, old, new)
+    is_gone = pc.invert(pc.is_in(_keys(before, table), _keys(rows, table)))
+    return int(changed.num_rows + before.filter(is_gone).num_rows)
+
+
+def _is_same(rows: pa.Table, before: pa.Table, table: Table) -> pa.ChunkedArray:
+    """Returns for each row whether there is one before that has its key and is equal."""
+    place = pc.index_in(_keys(rows, table), _keys(before, table))
+    is_same = pc.is_valid(place)
+    of_before = before.take(place)
+    for name in rows.column_names:
+        one, other = rows[name], of_before[name]
+        if pa.types.is_nested(one.type):
+            is_equal = pa.array([a == b for a, b in zip(one.to_pylist(), other.to_pylist(), strict=True)], pa.bool_())
+        else:
+            both_null = pc.and_(pc.is_null(one), pc.is_null(other))
+            is_equal = pc.or_(pc.fill_null(pc.equal(one, other), False), both_null)
+        is_same = pc.and_(is_same, is_equal)
+    return is_same
+
+
+def _keys(rows: pa.Table, table: Table) -> pa.ChunkedArray:
+    """Returns the key of each row of a cluster, which is one column."""
+    _, name = table.key
+    return rows[name]
 
 
 def insert(ledger: Ledger, table: Table, rows: DataFrame, is_near: Column) -> None:
