@@ -79,8 +79,15 @@ def ingest_kafka(ledger: Ledger, ingest: KafkaIngest, stop: threading.Event) -> 
         )
         check_same_source(source, KAFKA, identity, ledger.cluster)
 
+    def size(number: int) -> int:
+        def ends(batch: int) -> dict[int, int]:
+            return kafka_positions(source_offset(ledger.storage, ledger.checkpoint_folder, batch), OFFSETS_TOPIC)
+
+        before = positions | ends(number - 1)
+        return sum(end - before.get(partition, 0) for partition, end in ends(number).items())
+
     rows = kafka_rows(ledger, ingest, positions)
-    checks = Checks(check_source, evidence)
+    checks = Checks(check_source, evidence, size)
     return run_query(ledger, rows, trigger, stop, every_s=COVERAGE_INTERVAL_S, then=cover, checks=checks)
 
 

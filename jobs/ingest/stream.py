@@ -47,6 +47,7 @@ CHECKPOINT_IS_READ = re.compile(
     r"HDFSMetadataLog(\.applyFnToBatchByStream|\.get\(|\$\.verifyBatchIds)| doesn't exist \(latestId: "
 )
 SILENT_BROKER_S = 20
+OFFSETS_PER_FILE = 100_000
 
 
 @dataclass
@@ -87,11 +88,12 @@ class Checks:
     `source` raises InputError if the topic is no longer the one that the ledger is fed from. It is asked when a batch
     has been planned, and again when it has been read: what another cluster at the same address gave meanwhile is then
     not committed, and the plan, which has that cluster's offsets, is forgotten. `judge` sees the number and the
-    files of a batch.
+    files of a batch. `size` returns how many offsets a batch has, None where nobody knows.
     """
 
     source: Callable[[], None] = lambda: None
     judge: Callable[[int, Sequence[WrittenFile]], None] = lambda *_: None
+    size: Callable[[int], int | None] = lambda _: None
 
 
 class BatchFailedError(Exception):
@@ -141,8 +143,9 @@ class BatchWriter(Batches):
         if ledger.commits.has(COORDINATOR_RECORDS, batch):
             return
         self._check()
+        size = self._checks.size(number)
         files = write_files(
-            rows,
+            rows if size is None else rows.coalesce(files_for(size)),
             COORDINATOR_RECORDS,
             ledger.warehouse,
             prepare=Decoding(ledger.cluster, now_ms() // DAY_MS, self._privacy),
@@ -163,6 +166,12 @@ class BatchWriter(Batches):
     def close(self) -> None:
         if self._is_source_other:
             forget_planned_batch(self._ledger.storage, self._ledger.lease, self._ledger.checkpoint_folder)
+
+
+def files_for(offsets: int) -> int:
+    """Returns into how many files a batch of so many offsets is written at most: a file for each core would be many
+    small ones, each of which the log names and a reader opens."""
+    return max(-(-offsets // OFFSETS_PER_FILE), 1)
 
 
 def start_query(
