@@ -24,7 +24,7 @@ COORDINATOR_FAILED = IncidentKind(
     " up. Why a member dropped out then is not known, unless its own log says so.",
     settings=(),
     root=roots.COORDINATOR_FAILOVER,
-    confidence=0.9,
+    confidence=0.7,
 )
 ZOMBIE_COORDINATOR = IncidentKind(
     name="zombie_coordinator",

@@ -37,9 +37,10 @@ def warehouse(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> 
     return found
 
 
-def alarming(spark: SparkSession, warehouse: Path) -> list[Row]:
+def found(spark: SparkSession, warehouse: Path) -> list[Row]:
     with open_test_ledger(spark, warehouse, CLUSTER) as ledger:
-        return [row for row in ledger.arrow(INCIDENTS).to_pylist() if row["severity"] != "info"]
+        rows: list[Row] = ledger.arrow(INCIDENTS).to_pylist()
+    return rows
 
 
 def check(rows: list[Row], evidence: str) -> None:
@@ -55,14 +56,14 @@ def check(rows: list[Row], evidence: str) -> None:
 def test_a_pass_finds_the_faults(spark: SparkSession, warehouse: Path) -> None:
     """Goal: from the topic alone, and then with the logs, each fault is one episode; who was killed is found as well,
     and departures at the time of a fault have no cause."""
-    check(alarming(spark, warehouse), "inferred")
+    check(found(spark, warehouse), "inferred")
     _, entries, _ = group_timeline(ClusterRows(str(warehouse), CLUSTER), "rd-0", None, None, 50)
     causes = [each["leave_cause"] for entry in entries for each in entry.get("members_left") or ()]
     assert "unknown" in causes or not causes
     with open_test_ledger(spark, warehouse, CLUSTER) as ledger:
         import_logs(ledger, load_settings().logs, LogSources([], LOGS), threading.Event())
         update_incidents(ledger)
-    rows = alarming(spark, warehouse)
+    rows = [row for row in found(spark, warehouse) if row["severity"] != "info"]
     check(rows, "observed")
     assert {row["group_id"] for row in rows if row["kind"] == "session_expired"} == ALL
     assert [row["group_id"] for row in rows if row["kind"] == "zombie_coordinator"] == ["rd-0"]

@@ -155,7 +155,8 @@ def _sighting(fault: CoordinatorFault, last_ms: int, proofs: tuple[Any, ...], **
     return Sighting(
         kind=kinds.COORDINATOR_FAILED,
         evidence=Evidence.OBSERVED if fault.is_logged else Evidence.INFERRED,
-        severity=kinds.COORDINATOR_FAILED.severity,
+        # A silence may also be that of clients which stopped together, as in a deployment: it wakes nobody.
+        severity=kinds.COORDINATOR_FAILED.severity if fault.is_logged else Severity.INFO,
         confidence=1.0 if fault.is_logged else kinds.COORDINATOR_FAILED.confidence,
         first_ms=fault.from_ms,
         last_ms=last_ms,

@@ -39,12 +39,12 @@ Row = dict[str, Any]
 
 
 def recorded(*, with_logs: bool) -> tuple[list[Row], list[Row]]:
-    """Returns the incidents of groups that alarm somebody, and those of the cluster."""
+    """Returns the incidents of groups that alarm somebody or are a broker's fault, and those of the cluster."""
     groups = facts_of_capture(RECORDED / "capture" / "part-0.parquet", LOGS if with_logs else [])
     found = [row for of_group in groups.values() for row in incidents(of_group, RULES)]
     some = next(iter(groups.values()))
     of_cluster = incidents(GroupFacts(None, some.as_of_ms, faults=some.faults), RULES)
-    return [row for row in found if row["severity"] != "info"], of_cluster
+    return [row for row in found if row["severity"] != "info" or row["kind"] == "coordinator_failed"], of_cluster
 
 
 @pytest.mark.parametrize("with_logs", [True, False], ids=["with logs", "the topic alone"])
@@ -62,6 +62,7 @@ def test_a_frozen_and_a_killed_coordinator(*, with_logs: bool) -> None:
             "observed" if with_logs else "inferred",
             "coordinator_failover",
         )
+        assert row["severity"] == ("warning" if with_logs else "info")
         assert row["setting_to_change"] is None
         assert row["member_id"] is None
         assert "garbage collection" not in row["explanation"]
