@@ -1,7 +1,7 @@
 """Measures how true the diagnosis of real groups is, with a broker, Kafka's Java client, librdkafka and kafka-python.
 
 Each cause of the table of causes that one broker and its clients can be brought to is played (`lab.diagnosis`), a small
-group for each, all side by side on one timeline, under names that tell nothing. The ledger is then asked about every
+group for each, all side by side on one timeline, under names without a meaning. The ledger is then asked about every
 group at three levels of evidence: with all sources, without the brokers' logs, and from the topic alone.
 
     python -m bench.diagnosis [--repeat 1] [--minutes 4.5] [--only NAME ...] [--clients java ...] [--keep FOLDER]

@@ -1,7 +1,7 @@
-"""Measures how much of an old topic its first read tells.
+"""Measures how much of an old topic its first read recovers.
 
 An hour of ten groups is simulated, and Kafka's cleaner works on their log until a ledger reads it for the first time.
-Of the rebalances it counts those whose two records are left, and of these the ones that are told with their changes:
+Of the rebalances it counts those whose two records are left, and of these the ones that have their changes:
 once with the whole read taken for compacted, as releases before did, and once with what the log's headers prove. No
 claim may be false, or the run ends with 1.
 
@@ -43,7 +43,7 @@ def main() -> None:
 
 
 def rebalances(passes: Passes) -> Counter[str]:
-    """Returns how many rebalances there were, are left, and are told by each rule."""
+    """Returns how many rebalances there were, are left, and are recovered by each rule."""
     before = {group_id: Tables() for group_id in passes.truth}
     passes.take(before, passes.read, [Coverage(0, Completeness.COMPACTED)])
     found = Counter[str]()

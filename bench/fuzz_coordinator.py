@@ -2,7 +2,7 @@
 
 Each input is a request of some API and version whose fields are random (few names, so that they meet each other, and
 extreme numbers), at times with bytes changed, cut off or added. Nothing but MalformedError may be raised, and
-afterwards the coordinator answers as before. What it keeps is told now and then: it must not grow without an end.
+afterwards the coordinator answers as before. What it keeps is printed now and then: it must not grow forever.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def damaged(data: bytes, source: Random) -> bytes:
 
 
 class Target:
-    """A coordinator whose connections are opened anew when it has closed them."""
+    """A coordinator whose connections are opened again when it has closed them."""
 
     def __init__(self, source: Random) -> None:
         config = Config(group_initial_rebalance_delay_ms=0, group_max_size=5)
@@ -133,7 +133,7 @@ class Target:
 
 
 def run(inputs: int, seed: int) -> Counter[str]:
-    """Feeds the inputs; raises what should not be raised, after it has told the input."""
+    """Feeds the inputs; raises what should not be raised, after it has printed the input."""
     source = Random(seed)  # noqa: S311  # the same inputs for the same seed
     target = Target(source)
     outcomes: Counter[str] = Counter()

@@ -1,6 +1,6 @@
 """Measures what hostile inputs cost a reader for each byte, and says where that is too much.
 
-A shape is an input with something in it repeated, as long as one likes. Of many shapes of 64 KiB the worst is told,
+A shape is an input with something in it repeated, as long as one likes. Of many shapes of 64 KiB the worst is printed,
 beside what is usual: the median of the shapes or, where most of them are passed over at once, what Python's own JSON
 costs on this machine at this moment. And the worst of the same shapes at eight times the length, beside that: 1 where
 the time is linear in the length, 8 where it is quadratic. Both are ratios, and their bounds are far above what is

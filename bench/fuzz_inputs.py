@@ -8,8 +8,8 @@
     metrics                   HTTP requests to the monitor
 
 Only the errors that a reader declares may escape, and each input must be accounted for. A seed always gives the same
-inputs; a failure prints its input. The time per byte of long inputs is told as well, and fails where it is out of all
-proportion (`bench.fuzz_cost`).
+inputs; a failure prints its input. The time per byte of long inputs is printed as well, and fails where it is out of
+all proportion (`bench.fuzz_cost`).
 """
 
 from __future__ import annotations
@@ -294,7 +294,7 @@ def settings_files(folder: Path) -> Target:
 
 
 class Listener(logging.Handler):
-    """Notes what the server tells of faults."""
+    """Notes what the server logs about faults."""
 
     def __init__(self, found: list[object]) -> None:
         super().__init__(logging.ERROR)

@@ -3,7 +3,7 @@ kafka-python.
 
 Eleven groups, eager, cooperative and static ones, go through scaling, kills, stalls, restarts and more partitions side
 by side (lab/kafka/matrix.py). Generations, leaders, sizes and rebalances are compared with the broker's server log,
-owners with what the consumers were told; differences are printed, and the run ends with 1. Then come the inferred
+owners with what the consumers got; differences are printed, and the run ends with 1. Then come the inferred
 triggers, by precision and recall, against the reasons in the log.
 
     python -m bench.history_matrix [--runs 1]

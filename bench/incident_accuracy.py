@@ -53,7 +53,7 @@ TOGETHER = (CLEAN, FAULTS, FAILOVERS, NORMAL_LIFE, LONG_FAULTS)
 SCENARIOS = tuple(dict.fromkeys(name for names in TOGETHER for name in names))
 INFERRED = "inferred"
 INFERRED_LATER = "inferred, jobs and waiting"  # apart, so that the figures of the others compare with earlier ones
-REPORT_EVERY = 10  # seeds: a long run that is broken off has told something
+REPORT_EVERY = 10  # seeds: a long run that is broken off has printed something
 
 
 class Measurement(Measures):

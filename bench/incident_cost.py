@@ -30,7 +30,7 @@ PASSES = 3
 
 
 def measure(ledger: Ledger, past: Past, days: int) -> tuple[float, str]:
-    """Returns the median of the seconds of the passes behind the first, which warms up, and nothing else."""
+    """Returns the median of the seconds of the passes after the first, which warms up, and nothing else."""
     ledger.create(COORDINATOR_RECORDS, WATERMARKS, COVERAGE, *SHARES)
     write_closed_rows(ledger, days * CLOSED_ROWS_A_DAY)
     rounds = days * past.rounds_a_day

@@ -93,7 +93,7 @@ class Past:
         number, topic, partition = self._each(rounds, TOPICS, TOPIC_PARTITIONS)
         round_, offsets_partition, _ = self._each(rounds, OFFSETS_PARTITIONS, 1)
         last_group = self.groups - 1 - (self.groups - 1 - offsets_partition) % OFFSETS_PARTITIONS
-        of_log = (round_ * self.groups + last_group + 1) * TOPIC_PARTITIONS  # behind the last commit of the round
+        of_log = (round_ * self.groups + last_group + 1) * TOPIC_PARTITIONS  # after the last commit of the round
         end = np.concatenate([number * 50, of_log])
         at_ms = self.at_ms(np.concatenate([number, round_]))
         return table_rows(
@@ -162,7 +162,7 @@ def table_rows(table: Table, cluster: str, columns: dict[str, Any]) -> pa.Table:
 
 
 def measure(ledger: Ledger, past: Past, days: int) -> tuple[float, str]:
-    """Returns the median of the seconds of the passes behind the first two, and what the first took, which has nothing
+    """Returns the median of the seconds of the passes after the first two, and what the first took, which has nothing
     of before."""
     ledger.create(COORDINATOR_RECORDS, WATERMARKS, GROUP_STATES, LAG, *SHARES)
     write_closed_rows(ledger, days * CLOSED_ROWS_A_DAY)

@@ -48,7 +48,7 @@ def heading(columns: tuple[str, ...]) -> str:
 
 
 def of_zookeeper(runs: list[Outcome]) -> str:
-    """Returns the medians, with the highest behind them."""
+    """Returns the medians, with the highest after them."""
     counts = (
         [run.notifications for run in runs],
         [run.rounds for run in runs],

@@ -20,7 +20,7 @@ at a moment:
 held goes on after a second. Then the same command runs to its end (or, for what goes on for ever, one that has an
 end), and all tables have to equal those of a run that nobody disturbed. A line is printed for each trial; the program
 ends with 1 if one took too long, had another exit code than that of its signal, printed a traceback, or left other
-tables. A command that was done before the signal came is told as such.
+tables. A command that was done before the signal came is reported as such.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ OF_THE_TOPIC = ("coordinator_records", "generations", "groups", "members", "open
 
 @dataclass(frozen=True, kw_only=True)
 class Subject:
-    """A command, the one that makes the warehouse that it works on, and its moments. `then` is what runs behind it, if
+    """A command, the one that makes the warehouse that it works on, and its moments. `then` is what runs after it, if
     that is not the same; nothing if it changes no table. `tables` are compared, by default all."""
 
     options: str = "--warehouse {warehouse}"
@@ -244,7 +244,7 @@ class Trial:
         said = self.wait(process, shim)
         is_over = process.poll() is not None
         took_s, rest = self.signal(process, shim)
-        # As a shell tells it: when all is done Python gives its handlers back, and a signal kills it.
+        # The code that a shell shows: when all is done Python gives its handlers back, and a signal kills it.
         code = process.returncode if process.returncode >= 0 else ENDED_BY_A_SIGNAL - process.returncode
         wrong = self.problems(code, took_s, "".join(said) + rest, is_over=is_over)
         found = lab.tables(self.command)

@@ -137,7 +137,7 @@ def lying_in(warehouse: Path, temporary: Path) -> Counter[str]:
 
 
 def told_by(address: str) -> dict[str, float]:
-    """Returns what the monitor tells of its rounds and steps."""
+    """Returns the monitor's figures about its rounds and steps."""
     found = {}
     for family in text_string_to_metric_families(fetch(f"{address}/metrics")):
         for sample in family.samples:

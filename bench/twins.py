@@ -1,6 +1,6 @@
 """`python -m bench.twins` plays the same life of groups on a real broker and on the coordinator on a socket.
 
-Three clients, classic and KIP-848, eager, cooperative and static: the records of both coordinators tell the same
+Three clients, classic and KIP-848, eager, cooperative and static: the records of both coordinators show the same
 generations, members, assignments and commits, and Java's client asks both the same (`lab.kafka.twins`). It exits with
 what differs.
 """

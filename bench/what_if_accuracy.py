@@ -90,7 +90,7 @@ def main() -> None:
 
 
 def answers_of(seed: int, runs: Mapping[str, Happened]) -> Iterator[dict[str, Any]]:
-    """Yields each figure that was told of a setting from another one's ledger, beside what it came to; or a refusal."""
+    """Yields each figure predicted for a setting from another one's ledger, beside the real one; or a refusal."""
     for had in FROM:
         asked = [setting for setting in SETTINGS if setting != had]
         found = predicted(runs[had], [_asked(setting) for setting in asked])

@@ -3,7 +3,7 @@
 Each workload is played under four settings at the same time by Kafka's Java client: eager, static, cooperative, and the
 protocol of KIP-848. `ingest` and `history` read the topic; then the ledger of each group is asked what the other
 settings would have come to, and that is held against what the groups of these settings went through. Rebalances and
-moves are those of their ledgers; stopped time is what the consumers were told. `--keep` leaves everything in a
+moves are those of their ledgers; stopped time is what the consumers saw. `--keep` leaves everything in a
 directory, so that workloads can be played in pieces and asked again.
 
     python -m bench.what_if_matrix [--seeds 1-10] [--keep DIRECTORY]

@@ -1,4 +1,4 @@
-"""Tells what each table looks like today, without Spark, in whose types `schemas/tables` defines them.
+"""Determines what each table looks like today, without Spark, in whose types `schemas/tables` defines them.
 
 `schemas/tables.json` says the same in the form of Delta's log: `python -m tools.table_docs` writes it, and a test
 compares the two.

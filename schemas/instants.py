@@ -1,6 +1,6 @@
 """Instants as tables give them, datetimes in UTC, and as rules count them, from 1970 on; both without rounding.
 
-Records, logs and captures may name any number as a time: -1 for none, or what a broken clock told. `known_ms` keeps
+Records, logs and captures may name any number as a time: -1 for none, or what a broken clock shows. `known_ms` keeps
 those that may be a record's time. What lies outside is unknown, and bounds nothing. `transforms.numbers` does the same
 in Spark.
 """

@@ -75,7 +75,7 @@ class OffsetEventKind:
     DELETED = "deleted"  # and not its group
     GROUP_DELETED = "group_deleted"
     TOPIC_DELETED = "topic_deleted"
-    REMOVED = "removed"  # one of the four before, and nobody can tell which
+    REMOVED = "removed"  # one of the four before, and nobody can know which
     TOPIC_RECREATED = "topic_recreated"  # a commit for another topic of the same name, or one that such has reached
     LOST_TO_RETENTION = "lost_to_retention"  # the start of the topic's log has passed it
 
@@ -329,7 +329,7 @@ class NoCommit:
 
 
 class LagSeedKind:
-    """Says what a row of `lag_seeds` tells (`lag_seeds.kind`)."""
+    """The kinds of rows of `lag_seeds` (`lag_seeds.kind`)."""
 
     TOPIC = "topic"  # a topic id that a topic partition ever had
     SAMPLE = "sample"  # the ends of a topic partition in a round

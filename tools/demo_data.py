@@ -1,4 +1,4 @@
-"""Makes the tables of `serve --demo` anew: plays the demo, and packs its warehouse into the package.
+"""Rebuilds the tables of `serve --demo`: plays the demo, and packs its warehouse into the package.
 
 Run it after a change of tables or of the simulator that newcomers should see.
 """

@@ -1,9 +1,9 @@
 """Finds the name of a group, a client or a host in the rows of any table, and takes it out of them.
 
 Rows that are about a group go with it. A client or a host leaves its rows, with the word `forgotten` in its place: the
-rows tell about groups, and without them a partition that somebody owned would look as if nobody had.
+rows say about groups, and without them a partition with an owner would look unowned.
 
-Where a name stands is told by the names of columns and fields, in the ledger's spelling and in Kafka's, since a topic
+The names of columns and fields, in the ledger's spelling and in Kafka's, say where a name occurs, since a topic
 may have the same name as a client. In texts, which people and clients wrote, it is looked for as a whole word. A
 member's id begins with its client's id. Bytes that hold the name are left out as a whole, but for those that Kafka's
 own consumer has written, which name topics only.
@@ -70,7 +70,7 @@ class Forgotten:
                 json.dumps(name, ensure_ascii=False)[1:-1].encode(),
             }
             for skipped in range(3):
-                # The first and the last character also depend on what is before and behind.
+                # The first and the last character also depend on what is before and after.
                 text = base64.b64encode(bytes(skipped) + name.encode()).rstrip(b"=")
                 found.add(text[(0, 2, 3)[skipped] : -1])
         return tuple(each for each in found if each)

@@ -29,7 +29,7 @@ _ADDRESS = re.compile(
 )
 # Fields of records, requests and answers that hold an address of a client: in the ledger's spelling and in Kafka's.
 _HOSTS = frozenset({"client_host", "clientHost"})
-# Connect's workers tell each other where they listen.
+# Connect's workers send each other where they listen.
 _ADDRESSES = frozenset({"url", "leader_url"})
 _ENDPOINTS = frozenset({"user_endpoint", "userEndpoint"})
 # Assignors whose members' bytes hold topics and partitions, and no address.
@@ -62,7 +62,7 @@ class Privacy:
         return self._guarded(value, self.hosts)
 
     def hosts_in_text(self, text: str) -> str:
-        """Returns a text with every client address guarded that can be told from other words."""
+        """Returns a text with every recognisable client address guarded."""
         if self.keeps_hosts:
             return text
         for pattern in (_HOST_OF_MEMBER, _ADDRESS):

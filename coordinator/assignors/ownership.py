@@ -94,7 +94,7 @@ def remaining_partitions(
     """Returns the partitions that are not in `assigned`; both are in the same order.
 
     Kafka walks the two side by side: an assigned partition that does not exist (its topic came back smaller) is never
-    met, and everything assigned behind it counts as unassigned.
+    met, and everything assigned after it counts as unassigned.
     """
     rest: list[TopicPartition] = []
     pending = iter(assigned)

@@ -1,4 +1,4 @@
-"""Tells when racks can improve an assignment, and which consumers read which partitions within their rack.
+"""Determines when racks can improve an assignment, and which consumers read which partitions within their rack.
 
 Racks count only if some consumer names a rack that some replica lies in, and only if not every partition has
 replicas in the same set of racks: otherwise every choice is as good as any other, and stickiness is worth more.

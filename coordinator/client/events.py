@@ -1,4 +1,4 @@
-"""The events of a consumer: what Kafka's client would log or tell its application, and what poll returns.
+"""The events of a consumer: what Kafka's client would log or report to its application, and what poll returns.
 
 Every event carries the time at which it happened. Partitions are in order of topic and partition. Where Java's poll
 throws, the parts of this client raise ClientError, and the consumer turns it into the event FatalError.

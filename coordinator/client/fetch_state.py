@@ -38,7 +38,7 @@ VALID_NEXT_STATES: Mapping[FetchState, tuple[FetchState, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Leader:
-    """A partition's leader as metadata last told it."""
+    """A partition's leader by the last metadata."""
 
     node_id: int
     epoch: int

@@ -11,7 +11,7 @@
     FATAL          was refused for good                   poll throws
 
 That is so in groups of KIP-848, share groups and streams groups alike. What such a member says, and what it is to have,
-is told by a class for each type (`modern_membership`, `share_membership`, `streams_membership`). The coordinator
+is in a class for each type (`modern_membership`, `share_membership`, `streams_membership`). The coordinator
 assigns; the member says each field only when it has changed, and all of them when it joins and after a heartbeat that
 failed. A thread in the background sends the heartbeats and takes the answers, whatever the application does. There is
 no rebalance listener here. It differs from Java's client where chance comes in: backoffs have no jitter, and a member
@@ -78,7 +78,7 @@ class Commits(Protocol):
         """Returns whether what was consumed is committed, or need not be; it is asked again until then."""
 
     def forget_settlement(self) -> None:
-        """Lets the next question begin anew."""
+        """Lets the next question start over."""
 
 
 class HeartbeatMembership(ABC, Generic[Target, Words]):
@@ -108,7 +108,7 @@ class HeartbeatMembership(ABC, Generic[Target, Words]):
         self._ownership = Ownership(self.owned, emit)
         self._target: Target | None = None
         self._current: Target | None = None  # what was reconciled last; even nothing at all is acknowledged
-        self._topic_ids: dict[str, str] = {}  # by name, of all topics that the member was told of by id
+        self._topic_ids: dict[str, str] = {}  # by name, of all topics that the member got by id
         self._said: Words | None = None  # in the last heartbeat
         self._reconciles_until_ms: int | None = None
         self._interval_ms = 0
@@ -175,7 +175,7 @@ class HeartbeatMembership(ABC, Generic[Target, Words]):
         """Does nothing: what is new is looked at where topics are missing."""
 
     def notice_changes(self, now_ms: int) -> None:
-        """Does nothing: another subscription is told with the next heartbeat that is due."""
+        """Does nothing: another subscription is sent with the next heartbeat that is due."""
 
     def ensure_active_group(self, now_ms: int) -> bool:
         """Reconciles, if that waits for a poll, and says so. Committed offsets may always be fetched."""
@@ -330,4 +330,4 @@ class HeartbeatMembership(ABC, Generic[Target, Words]):
         self.state = ModernState.ACKNOWLEDGING
 
     def commit_refused(self, error: Error, sent_for: MemberGeneration, now_ms: int) -> None:
-        """Does nothing: only a heartbeat tells a member that it is out."""
+        """Does nothing: only a heartbeat informs a member that it is out."""

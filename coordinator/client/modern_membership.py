@@ -1,6 +1,6 @@
 """The member of a KIP-848 group (`group.protocol=consumer`): what it says, and what it is to own.
 
-It subscribes to topics or to a pattern, is told partitions by the ids of their topics, and says what it owns. The
+It subscribes to topics or to a pattern, gets partitions by the ids of their topics, and says what it owns. The
 thread in the background reconciles, too, unless offsets are to be committed automatically before partitions are given
 up: then that waits for a poll. States, pace and refusals are those of every such member (`heartbeat_membership`).
 

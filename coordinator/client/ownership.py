@@ -1,4 +1,4 @@
-"""What a member gives up and takes, of groups of either protocol, with the events that tell it."""
+"""What a member gives up and takes, in groups of either protocol, with the events that report it."""
 
 from __future__ import annotations
 

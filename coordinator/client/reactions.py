@@ -147,7 +147,7 @@ REACTIONS: Mapping[type[Request], Mapping[Error, Reaction]] = {
         Error.COORDINATOR_NOT_AVAILABLE: _REDISCOVER,
         Error.NOT_COORDINATOR: _REDISCOVER,
         Error.STALE_MEMBER_EPOCH: _BACK_OFF,  # with the epoch of then
-        Error.UNKNOWN_MEMBER_ID: _BACK_OFF,  # until a heartbeat tells a member of a KIP-848 group that it is out
+        Error.UNKNOWN_MEMBER_ID: _BACK_OFF,  # until a member of a KIP-848 group learns from a heartbeat that it is out
         Error.UNSTABLE_OFFSET_COMMIT: _BACK_OFF,  # a transaction is open
         Error.UNKNOWN_TOPIC_OR_PARTITION: _RAISE,
         Error.TOPIC_AUTHORIZATION_FAILED: _RAISE,

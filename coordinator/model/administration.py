@@ -47,7 +47,7 @@ _TOMBSTONES: dict[type[ConsumerGroup | ShareGroup | StreamsGroup], Callable[[str
 
 
 def describe_group(group: Group | None, group_id: str, api_version: int, *, is_modern: bool = False) -> DescribedGroup:
-    """Describes a classic group. Before API 6 one that is missing, or is of another kind, is described as a Dead one,
+    """Describes a classic group. Before API 6 a missing group, or one of another kind, is described as a Dead one,
     without an error."""
     if group is None:
         missing = f"Group {group_id} {'is not a classic group' if is_modern else 'not found'}."

@@ -1,7 +1,7 @@
 """JoinGroup, SyncGroup, Heartbeat and LeaveGroup of classic members in a consumer group.
 
 Nobody waits for anybody there, and nobody leads: a join is answered at once with the member's epoch as its generation,
-and the sync behind it with what the member has. A heartbeat tells the member to join again when there is something new
+and the sync after it with what the member has. A heartbeat asks the member to join again when there is something new
 for it: another epoch, something to give up, or something that has come free. An empty consumer group becomes a classic
 one as soon as somebody joins. LeaveGroup takes out members of either protocol.
 """
@@ -284,7 +284,7 @@ def _waits_for_others(group: ConsumerGroup, member: ConsumerMember) -> bool:
 
 
 def _await_join(group: ConsumerGroup, member: ConsumerMember, operation: Operation) -> None:
-    """Gives a member its rebalance timeout to join again, which runs from the first time that it is told to."""
+    """Gives a member its rebalance timeout to join again, which runs from the first request to do so."""
     if (JOIN_TIMER, operation.partition, group.group_id, member.member_id) not in operation.deadlines:
         operation.set_timer(JOIN_TIMER, group.group_id, member.rebalance_timeout_ms, member.member_id)
 

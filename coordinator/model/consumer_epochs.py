@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Epoch(NamedTuple):
-    """The epoch of a group as a request leaves it. `is_looked_at` tells whether the request had to look at what all
+    """The epoch of a group as a request leaves it. `is_looked_at` says whether the request had to look at what all
     members subscribe to, its own words among them."""
 
     number: int
@@ -61,6 +61,6 @@ def bump_epoch(group: ConsumerGroup, found: int, operation: Operation) -> int:
 
 
 def begin_epoch(group: ConsumerGroup, operation: Operation) -> None:
-    """Begins an epoch without a cause, as a test may want it; a group without members has nobody to tell."""
+    """Begins an epoch without a cause, as a test may want it; a group without members has nobody to notify."""
     if group.members:
         bump_epoch(group, metadata_hash(group.subscribed_topics(), operation.topics), operation)

@@ -1,6 +1,6 @@
 """What happens to a member of a consumer group, whichever protocol it speaks.
 
-A request of a member does up to four things, each of which writes its records in this order: the member's own words, a
+A request of a member does up to four things, and each writes its records in this order: the member's own words, a
 new epoch of the group if they or the topics changed (`consumer_epochs`), a new target for it, and the member's next
 step towards its target. Who leaves, or lets a timer run out, is taken out: that is a new epoch, whose target the next
 request of somebody else computes.

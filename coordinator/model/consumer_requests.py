@@ -49,7 +49,7 @@ def commit_transactional_by_epoch(request: TxnOffsetCommitRequest, operation: Op
 
 
 def in_transaction(error: Error) -> Error:
-    """Returns an error as a transaction's commit is told it, whose producers know generations alone."""
+    """Returns the error for a transaction's commit, whose producers know generations only."""
     return Error.ILLEGAL_GENERATION if error is Error.STALE_MEMBER_EPOCH else error
 
 
@@ -82,7 +82,7 @@ def delete_offsets_of_consumers(request: OffsetDeleteRequest, operation: Operati
 def describe_consumer_group(
     group: ConsumerGroup | None, group_id: str, config: Config, topics: Mapping[str, Topic]
 ) -> DescribedConsumerGroup:
-    """Returns what an administrator is told; of topics that were deleted, nothing."""
+    """Returns the answer to an administrator; of topics that were deleted, nothing."""
     known = {topic.topic_id for topic in topics.values()}
     if group is None:
         return DescribedConsumerGroup(group_id=group_id, error=Error.GROUP_ID_NOT_FOUND)

@@ -124,7 +124,7 @@ class Coordinator:
     ) -> None:
         self.config = config or Config()
         self._streams_assignor = streams_assignor
-        self.topics = KnownTopics() if topics is None else topics  # what the broker's own assignors are told
+        self.topics = KnownTopics() if topics is None else topics  # the input of the broker's own assignors
         self.is_active = True  # False before startup and after shutdown: everything is refused
         self._deadlines = Deadlines()
         self._shards: dict[int, Shard | None] = {}  # None while the partition is loading

@@ -76,7 +76,7 @@ class Group:
     """A new group is at generation 0 and has neither protocol nor leader."""
 
     group_id: str
-    current_state_timestamp_ms: int  # -1 if an old record did not tell
+    current_state_timestamp_ms: int  # -1 if an old record does not have it
     birth: InitVar[Event] = Event.CREATED
     state: State = field(init=False)
     previous_state: State | None = field(default=None, init=False)
@@ -101,7 +101,7 @@ class Group:
 
     @classmethod
     def from_record(cls, group_id: str, value: Mapping[str, Any]) -> Group:
-        """Returns the group as its last record tells it, of any value version."""
+        """Returns the group as its last record describes it, of any value version."""
         birth = Event.LOADED_WITH_MEMBERS if value["members"] else Event.LOADED_WITHOUT_MEMBERS
         group = cls(group_id=group_id, current_state_timestamp_ms=value["current_state_timestamp_ms"], birth=birth)
         group.generation_id = value["generation"]
@@ -228,7 +228,7 @@ class Group:
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     def joined_members(self) -> tuple[JoinedMember, ...]:
-        """Returns the members as the leader is told of them."""
+        """Returns the members in the form that the leader gets."""
         return tuple(
             JoinedMember(member.member_id, member.group_instance_id, member.metadata(self.protocol_name))
             for member in self.members.values()

@@ -4,7 +4,7 @@ The coordinator emits a `LogEvent` (kind and fields); `render` gives the text th
 `schemas.kafka.coordinator_log`, and `render_line` the whole line. Values are printed as Java prints them: null for
 None, `[a, b]` for the toString of a set or list. They go in raw, line breaks included, as the broker prints them: this
 is the text of a faithful copy of a server log, not of a log of ours. Three fields differ from a broker's: the identity
-hash of an empty byte array and elapsed milliseconds are 0, and a failed append is told by the error's name instead of
+hash of an empty byte array and elapsed milliseconds are 0, and a failed append shows the error's name instead of
 its English message.
 """
 

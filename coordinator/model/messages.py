@@ -192,7 +192,8 @@ class OffsetCommitResponse(Response):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteTxnMarkerRequest(Request):
-    """Tells one `__consumer_offsets` partition that a transaction has ended; the transaction coordinator sends it."""
+    """Notifies one `__consumer_offsets` partition that a transaction has ended; the transaction coordinator sends
+    it."""
 
     partition: int
     producer_id: int
@@ -353,7 +354,7 @@ class ConsumerGroupHeartbeatRequest(GroupRequest):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerGroupHeartbeatResponse(Response):
-    """`assignment` is None where the member is told nothing new."""
+    """`assignment` is None where the member gets nothing new."""
 
     error: Error
     member_id: str | None = None
@@ -415,7 +416,7 @@ class ShareGroupHeartbeatRequest(GroupRequest):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShareGroupHeartbeatResponse(Response):
-    """`assignment` is None where the member is told nothing new."""
+    """`assignment` is None where the member gets nothing new."""
 
     error: Error
     member_id: str | None = None

@@ -232,5 +232,5 @@ def set_and_propagate_assignment(group: Group, assignments: dict[str, bytes], op
                 generation=group.generation_id,
             )
         if group.complete_sync(member, operation):
-            # Expiries were ignored while the member waited, so its session starts anew.
+            # Expiries were ignored while the member waited, so its session starts over.
             reset_session(group, member, operation)

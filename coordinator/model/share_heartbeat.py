@@ -182,7 +182,7 @@ def _reconciled(
     return after
 
 
-# What the share coordinator has to be told
+# What the share coordinator has to learn
 
 
 def _initialize(group: ShareGroup, topics: frozenset[str], operation: Operation) -> None:

@@ -16,7 +16,7 @@ In the state Empty a group has no members, but its offsets may remain. In Prepar
 join, in CompletingRebalance for the leader's assignment. In Stable the members have their assignments. A Dead group
 answers that the coordinator is elsewhere, and is never used again.
 
-Rules: everything that decides a group's state stands in this file. `next_state` is the only way to a state, for a new
+Rules: everything that decides a group's state is in this file. `next_state` is the only way to a state, for a new
 group, for one that is loaded from a record, and for a live one; it refuses what the table lacks.
 Source: Kafka ClassicGroupState, which states the same table as the valid previous states of each state.
 """

@@ -11,7 +11,7 @@ STREAMS_TOPOLOGY_FENCED it never answers.
 
 Who is to have which task is an input (`streams.assignors`). Not modelled: settings of single groups, that the broker
 creates missing internal topics after it has answered (whoever plays it puts them into the coordinator's topics), that
-it refuses the names of Kafka's own topics before, source topics by regular expressions, of which 4.2 makes nothing,
+it refuses the names of Kafka's own topics before, source topics by regular expressions, which 4.2 ignores,
 and what it logs of streams groups. A rebalance timer that was set before a failed append stays.
 """
 

@@ -47,7 +47,7 @@ class StreamsGroupHeartbeatRequest(GroupRequest):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamsGroupHeartbeatResponse(Response):
-    """`assignment` and `endpoints` are None where the member is told nothing new."""
+    """`assignment` and `endpoints` are None where the member gets nothing new."""
 
     error: Error
     member_id: str = ""

@@ -1,7 +1,7 @@
-"""What consumers say in their subscriptions and are told in their assignments, as far as the broker reads it.
+"""The contents of consumers' subscriptions and assignments, as far as the broker reads them.
 
 An int16 version leads (ConsumerProtocol). Of a classic group's subscriptions the broker reads topics and user data
-only, whatever version the client wrote; where a group changes its protocol it reads all of the version that is told, a
+only, whatever version the client wrote; where a group changes its protocol it reads all of the version that is given, a
 later one as the latest that it knows. Where a number is cut off, Kafka throws what the broker expects. A null, or a
 length beyond the end, is an unchecked exception in the generated Java reader, and stops the operation that reads it. So
 this reader raises two kinds of error. The codec's reader is another one: it refuses other damage, too.

@@ -1,8 +1,8 @@
 """Connect's workers: a Join/Sync group that hands over only what moves, and waits for a worker that went away.
 
-Tasks stand where partitions stand elsewhere. A worker runs on while it joins, stops what it is told to stop and then
-joins again at once; told of a delay, it joins again when that is over by its own clock. Its rebalances have a thread of
-their own, so a slow task keeps nobody waiting. Source: WorkerCoordinator, DistributedHerder; KIP-415.
+Tasks take the place of partitions. A worker runs on while it joins, stops the tasks that it has to stop and then
+joins again at once; after a delay in its assignment, it joins again when that is over by its own clock. Its rebalances
+have a thread of their own, so a slow task keeps nobody waiting. Source: WorkerCoordinator, DistributedHerder; KIP-415.
 """
 
 from __future__ import annotations

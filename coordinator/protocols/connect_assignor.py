@@ -22,7 +22,7 @@ MAX_DELAY_MS: Final = 300_000
 
 @dataclass(frozen=True, slots=True)
 class ConnectAssignment:
-    """What one worker is told: what is new to it, what it must stop, and after how long all join again."""
+    """The assignment of one worker: what is new to it, what it must stop, and after how long all join again."""
 
     assigned: tuple[TopicPartition, ...]
     revoked: tuple[TopicPartition, ...] = ()
@@ -53,7 +53,7 @@ class ConnectAssignor:
         generation: int,
         now_ms: int,
     ) -> dict[str, ConnectAssignment]:
-        """Returns what each worker is told in a round."""
+        """Returns each worker's assignment in a round."""
         wanted = dict.fromkeys(configured)
         current = {worker: list(tasks) for worker, tasks in sorted(allocations.items())}
         holders = Counter(task for tasks in current.values() for task in tasks)

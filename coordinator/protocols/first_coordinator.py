@@ -1,4 +1,4 @@
-"""The first coordinator on a broker (trunk, 2015, in no release): it assigns, and JoinGroup's answer tells the result.
+"""The first coordinator on a broker (trunk, 2015, in no release): it assigns, and JoinGroup's answer has the result.
 
 There is no SyncGroup. A heartbeat of a wrong generation, or while a round is open, is answered with ILLEGAL_GENERATION,
 which is the call to rejoin; clients send heartbeats only when the application asks for records. The broker watches the
@@ -39,7 +39,7 @@ class Known:
 
 
 class FirstCoordinator:
-    """One group: Stable, PreparingRebalance or Dead, which begins anew at generation 0."""
+    """One group: Stable, PreparingRebalance or Dead, which starts over at generation 0."""
 
     def __init__(self, world: World, group: FirstCoordinatorGroup) -> None:
         self.world = world

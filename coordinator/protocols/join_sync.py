@@ -83,7 +83,7 @@ class Registered:
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """The answer to JoinGroup; the leader alone is told the members' metadata."""
+    """The answer to JoinGroup; only the leader gets the members' metadata."""
 
     error: Error
     member_id: str = ""
@@ -160,7 +160,7 @@ class JoinSyncCoordinator:
         if self.state == "Stable":
             self.assignments[member.member_id] = self.assignments.pop(old.member_id, None)
             self._satisfy(member)
-            # It follows, also where it led: nothing is assigned anew.
+            # It follows, also where it led: nothing is assigned again.
             reply.give(Joined(Error.NONE, member.member_id, self.generation, former_leader))
         else:
             member.join = reply

@@ -58,7 +58,7 @@ class JoinSyncGroup(Group):
         return Consumer(self, name)
 
     def topic_grew(self) -> None:
-        """Tells nobody: clients find out when they refresh their metadata."""
+        """Notifies nobody: clients find out when they refresh their metadata."""
 
 
 class JoinSyncMember(Member):
@@ -73,7 +73,7 @@ class JoinSyncMember(Member):
         self.generation = -1
         self.is_leader = False
         self._must_join = True
-        self._is_lost = False  # the generation is over for it, which it tells the application before it joins
+        self._is_lost = False  # the generation is over for it, which it reports to the application before it joins
         self._is_stable = False
         self._stable_from_ms = 0
         self._is_leaving = False

@@ -106,7 +106,7 @@ class Group(ABC):
 
     @abstractmethod
     def topic_grew(self) -> None:
-        """Tells those who watch topics."""
+        """Notifies those who watch topics."""
 
     def join(self, name: str) -> None:
         """Begins a life of a member. One that is paused may still live under the same name."""

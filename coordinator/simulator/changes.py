@@ -1,4 +1,4 @@
-"""Tells what differs between two recorded generations, in the words of the ledger's `rebalances.changes`.
+"""Determines what differs between two recorded generations, in the words of the ledger's `rebalances.changes`.
 
 A member that comes back under another id is recognised by its seat: a static member by its instance id, a dynamic one
 by its client id and host, which no two processes of a simulation share. A rebalance is a cooperative follow-up if it

@@ -1,4 +1,4 @@
-"""Tells which internal topics of a streams group are missing: brokers create them after they have answered."""
+"""Determines which internal topics of a streams group are missing: brokers create them after they have answered."""
 
 from __future__ import annotations
 

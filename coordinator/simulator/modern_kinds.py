@@ -1,8 +1,8 @@
-"""Tells what the truth about share groups and streams groups is made of, by their coordinator's state.
+"""Determines what the truth about share groups and streams groups is made of, by their coordinator's state.
 
 `modern_recorder` compares what a coordinator knows before and after each call. What differs between types of groups is
 here and, for groups of KIP-848, there: what a member has, why members went, and what began each epoch. The coordinator
-logs nothing of share and streams groups, so that this is told by the request and the state alone. Timers that were due
+logs nothing of share and streams groups, so that only the request and the state show it. Timers that were due
 go before a request in the same call: who is gone, and did not ask for it, was fenced by one.
 
 Of several things that a request does, the first one counts, in the order in which a coordinator looks at them: the
@@ -68,13 +68,13 @@ class GroupKind(Protocol):
     session_timeout_ms: int
 
     def is_about_members(self, record_type: str) -> bool:
-        """Returns whether such a record tells of members and epochs."""
+        """Returns whether such a record is about members and epochs."""
 
     def kept(self, group: Any, before: Any) -> Any:
         """Returns what is needed of a group's state to compare a later one with it; `before` is what was kept last."""
 
     def rebalance_timeout_ms(self, member: Any) -> int | None:
-        """Returns within which time a member has to give up what it is told to; None if nobody waits for that."""
+        """Returns the time within which a member has to revoke partitions; None if nobody waits for that."""
 
     def held(self, group: Any, member: Any) -> Iterator[TopicPartition]:
         """Yields the partitions that a member has, or has yet to give up."""
@@ -90,7 +90,7 @@ class GroupKind(Protocol):
 
 
 class _Unlogged(ABC):
-    """Tells of types of groups of which the coordinator logs nothing, by the request and the state."""
+    """Handles types of groups that the coordinator logs nothing about, by the request and the state."""
 
     def departures(self, call: Call) -> Mapping[str, str]:
         """Returns why members went, in the order in which they did. Nobody is fenced for what it holds back: with

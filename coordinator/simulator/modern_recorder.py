@@ -210,7 +210,7 @@ class ConsumerKind:
         return True
 
     def kept(self, _: ConsumerGroup, __: None) -> None:
-        """Keeps nothing: what the coordinator logs tells what began an epoch."""
+        """Keeps nothing: the coordinator's log lines say what began an epoch."""
 
     def rebalance_timeout_ms(self, member: ConsumerMember) -> int | None:
         return member.rebalance_timeout_ms
@@ -265,7 +265,7 @@ def _ends_in_resolution(events: Sequence[LogEvent]) -> bool:
 
 
 def _asked(request: Request | None) -> Start:
-    """Returns what began an epoch of which nothing is logged: another subscription, or else other topics."""
+    """Returns what began an epoch that is not logged: another subscription, or else other topics."""
     if isinstance(request, ConsumerGroupHeartbeatRequest) and request.subscribed_topic_names is not None:
         return Start(triggers.METADATA_CHANGED.name, (request.member_id,))
     return Start(triggers.TOPICS_CHANGED.name, ())

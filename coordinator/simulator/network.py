@@ -40,7 +40,7 @@ class Client(Protocol):
 
 
 JAVA_CLIENT = ("apache-kafka-java", "4.2.0")
-"""The name and the version of a client's software, as ApiVersions tells them."""
+"""The name and the version of a client's software, from ApiVersions."""
 
 
 @dataclass(slots=True, eq=False, kw_only=True)

@@ -1,7 +1,7 @@
 """Writes the truth while it happens, from the coordinator's own events and answers, and from what clients sent.
 
 The coordinator's records are not read here, except for their offsets in the log. The members of a generation are those
-that its leader was told of, ownership is what the leader assigned, and the cause is the reason that the coordinator
+that its leader got, ownership is what the leader assigned, and the cause is the reason that the coordinator
 gave. A failover undoes what no record holds: a generation without a record, its new members, and departures.
 """
 
@@ -264,7 +264,7 @@ class Recorder:
         )
 
     def _stabilized(self, group: _Incarnation, event: LogEvent, call: _Call) -> None:
-        """Handles the end of a join phase. The members are those that the leader is told of."""
+        """Handles the end of a join phase. The members are those that the leader gets."""
         told = call.leaders[group.group_id]
         group.topics = {member.member_id: frozenset(topics_of_subscription(member.metadata)) for member in told.members}
         group.brought = {

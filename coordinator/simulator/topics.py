@@ -82,7 +82,7 @@ class Topics:
     """All topics of the cluster by name, without the internal one."""
 
     def __init__(self, told: KnownTopics | None = None) -> None:
-        """`told` is what coordinators know of topics, and is kept up to date."""
+        """`told` is what coordinators know about topics, and is kept up to date."""
         self.by_name: dict[str, Topic] = {}
         self._told = KnownTopics() if told is None else told
         self._names: dict[str, str] = {}

@@ -1,7 +1,7 @@
-"""Tells what a group would have gone through under another setting, with how far that can be believed.
+"""Determines what a group would have gone through under another setting, with how far that can be believed.
 
 First the setting that the group really had is played: how far its figures are from what was observed is the error of
-the replay, and where that is above a bound nothing is told. A small error does not bound the other setting's, so the
+the replay, and where that is above a bound there is no answer. A small error does not bound the other setting's, so the
 answers are intervals: over several scripts that the ledger's rows allow, and wider by the error of the replay.
 """
 
@@ -31,8 +31,8 @@ DEVIATIONS: Final = 2
 TIME_ERROR: Final = 0.1
 TIMES: Final = frozenset({"stopped_partition_seconds", "records_processed_twice"})
 SAME: Final = "The group has this setting already: there is nothing to compare."
-ROUNDS: Final = 2  # of which each waits for all members' next heartbeats
-# Whether members hear of a round together depends on how their hosts keep time, which no record tells.
+ROUNDS: Final = 2  # each waits for all members' next heartbeats
+# Whether members hear of a round together depends on how their hosts keep time, which no record has.
 BUSY_LATE_MS: Final = 10
 STEPS_MAX: Final = 4_000_000  # heartbeats of all runs of a group: some minutes
 
@@ -49,7 +49,7 @@ class Interval:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
     """One figure: as the ledger observed it (None: it can't), as the replay of the actual setting has it, under the
-    setting asked for, and what that would have spared (below 0: what it would have cost)."""
+    setting asked for, and what that would have saved (below 0: what it would have cost)."""
 
     observed: Interval | None
     replayed: Interval
@@ -59,8 +59,8 @@ class Told:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What a setting would have changed. `refusal` says why nothing can be told, and is None if it can. `error` is that
-    of the replayed rebalances, as a share of the observed ones."""
+    """What a setting would have changed. `refusal` says why there is no answer, and is None if there is one. `error`
+    is that of the replayed rebalances, as a share of the observed ones."""
 
     asked: Setting
     error: float | None
@@ -95,7 +95,7 @@ def answers(workload: Workload, settings: Sequence[Setting], observed: Mapping[s
 
 def unknown_times(workload: Workload, asked: Setting) -> str | None:
     """Returns why a setting can't be judged since it rests on how long members were silent or busy, which records don't
-    tell; None if it does not rest on that, or requests tell it."""
+    have; None if it does not rest on that, or requests have it."""
     actual = workload.actual
     ends = {RESTS_ON_TIMES.get(each.end) for each in workload.tenures}
     for field, name in (("session_ms", "session.timeout.ms"), ("max_poll_interval_ms", "max.poll.interval.ms")):
@@ -163,7 +163,7 @@ def _told(
         would = [getattr(each, name) * scale for each in asked]
         seen, off = observed.get(name), TIME_ERROR if name in TIMES else 0.0
         by = 0.0 if seen is None else _distance(median(was), seen)
-        # The same script lies behind both figures of a pair: what varies is what it leaves open.
+        # Both figures of a pair come from the same script: what varies is what it leaves open.
         spared = [before - after for before, after in zip(was, would, strict=True)]
         told[name] = Told(
             observed=seen,

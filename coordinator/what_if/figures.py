@@ -57,7 +57,7 @@ def figures(script: Script, setting: Setting, seed: int, *, wakes_late_ms: int =
 
 
 def moved(assignments: list[Mapping[TopicPartition, str]], known: int) -> int:
-    """Returns how many partitions changed hands in the assignments behind the first `known` ones."""
+    """Returns how many partitions changed hands in the assignments after the first `known` ones."""
     count = 0
     last: dict[TopicPartition, str] = {}
     former: Mapping[TopicPartition, str] = {}

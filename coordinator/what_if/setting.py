@@ -1,7 +1,7 @@
 """Reads what a group might be set to, and makes a group of that setting for a simulation.
 
 A setting says who assigns and how (an assignor's name, or `consumer` for the protocol of KIP-848), whether members are
-static, and the times of clients and broker. What is asked is told as differences from what the group has: `static`,
+static, and the times of clients and broker. The question is given as differences from the group's settings: `static`,
 `cooperative-sticky`, `session.timeout.ms=45000`, by the names that Kafka's own configuration has.
 """
 

@@ -54,7 +54,7 @@ RESTS_ON_TIMES: Final = {SILENT: "session_ms", TOO_SLOW: "max_poll_interval_ms"}
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tenure:
     """One membership as the ledger has it; times in ms of records, None beyond the window. `end` is LEFT, SILENT,
-    REPLACED (by its own instance), TOO_SLOW or, if requests tell that it spoke again, PAUSED, and empty while it lasts.
+    REPLACED (by its own instance), TOO_SLOW or, if requests show that it spoke again, PAUSED, and empty while it lasts.
     `doubt` is the probability that it left although `end` is SILENT, or the reverse."""
 
     member_id: str
@@ -89,7 +89,7 @@ class Silence:
 class Workload:
     """What happened to a group between two instants. `births` are first generations, which are no
     rebalances. `records_per_second` of one partition; None if unknown. `silences` are those that were longer than some
-    heartbeats; None if no log of requests tells them."""
+    heartbeats; None if no request log has them."""
 
     actual: Setting
     tenures: tuple[Tenure, ...]

@@ -77,13 +77,13 @@ def of_groups(tables: ClusterRows, *names: str) -> list[Filter]:
 
 
 def history_floor_ms(tables: ClusterRows) -> int | None:
-    """Returns the instant below which retention has removed rows that tell owners, or None if it has removed none."""
+    """Returns the time before which retention has removed ownership rows, or None if it has removed none."""
     return read_history_floor_ms(map(tables.properties, TELL_OWNERS), tables.small_files, tables.cluster)
 
 
 def history_coverage(tables: ClusterRows, *kafka_partitions: int) -> list[Answer]:
-    """Returns the rows of `coverage` with `from_time` not before what the history tells: retention may have removed
-    rows of it, or records before it began."""
+    """Returns the rows of `coverage` whose `from_time` is not before the start of the history: retention may have
+    removed rows of it, or records before it began."""
     beginnings = read_beginnings(tables.properties("generations"), tables.cluster)
     return above_history_floor(
         above_floors(coverage_rows(tables, *kafka_partitions), beginnings), history_floor_ms(tables)
@@ -116,7 +116,7 @@ def known_until(tables: ClusterRows) -> datetime:
 
 def last_known(tables: ClusterRows, name: str | None = None) -> datetime | None:
     """Returns the instant until which the ledger knows the log, or of it the partition in which a group is, so that an
-    answer can tell it; None where it knows none, nor the group."""
+    answer can be known; None where it knows none, nor the group."""
     groups = () if name is None else tables.rows("groups", ("group_id", "=", name), columns=("kafka_partition",))
     if not tables.exists("coverage") or (name is not None and not groups):
         return None

@@ -1,6 +1,6 @@
 """Has a query answered by a process of its own (`query_process`), and ends it with whatever ends this one.
 
-The question goes through a pipe, since a list of processes shows what stands in a command line. Arrow is imported here
+The question goes through a pipe, because a process list shows the command line. Arrow is imported here
 while that process starts.
 """
 

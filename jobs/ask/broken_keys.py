@@ -34,7 +34,7 @@ def first_keys(keys: Iterable[tuple[object, ...]]) -> list[tuple[object, ...]]:
 
 
 def key_text(names: Sequence[str], key: Sequence[object]) -> str:
-    """Returns a key as one text: its parts but the cluster behind each other, with slashes between."""
+    """Returns a key as one text: its parts except the cluster, joined by slashes."""
     parts = ("null" if part is None else str(part) for name, part in zip(names, key, strict=True) if name != "cluster")
     return "/".join(parts)
 

@@ -5,7 +5,7 @@
     tables.query("SELECT ... WHERE topic = $topic", {"topic": topic}, lag=tables.scan("lag"))
 
 A filter is (column, operator, value), and all filters must hold. They choose the files, by their partition and by what
-Delta's log tells of their values, and then the rows. A value stays a value: none becomes SQL text. Each table is opened
+Delta's log says of their values, and then the rows. A value stays a value: none becomes SQL text. Each table is opened
 once, so that a question sees one version of it. Rows have today's columns; those that an older table lacks are null.
 """
 
@@ -100,7 +100,7 @@ class ClusterRows:
 
     def files(self, table: str) -> pa.Table:
         """Returns a row for each file of a table, of all clusters, with `partition.COLUMN`, and with `min.COLUMN` and
-        `max.COLUMN` of the columns of which Delta's log tells them. Raises InputError if the table is not there."""
+        `max.COLUMN` of the columns for which Delta's log has them. Raises InputError if the table is not there."""
         self._check(table)
         return table_from(self._snapshots.open(table).get_add_actions(flatten=True))
 
@@ -173,7 +173,7 @@ class ClusterRows:
 
 
 def as_scan(rows: list[Answer], schema: pa.Schema) -> pa.RecordBatchReader:
-    """Returns rows that are at hand as a query takes them."""
+    """Returns rows from memory in the form that a query takes."""
     return table_of(rows, schema).to_reader()
 
 
@@ -183,7 +183,7 @@ def wanted_schema(table: str, columns: Sequence[str] | None) -> pa.Schema:
 
 
 def noted(batches: Iterable[pa.RecordBatch], failed: list[Exception]) -> Iterator[pa.RecordBatch]:
-    """Yields the batches, and notes what reading them raised: DuckDB tells it as an error of its own."""
+    """Yields the batches, and keeps the error that reading them raised: DuckDB raises an error of its own instead."""
     try:
         yield from batches
     except (pa.ArrowException, OSError, InputError) as error:

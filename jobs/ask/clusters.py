@@ -1,4 +1,4 @@
-"""Tells which cluster a question is about: the only one of a warehouse need not be named."""
+"""Determines which cluster a question is about: the only one of a warehouse need not be named."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def clusters_of(snapshots: Snapshots) -> list[str]:
-    """Returns the clusters of which the warehouse has read anything."""
+    """Returns the clusters that the warehouse has read anything from."""
     if not snapshots.exists("coverage"):
         return []
     names: list[str] = pc.unique(snapshots.rows("coverage", ("cluster",)).read_all()["cluster"]).to_pylist()

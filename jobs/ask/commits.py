@@ -38,7 +38,7 @@ def commit_log(tables: ClusterRows, *filters: Filter) -> pa.RecordBatchReader:
 
 
 def commits_now(tables: ClusterRows) -> pa.RecordBatchReader:
-    """Returns the rows of `commit_log` that may tell where an offset stands now: those behind the last place at which
+    """Returns the rows of `commit_log` that may tell where an offset stands now: those after the last place at which
     the log hides what became of earlier ones."""
     log = commit_log(tables)
     hidden = {partition: max(offsets) for partition, offsets in hidden_ends(tables.rows_if_any("coverage")).items()}
@@ -48,7 +48,7 @@ def commits_now(tables: ClusterRows) -> pa.RecordBatchReader:
 def commits_of(records: pa.Table) -> pa.Table:
     decoded = records.filter(pc.is_null(records["decode_error"]))
     commit = {name: pc.struct_field(decoded["offset_commit"], name) for name in OF_COMMIT}
-    # Numbers below 0 and the id of zeros say that there is none.
+    # Numbers below 0 and the id of zeros mean that there is no value.
     commit["committed_offset"], commit["leader_epoch"] = (
         _null_unless(pc.greater_equal, commit[name], 0) for name in ("offset", "leader_epoch")
     )

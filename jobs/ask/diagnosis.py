@@ -162,5 +162,5 @@ def left_over(verdict: Answer) -> list[Answer]:
 
 
 def is_told(found: Answer) -> bool:
-    """Returns whether a diagnosis is told unasked: what is normal and cost nothing is not."""
+    """Returns whether a diagnosis is shown unasked: normal operation that cost nothing is not."""
     return bool(found["severity"] != Severity.INFO)

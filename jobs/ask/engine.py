@@ -129,7 +129,7 @@ def show_relations(connection: duckdb.DuckDBPyConnection, snapshots: Snapshots, 
 @dataclass(frozen=True, slots=True)
 class RowsOfToday:
     """The rows of a table with today's columns, which are null where an older table lacks them. DuckDB asks for them
-    several times to see the columns, and reads them anew as often as the query does."""
+    several times to see the columns, and reads them again as often as the query does."""
 
     snapshots: Snapshots
     table: str

@@ -108,7 +108,7 @@ def most_rebalancing(
     tables: ClusterRows, since: datetime | None, until: datetime | None, top: int, names: Sequence[str] = ()
 ) -> list[Answer]:
     """Returns the groups that rebalanced most, of all or of some, with their longest pauses by either bound and their
-    most frequent trigger: the server log's where it is told."""
+    most frequent trigger: the server log's where it says one."""
     of_names: list[Filter] = [("group_id", "in", names)] if names else []
     columns = ("group_id", "generation_gap", "partitions_moved", "happened_at", "changes")
     rows = tables.scan("rebalances", *of_names, *within("happened_at", since, until), columns=columns)
@@ -138,7 +138,8 @@ def rebalances_of(
 def true_rebalances(
     tables: ClusterRows, names: Sequence[str], since: datetime | None, until: datetime | None
 ) -> list[Answer]:
-    """Returns the rebalances of groups in the order of their logs; that a group came into being is none."""
+    """Returns the rebalances of groups in the order of their logs. The group's creation does not count as a
+    rebalance."""
     return [
         row
         for row in rebalances_told(tables, names)

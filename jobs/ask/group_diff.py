@@ -1,6 +1,6 @@
 """`groupledger diff`: what is different about a group between two instants: generation, members, owners and lag.
 
-What a group is at an instant is a flat mapping, from what and of which name to a value, so that two of them compare
+What a group is at an instant is a flat mapping, from a kind and a name to a value, so that two of them compare
 entry by entry. Lag is that of the last sampling round by each instant, as a sum for each topic, and how many partitions
 are not in it since theirs is not known.
 """
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from groupledger.jobs.ask.owners import GroupHistory
     from groupledger.jobs.process.output import Answer
 
-    # What, of which member or topic, and which partition of it.
+    # The kind, the member or topic, and its partition.
     State = dict[tuple[str, str | None, int | None], Any]
 
 COLUMNS = ("what", "name", "partition", "then", "now")

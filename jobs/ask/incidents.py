@@ -84,7 +84,7 @@ def episode_lines(verdict: Answer, since: datetime) -> Iterator[str]:
 
 
 def harms(verdict: Answer) -> Iterator[str]:
-    """Yields what an episode cost, as far as anybody can tell."""
+    """Yields what an episode cost, as far as it is known."""
     if verdict["never_read_max"]:
         yield f"at most {verdict['never_read_max']:,} records never read"
     if verdict["duplicates_max"]:

@@ -52,7 +52,7 @@ def _folded(tables: ClusterRows, topic: datetime | None) -> datetime | None:
 
 def _searched(tables: ClusterRows, topic: datetime | None) -> datetime | None:
     """Returns until when incidents were looked for. Earlier releases have not noted it; they looked with each pass. A
-    table without a row and without a note is one of which the first search is not over."""
+    table without a row and without a note means that the first search is not over."""
     if not tables.exists("incidents"):
         return None
     files, cluster = tables.small_files, tables.cluster

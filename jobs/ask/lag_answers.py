@@ -2,7 +2,7 @@
 
 The first columns are those of `kafka-consumer-groups --describe` (Kafka's ConsumerGroupCommand), in its order and with
 its names; then ours. With `--since`, both statuses are computed again for all rounds since (`lag_changes`), by the
-settings of now, and told where they change: so a rule can be tried out on the past before it wakes anybody.
+current settings, and reported where they change. So a rule can be tried out on the past before it wakes anybody.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The queries that groupledger ships: `conf/queries/NAME.sql`, with a head of comments.
 
-    -- What the query tells, in a sentence or two.
+    -- What the query returns, in a sentence or two.
     -- :since = 1970-01-01T00:00:00Z   What the parameter means.
     -- :group =                        One without a value has to be given.
 
@@ -34,7 +34,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class NamedQuery:
-    """What a query tells, its parameters, and its text."""
+    """What a query returns, its parameters, and its text."""
 
     name: str
     summary: str

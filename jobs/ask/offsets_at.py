@@ -48,7 +48,7 @@ TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}", re.ASCII)
 STRETCHES = pa.schema(
     [("kafka_partition", pa.int32()), *((name, pa.int64()) for name in ("from_offset", "to_offset", "known_from"))]
 )
-# Where the instant lies in the log: before the first record that is later, behind the last that is not.
+# Where the instant lies in the log: before the first record that is later, after the last that is not.
 POSITIONS = """
 SELECT
     group_id,

@@ -1,8 +1,8 @@
-"""Tells which partitions of a group changed hands, and from whom to whom, in few words: an entry for each instant.
+"""Determines which partitions of a group changed hands, and from whom to whom, in few words: an entry for each instant.
 
 A partition is taken from whoever had it before in the same incarnation of the group. A cooperative member gives up in
-one record what another takes in a later one, so what is given up is told only where nobody takes it in the window. What
-a static member leaves behind while it is away is told as reserved for it: it has given nothing up yet. Where a hole or
+one record what another takes in a later one, so a revoked partition is reported only if nobody takes it in the window.
+What a static member leaves while it is away is reported as reserved for it: it has not given it up yet. Where a hole or
 a thinned stretch hides when an interval began or ended, nothing is said of it.
 """
 

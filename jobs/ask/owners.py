@@ -42,7 +42,7 @@ class GroupHistory:
 
     @property
     def known_until(self) -> datetime | None:
-        """The last instant of which the log is known."""
+        """The time up to which the log is known."""
         return max((row["to_time"] - LAST_KNOWN for row in self.coverage if row["to_time"] is not None), default=None)
 
     def generation_at(self, at: datetime) -> Mapping[str, object] | None:
@@ -69,13 +69,13 @@ class GroupHistory:
 
 
 def read_history(tables: ClusterRows, name: str) -> GroupHistory:
-    """Raises UnknownNameError for a group of which the ledger has no row."""
+    """Raises UnknownNameError for a group without a row in the ledger."""
     (found,) = read_histories(tables, [group_row(tables, name)])
     return found
 
 
 def read_histories(tables: ClusterRows, groups: Sequence[Answer]) -> Iterator[GroupHistory]:
-    """Yields the history of each group, of which the row in `groups` is given, by one read of each table."""
+    """Yields the history of each group, given by its row of `groups`, with one read of each table."""
     of_groups = ("group_id", "in", [group["group_id"] for group in groups])
     generations = by_group(tables.rows("generations", of_groups, columns=("group_id", *GENERATION_COLUMNS)))
     members = by_group(tables.rows("members", of_groups, columns=("group_id", *MEMBER_COLUMNS)))

@@ -6,7 +6,7 @@ Expectations checks frames of pandas: of a table with more than `quality.pandas_
 the rows of a group in one of them, and the counts are added up. A table without rows is not checked, and that is said.
 
 Results hold counts but no values, since values may be names that clients chose: `pipeline` keeps them in
-`quality_results`, and Data Docs are a folder of HTML. Who asks is told the first keys of the rows that break an
+`quality_results`, and Data Docs are a folder of HTML. The answer has the first keys of the rows that break an
 expectation.
 
 Great Expectations takes seconds to import; its telemetry is switched off before that.

@@ -37,7 +37,7 @@ PARENT_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of prctl(2)
 
 def main() -> None:
     """Answers, and ends with exit code 0 if it could say what came of it."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # a terminal's Ctrl-C comes here, too, and is told there
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # a terminal's Ctrl-C arrives here, too, and is reported by the parent
     question = json.load(sys.stdin)
     end_in_time(question["timeout_s"])
     limit_memory(question["memory_max_bytes"])
@@ -66,7 +66,7 @@ def end_in_time(timeout_s: float) -> None:
 
 def limit_memory(memory_max_bytes: int) -> None:
     """Lets the system refuse this process more than a quarter above the memory of a query, beyond what it has, where
-    the system can tell what it has (Linux). No file is left of what it held when it breaks down."""
+    the system can say how much memory it has (Linux). No file is left of what it held when it breaks down."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     status = Path("/proc/self/status")
     match = re.search(r"VmData:\s+(\d+) kB", status.read_text()) if status.exists() else None
@@ -88,7 +88,7 @@ def answer(question: Mapping[str, Any], out: IO[bytes]) -> dict[str, str] | None
                 for batch in batches:
                     writer.write_batch(batch)
             out.flush()
-    except BaseException as error:  # noqa: BLE001 - whatever it is, who asked has to be told
+    except BaseException as error:  # noqa: BLE001 - whatever it is, the asking process has to get it
         return what_failed(error)
     return None
 

@@ -1,6 +1,6 @@
 """Finds sampling rounds in the tables that have a row for each round: `lag`, `watermarks`, `group_states`.
 
-A monitor adds a round every few seconds, so that a day of them is a long table. Delta's log tells the first and last
+A monitor adds a round every few seconds, so that a day of them is a long table. Delta's log has the first and last
 round of each file: those of files with one cluster bound the answer from below, and only what lies above is read.
 """
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from groupledger.jobs.ask.cluster_rows import ClusterRows
     from groupledger.jobs.ask.table_rows import Filter
 
-# Delta's log tells instants in whole milliseconds, and may round them.
+# Delta's log has times in whole milliseconds, and may round them.
 SAMPLED_AT = "sampled_at"
 ROUNDING = timedelta(milliseconds=1)
 
@@ -51,7 +51,7 @@ def _newest(tables: ClusterRows, table: str, column: str, filters: list[Filter])
 
 
 def _told(tables: ClusterRows, table: str, column: str, at: datetime | None) -> datetime | None:
-    """Returns an instant at or after which there is a round of the cluster by then; None if the log tells none."""
+    """Returns an instant at or after which there is a round of the cluster by then; None if the log has none."""
     files = tables.files(table)
     names = ("min.cluster", "max.cluster", f"min.{column}", f"max.{column}")
     if not {*names} <= {*files.column_names}:

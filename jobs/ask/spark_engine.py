@@ -50,7 +50,7 @@ READING = frozenset(
         *("UnresolvedSubqueryColumnAliases", "UnresolvedTVFAliases", "UnresolvedTableValuedFunction", "UnresolvedWith"),
     }
 )
-# and the commands that only tell.
+# and the commands that only describe.
 TELLING = frozenset(
     {
         *("DescribeColumn", "DescribeFunction", "DescribeQueryCommand", "DescribeRelation", "ExplainCommand"),
@@ -61,7 +61,7 @@ TELLING = frozenset(
 TABLE_FUNCTIONS = frozenset(
     {"explode", "explode_outer", "inline", "inline_outer", "posexplode", "posexplode_outer", "range", "stack"}
 )
-# Functions that call Java, read a file, or tell where the files lie.
+# Functions that call Java, read a file, or reveal where the files lie.
 OUTSIDE = re.compile(r"java_method|(try_)?reflect|input_file_\w+|(from|to)_(avro|protobuf)|read_\w+")
 
 
@@ -103,7 +103,7 @@ def ask(
             answer: pa.Table = (rows if rows_max is None else rows.limit(rows_max)).toArrow()
         except (PySparkException, Py4JError, OSError, EOFError) as error:
             if is_late.is_set():
-                raise too_late(timeout_s) from error  # of a JVM that was ended, any of them tells
+                raise too_late(timeout_s) from error  # each of them can be raised for a JVM that was ended
             if isinstance(error, (PySparkException, Py4JJavaError)):
                 raise InputError(f"The query failed: {sentence(error)}") from error
             raise
@@ -136,7 +136,7 @@ def refuse_to_do(spark: SparkSession, views: Collection[str], text: str) -> None
 
 def nodes(plan: Any) -> Iterator[Any]:
     """Yields the nodes of a logical plan from its root down, with the plans in its WITH clause, in its expressions, and
-    behind EXPLAIN and DESCRIBE QUERY."""
+    after EXPLAIN and DESCRIBE QUERY."""
     yield plan
     held = {"ExplainCommand": "logicalPlan", "DescribeQueryCommand": "plan"}.get(plan.getClass().getSimpleName())
     if held is not None:

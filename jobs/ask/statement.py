@@ -43,7 +43,7 @@ OPTION = re.compile(rb"(analy[sz]e|format)\b", re.IGNORECASE)
 # How the tree names the tables of SHOW TABLES, and of SHOW ALL TABLES or DESCRIBE alone.
 ALL_TABLES = frozenset({"tables", "__show_tables_expanded"})
 
-# What may stand before the colon of a parameter. Behind a name, a number, a quote or a bracket, a colon is that of an
+# What may stand before the colon of a parameter. After a name, a number, a quote or a bracket, a colon is that of an
 # alias, of a struct's field or of a slice.
 BEFORE_PARAMETER = b" \t\r\n(,=<>+-*/%|"
 
@@ -99,7 +99,7 @@ def with_dollars(text: str) -> str:
 
 
 def explained(text: str) -> str:
-    """Returns the statement behind EXPLAIN and its options."""
+    """Returns the statement after EXPLAIN and its options."""
     data = text.encode()
     comment = getattr(duckdb.token_type, "comment", None)
     starts = [position for position, kind in duckdb.tokenize(text) if kind != comment][1:]
@@ -111,7 +111,7 @@ def explained(text: str) -> str:
 
 
 def tree_of(connection: duckdb.DuckDBPyConnection, query: str) -> Any:
-    """Returns the parser's tree of one query. Raises InputError for a statement that is none."""
+    """Returns the parser's tree of one query. Raises InputError for any other statement."""
     ((text,),) = connection.execute("SELECT json_serialize_sql($query::VARCHAR)", {"query": query}).fetchall()
     try:
         tree = json.loads(text)

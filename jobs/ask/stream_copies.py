@@ -1,7 +1,8 @@
-"""Tells which members of a streams group keep copies of tasks: standbys, and warm-ups that are to take a task over.
+"""Determines which members of a streams group keep copies of tasks: standbys, and warm-ups that are to take a task
+over.
 
-Who has the active task owns the partitions that it reads, and is told as their owner. A copy owns nothing, and several
-members may keep one.
+Who has the active task owns the partitions that it reads, and is reported as their owner. A copy owns nothing, and
+several members may keep one.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Reads the rows of a Delta table that filters let pass, from the files that can hold them, as batches.
 
-A filter is (column, operator, value), and all filters must hold. Delta's log tells the partition of each file and the
+A filter is (column, operator, value), and all filters must hold. Delta's log has the partition of each file and the
 bounds of its columns; the files that are left are read by pyarrow, and their rows are chosen. A file has the types that
 its writer gave it (a merge of delta-rs writes texts as views), and may lack columns and fields that the table has: the
 rows have the types of the table, and are null where the file says nothing.
@@ -87,7 +87,7 @@ def rows_of_files(
                     passed = rows.filter(reduce(pc.and_, passing)) if passing else rows
                     yield pa.table([_cast(passed, field) for field in told], schema=told)
         except pa.ArrowException as error:
-            raise type(error)(f"{file.path}: {error}") from error  # pyarrow does not tell which file it was
+            raise type(error)(f"{file.path}: {error}") from error  # pyarrow does not name the file
 
     return _some_at_once(files, pieces)
 
@@ -148,7 +148,7 @@ def _passes(column: pa.ChunkedArray | pa.Array, operation: str, wanted: pa.Array
 
 
 def _can_pass(added: pa.Table, name: str, operation: str, wanted: pa.Array) -> pa.ChunkedArray | None:
-    """Returns which files can hold rows that pass a filter; None if the log tells nothing of the column."""
+    """Returns which files can hold rows that pass a filter; None if the log says nothing about the column."""
     kind = wanted.type
     if PARTITION + name in added.column_names:
         return _passes(added[PARTITION + name].cast(kind), operation, wanted)
@@ -163,7 +163,7 @@ def _can_pass(added: pa.Table, name: str, operation: str, wanted: pa.Array) -> p
         could = COMPARE[operation](greatest, wanted[0])
     else:
         could = pc.and_kleene(pc.less_equal(least, pc.max(wanted)), pc.greater_equal(greatest, pc.min(wanted)))
-    return pc.fill_null(could, scalar_of(True, pa.bool_()))  # a bound that the log does not tell
+    return pc.fill_null(could, scalar_of(True, pa.bool_()))  # a bound that the log does not have
 
 
 def _stored(batch: pa.RecordBatch, file: DataFile, field: pa.Field) -> pa.Array:

@@ -1,6 +1,6 @@
 """Reads rebalances with what the server log says started them, as `transforms.logs.rebalance_triggers` does by Spark.
 
-Both ask the same rule (`transforms.logs.rules.triggers`), one group at a time. What a rebalance cost is told of each in
+Both ask the same rule (`transforms.logs.rules.triggers`), one group at a time. The cost of each rebalance is given in
 the same columns: `pause_lower_ms` and `pause_upper_ms` are the bounds of the table where the whole group stood still,
 and else those of the partitions that moved (`transforms.history.rules.pause`).
 """
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 def rebalances_told(tables: ClusterRows, names: Sequence[str]) -> list[Answer]:
     """Returns the rebalances of groups, births among them, in the order of their logs, with `TRIGGER_COLUMNS`: null
-    where no imported log tells what started one. A filter by time belongs after it, since what came before a rebalance
-    tells whether a line is about it."""
+    where no imported log says what started one. A filter by time belongs after it, because what came before a rebalance
+    decides whether a line is about it."""
     of_groups = ("group_id", "in", names)
     events = defaultdict(list)
     lines = tables.rows_if_any(
@@ -63,7 +63,7 @@ def _with_triggers(rows: Sequence[Answer], events: Iterable[Answer]) -> list[Ans
 
 
 def is_birth(rebalance: Answer) -> bool:
-    """Returns whether it only tells that a group came into being, which is no rebalance."""
+    """Returns whether it only says that a group was created, which does not count as a rebalance."""
     return any(change["kind"] == GROUP_STARTED.name for change in rebalance["changes"] or ())
 
 

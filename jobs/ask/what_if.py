@@ -1,4 +1,4 @@
-"""Reads what happened to groups, plays it under other settings, and tells what these would have spared."""
+"""Reads what happened to groups, replays it under other settings, and computes what these would have saved."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Question:
 
 def what_if(tables: ClusterRows, names: Sequence[str] | None, question: Question) -> Iterator[list[Answer]]:
     """Yields the answers for each group, or for all that rebalanced in the time. Raises InputError for settings that
-    don't exist, and for a group of which the ledger knows nothing."""
+    don't exist, and for a group that the ledger does not know."""
     for asked in (question.actual, *question.asked):
         _changed(Setting(), asked)
     if names is None:
@@ -170,7 +170,7 @@ def _flat(told: dict[str, Any] | None) -> Answer | None:
 
 
 def _rate(tables: ClusterRows, topics: Sequence[str], question: Question) -> float | None:
-    """Returns how many records a second a partition gets; None if no two rounds of sampling tell it."""
+    """Returns how many records a second a partition gets; None without two rounds of sampling."""
     if not tables.exists("watermarks"):
         return None
     last = last_round(tables, "watermarks", question.until)

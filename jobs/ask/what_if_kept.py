@@ -18,7 +18,7 @@ TOLD_BY_NAME: Final = 10
 
 
 def kept_of_group(tables: ClusterRows, name: str) -> list[Answer]:
-    """Returns what the newest run with the group said of it, those that spare most first; nothing if none was kept."""
+    """Returns what the newest run with the group said of it, those that save most first; empty if none was kept."""
     return kept_of_groups(tables, [name])[name]
 
 
@@ -49,7 +49,7 @@ def kept_totals(tables: ClusterRows) -> list[Answer]:
 
 
 def totals(found: Iterable[Answer]) -> list[Answer]:
-    """Returns for each setting what it would have spared all groups of which that can be told."""
+    """Returns for each setting what it would have saved over all groups for which that is known."""
     by_setting: dict[str, list[Answer]] = {}
     for answer in found:
         by_setting.setdefault(answer["setting"], []).append(answer)
@@ -57,13 +57,13 @@ def totals(found: Iterable[Answer]) -> list[Answer]:
 
 
 def _gain(answer: Answer) -> float:
-    """Returns how many rebalances are spared, and nothing where that is unclear or not told."""
+    """Returns how many rebalances are saved, and nothing where that is unclear or unknown."""
     figure = answer["rebalances"]
     return 0.0 if figure is None else spared(figure) or 0.0
 
 
 def _total(setting: str, rows: Sequence[Answer]) -> Answer:
-    """Returns the sums of the groups of which it is clear what the setting does."""
+    """Returns the sums over the groups for which the setting's effect is clear."""
     told = [row for row in rows if row["refusal"] is None and spared(row["rebalances"]) is not None]
     gain = sorted(told, key=_gain, reverse=True)
     return {

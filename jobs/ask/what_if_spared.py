@@ -1,9 +1,9 @@
-"""Makes of a what-if's intervals what somebody can act on: one number, and never more than there was to spare.
+"""Turns a what-if's intervals into one number to act on, never more than there was to save.
 
-The replay may come to a rebalance more than was observed, and the spread of its runs reaches beyond. Nobody is spared
-what did not happen: what is spared ends at what was observed or, where that is not known, at what was replayed. The
+The replay may come to a rebalance more than was observed, and the spread of its runs reaches beyond. Nobody can be
+saved from what did not happen: savings end at what was observed or, where that is not known, at what was replayed. The
 number is the middle of what is left. An interval that begins below 0 and ends above it says neither that a setting
-spares something nor that it costs something: then there is no number.
+saves something nor that it costs something: then there is no number.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ UNCLEAR = "unclear"
 
 
 def capped(figure: Figure) -> Answer:
-    """Returns the figure with what is spared cut at what there was."""
+    """Returns the figure with the saving cut at what there was."""
     most = figure["replayed_high"] if figure["observed_high"] is None else figure["observed_high"]
     if most is None:
         return dict(figure)
@@ -33,7 +33,7 @@ def capped_answer(answer: Answer) -> Answer:
 
 
 def spared(figure: Figure) -> float | None:
-    """Returns what is spared, below 0 if it costs; None if it is unclear which of both."""
+    """Returns what is saved, below 0 if it costs; None if it is unclear which of both."""
     low, high = round(figure["spared_low"]), round(figure["spared_high"])
     if low < 0 < high:
         return None
@@ -51,7 +51,7 @@ def spared_text(figure: Figure) -> str:
 
 
 def would_be(figure: Figure) -> int:
-    """Returns what it would have been: what was observed less what is spared or, where either is not one number, the
+    """Returns what it would have been: what was observed less what is saved or, where either is not one number, the
     middle of what the setting came to."""
     number, low, high = spared(figure), figure["observed_low"], figure["observed_high"]
     if number is None or low is None or low != high:

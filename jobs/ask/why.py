@@ -2,7 +2,7 @@
 
 The verdict comes first: what is wrong and why, the most harmful first (`jobs.ask.diagnosis`), beside the episodes of
 incidents that it rests on (`transforms.incidents.verdicts`). Then incidents, rebalances, who took over what, what
-happened to committed offsets and each change of the group's lag status stand in the order of time. Without an incident,
+happened to committed offsets and each change of the group's lag status are listed by time. Without an incident,
 the verdict names what most of the rebalances began with, if a member's silence or slowness began them.
 """
 

@@ -191,7 +191,7 @@ def write_check(warehouse: str) -> Check:
         is_new = storage.create(name, "doctor") and not storage.create(name, "another")
         text = storage.read(name)
         storage.delete(name)
-    except InputError:  # a store of which it is known
+    except InputError:  # a store that is known to do so
         is_new, text = False, None
     except OSError as error:
         return Check("warehouse", BAD, f"{warehouse}: {error.strerror}", remedy)

@@ -51,7 +51,7 @@ def lag(  # noqa: PLR0913 - one for each option
     until: datetime | None,
     as_json: bool,
 ) -> None:
-    """Show how far behind groups are, as kafka-consumer-groups --describe does, at any time; and is that a problem.
+    """Show each group's lag, as kafka-consumer-groups --describe does, at any time, and whether it is a problem.
 
     With --group and --since: when the statuses changed, computed again by the settings of now.
     """

@@ -48,8 +48,8 @@ def import_logs(
     """Import brokers' logs: what was refused, who committed, and why groups rebalanced.
 
     Lines may lie in what containers write around them, and may be JSON. A file that can't be read keeps no other one
-    out: it is told at the end, with exit code 2. PATHs behind the one option that is given are of the same log, so that
-    a shell's wildcard works.
+    out: it is reported at the end, with exit code 2. PATHs after the one option that is given are of the same log, so
+    that a shell's wildcard works.
     """
     if bool(request_logs) == bool(server_logs) and more:
         raise click.UsageError("Say which log each file is: --request-log or --server-log before each.")

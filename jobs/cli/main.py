@@ -70,12 +70,12 @@ class Commands(click.Group):
         try:
             with ending_in_time(say):
                 has_findings = super().invoke(ctx)
-            sys.stdout.flush()  # here a disk that the answer has filled can still be told of
+            sys.stdout.flush()  # here a full disk can still be reported
         except (click.ClickException, click.Abort, click.exceptions.Exit, SystemExit):
             raise  # click's own, with exit codes of their own
         except KeyboardInterrupt:
             ctx.exit(INTERRUPTED)
-        # Here everything ends that no job has foreseen: a traceback would tell nobody what to do, and Python's exit
+        # Errors that no job has foreseen end here: a traceback would not say what to do, and Python's exit
         # code for it is that of findings. What delta-rs raises when it panics is no Exception.
         except BaseException as error:  # noqa: BLE001
             if isinstance(error, BrokenPipeError) and is_unread():
@@ -166,7 +166,7 @@ def pipeline(
             from groupledger.jobs.notify.notify import Notifier
 
             Notifier(ledger).look(now_ms())
-        # Last, so that nobody waits to be told while share groups can't be read.
+        # Last, so that no message waits while share groups can't be read.
         if bootstrap_servers is not None and not stop.is_set():
             update_share_partitions(ledger, bootstrap_servers)
         has_findings = not stop.is_set() and job.settings.quality.after_pipeline and check_quality(ledger)

@@ -59,7 +59,7 @@ def seconds_of(_context: click.Context, _parameter: click.Parameter, text: str) 
     "--metrics-port", type=click.IntRange(0, 65_535), default=METRICS_PORT, show_default=True, help="0 for a free one."
 )
 def monitor(job: Job, *, bootstrap_servers: str | None, interval: int, metrics_port: int) -> None:
-    """Follow the topic and the brokers, compute lag, serve it as metrics and keep it, until told to stop."""
+    """Follow the topic and the brokers, compute lag, serve it as metrics and keep it, until stopped."""
     places = places_of(job, bootstrap_servers)
     settings = {name: settings_of(job.conf, name) for name in places}
     check_logs(settings)
@@ -83,7 +83,7 @@ def places_of(job: Job, bootstrap_servers: str | None) -> dict[str, str]:
 
 
 def check_logs(settings: Mapping[str, Settings]) -> None:
-    """Raises InputError if a log is named for several clusters: nothing in it says of which it is."""
+    """Raises InputError if a log is named for several clusters: nothing in it names its cluster."""
     named = Counter(path for each in settings.values() for path in (*each.logs.request_logs, *each.logs.server_logs))
     for path, times in named.items():
         if times > 1:

@@ -1,4 +1,4 @@
-"""`groupledger notify`: tells the receivers of the settings of incidents, as `monitor` and `pipeline` do."""
+"""`groupledger notify`: sends incidents to the receivers of the settings, as `monitor` and `pipeline` do."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ NOBODY = (
 @click.option("--test", "is_test", is_flag=True, help="Send each receiver a message that says so, and its end.")
 @AS_JSON
 def notify(*, warehouse: str | None, cluster: str | None, conf: Path | None, is_test: bool, as_json: bool) -> bool:
-    """Tell people of incidents that they were not told of; with --test, try the receivers. Exit code 1 if one of them
-    was not told."""
+    """Send notifications of incidents that were not sent yet; with --test, try the receivers. Exit code 1 if one of
+    them was not reached."""
     if (warehouse is None) != is_test:
         raise click.UsageError("Give either --warehouse or --test.")
     settings = settings_of(conf, cluster)

@@ -27,7 +27,7 @@ OPTIONAL = ("not settled in time", "gave up", "conflicts", "rounds", "requests")
 @click.option("--out", type=click.Path(path_type=Path), metavar="FILE", help="Draw the lanes into this HTML file, too.")
 @AS_JSON
 def protocols(*, name: str, seed: int, out: Path | None, as_json: bool) -> None:
-    """Play one script of joins, leaves, crashes and pauses under every protocol, from ZooKeeper to KIP-848, and tell
+    """Play one script of joins, leaves, crashes and pauses under every protocol, from ZooKeeper to KIP-848, and show
     what each costs: partition-seconds that nobody or two consumed, records processed twice, requests, time to settle.
 
     Scripts of ours: rolling-deploy, crash, long-gc, slow-batch, scale-out, topic-grows.

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def report(job: Job, *, file: Path, names: tuple[str, ...], since: datetime | None, until: datetime | None) -> None:
     """Write the pages of serve into one HTML file: what the groups did, who owned what, lag and incidents.
 
-    Without --since it tells of the seven days before --until, and without that, before the ledger's end; but of nothing
+    Without --since it covers the seven days before --until, and without that, before the ledger's end; but nothing
     from before the ledger's beginning.
     """
     tables = job.rows()

@@ -6,7 +6,7 @@ the address space is limited (`ulimit -v`), the libraries end the process as the
 of findings: what they reserve is much more than what they use.
 
 Who starts it without standard streams (`>&-`, some supervisors) gets nothing said. Left closed, their numbers would be
-those of the next files that are opened, and a word for standard error would stand in a table's file.
+those of the next files that are opened, and a message for standard error would end up in a table's file.
 """
 
 from __future__ import annotations

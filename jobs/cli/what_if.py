@@ -1,4 +1,4 @@
-"""The command that tells what other settings would have spared groups."""
+"""The command that shows what other settings would have saved."""
 
 from __future__ import annotations
 
@@ -70,10 +70,10 @@ def what_if(  # noqa: PLR0913 - one argument for each option
     is_kept: bool,
     as_json: bool,
 ) -> None:
-    """Tell what other settings would have spared groups: rebalances, moves, stopped time, records processed twice.
+    """Show what other settings would have saved: rebalances, moves, stopped time, records processed twice.
 
     What happened to the group's members is played under the setting that it had, and that must come out as observed;
-    then under the ones asked for. Where it can't be told, the answer says why.
+    then under the ones asked for. Where it is unknown, the answer says why.
     """
     if is_all == bool(names):
         raise click.UsageError("Give the names of groups, or --all.")

@@ -1,4 +1,4 @@
-"""The command that tells why a group is in trouble."""
+"""The command that explains why a group is in trouble."""
 
 from __future__ import annotations
 

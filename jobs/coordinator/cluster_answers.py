@@ -31,7 +31,8 @@ _NO_NODE = -1
 
 
 def api_versions(incoming: Incoming, _: World) -> Any:
-    """Answers with the APIs that are served; a version that is not is told so, and which of this API are."""
+    """Answers with the APIs that are served; a version that is not gets an error, with the versions of this API that
+    are."""
     api_kind = ApiVersionsResponse.ApiVersion
     apis = {
         key: api_kind(api_key=key, min_version=api.min_version, max_version=api.max_version)
@@ -47,7 +48,7 @@ def api_versions(incoming: Incoming, _: World) -> Any:
 
 
 def software_of(incoming: Incoming) -> tuple[str, str] | None:
-    """Returns the name and the version of the client's software, if the request tells them and they are no nonsense."""
+    """Returns the name and the version of the client's software, if the request has them and they are valid."""
     if incoming.version < _SOFTWARE_IS_TOLD_SINCE:
         return None
     told = (incoming.body.client_software_name, incoming.body.client_software_version)

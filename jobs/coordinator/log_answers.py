@@ -61,7 +61,7 @@ def list_offsets(incoming: Incoming, world: World, node: int, now_ms: int) -> An
 
 
 def _listed(log: Log, timestamp_ms: int, now_ms: int, isolation_level: int) -> Found:
-    """Returns what Kafka tells for a time, or for a word that is coded as one."""
+    """Returns Kafka's answer for a time, or for a special value that stands for one."""
     if timestamp_ms in (EARLIEST_TIMESTAMP, _EARLIEST_LOCAL_TIMESTAMP):
         return Found(log.start_offset(now_ms))
     if timestamp_ms == LATEST_TIMESTAMP:

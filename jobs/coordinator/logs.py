@@ -1,7 +1,7 @@
 """The logs behind the socket whose records are made: those of topics with a rate, when they are asked for, and those
 of `__consumer_offsets`, by the coordinators. `stored_log` has those that producers write.
 
-A made record has no key; its value is JSON that tells topic, partition and offset, and its time is when the partition's
+A made record has no key; its value is JSON with topic, partition and offset, and its time is when the partition's
 end came to it, so that a record that is fetched twice is the same one. kafka-python's builder makes the batches. It is
 a producer's, which knows neither base offsets nor the markers of transactions: those are a broker's to write.
 """

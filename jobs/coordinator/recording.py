@@ -33,7 +33,8 @@ def check_empty(directory: Path) -> None:
 
 @contextmanager
 def recording(directory: Path, world: World, stack: ExitStack) -> Iterator[Callable[[Outputs, int], None]]:
-    """Gives what writes down outputs and the time up to which they tell; the capture is whole when the context ends."""
+    """Gives the writer of outputs and of the time up to which they are complete; the capture is whole when the context
+    ends."""
     files = Files(directory, world.brokers.coordinators, stack)
     until_ms = world.began_at_ms
 

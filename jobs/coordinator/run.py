@@ -1,4 +1,4 @@
-"""Runs the coordinator until it is told to stop, and writes down what happens meanwhile."""
+"""Runs the coordinator until it is stopped, and records what happens."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def run(
     write_every_s: float,
     say: Callable[[str], None],
 ) -> None:
-    """Raises InputError for an address that is none, OutsideError if it can't be listened on."""
+    """Raises InputError for an invalid address, OutsideError if it can't be listened on."""
     with ExitStack() as stack:
         write = None
         if out is not None:

@@ -1,10 +1,10 @@
 """Puts the coordinator on sockets: a listener for each node, the clock, and one thread that does all.
 
-It listens where it is told, which is this machine alone unless the operator says otherwise: there is neither a password
-nor encryption. What connections may take is bounded: their number, the size of a request, what all of them have sent
-that is not yet handled, and for how long a request may be under way or a connection idle. Where there are too many
-connections, the one goes that has asked for nothing, or for nothing the longest. A client that does not read its
-answers is not listened to.
+It listens on the given address, which is this machine alone unless the operator says otherwise: there is neither a
+password nor encryption. What connections may take is bounded: their number, the size of a request, what all of them
+have sent that is not yet handled, and for how long a request may be under way or a connection idle. Where there are
+too many connections, the one goes that has asked for nothing, or for nothing the longest. A client that does not read
+its answers is not listened to.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _START_SECONDS = 30.0
 
 
 class Clock:
-    """Tells the milliseconds since the epoch; at another rate than 1 it runs away from the machine's."""
+    """A clock in milliseconds since the epoch; with a rate other than 1 it drifts from the machine's."""
 
     def __init__(self) -> None:
         self._began_ms = float(wall_clock_ms())
@@ -272,7 +272,7 @@ class _Protocol(asyncio.Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Listen:
-    """Where to listen, HOST:PORT, and which host clients are told if it is another."""
+    """Where to listen, HOST:PORT, and which host clients get if it is another one."""
 
     address: str
     advertised: str | None = None

@@ -4,7 +4,7 @@
                                   broker reads the next one when it has answered the one before
     advance, next_deadline_ms     timers: of the coordinators, of Fetches that wait, and of the script of faults
 
-Answers go out through the connection's `send`, at once or from a later call. A request that is none ends its connection
+Answers go out through the connection's `send`, at once or from a later call. An invalid request ends its connection
 with a reason, and nothing else. `outputs` gathers what happened, in the simulator's terms, if the world `is_recorded`.
 """
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 LOADING_MS = 50  # from the moment at which another node coordinates a group to the one at which it has read the log
 FETCH_WAIT_MS_MAX = 300_000  # a client that asks for more, and goes, is forgotten then
 _HOST = "/127.0.0.1"
-UNKNOWN_SOFTWARE = ("unknown", "unknown")  # as Kafka's request log has it of a client that does not tell
+UNKNOWN_SOFTWARE = ("unknown", "unknown")  # as Kafka's request log has it for a client that does not say
 
 
 @dataclass(slots=True, eq=False)
@@ -130,7 +130,7 @@ class Service:
     # Requests
 
     def received(self, connection: Connection, frame: bytes, now_ms: int) -> None:
-        """Takes one request. Raises MalformedError if it is none."""
+        """Takes one request. Raises MalformedError if it is invalid."""
         self.advance(now_ms)
         incoming = decode(frame)
         connection.client_id = incoming.client_id or connection.client_id

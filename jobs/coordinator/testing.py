@@ -1,4 +1,4 @@
-"""The coordinator for a test: it runs beside the test, does to consumers what the test says, and tells what they did.
+"""The coordinator for a test: it runs beside the test, does to consumers what the test says, and reports what they did.
 
     with coordinator({"orders": 12}) as kafka:
         consumer = Consumer({"bootstrap.servers": kafka.bootstrap_servers, ...})
@@ -88,7 +88,7 @@ class TestCoordinator:
         return found
 
     def group(self, group: str) -> GroupSeen | None:
-        """Returns the group as it is; None if there is none."""
+        """Returns the group's current state; None if it does not exist."""
 
         def look(service: Service) -> GroupSeen | None:
             classic, consumers = service.group(group), service.consumer_group(group)

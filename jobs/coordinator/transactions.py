@@ -37,7 +37,7 @@ class Transaction:
     producer_epoch: int
     timeout_ms: int
     group_ids: dict[str, None] = field(default_factory=dict)
-    state: str = "Empty"  # as DescribeTransactions tells it
+    state: str = "Empty"  # in the words of DescribeTransactions
     number: int = 0  # of the transaction, so that the timeout of one that has ended ends no later one
 
 

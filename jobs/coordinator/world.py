@@ -54,7 +54,7 @@ class World:
     topic_partitions: Mapping[str, int]
     records_per_second: float
     is_recorded: bool = False
-    addresses: dict[int, Address] = field(default_factory=dict)  # by node, as clients are told
+    addresses: dict[int, Address] = field(default_factory=dict)  # by node, as clients get them
 
     def __post_init__(self) -> None:
         self.source = RandomSource(self.seed)
@@ -126,7 +126,7 @@ class World:
         return self.stored_log(name, partition) or MadeLog(self.topics.by_name[name], partition)
 
     def stored_log(self, name: str, partition: int) -> StoredLog | None:
-        """Returns the log of a partition that producers write; None if it is none."""
+        """Returns the log of a partition that producers write to; None for any other."""
         if self.records_per_second or not self.has_partition(name, partition):
             return None
         return self._stored.setdefault((name, partition), StoredLog(self._room))

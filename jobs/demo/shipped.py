@@ -3,7 +3,7 @@
 
 `make demo-data` plays the demo, and packs its tables into one file of the repository: each table as Parquet, and the
 instant at which the day ended. It is checked in, and not made with a wheel: that would need Spark and minutes wherever
-somebody builds one, and whoever installs from a checkout would have no pages. It is made anew when tables change so
+somebody builds one, and whoever installs from a checkout would have no pages. It is created again when tables change so
 that the old ones show less; tables of an older release can be read as any warehouse's.
 
 Unpacking moves all instants, so that the day ends now, but for those within the text of a record. What no question

@@ -1,10 +1,10 @@
-"""`groupledger simulate`: a cluster in virtual time, written as what it would have left behind, and as what was true.
+"""`groupledger simulate`: a cluster in virtual time, written as the data that a real one would leave, and as the truth.
 
     OUT/capture/        what `ingest --capture` reads, as `jobs.ingest.capture` writes it
     OUT/request-log/    a file for each broker, of every request about a group and its answer
     OUT/server-log/     a file for each broker, of what its group coordinator logs
     OUT/watermarks/     sampled ends of all topics, those of __consumer_offsets first
-    OUT/group_states/   the groups as DescribeGroups told them in the same rounds
+    OUT/group_states/   the groups as DescribeGroups described them in the same rounds
     OUT/truth/          what really happened, a table for each list of `coordinator.simulator.truth`
     OUT/scenario.json   name, seed, settings and counts
 

@@ -150,7 +150,7 @@ def owned(ledger: Ledger) -> DataFrame:
 
 
 def triggers(rows: DataFrame, column: str) -> DataFrame:
-    """Returns the rebalances of which the column says something."""
+    """Returns the rebalances for which the column has a value."""
     return rows.where(F.col(column).isNotNull()).select(*REBALANCES.key[1:], F.col(column).alias("trigger"))
 
 

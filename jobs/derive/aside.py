@@ -2,7 +2,7 @@
 
 Of a group on which the fold fails no row is written. Its row of `open_groups` stays as it was, and says which release
 has failed: what comes later must not be folded onto a state that lacks what came before. Its records stay in
-`coordinator_records`. Another release folds all that the group has missed (`to_try_again`), and a rebuild begins anew.
+`coordinator_records`. Another release folds all that the group has missed (`to_try_again`), and a rebuild starts over.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Aside:
         self._troubles: dict[str, Trouble] = {}
 
     def settle(self) -> bool:
-        """Writes down which groups failed, and returns whether there are any. Called behind the fold."""
+        """Writes down which groups failed, and returns whether there are any. Called after the fold."""
         self._troubles = self.report.taken()
         self.groups = [*self._troubles]
         note_troubles(self._ledger, TroubledStep.HISTORY, self._troubles, self._judged)
@@ -81,7 +81,7 @@ def groups_aside(ledger: Ledger) -> list[str]:
 
 
 def to_try_again(ledger: Ledger) -> list[str]:
-    """Returns the groups that another release has set aside, and of which no record was removed meanwhile."""
+    """Returns the groups that another release has set aside, if none of their records was removed since."""
     if all(row["release"] == RELEASE for row in open_troubles(ledger, TroubledStep.HISTORY)):
         return []
     columns = ["group_id", "kafka_partition", "last_kafka_offset"]
@@ -94,7 +94,7 @@ def to_try_again(ledger: Ledger) -> list[str]:
 
 
 def taken_back(open_groups: DataFrame, groups: Iterable[str]) -> DataFrame:
-    """Returns the open groups, of which some are no longer set aside."""
+    """Returns the open groups; some of them are no longer set aside."""
     is_back = F.col("group_id").isin(*groups)
     return open_groups.withColumn(SET_ASIDE_BY.name, F.when(~is_back, F.col(SET_ASIDE_BY.name)))
 

@@ -1,7 +1,7 @@
 """Keeps the steps among the commits (`transforms.incidents.commit_steps`), so that none is looked for twice.
 
 Steps are written when what is kept is an hour behind: those with both commits, and the last record of each partition
-in place of the one before, in one Delta commit. What came since is read anew each time. Then a small file says how far
+in place of the one before, in one Delta commit. Later rows are read again each time. Then a small file says how far
 that is (`_groupledger/<cluster>/commit_steps.json`): by offset, by the date of ingest from which on records can be new,
 and by time. A file that is older than the table, because a pass was killed, costs a second look at some records. One
 that is newer than the table, which was restored then, or that other settings have written, is of no use: all is read
@@ -71,7 +71,7 @@ class Kept:
 
 @dataclass(frozen=True)
 class CommitSteps:
-    """The steps of all commits that are known: those that are kept and have ended, and those that are made anew."""
+    """The steps of all commits that are known: those that are kept and have ended, and those that are created again."""
 
     ledger: Ledger
     kept: Kept
@@ -126,7 +126,7 @@ def _keep(ledger: Ledger, kept: Kept, until_ms: int, rules: Rules) -> Kept:
 
 
 def _positions_at(ledger: Ledger, records: DataFrame, until_ms: int) -> dict[int, int]:
-    """Returns by partition the offset behind the last new record until an instant that lies in a complete stretch. A
+    """Returns by partition the offset after the last new record until an instant that lies in a complete stretch. A
     time that no record can have is not later: the groups of its partition would wait for it for ever."""
     later = F.when(known_instant_ms(F.unix_millis("kafka_timestamp")) > until_ms, F.col("kafka_offset"))
     behind = F.coalesce(F.min(later), F.max("kafka_offset") + 1)
@@ -140,7 +140,7 @@ def _positions_at(ledger: Ledger, records: DataFrame, until_ms: int) -> dict[int
 
 
 def settled_ms(ledger: Ledger) -> int:
-    """Returns an instant until which all records and samples are known, 0 or less if there is none."""
+    """Returns the time until which all records and samples are known, 0 or less without one."""
     sampled_ms = last_sampled_at_ms(ledger, WATERMARKS)
     return min([*known_ends(ledger).values(), *([sampled_ms] if sampled_ms else [])], default=0)
 
@@ -159,7 +159,7 @@ def _new_samples(ledger: Ledger, kept: Kept) -> DataFrame | None:
 
 
 def _lines(ledger: Ledger, kept: Kept, records: DataFrame) -> DataFrame:
-    """Returns the new records behind those that were the last ones."""
+    """Returns the new records after those that were the last ones."""
     if kept.until_ms:
         last = _rows(ledger, kept, is_open)
     else:

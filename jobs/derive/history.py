@@ -138,7 +138,7 @@ def update_history(ledger: Ledger, stop: threading.Event) -> HistoryTotals:
     if is_requested(ledger.storage, ledger.cluster):
         ledger.say("history: rebuilt, because records behind it have changed")
         return rebuild_history(ledger, stop)
-    # A checkpoint without a batch does not tell where its query would begin.
+    # A checkpoint without a batch does not say where its query would begin.
     checkpoint = whole_checkpoint(ledger.storage, checkpoint_folder(ledger))
     is_first = checkpoint is None or checkpoint.planned_batch is None
     missing = [table.name for table in TABLES if not ledger.exists(table)]

@@ -220,7 +220,7 @@ def _imported_log_rows(ledger: Ledger) -> int:
 
 
 def _history_ms(ledger: Ledger, topic_ms: int | None) -> int | None:
-    """Returns until when the history tells what the topic had."""
+    """Returns until when the history covers the topic."""
     folded_ms = ms_if_known(noted_until(ledger.storage, ledger.cluster, Source.HISTORY))
     return topic_ms if folded_ms is None or topic_ms is None else min(folded_ms, topic_ms)
 

@@ -2,7 +2,7 @@
 
 A round can be computed when `__consumer_offsets` is read up to the ends that the round saw there; the run ends at the
 first round that can't, so that rounds stay in order. Rounds are appended in parts, each in one Delta commit whose
-batch is numbered by its last round: a part that is written again is left out, and a killed run goes on behind the last
+batch is numbered by its last round: a part that is written again is left out, and a killed run goes on after the last
 part.
 
 The history must be up to date before, since the owners of a round come from its tables.
@@ -82,7 +82,7 @@ if TYPE_CHECKING:
     from groupledger.transforms.lag.rules import GroupHistory, LagRow
     from groupledger.transforms.troubles import Report
 
-HISTORY = (GENERATIONS, MEMBERS, ASSIGNMENTS)  # they tell who owned what
+HISTORY = (GENERATIONS, MEMBERS, ASSIGNMENTS)  # they say who owned what
 OPEN_ONLY = 2**63 - 1  # an offset that no record has
 LAST_MS = 253_402_300_799_999  # the end of the year 9999, the last that Spark has dates for
 
@@ -177,7 +177,7 @@ def inputs_of(tables: Tables, part: list[tuple[int, dict[int, End]]], seeds: See
 
 
 def _history(tables: Tables, since_ms: int | None) -> Iterator[DataFrame]:
-    """Yields the rows of the tables that tell who owned what: those that are open or ended since an instant, all
+    """Yields the rows of the ownership tables: those that are open or ended since an instant, all
     without one."""
     for table in HISTORY:
         yield tables.rows_within(table, every_row if since_ms is None else _ended_since(table, since_ms))
@@ -205,8 +205,8 @@ def rounds_after(tables: Tables, last_ms: int) -> list[tuple[int, dict[int, End]
 
 
 def recover_state(ledger: Ledger, rules: LagRules, report: Report = stop) -> LagState:
-    """Returns the state behind the last round of the table `lag`. Commits that no round has counted yet wait in it, and
-    are passed over when they are told again."""
+    """Returns the state after the last round of the table `lag`. Commits that no round has counted yet wait in it, and
+    are skipped when they come again."""
     last_ms = last_sampled_at_ms(ledger, LAG)
     seeds = _seeds(ledger, last_ms, rules)
     state = LagState(rules, report)
@@ -239,7 +239,7 @@ def _by_group(ordered: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, list[
 
 
 def group_histories(tables: Tables, report: Report = stop) -> dict[str, GroupHistory]:
-    """Returns who owns and subscribes to what now, by group: `facts_at` with a position behind the newest record."""
+    """Returns who owns and subscribes to what now, by group: `facts_at` with a position after the newest record."""
     generations, members, assignments = (tables.rows_within(table, is_open) for table in HISTORY)
     found = history_events(generations, members, assignments, OPEN_ONLY)
     ordered = sorted(collect(found), key=itemgetter("group_id", "kind"))

@@ -1,11 +1,11 @@
 """Keeps what the sampling rounds so far leave for the next (`transforms.lag.lag_seeds`), so that none is read twice.
 
 The seeds are written when they are an hour of rounds behind, as one Delta commit whose batch is numbered by their last
-round; what came since is read anew each time. Seeds that are gone, or later than the rows of `lag`, which were restored
-then, are of no use: all rounds are read again, which gives the same rows and takes longer. So it is behind a rebuild of
-the history, which is made where records that were read already have changed (`drop_seeds`). Retention leaves the seeds:
-they know what a group had committed longer than the records do. So those of commits whose records are gone are never
-of no use (`first_seeds`).
+round; what came since is read again each time. Seeds that are gone, or later than the rows of `lag`, which were
+restored then, are of no use: all rounds are read again, which gives the same rows and takes longer. So it is behind a
+rebuild of the history, which is made where records that were read already have changed (`drop_seeds`). Retention
+leaves the seeds: they know what a group had committed longer than the records do. So those of commits whose records
+are gone are never of no use (`first_seeds`).
 
 Rounds come in order, so that those behind a round are found by their dates. Commits may have been ingested long before
 a round counts them: the seeds hold from which date on there are such. A day is added, for clocks that were set back.
@@ -65,7 +65,7 @@ def first_seeds(ledger: Ledger) -> Seeds:
 
 
 def seeds_at(ledger: Ledger, last_ms: int, rules: LagRules) -> Seeds:
-    """Returns the seeds behind the round of an instant, and keeps them if it is time."""
+    """Returns the seeds after the round of an instant, and keeps them if it is time."""
     ledger.create(LAG_SEEDS)
     kept = _kept_seeds(ledger, last_ms, rules)
     if kept.sampled_at_ms == last_ms:

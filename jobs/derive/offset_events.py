@@ -1,6 +1,6 @@
 """Brings `offset_events` and `committed_offsets` up to the records that the history has folded.
 
-A pass reads the records behind those that it read the last time, and the offsets of the groups and partitions in them.
+A pass reads the records after those that it read the last time, and the offsets of the groups and partitions in them.
 It writes the events first, `committed_offsets` second and last a small file that says how far it came
 (`_groupledger/<cluster>/offset_events.json`), so that a pass that was killed is made again and finds the same. As long
 as the history has read nothing new, a pass reads that file and nothing else.
@@ -10,8 +10,8 @@ What the sampling rounds show of commits comes from the rows of `lag`, those of 
 The records of one operation are looked at together (`transforms.offsets.rules.offset_event`). Where a partition ends
 with a removal, and nobody knows that its coordinator had done by then, the removal waits for the next pass.
 
-When the history was rebuilt, so are the events that records tell. What rests on records that retention has removed is
-carried over.
+When the history was rebuilt, so are the events that come from records. What rests on records that retention has
+removed is carried over.
 """
 
 from __future__ import annotations
@@ -103,8 +103,8 @@ class Progress:
 
 
 def update_offset_events(ledger: Ledger) -> int:
-    """Tells what happened to committed offsets by the records that the history has folded since the last pass, and by
-    the sampling rounds since; returns the number of events."""
+    """Determines what happened to committed offsets by the records that the history has folded since the last pass,
+    and by the sampling rounds since; returns the number of events."""
     if is_unfinished(ledger.storage, ledger.cluster) or is_requested(ledger.storage, ledger.cluster):
         return 0  # the next pass of the history writes another one
     history = whole_checkpoint(ledger.storage, checkpoint_folder(ledger))
@@ -175,7 +175,7 @@ def _stored(ledger: Ledger, unread_version: int | None, next_version: int, *, is
 
 
 def _reach(records: DataFrame, ends: Mapping[int, int]) -> tuple[dict[int, int], bool, int]:
-    """Returns by partition the next offset behind the last whole operation, whether a removal waits, and the number of
+    """Returns by partition the next offset after the last whole operation, whether a removal waits, and the number of
     records."""
     at_ms = F.unix_millis("kafka_timestamp")
     last = F.max_by(F.struct(at_ms.alias("at_ms"), is_removal().alias("is_removal")), "kafka_offset")
@@ -262,8 +262,8 @@ def _stood_before(stood: DataFrame, retained_from: DataFrame) -> DataFrame:
 
 
 def _replace(ledger: Ledger, events: DataFrame, stands: DataFrame, retained_from: DataFrame) -> int:
-    """Writes both tables anew, and returns the number of events. An event of which a record is gone stays as it was
-    told, and so does an offset."""
+    """Rewrites both tables, and returns the number of events. An event whose record is gone stays as it was
+    recorded, and so does an offset."""
     told = ledger.rows(OFFSET_EVENTS)
     is_of_records = F.col("evidence") != OffsetEventEvidence.SAMPLES
     before = told.where(is_of_records).join(F.broadcast(retained_from), "kafka_partition", "left")
@@ -287,7 +287,7 @@ def _tell_samples(ledger: Ledger, after_ms: int, until_ms: int) -> int:
     """Returns the number of events that are new or have changed."""
     after, until = (pa.scalar(at_ms * 1_000, pa.timestamp("us", "UTC")) for at_ms in (after_ms, until_ms))
     at = pc.field("sampled_at")
-    # A row that has only this difference, and no lag, is of a topic that was made anew.
+    # A row that has only this difference, and no lag, is of a topic that was created again.
     is_odd = (pc.field("messages_lost") > 0) | (pc.field("lag").is_null() & (pc.field("raw_lag") >= 0))
     lag = ledger.arrow(LAG, (at > after) & (at <= until) & is_odd, LAG_COLUMNS).to_pylist()
     if not lag:
@@ -306,7 +306,7 @@ def _tell_samples(ledger: Ledger, after_ms: int, until_ms: int) -> int:
 
 
 def _read(ledger: Ledger) -> Progress:
-    """Returns how far the last pass came; that a table is gone begins anew."""
+    """Returns how far the last pass came; that a table is gone starts over."""
     if not all(ledger.exists(table) for table in TABLES):
         return Progress()
     remedy = "move it out of the warehouse: all events are then told again"

@@ -32,7 +32,7 @@ def begin(ledger: Ledger) -> None:
     """Notes the versions that the tables have now; those that an unfinished rebuild has noted stay."""
     noted = versions_before(ledger.storage, ledger.cluster)
     versions = {table.name: ledger.version(table) for table in (*DERIVED_TABLES, OPEN_GROUPS)}
-    # A table that was deleted and created anew does not have the noted version.
+    # A table that was deleted and created again does not have the noted version.
     kept = {name: version for name, version in noted.items() if version <= versions[name]}
     note_versions(ledger.storage, ledger.lease, versions | kept)
 

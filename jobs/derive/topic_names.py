@@ -3,8 +3,8 @@
 A name may be known already, be in the samples of watermarks, or in a commit that carries the id. A share group's own
 record of what can be shared names its topics, before any of them is given to a member; in a cleaned log that record may
 come later. Where the name is in none of them, the history is written with the id in its place; as soon as a later batch
-or sample tells it, the rows of `assignments`, `share_assignments` and `member_epochs` are written again with it. A
-pause in `rebalances` is told by commits, which name their topics, so that the first pauses of such a topic are missing
+or sample has it, the rows of `assignments`, `share_assignments` and `member_epochs` are written again with it. A
+pause in `rebalances` comes from commits, which name their topics, so that the first pauses of such a topic are missing
 until the next rebuild.
 """
 

@@ -55,9 +55,9 @@ def validate(ledger: Ledger) -> list[Row]:
 
 def damaged_groups(ledger: Ledger) -> list[Row]:
     """Returns the groups whose rows in the tables of the history are not those that a fold of the records gives, as
-    `transforms.history.differences`. A group of which retention has removed records can't be compared, and a history
-    that has to be rebuilt anyway, or was never written to the end of a batch, is not. A group that is set aside is not
-    either."""
+    `transforms.history.differences`. A group can't be compared if retention has removed some of its records, and a
+    history that has to be rebuilt anyway, or was never written to the end of a batch, is not. A group that is set
+    aside is not either."""
     unread = next_version(ledger)
     storage, cluster = ledger.storage, ledger.cluster
     if unread is None or is_unfinished(storage, cluster) or is_requested(storage, cluster):

@@ -10,7 +10,7 @@ ASGI gives to each request; nothing of uvicorn's inside.
 - `jobs.gate.connections` decides who may stay, from what is seen here.
 - A question is answered once what was answered before is read, up to the transport's buffer: so nobody holds a place
   among those that are answered by not reading.
-- Who sends a question before the answer to the one before is answered once more, and then has to connect anew. No
+- Who sends a question before the answer to the one before is answered once more, and then has to connect again. No
   browser pipelines, and who does may be cut off by HTTP (RFC 9112, 9.3.2).
 - Half of the files that the process may open are for connections.
 """
@@ -149,7 +149,7 @@ class Gate:
 
 
 def closing(send: Send) -> Send:
-    """Tells with the answer that it is the last one of its connection."""
+    """Says in the answer that it is the last one of its connection."""
 
     async def sending(message: Message) -> None:
         if message["type"] == "http.response.start":

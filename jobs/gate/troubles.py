@@ -17,7 +17,7 @@ from groupledger.jobs.process.output import say
 EVERY_S = 60.0
 KINDS_MAX = 256
 OTHER = "other"
-# Of what asyncio and uvicorn tell of clients and of themselves.
+# From the log lines of asyncio and uvicorn about clients and themselves.
 LOGGERS = ("uvicorn.error", "asyncio")
 
 

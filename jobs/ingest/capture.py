@@ -1,7 +1,7 @@
 """`groupledger capture` copies `__consumer_offsets` into Parquet files with the columns of Spark's Kafka source.
 
 A capture is a finite copy that can be carried to another machine and ingested there. `_capture.json` beside the files
-(Spark ignores names that begin with an underscore) tells where it is from and which offsets it covers: the last
+(Spark ignores names that begin with an underscore) says where it is from and which offsets it covers: the last
 record of a partition may lie well below its end, and a partition without records has no row at all.
 """
 

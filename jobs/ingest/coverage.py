@@ -61,7 +61,7 @@ def regained_source(
     ledger: Ledger, source: LedgerSource, positions: Mapping[int, int], ends: Mapping[int, int], now_ms: int
 ) -> LedgerSource:
     """Returns the source with readings of all partitions that were read up to `positions`: where it has lost them, they
-    are made from what `coverage` tells. `ends` are the ends of the partitions' logs."""
+    are made from `coverage`. `ends` are the ends of the partitions' logs."""
     lost = {partition: position for partition, position in positions.items() if partition not in source.readings}
     if not lost:
         return source
@@ -80,7 +80,7 @@ def regained_source(
 def late_partitions(
     ledger: Ledger, readings: Mapping[int, Sequence[Reading]], now_ms: int, retention_ms: int
 ) -> set[int]:
-    """Returns the partitions of which so long nothing was read that tombstones may have come and gone.
+    """Returns the partitions that were not read for so long that tombstones may have come and gone.
 
     A tombstone was written after the last instant that coverage knows, and the group's older records were still there
     when the reading began.

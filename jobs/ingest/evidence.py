@@ -117,7 +117,7 @@ class Evidence:
         return until_answered(ask, wish, self._ledger, self._stop, SILENT_S_MAX)
 
     def _epochs(self, begins: Mapping[int, int], ends: Mapping[int, int]) -> dict[int, int]:
-        """Returns the leaders' epochs of the last records read; one that nobody can tell is forgotten."""
+        """Returns the leaders' epochs of the last records read; one that nobody can know is forgotten."""
         kept, settings = self.source.leader_epochs, self._settings
         if not ends:
             return dict(kept)
@@ -145,7 +145,7 @@ class Evidence:
 
 def cuts(positions: Mapping[int, int], ends: Mapping[int, int]) -> dict[int, int]:
     """Returns by partition where the log was cut: `ends` are those of the epochs in which our last records were
-    written, which lie behind them in every log that holds them."""
+    written, which lie after them in every log that holds them."""
     return {partition: end for partition, end in ends.items() if end < positions[partition]}
 
 

@@ -83,7 +83,7 @@ LINES_PER_BATCH = 1_000_000
 TIMES = ("first_logged_at", "last_logged_at")
 # How far a broker's clock may be ahead of ours.
 AHEAD_MAX = timedelta(hours=1)
-# What rotation puts behind a name: a number or a date, and the name of a compression.
+# What rotation puts after a name: a number or a date, and the name of a compression.
 _ROTATED = re.compile(r"[\d._T-]*(?:gz|zst|bz2)?")
 FileState = tuple[int, int, int]  # inode, size, when it was written last
 
@@ -159,7 +159,7 @@ def family_of(name: str) -> str:
 def import_logs(
     ledger: Ledger, settings: LogSettings, sources: LogSources, stop: threading.Event, *, is_continuous: bool = False
 ) -> ImportTotals:
-    """Imports all lines that are new, once or until told to stop.
+    """Imports all new lines, once or until stopped.
 
     Raises InputError for files that are no such log or unpack to too much, when all others are imported, and
     OutsideError if a file changed under the import. A continuous run says so and looks again.

@@ -147,10 +147,10 @@ def readings_behind_cuts(
     ingest: KafkaIngest, source: LedgerSource, positions: Mapping[int, int], topic: TopicRange, started_at_ms: int
 ) -> dict[int, Reading]:
     """Returns a reading for each partition that was cut below our position and has grown again. Raises InputError
-    unless told to recover.
+    unless asked to recover.
 
     The records that we read above the cut stay: they were in the log, and the coordinator answered by them. Those that
-    took their offsets can't be told beside them.
+    took their offsets can't be told apart from them.
     """
     if not source.leader_epochs:
         return {}
@@ -172,7 +172,7 @@ def readings_behind_cuts(
 
 
 def say_waiting(ledger: Ledger, topic: TopicRange) -> None:
-    """Tells the user how many offsets wait: a read_committed reader stops at the first open transaction."""
+    """Reports how many offsets wait: a read_committed reader stops at the first open transaction."""
     waiting = {
         partition: end - topic.last_stable_offset[partition]
         for partition, end in topic.high_watermark.items()

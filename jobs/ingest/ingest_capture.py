@@ -159,7 +159,7 @@ def capture_extents(rows: DataFrame, manifest: Manifest | None) -> tuple[dict[in
     if manifest is not None:
         covered = {key: Extent(start, manifest.to_offsets[key]) for key, start in manifest.from_offsets.items()}
         return covered, manifest.captured_at_ms
-    # A record with the time of a broken clock, or with none, tells nothing about how far the others reach.
+    # A record with the time of a broken clock, or without a time, says nothing about how far the others reach.
     written_ms = F.unix_millis("timestamp")
     known_ms = F.when(written_ms.between(WRITTEN_FROM_MS, WRITTEN_UNTIL_MS), written_ms)
     found = rows.groupBy("partition").agg(F.min("offset"), F.max("offset"), F.max(known_ms)).collect()
@@ -175,9 +175,9 @@ def new_readings(
     *,
     recover: bool,
 ) -> dict[int, Reading]:
-    """Returns a reading for each partition that begins with this capture, or goes on behind a hole.
+    """Returns a reading for each partition that begins with this capture, or goes on after a hole.
 
-    Raises InputError if there is a hole, unless told to `recover`. Without a manifest the first row of a capture may
+    Raises InputError if there is a hole, unless asked to `recover`. Without a manifest the first row of a capture may
     lie anywhere, since compaction thins, so that only a manifest can show a hole.
     """
     started_at_ms = known_until_ms or 0

@@ -1,11 +1,11 @@
 """Recognizes log files on disk, whatever their names, and reads their numbered lines.
 
-A file is scanned once on the driver: its digests tell whether it is one that was imported before, and how many of its
+A file is scanned once on the driver: its digests show whether it was imported before, and how many of its
 lines are new (`schemas.tables.log_files` has the rules and their limits); the same pass cuts it into splits. A file
 that has grown since is scanned from where the last scan ended, if it still is the same file and has the same bytes
 before that place. Tasks then read the splits, and compare a digest of what they read with that of the scan: a file that
-was renamed or written anew in between is noticed, and nothing of it is imported. The pass also follows the time of the
-lines through hours that come twice, since only the order of all lines tells them apart.
+was renamed or rewritten in between is noticed, and nothing of it is imported. The pass also follows the time of the
+lines through hours that come twice, since only the order of all lines distinguishes them.
 
 Only lines with their end are there yet; a compressed file is whole as it is. In a server log an entry whose message
 goes on over lines counts from its last one, and in both a line that a container has cut. Files must lie under the
@@ -164,7 +164,7 @@ def _rest(file: BinaryIO) -> Iterator[bytes]:
 
 
 def _has_end(file: BinaryIO) -> bool:
-    """Tells whether the line that is being read comes to its end, and stays where it is."""
+    """Returns whether the line that is being read comes to its end, and stays where it is."""
     here = file.tell()
     found = any(part.endswith(b"\n") for part in _rest(file))
     file.seek(here)
@@ -221,7 +221,7 @@ class _Scan:
         self.split, self.split_line, self.split_offset = hashlib.sha256(), self.lines, self.offset
 
     def is_plain(self, line: bytes) -> bool:
-        """Tells whether a line of a request log needs no look: it is in Kafka's own frame, and in an hour that is not
+        """Returns whether a line of a request log needs no look: it is in Kafka's own frame, and in an hour that is not
         repeated."""
         return self.plain_hour == line[:_HOUR_CHARACTERS] and not self.wrapped.is_open
 

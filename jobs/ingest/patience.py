@@ -23,7 +23,7 @@ Answer = TypeVar("Answer")
 
 
 class BatchGivenUpError(OutsideError):
-    """The command was told to stop while a micro-batch waited for brokers."""
+    """The command was stopped while a micro-batch waited for brokers."""
 
 
 class SettledError(OutsideError):
@@ -33,7 +33,7 @@ class SettledError(OutsideError):
 def until_answered(
     ask: Callable[[], Answer], wish: str, ledger: Ledger, stop: threading.Event, wait_s_max: float = math.inf
 ) -> Answer:
-    """Returns what `ask` returns as soon as it raises no OutsideError, and tells once that it waits, with the `wish`.
+    """Returns what `ask` returns as soon as it raises no OutsideError, and reports once that it waits, with the `wish`.
 
     Raises BatchGivenUpError once `stop` is set, and OutsideError if the lease is lost, or when the brokers have not
     answered for `wait_s_max` seconds.

@@ -1,6 +1,6 @@
 """Reads `__share_group_state` into `share_state_records`, in a step of its own beside the stream of `ingest`.
 
-It is a batch that goes on where the tables say that the last one has ended: behind the last row and the last stretch of
+It is a batch that goes on where the tables say that the last one has ended: after the last row and the last stretch of
 `share_state_coverage`. Each piece is one Delta commit under the ledger's lease, so that a row is written exactly once,
 whatever ends a pass. Stretches are opened before rows are written, and grow after.
 

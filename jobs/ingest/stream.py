@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 TABLES = (COORDINATOR_RECORDS, COVERAGE)
 POLL_S = 1
-# The frames of Spark's that read a checkpoint, which tell a damaged file of it in many ways, and what its log of files
+# The frames of Spark's that read a checkpoint, which report a damaged file in many ways, and what its log of files
 # says of one that is gone.
 CHECKPOINT_IS_READ = re.compile(
     r"HDFSMetadataLog(\.applyFnToBatchByStream|\.get\(|\$\.verifyBatchIds)| doesn't exist \(latestId: "
@@ -103,7 +103,7 @@ class BatchFailedError(Exception):
 class Batches:
     """Does something with each micro-batch of a query. `failure` is what that raised.
 
-    Spark would only tell it as text. When it was told to stop, it looks in the text for an interruption by a pattern
+    Spark would only report it as text. When it was asked to stop, it looks in the text for an interruption by a pattern
     that needs stack for each character (`StreamExecution.PROXY_ERROR`, 4.0): a long one overflows the stack of the
     query's thread, which ends with a thousand lines on standard error. So Spark gets a short one.
     """
@@ -216,7 +216,7 @@ def run_query(
 
 
 class BrokerWatch:
-    """Tells the user, once each time, that Spark's driver waits for brokers that don't answer: Spark itself is
+    """Reports, once each time, that Spark's driver waits for brokers that don't answer: Spark itself is
     silent."""
 
     def __init__(self, ledger: Ledger) -> None:
@@ -264,7 +264,7 @@ def wait(query: StreamingQuery, batches: Batches, checkpoint_folder: str) -> boo
         failure = batches.failure
         if not isinstance(failure, JobError):
             if failure is not None:
-                error.__cause__ = failure  # what it came from, which Spark was not told
+                error.__cause__ = failure  # its original cause, which Spark does not know
             elif CHECKPOINT_IS_READ.search(getattr(error, "_stackTrace", None) or ""):
                 raise OutsideError(damaged_checkpoint(checkpoint_folder)) from error
             raise OutsideError(failure_sentence(str(failure or error))) from error
@@ -296,7 +296,7 @@ def count_batches(ledger: Ledger, totals: Totals, query: StreamingQuery, writer:
 
 
 def count_batch(ledger: Ledger, totals: Totals, progress: Any, rows: int, quarantined: int) -> None:
-    """Adds a batch to the totals, and tells of it."""
+    """Adds a batch to the totals, and reports it."""
     totals.last_batch = progress["batchId"]
     totals.rows += rows
     totals.quarantined += quarantined

@@ -1,7 +1,7 @@
 """Reads the headers of the batches around some offsets of `__consumer_offsets`, as they lie in the leader's log.
 
 A consumer sees records only. Which offsets are markers, which belong to aborted transactions and which were removed is
-told by the batches alone, so they are fetched below the consumer, over the connections of `brokers`.
+only in the batches, so they are fetched below the consumer, over the connections of `brokers`.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def _batches(brokers: Brokers, node: int | None, partition: int, begin: int, end
         records = MemoryRecords(bytes(found.records or b""))
         while (batch := records.next_batch()) is not None and batch.base_offset < end:
             if batch.magic < MAGIC_WITH_COUNT:
-                return  # as old as that, it can't tell whether it was thinned
+                return  # a batch that old does not show whether it was compacted
             last_offset = batch.base_offset + batch.last_offset_delta
             while aborted and aborted[0][0] <= last_offset:
                 producers.add(aborted.pop(0)[1])

@@ -53,8 +53,9 @@ class Brokers(Protocol):
 
 @contextmanager
 def connect(bootstrap_servers: str, settings: Settings) -> Iterator[Connections]:
-    """Raises OutsideError if no broker answers. Use it again and again: connections are mended when they are needed."""
-    # What it logs of brokers that are away is told by the rows of a round, and once.
+    """Raises OutsideError if no broker answers. Use it again and again: connections are restored when they are
+    needed."""
+    # The rows of a round report brokers that are away, once.
     logging.getLogger("kafka").setLevel(logging.CRITICAL)
     timeout_ms = settings.sampling.request_timeout_ms
     net = NetworkSelector()

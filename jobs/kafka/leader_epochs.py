@@ -2,7 +2,7 @@
 
 Each leader of a partition has an epoch, and every batch carries that of the leader who wrote it. A leader that was not
 in sync when it was elected has a shorter log than the one before, and the new records take the offsets of those that it
-lacks. Nothing but the epochs tells: that of our last record then ends below our position.
+lacks. Only the epochs show it: that of our last record then ends below our position.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ MAGIC_WITH_EPOCH = 2
 
 def epochs_at(brokers: Brokers, settings: SamplingSettings, offsets: Mapping[int, int]) -> dict[int, int]:
     """Returns by partition the leader's epoch in which the record at an offset was written, or the next one that is
-    left; without those where none is left, or whose batches are too old to tell. Raises OutsideError."""
+    left; without those where none is left, or whose batches are too old to have one. Raises OutsideError."""
     return _asked(brokers, settings, offsets, _epochs_at)
 
 
 def ends_of_epochs(brokers: Brokers, settings: SamplingSettings, epochs: Mapping[int, int]) -> dict[int, int]:
     """Returns by partition the offset where the epoch ends, by the present leader's log; without those whose leader
-    can't tell. Raises OutsideError."""
+    can't say. Raises OutsideError."""
     return _asked(brokers, settings, epochs, _ends_of_epochs)
 
 

@@ -1,7 +1,7 @@
 """Asks the leaders whether what lies right before the last stable offset of a partition are markers of transactions.
 
 A marker takes an offset and is no record, so that a consumer which has read all, and commits the offset after the last
-record, stays before the end. No answer about offsets tells that: the batches do, which are fetched below the consumer.
+record, stays before the end. No answer about offsets shows that: the batches do, which are fetched below the consumer.
 It needs the right to read the topic; where that is refused, markers stay unknown.
 
 It is asked only where a group rests close before an end that has not moved since the round before (`resting_places`),
@@ -37,7 +37,7 @@ MAGIC_WITH_CONTROL = 2
 
 
 class Known(NamedTuple):
-    """What was told of a partition: None where it may not be read."""
+    """What is known about a partition: None where it may not be read."""
 
     topic_id: str | None
     place: Resting
@@ -45,7 +45,7 @@ class Known(NamedTuple):
 
 
 class Markers:
-    """Remembers from round to round what the logs have told."""
+    """Remembers from round to round what the logs have shown."""
 
     def __init__(self) -> None:
         self._known: dict[TopicPartition, Known] = {}
@@ -92,7 +92,7 @@ def trailing_markers(
     brokers: Brokers, settings: SamplingSettings, asked: Mapping[TopicPartition, Resting]
 ) -> dict[TopicPartition, int | None]:
     """Returns how many offsets right before the last stable offset, from the resting place on, hold markers only; None
-    where the topic may not be read. Partitions of which no leader has told are left out."""
+    where the topic may not be read. Partitions without an answer from their leader are left out."""
     try:
         leaders, _, _ = describe_topics(brokers, settings, {place.topic for place in asked})
     except OutsideError:

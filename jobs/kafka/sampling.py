@@ -8,7 +8,7 @@ round: lag compares a commit with an end that was read after it. `watermarks` an
   watermark by then is cut to it, or a log without transactions would seem to have an open one.
 - Groups come from ListGroups, which each broker answers for the groups that it coordinates; so it is also the one to
   ask for their members, by DescribeGroups or, for KIP-848, ConsumerGroupDescribe. Share and streams groups have only
-  the state that the list tells.
+  the state in the list.
 - A broker that does not answer costs its own partitions and groups. The partitions have rows that say so; its groups
   are not listed anywhere else, and so have none.
 - Metadata never creates topics: a sample of a deleted topic must not bring it back.
@@ -96,7 +96,7 @@ class SampledGroupState:
 @dataclass(frozen=True, slots=True)
 class SampledRound:
     """The rows of a round. `unseen_topics` were asked for and have no rows: they are deleted, or we may not describe
-    them. `silent_brokers` did not tell their groups."""
+    them. `silent_brokers` did not list their groups."""
 
     sampled_at_ms: int
     watermarks: tuple[SampledWatermark, ...]
@@ -125,7 +125,7 @@ def take_round(
     """Samples a round. `ends` are the rows of `__consumer_offsets`, sampled before; `topics` are all others that are
     asked about, None for all that are not internal.
 
-    Raises OutsideError if no broker tells where the partitions are.
+    Raises OutsideError if no broker says where the partitions are.
     """
     others = None if topics is None else set(topics) - {OFFSETS_TOPIC}
     watermarks, unseen_topics = sample_watermarks(brokers, settings, others)
@@ -268,7 +268,7 @@ def sample_groups(brokers: Brokers, settings: SamplingSettings) -> tuple[tuple[S
         silent = {node: error_name(answer) for node, answer in answers.items() if isinstance(answer, KafkaError)}
         for answer in answers.values():
             if not isinstance(answer, KafkaError):
-                # A group that moves in between is listed by two, of which one refuses to describe it.
+                # A group that moves in between is listed by two, and one of them refuses to describe it.
                 rows |= {row.group_id: row for row in answer if row.group_id not in rows or row.error is None}
         wanted = silent
         if not silent:
@@ -295,7 +295,7 @@ def ask_coordinator(brokers: Brokers, settings: SamplingSettings, node: int) -> 
 
 
 def listed_group(group: Any) -> SampledGroupState:
-    """Returns what the list says of a group; brokers before 3.0 tell no state and those before 4.0 no type."""
+    """Returns what the list says of a group; brokers before 3.0 send no state and those before 4.0 no type."""
     return SampledGroupState(
         group.group_id,
         group_type=(group.group_type or "").lower() or None,

@@ -141,7 +141,7 @@ def _polled(consumer: KafkaConsumer, unread: Mapping[TopicPartition, int]) -> li
 def described_offsets(
     brokers: Brokers, settings: SamplingSettings, group_ids: Collection[str]
 ) -> dict[SharePartition, Told]:
-    """Returns what the groups' coordinators answer, without the groups and partitions of which none tells."""
+    """Returns what the groups' coordinators answer, without the groups and partitions that none of them knows."""
     if not group_ids:
         return {}
 

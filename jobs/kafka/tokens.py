@@ -1,6 +1,6 @@
 """Tokens for OAUTHBEARER by client credentials (RFC 6749, 4.4), as Java's client gets them by itself.
 
-A token is kept for most of its life. If no new one is to be had when it is time, the old one goes on until it has
+A token is kept for most of its life. If no new one can be had when it is time, the old one goes on until it has
 expired.
 """
 

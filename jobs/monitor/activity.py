@@ -48,7 +48,7 @@ class Count(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that happened to a group: `key` tells it from all others, `why` is a word of the ledger."""
+    """Something that happened to a group: `key` identifies it, `why` is a word of the ledger."""
 
     count: Count
     key: tuple[Any, ...]

@@ -2,14 +2,14 @@
 
     ..._members_joined_total, ..._members_left_total       the latter by `cause`: session_expired, rebalance_timeout
                                                            (fenced), left_poll_timeout, left, and the rarer ones
-    ..._rebalances_by_trigger_total                        by `trigger`, as the records tell it
+    ..._rebalances_by_trigger_total                        by `trigger`, as the records show it
     ..._rebalance_seconds                                  by `trigger`: how long it took at least, from the end of the
                                                            join phase to the assignment; in groups of KIP-848 from the
                                                            epoch to the last member that was stable at it
     ..._rebalance_pause_seconds                            by `trigger`: how long nobody committed, at most
     ..._commits_total                                      committed offsets, one for each partition
     ..._coordinator_moves_total                            elections of a leader for the group's log partition, by
-                                                           which another broker, or the same anew, coordinates it
+                                                           which another broker, or the same one again, coordinates it
     ..._storms_total                                       rebalance storms that the ledger holds, by the rule of
                                                            `rebalance_stats`
     ..._assigned_partitions, ..._max_partitions_per_member, ..._idle_members     who owns how much
@@ -53,7 +53,7 @@ class Holding:
 
 @dataclass(frozen=True, slots=True)
 class GroupActivity:
-    """What is told of the groups beside their lag. Commits and holdings are by group; the moves of the coordinators by
+    """The numbers of groups beside their lag. Commits and holdings are by group; the moves of the coordinators by
     partition of `__consumer_offsets`."""
 
     activity: Activity
@@ -69,7 +69,7 @@ def holding_of(owners: Iterable[Owner]) -> Holding | None:
 
 
 def activity_metrics(cluster: str, groups: Mapping[str, GroupInfo], told: GroupActivity) -> Iterator[Metric]:
-    """Yields the metrics of these groups, of which this is what the ledger knows."""
+    """Yields the metrics of the given groups."""
     yield from _by_word(cluster, groups, told.activity)
     joined = told.activity.counts.get(Count.JOINED, {})
     moves, held = told.coordinator_moves, told.holdings
@@ -95,7 +95,7 @@ def activity_metrics(cluster: str, groups: Mapping[str, GroupInfo], told: GroupA
 
 
 def _by_word(cluster: str, groups: Collection[str], activity: Activity) -> Iterator[Metric]:
-    """Yields what is told by cause and trigger."""
+    """Yields the metrics by cause and trigger."""
     by_cause = {(group, cause): 0 for group in groups for cause in CAUSES} | dict(activity.counts.get(Count.LEFT, {}))
     for name, text, label, values in (
         ("members_left", "Members that went.", "cause", by_cause),

@@ -3,9 +3,10 @@
 Each cluster has a thread, a lease, a stream, and what it keeps in memory, of its own (`jobs.monitor.monitor`).
 
 Rules.
-- Of several clusters, one that can't go on holds up no other: its sentence is said, and told by /readyz; its metrics
-  are taken back, since they would be old; its lease is given back, so that whatever the sentence asks for can be done;
-  and it begins again a minute later. What a job can't explain ends all, for whatever started it to start it again.
+- Of several clusters, one that can't go on holds up no other: its sentence is logged and returned by /readyz; its
+  metrics are taken back, since they would be old; its lease is given back, so that whatever the sentence asks for can
+  be done; and it begins again a minute later. What a job can't explain ends all, for whatever started it to start it
+  again.
 - One cluster alone ends the process where it can't go on, with the sentence and an exit code.
 - A signal ends all of them, at once. The process has to be started again (/livez) when no cluster goes on.
 """
@@ -95,7 +96,7 @@ class Watch:
         self._why_not = NOT_BEGUN
 
     def run(self) -> None:
-        """Watches the cluster until told to stop; begins again where it can't go on, if there are others."""
+        """Watches the cluster until stopped; starts again where it can't go on, if there are others."""
         while not self._stop.is_set():
             self._stop_once = threading.Event()
             if self._stop.is_set():  # `end` may have met the event before

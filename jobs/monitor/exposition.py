@@ -2,7 +2,7 @@
 
 Encoding takes longer than a scrape should, so it is done when a round is published, for each format that was ever asked
 for; the first scrape in the other format waits for it once. Each cluster's round is encoded by itself: a scrape only
-puts together what the clusters have of each family, since a format tells a family once.
+puts together what the clusters have of each family, because a format has each family once.
 """
 
 from __future__ import annotations

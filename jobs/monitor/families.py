@@ -67,7 +67,7 @@ class Places:
         self.values = values
         order = sorted(range(len(names)), key=names.__getitem__)
         template = "{" + ",".join(f'{names[number]}="%s"' for number in order) + "} "
-        words = {word: _escaped(word) for word in set(chain.from_iterable(values))}  # a name stands in many places
+        words = {word: _escaped(word) for word in set(chain.from_iterable(values))}  # a name occurs in many places
         self.texts = [template % tuple(words[each[number]] for number in order) for each in values]
 
 
@@ -76,7 +76,7 @@ def _escaped(value: str) -> str:
 
 
 class ManyGauges(Metric):
-    """A gauge with a sample for each of the places of which the number is known; `written` is its text in either of
+    """A gauge with a sample for each place whose number is known; `written` is its text in either of
     Prometheus' formats."""
 
     def __init__(self, name: str, text: str, places: Places, numbers: Sequence[float | None]) -> None:

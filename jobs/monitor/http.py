@@ -5,7 +5,7 @@ Scrapes read what the last round has left and compute nothing, so that they cost
     /livez     503 if the monitor has to be started again; one that still reads what was there before lives
     /readyz    503 if its numbers are not those of now, with a sentence for each reason; so does /healthz
 
-The server and its bounds are those of `jobs.gate`. Health is told whatever is scraped.
+The server and its bounds are those of `jobs.gate`. Health is served whatever is scraped.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ many partitions are not in it since their lag is not known: `_partitions_without
 What happened in the groups is in `activity_metrics`.
 
 `consumer_id` is left out, as member ids are new with every restart; an absent label equals an empty one to Prometheus.
-Which groups, topics, partitions and labels are told is a setting, and so is how many series: what is beyond is counted
+Settings choose the groups, topics, partitions and labels, and limit the number of series: the rest is counted
 in `groupledger_series_left_out`.
 """
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 BY_PARTITION = (*BY_GROUP, "topic", "partition", "member_host", "client_id")
 WITHOUT_LAG = "Partitions that are not in the sum, as their lag is not known."
-PER_PARTITION = 5  # families of which each partition has one
+PER_PARTITION = 5  # families with one sample for each partition
 # As softwaremill/klag-exporter numbers them.
 STATE_CODES = {
     "Unknown": 0,
@@ -55,7 +55,7 @@ STATE_CODES = {
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """The part of a round that is told."""
+    """The part of a round that is published."""
 
     rows: Sequence[LagRow]
     groups: Sequence[Rollup]
@@ -64,7 +64,7 @@ class Scope:
 
 
 def scope_of(rows: Sequence[LagRow], rollups: Sequence[Rollup], limits: MetricsSettings) -> Scope:
-    """Chooses what is told. Groups with the most lag come first, and so are the last to be left out."""
+    """Chooses what is published. Groups with the most lag come first, and so are the last to be left out."""
     matching = names_matching(limits.group_pattern, (each.group_id for each in rollups))
     topic_names = names_matching(limits.topic_pattern, (row.topic for row in rows))
     groups = sorted(
@@ -89,7 +89,7 @@ def lag_metrics(
     round_ms: int = 0,
     activity: GroupActivity | None = None,
 ) -> Iterator[Metric]:
-    """Yields the metrics of one round, which took `round_ms`, and of what happened in the groups that are told."""
+    """Yields the metrics of one round, which took `round_ms`, and of what happened in the published groups."""
     scope = scope_of(rows, rollups, limits)
     yield from _partition_metrics(cluster, scope.rows, limits)
     yield from _group_metrics(cluster, scope)

@@ -10,9 +10,9 @@ All of this is done at once, each in a thread of its own:
     writer    each round into the tables, in their order, while the next one is sampled
     history   first the tables are read into memory; then `update_history` on a slower trigger, whose results feed the
               rounds after it; between two of its writes it waits until no round is under way, an interval at most;
-              behind it, when they are due, incidents and the maintenance of the tables (`upkeep`)
+              after it, when they are due, incidents and the maintenance of the tables (`upkeep`)
     logs      the brokers' logs that the settings name, as `import-logs --continuous`, under the lease on their tables
-    notify    whoever is to be told of incidents
+    notify    sends incidents to receivers
 
 Rules.
 - Metrics come from memory and are published before anything is written, so that no table is in their way. Writing may
@@ -126,8 +126,8 @@ class Common:
 def watch_cluster(
     ledger: Ledger, bootstrap_servers: str, common: Common, stop: threading.Event, begun: Callable[[RoundLoop], None]
 ) -> None:
-    """Watches a cluster until `stop` is set; tells when it has begun. Raises what the ingest, the history or the rounds
-    raise, and has set `stop` then."""
+    """Watches a cluster until `stop` is set; signals when it has begun. Raises what the ingest, the history or the
+    rounds raise, and has set `stop` then."""
     settings = ledger.settings
     ingest = settings.ingest.model_copy(update={"trigger_interval_s": common.interval_s})
     followed = KafkaIngest(settings.model_copy(update={"ingest": ingest}), bootstrap_servers, is_continuous=True)
@@ -294,7 +294,7 @@ class RoundLoop:
                 return
 
     def go_on(self, workers: Sequence[Worker]) -> None:
-        """Takes a round at each interval until told to stop, once the tables are read into memory."""
+        """Takes a round at each interval until stopped, once the tables are read into memory."""
         while not self._stop.is_set():
             for worker in (self._ingesting, *workers):
                 worker.check()
@@ -345,7 +345,7 @@ class RoundLoop:
         title = f"{self.ledger.cluster} at {at}, {looked_for(self.upkeep.known_until_ms.get(Source.INCIDENTS))}"
         self.common.screen.show(self.ledger.cluster, title, self.state.rollups)
         self._say_missing(missing)
-        self._ingesting.check()  # which also tells of a lost lease
+        self._ingesting.check()  # which also reports a lost lease
         if ready is not None and not self.state.append(ready.sampled):
             self.ledger.say("the tables are behind, and this round is not written")
 

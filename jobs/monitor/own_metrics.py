@@ -1,13 +1,13 @@
-"""What a monitor tells of itself, beside the lag: whether its numbers can be trusted.
+"""The monitor's metrics about itself, beside the lag: whether its numbers can be trusted.
 
     groupledger_reader_lag_offsets            of `__consumer_offsets`, by partition: what the ingest has still to read
-    groupledger_reader_hidden_offsets         behind open transactions, where no read_committed reader gets
+    groupledger_reader_hidden_offsets         behind open transactions, which no read_committed reader reaches
     groupledger_reader_stalled_seconds        for how long the last stable offset has stood still there
     groupledger_round_timestamp_seconds       when the last round was sampled
     groupledger_round_seconds                 how long it took until it was published
     groupledger_rounds_total, groupledger_rounds_failed_total
     groupledger_sample_errors                 partitions, groups and brokers of the last round without an answer
-    groupledger_interval_seconds              how often there is to be a round
+    groupledger_interval_seconds              the configured time between two rounds
     groupledger_open_incidents                by group, kind and severity; a group without any has no sample
     groupledger_incidents_total               found since the monitor began, by kind, severity and evidence
     groupledger_notifications_total           messages about incidents, by receiver and outcome
@@ -46,7 +46,7 @@ BEHIND = (Source.TOPIC, Source.HISTORY, Source.INCIDENTS)
 
 @dataclass(frozen=True, slots=True)
 class MonitorReport:
-    """What a monitor tells of itself after a round; mappings are by partition of `__consumer_offsets`."""
+    """The monitor's state after a round; mappings are by partition of `__consumer_offsets`."""
 
     sampled_at_ms: int | None = None
     round_s: float = 0.0

@@ -113,7 +113,7 @@ class Stall:
 
 class Stalls:
     """Partitions of `__consumer_offsets` whose last stable offset stays while the high watermark goes on: an open
-    transaction holds up every read_committed reader, and so hides the commits of all groups behind it."""
+    transaction holds up every read_committed reader, and so hides the commits of all groups after it."""
 
     def __init__(self) -> None:
         self._seen: dict[int, Stall] = {}
@@ -140,7 +140,7 @@ class Stalls:
 
 
 class Elections:
-    """Counts how often partitions of `__consumer_offsets` have got a leader anew, which is the coordinator of their
+    """Counts how often partitions of `__consumer_offsets` have got a new leader, which is the coordinator of their
     groups. `moves` has every partition that was looked at."""
 
     def __init__(self) -> None:
@@ -148,7 +148,7 @@ class Elections:
         self._epochs: dict[int, int] = {}
 
     def look(self, epochs: Iterable[tuple[int, int | None]]) -> None:
-        """Takes note of partition and leader epoch, which is None where the leader did not answer."""
+        """Records partition and leader epoch, which is None where the leader did not answer."""
         for partition, epoch in epochs:
             if epoch is not None:
                 elections = max(epoch - self._epochs.get(partition, epoch), 0)

@@ -81,7 +81,7 @@ if TYPE_CHECKING:
 ROWS_FOLLOWED_MAX = 200_000
 # So many rounds may wait in memory for the writer, which is slow while Spark is cold or the history is at work.
 ROUNDS_WAITING_MAX = 3
-# Behind every record: the history of now holds what has not ended.
+# After every record: the history of now holds what has not ended.
 NOW = 2**63 - 1
 
 
@@ -226,7 +226,7 @@ class MonitorState:
         yield from lag_metrics(cluster, self._shown, self.rollups, infos, settings, round(round_s * 1000), activity)
 
     def append(self, sampled: SampledRound) -> bool:
-        """Queues the last round for the writer, behind the rounds before it, or leaves it out of the tables if too many
+        """Queues the last round for the writer, after the rounds before it, or leaves it out of the tables if too many
         wait; returns whether it is queued."""
         self.await_written(ROUNDS_WAITING_MAX)
         troubles, self._troubles = self._troubles, {}

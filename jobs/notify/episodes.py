@@ -1,12 +1,12 @@
-"""Decides who is told what: an episode of incidents once when it is found, and once when it is over.
+"""Decides which receiver gets which message: one when an episode of incidents is found, and one when it is over.
 
-An episode is told to a receiver if it is as grave as the receiver wants, of a group that it asks about, and was last
+An episode is sent to a receiver if it is as severe as the receiver wants, of a group that it asks about, and was last
 seen recently: what a first run or a late log brings to light is history, and wakes nobody. It is over when none of its
-incidents is open any more, or when the table has it no longer, because a log that came later tells otherwise. One that
-is seen again after it was over is told again, under the same id.
+incidents is open any more, or when the table has it no longer, because a log that came later corrects it. One that
+is seen again after it was over is sent again, under the same id.
 
-What was told is kept by receiver (`Told`), so that a restart repeats nothing. A receiver that forgets by itself
-(Alertmanager) is told of an open episode at each look.
+What was sent is kept by receiver (`Told`), so that a restart repeats nothing. A receiver that forgets by itself
+(Alertmanager) gets an open episode at each look.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One thing to tell. `episode` is None where only the id of one that the table no longer has is known."""
+    """One message. `episode` is None if the table no longer has it, and only its id is known."""
 
     event: Event
     episode_id: str
@@ -104,7 +104,7 @@ def _episode(rows: Sequence[Row], team_of: Mapping[str, str]) -> Episode:
 
 
 def messages(episodes: Sequence[Episode], told: Mapping[str, Told], wanted: Wanted, since_ms: int) -> Iterator[Message]:
-    """Yields what a receiver is to be told, in order. What was last seen before `since_ms` is history."""
+    """Yields the messages for a receiver, in order. What was last seen before `since_ms` is history."""
     there = {episode.episode_id: episode for episode in episodes}
     for key, known in told.items():
         if key not in there and not known.is_over:

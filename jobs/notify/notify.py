@@ -1,11 +1,11 @@
-"""Tells receivers of incidents, as the settings `notify` say: reads the table, sends, and keeps what was told.
+"""Sends incidents to the receivers of the settings `notify`: reads the table, sends, and keeps what was sent.
 
-What was told is a small file, `_groupledger/<cluster>/notified.json`, written after each message, so that whoever goes
-on repeats at most the one message that was under way. Only the holder of the lease tells anybody.
+What was sent is in a small file, `_groupledger/<cluster>/notified.json`, written after each message, so that whoever
+goes on repeats at most the one message that was under way. Only the holder of the lease sends.
 
 A receiver that does not answer in time, or refuses, is asked again at the next look; its messages wait until their
-episodes are history. Each has a thread of its own, so that none holds up another. Nobody is told what can't be noted:
-where the note can't be written, each start would tell the same again.
+episodes are history. Each has a thread of its own, so that none holds up another. Nothing is sent that can't be noted:
+where the note can't be written, each start would send the same again.
 
 Addresses and keys are secrets: no sentence shows them, and no answer is followed to another address.
 """
@@ -49,7 +49,7 @@ COLUMNS = (
     *("last_seen_at", "is_open", "partitions"),
 )
 LOOK_EVERY_S = 15
-# An alert of a receiver that forgets stands for so many looks after the last one that told it.
+# An alert of a receiver that forgets lasts for so many looks after the last one that sent it.
 LOOKS_PER_ALERT = 12
 REMEDY = "move it out of the warehouse: recent incidents are then told again"
 
@@ -93,7 +93,7 @@ def _receiver(name: str, settings: ReceiverSettings) -> Receiver:
 
 
 class Notifier:
-    """Tells the receivers of one cluster's incidents. `counts` has by receiver and outcome (`sent`, `failed`) how many
+    """Sends one cluster's incidents to the receivers. `counts` has by receiver and outcome (`sent`, `failed`) how many
     messages there were."""
 
     def __init__(self, ledger: Ledger, stop: threading.Event | None = None) -> None:
@@ -104,7 +104,7 @@ class Notifier:
         self._receivers = receivers_of(self._settings)
         self._diagnoses = Diagnoses(ledger.warehouse, ledger.cluster)
         self._told: State = {}
-        self._lock = threading.Lock()  # over what was told, and its file
+        self._lock = threading.Lock()  # over what was sent, and its file
         self._is_read = self._is_noted = False
         self._workers: dict[str, Worker] = {}
         self._failing: dict[str, str] = {}
@@ -114,15 +114,15 @@ class Notifier:
         return bool(self._receivers)
 
     def follow(self) -> None:
-        """Looks at the table every so often, until told to stop. Who is still being told is left to the next look."""
+        """Looks at the table every so often, until stopped. A receiver that is still busy is left to the next look."""
         while not self._stop.wait(LOOK_EVERY_S):
             for worker in self._workers.values():
                 worker.check()
             self._begin(clock.now_ms())
 
     def look(self, now_ms: int) -> int:
-        """Tells what there is to tell; returns the number of messages that were sent. Told to stop, it sends none more:
-        the next look tells them."""
+        """Determines what is new; returns the number of messages that were sent. Once stopped, it sends no more:
+        the next look sends them."""
         before = self._sent()
         self._begin(now_ms)
         for worker in self._workers.values():
@@ -135,7 +135,7 @@ class Notifier:
         return sum(count for (_, outcome), count in self.counts.items() if outcome == "sent")
 
     def _begin(self, now_ms: int) -> None:
-        """Begins to tell each receiver that is not being told."""
+        """Starts sending to each receiver that is not busy."""
         if not self._receivers or not self._ledger.exists(INCIDENTS):
             return
         if not self._is_read:
@@ -152,7 +152,7 @@ class Notifier:
                 self._workers[receiver.name].start()
 
     def _episodes(self, since_ms: int) -> list[Episode]:
-        """Returns the episodes that are recent, or that somebody was told of."""
+        """Returns the episodes that are recent, or that some receiver got."""
         with self._lock:
             known = {key for told in self._told.values() for key, each in told.items() if not each.is_over}
         is_recent = pc.field("last_seen_at") >= pa.scalar(since_ms * 1_000, pa.timestamp("us", "UTC"))
@@ -164,7 +164,7 @@ class Notifier:
         return episodes_of(rows, first_matching(self._ledger.settings.team_patterns(), groups))
 
     def _tell(self, receiver: Receiver, episodes: list[Episode], since_ms: int, now_ms: int) -> None:
-        """Tells one receiver all that is new for it, or what it takes of that."""
+        """Sends one receiver everything that is new for it, or what it accepts of that."""
         told = self._told.get(receiver.name, {})
         for message in messages(episodes, told, wanted_of(receiver.settings, episodes), since_ms):
             if self._stop.is_set():

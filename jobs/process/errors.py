@@ -7,8 +7,8 @@ prints and exits. What libraries raise gets its sentence in `jobs.process.outsid
 """
 
 FAULT = 70  # EX_SOFTWARE of sysexits.h
-INTERRUPTED = 130  # as shells tell of SIGINT
-UNREAD = 141  # as shells tell of SIGPIPE, which ends others there; Python ignores it, and is told by an error
+INTERRUPTED = 130  # the code that shells use for SIGINT
+UNREAD = 141  # the code that shells use for SIGPIPE, which ends other programs; Python ignores it, and gets an error
 
 
 class JobError(Exception):

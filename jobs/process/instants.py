@@ -31,7 +31,7 @@ class AmbiguousTimeError(ValueError):
 
 
 def read_instant(text: str, now: datetime, zone: tzinfo) -> datetime:
-    """Returns the instant in UTC. Raises ValueError or OverflowError if the text is none."""
+    """Returns the time in UTC. Raises ValueError or OverflowError if the text is not a valid time."""
     text = text.strip()
     ago = AGO.fullmatch(text)
     if text == "now":

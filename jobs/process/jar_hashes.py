@@ -1,4 +1,4 @@
-"""Knows which JARs were tested, by their hashes, and tells whether those of a folder are these.
+"""Knows the tested JARs by their hashes, and checks whether those of a folder are the same.
 
 `conf/ivy/<part>.sha256` lists every JAR of a part in the form of `sha256sum`, those that others need included. Ivy
 compares a file only with what the same repository says of it; these lists come with the code. `make lock` makes them

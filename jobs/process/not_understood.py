@@ -1,12 +1,12 @@
 """Says what this release does not understand in a table, by the words of the libraries that read and write tables.
 
 Such a table may be healthy: another engine, or a newer release, has given it a feature, a type or a form of its log
-that came after this release. Whoever took it for damaged, and made it anew, would destroy what may exist nowhere else.
+that came after this release. To take it for damaged and rebuild it would destroy data that may exist nowhere else.
 So these causes are looked for before those of damage (`jobs.process.outside`), and their sentence advises nothing that
 changes the table.
 
 A row of `CAUSES` is a phrase of delta-rs, of its kernel, of Delta Lake, of Spark, of Arrow or of a Parquet reader; the
-text from there up to a mark may name something, of which words and numbers alone are shown. The phrases are those that
+text from there up to a mark may name something; only its words and numbers are shown. The phrases are those that
 these libraries gave for tables that were made for it (`tests/jobs/process/test_not_understood.py`).
 """
 
@@ -74,7 +74,7 @@ OTHER_CHECKPOINT = re.compile(r"[0-9]{20}\.checkpoint\.[0-9a-f-]{36}\.(?:json|pa
 
 
 def what_is_needed(text: str) -> str | None:
-    """Returns what the table has that is not understood, by the text of an error, or None if it tells of no such
+    """Returns what the table has that is not understood, by the text of an error, or None if it reports no such
     thing."""
     for cause in CAUSES:
         _, found, behind = text.partition(cause.phrase)

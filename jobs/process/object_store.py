@@ -1,6 +1,6 @@
-"""Tells Hadoop's S3 client where the store is, by the variables of the environment that delta-rs reads.
+"""Configures Hadoop's S3 client by the environment variables that delta-rs reads.
 
-Credentials need no telling: both look into the environment, then at the role of the machine or the pod.
+Credentials need no configuration: both look into the environment, then at the role of the machine or the pod.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 ENDPOINT = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
 REGION = ("AWS_REGION", "AWS_DEFAULT_REGION")
-# A name of delta-rs: whether the bucket stands in the name of the host, or in the path.
+# A name of delta-rs: whether the bucket is in the host name or in the path.
 IS_BUCKET_IN_HOST = "AWS_VIRTUAL_HOSTED_STYLE_REQUEST"
 
 

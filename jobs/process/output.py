@@ -30,7 +30,7 @@ KNOWN_UNTIL = "groupledger.known_until"
 
 
 def say(text: str) -> None:
-    """Tells about progress. Work does not end because nobody reads of it, or because the disk of its log is full."""
+    """Reports progress. Work does not end because nobody reads the report, or because the disk of its log is full."""
     try:
         click.echo(text, err=True)
     except OSError:

@@ -77,7 +77,7 @@ NUMBERS = {
 }
 NUMBER = re.compile(rf"\(os error (\d+)\)|\[Errno (\d+)\]|({'|'.join(map(re.escape, NUMBERS))})")
 
-# What tells of a file that a reader could not make sense of, and of one that is not there.
+# Texts about a file that a reader could not parse, and about one that does not exist.
 DAMAGED = re.compile(
     r"FAILED_READ_FILE|CANNOT_READ_FILE_FOOTER|is not a Parquet file|Could not read footer|Parquet magic bytes"
     r"|Parquet file size is|Could not open Parquet|Failed to parse parquet|Parquet error|Json error|Invalid JSON"
@@ -157,7 +157,7 @@ EXTRAS = {
 
 @contextmanager
 def of_the_table(folder: str) -> Iterator[None]:
-    """Notes the folder of a table at what a library raises that reads it: most tell neither it nor the file."""
+    """Notes the folder of a table at what a library raises that reads it: most name neither it nor the file."""
     try:
         yield
     except Exception as error:  # whatever it is, it goes on
@@ -282,7 +282,7 @@ def _of_a_file(text: str, folder: str | None) -> JobError:
         remedy = f"restore the table from a backup, or {made_again(place.rsplit('/', 1)[-1], place)}"
         return OutsideError(f"A file of the table at {place} {is_what}: {remedy}.")
     if folder is not None and not path.startswith("/") and local_path(path) is not None:
-        path = f"{_shown(folder)}/{path}"  # delta-rs tells it from the folder on
+        path = f"{_shown(folder)}/{path}"  # delta-rs gives it relative to the folder
     # All tables have partitions, so that no file of rows lies in a table's own folder; those of a capture do.
     parts = path.split("/")
     inner = next((index for index, part in enumerate(parts) if part == "_delta_log" or "=" in part), None)
@@ -350,7 +350,7 @@ def _texts(error: BaseException) -> Iterator[str]:
     seen: set[int] = set()
     while cause is not None and id(cause) not in seen:
         seen.add(id(cause))
-        yield f"{cause}\n{getattr(cause, '_stackTrace', '')}"  # pyspark tells the causes there only
+        yield f"{cause}\n{getattr(cause, '_stackTrace', '')}"  # pyspark has the causes there only
         cause = cause.__cause__
 
 

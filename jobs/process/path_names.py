@@ -1,6 +1,6 @@
 """Puts names of clusters, groups and topics into the paths of pages, and reads them there again.
 
-A name is percent-encoded, a slash in it, too. But three names can't stand in a path as they are: browsers and proxies
+A name is percent-encoded, a slash in it, too. But three names can't be in a path as they are: browsers and proxies
 take two slashes for one, and the parts `.` and `..`, encoded or not, for a way up (RFC 3986, 5.2.4; WHATWG URL). Kafka
 takes each of them for the name of a group. So they get a tilde before them: `~`, `~.` and `~..`; and so that names like
 these have one meaning, those get one more. Every other name is itself, and so is a part without the tilde.

@@ -1,7 +1,7 @@
 """Is the process from which Spark forks its Python workers on this machine: pyspark's own, without two of its waits.
 
-Spark starts it by `spark.python.daemon.module`. Both waits are of Spark 4.0, and come with each task, of which most of
-ours have few rows and 10 ms of work:
+Spark starts it by `spark.python.daemon.module`. Both waits are of Spark 4.0, and come with each task, which make up
+most of ours have few rows and 10 ms of work:
 
 - The archives `pyspark.zip`, `py4j-*-src.zip` and a JAR come before all else on the path of a worker. With each task it
   forgets what it knows of its path (`importlib.invalidate_caches`), and Python reads the directory of an archive again
@@ -33,7 +33,7 @@ def without_archives(path: Sequence[str], spark_home: Path) -> list[str]:
 
 def answered_at_once(work: Work) -> Work:
     """Returns the work of a task, for which what arrives first is acknowledged without a wait. The kernel takes that
-    for the next packets only, so that it is told for each task."""
+    for the next packets only, so that it is set for each task."""
 
     def work_at_once(told: BinaryIO, answers: BinaryIO) -> None:
         with socket.socket(fileno=os.dup(told.fileno())) as connection:

@@ -313,7 +313,7 @@ IncidentKindName = Annotated[str, AfterValidator(checked_kind)]
 
 
 class ReceiverSettings(Section):
-    """Whom to tell of incidents, and of which; the comment in the shipped file has the words."""
+    """Who gets which incidents; the comment in the shipped file has the words."""
 
     kind: Literal["json", "slack", "pagerduty", "alertmanager"]
     url: Url | Secret | None = None

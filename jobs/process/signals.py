@@ -5,7 +5,7 @@
   py4j's client prints two tracebacks.
 - Either has `END_WITHIN_S`; then, or at a second signal, the process ends where it stands. That is as if it were
   killed, which loses and repeats nothing (docs/promises.md), so that no work needs a bound of its own for it.
-- Its exit code tells of the signal, also for what would have gone on for ever: whoever started it knows that it was
+- Its exit code names the signal, also for what would have run forever: whoever started it knows that it was
   stopped, and by what.
 
 Python runs a handler in the main thread only, between two of its own steps, and delta-rs may work for long within one.
@@ -37,7 +37,7 @@ SAME_WISH_S = 0.3
 
 class StopOnSignal:
     """A context manager whose event is set by SIGTERM and SIGINT. A running batch is given up then, and read again by
-    the next run; behind the block the process ends with the exit code that tells of the signal."""
+    the next run; behind the block the process ends with the exit code that names the signal."""
 
     def __init__(self) -> None:
         self.event = threading.Event()
@@ -60,7 +60,7 @@ class StopOnSignal:
 
 @contextmanager
 def ending_in_time(say: Callable[[str], None]) -> Iterator[None]:
-    """Ends the process if the block has not ended in time behind a signal, or at the next signal. Where nothing else is
+    """Ends the process if the block has not ended in time after a signal, or at the next signal. Where nothing else is
     said, either signal breaks the block off."""
     if threading.current_thread() is not threading.main_thread():
         yield  # only the main thread of a process says what becomes of its signals

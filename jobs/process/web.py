@@ -2,7 +2,7 @@
 
 A time limit of Python's is one for each step: a server that sends a byte now and then is never late. So an exchange has
 a thread of its own, and a deadline for all of it: looking up the name, connecting, TLS, sending, and the whole answer.
-Behind the deadline its connections are broken, whatever it waits for.
+After the deadline its connections are broken, whatever it waits for.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class _Exchange(threading.Thread):
 
 
 class _Http(HTTPHandler):
-    """Makes connections in a way that it is told."""
+    """Makes connections by the given function."""
 
     def __init__(self, connect: Callable[..., socket.socket]) -> None:
         super().__init__()

@@ -1,6 +1,6 @@
 """Threads that are watched: what they raise is raised where the others can be stopped, and none outlives a stop.
 
-Of a process that was told to end, `jobs.process.signals` bounds the whole: what waits longer for a worker is cut off.
+For a process that was asked to end, `jobs.process.signals` bounds the whole: what waits longer for a worker is cut off.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-# Behind a signal the process has 13 s for all: most of it, since a cancelled job has to be done again.
+# After a signal the process has 13 s for all: most of it, since a cancelled job has to be done again.
 STOP_SECONDS_MAX = 6
 CANCEL_EVERY_S = 1
 
@@ -54,7 +54,7 @@ class Worker(threading.Thread):
 
 @contextmanager
 def working(stop: threading.Event, worker: Worker) -> Iterator[None]:
-    """Starts a worker; at the end tells it to stop, waits for it, and raises what it has raised."""
+    """Starts a worker; at the end stops it, waits for it, and raises what it has raised."""
     worker.start()
     try:
         yield

@@ -1,7 +1,7 @@
 """`groupledger report` writes the pages that `serve` shows into one HTML file, about a period.
 
 The overview is text, with all groups. The page of a group, with its picture, is compressed, and a script of the file
-unpacks it when its link is taken: so 10,000 groups are some tens of megabytes, of which a browser lays out what is
+unpacks it when its link is taken: so 10,000 groups are some tens of megabytes, and a browser lays out only what is
 looked at. Groups are read many at a time. The file gets its name only when it is complete. It needs no network, and its
 policy allows nothing but its own script and style.
 """
@@ -149,7 +149,7 @@ def _text(package: str, name: str) -> Markup:
 
 
 def begin_of_period(known: datetime | None, until: datetime) -> datetime:
-    """Returns where the page begins by itself: with what is known, of which the first read of a topic gives no time."""
+    """Returns where the page begins by itself: with what is known; the first read of a topic has no time."""
     begin = until - PERIOD
     return known if known is not None and begin < known < until else begin
 

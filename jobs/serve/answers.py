@@ -1,6 +1,7 @@
 """Asks the warehouse for a request: which cluster, which group, which instant.
 
-Each request opens the tables anew, so its answer is of one version of each. Errors are problem details (RFC 9457).
+Each request opens the tables again, so that its answer comes from one version of each. Errors are problem details (RFC
+9457).
 """
 
 from __future__ import annotations

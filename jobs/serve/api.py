@@ -1,6 +1,6 @@
 """The JSON of the pages, for programs: `/api/v1/...`, with the fields that the command line prints with --json.
 
-Names stand in paths percent-encoded, a slash in a name too. Instants are ISO 8601 in UTC in answers, and in questions
+Names in paths are percent-encoded, slashes too. Instants are ISO 8601 in UTC in answers, and in questions
 also 14:03 or 2h. `known_until` has for each source the instant until which it was read (of a group its partition of
 the log), and `not_known` a sentence where the question reaches beyond the sources that it needs.
 Lists of groups, and those by partition or member of a group, come in pages (`jobs.serve.cursors`), with the `count` of

@@ -1,9 +1,9 @@
 """Burrow's HTTP API, version 3, answered from the newest sampling round: what reads Burrow reads this.
 
 Statuses are those of Burrow's rules (`lag.burrow_status`). As in all sums, partitions that a group no longer subscribes
-to are left out; so are those of which Burrow would know nothing. A group that the ledger knows and that has no commits
+to are left out; so are those that Burrow would not know. A group that the ledger knows and that has no commits
 has its name and no partitions; one that has ended, or that nobody knows, is not found. Of the window that Burrow keeps
-in memory only its end is told, in `start` too: the rounds before are in the table `lag`.
+in memory only its end is given, in `start` too: earlier rounds are in the table `lag`.
 """
 
 from __future__ import annotations
@@ -109,8 +109,8 @@ def ends_of(tables: ClusterRows, topic: str) -> list[int | None]:
 
 
 def partitions_by_topic(rows: Iterable[LagRow]) -> dict[str, list[dict[str, Any]]]:
-    """Returns what is told of each partition at its place; `rows` are in the order of their keys. A partition without a
-    known end that lies behind a gap is left out, as the topic may not have it: a client may commit 2,147,483,647."""
+    """Returns the value of each partition at its place; `rows` are in the order of their keys. A partition without a
+    known end that lies after a gap is left out, as the topic may not have it: a client may commit 2,147,483,647."""
     topics: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
         partitions = topics.setdefault(row.topic, [])
@@ -178,7 +178,7 @@ def told(request: Request, message: str, **found: Any) -> Response:
 
 
 def refused(request: Request, status: int, message: str) -> Response:
-    """Returns an error as Burrow tells it: clients look for `error`, and take a `status` for that of a group."""
+    """Returns an error in Burrow's form: clients look for `error`, and take a `status` for that of a group."""
     return json_answer({"error": True, "message": message, "request": asked(request)}, status)
 
 

@@ -1,10 +1,10 @@
-"""Asks who is there before a page or its JSON is shown: by a password, or by the name that a trusted proxy tells.
+"""Asks who is there before a page or its JSON is shown: by a password, or by the name that a trusted proxy sends.
 
 - A header with a name is believed only of a peer that was given as a proxy, and only if it comes once. The peer is who
   holds the connection; nothing that a request says of where it comes from is looked at.
 - Who was let in lately waits for nobody. Other passwords are tried one after the other, in a thread of their own, and
   in turn among the addresses that they come from (`jobs.serve.turns`): whoever guesses makes neither pages nor answers
-  wait, nor those who come from elsewhere. When many wait to be tried, the rest are told to come again.
+  wait, nor those who come from elsewhere. When many wait to be tried, the rest are asked to try again later.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ ASK = {"www-authenticate": 'Basic realm="groupledger", charset="UTF-8"'}
 
 @dataclass(frozen=True, slots=True)
 class Proxy:
-    """The header in which a proxy tells a user's name, and the peers of which it is believed."""
+    """The header in which a proxy sends a user's name, and the peers that are trusted to send it."""
 
     header: str
     peers: Sequence[IPv4Network | IPv6Network]
 
     def names(self, scope: Scope) -> bool:
-        """Returns whether a peer that is trusted tells who asks."""
+        """Returns whether a trusted peer sends the user's name."""
         told = Headers(scope=scope).getlist(self.header)
         return len(told) == 1 and bool(told[0].strip()) and self.trusts(scope)
 

@@ -1,9 +1,9 @@
 """Server-sent events of a cluster: `round` when a sampling round was added, `incident` for each that is new.
 
 A client that comes again sees what is new from then on only: what was before is in the tables. So is an incident that
-ended more than a day before the newest one, as a log tells that is imported late. Each client costs a look at the
-versions of two tables every few seconds, so there is a bound on them, for one address, too; what has changed is read
-once for all. A client has its place from before the first look, so that many who come at once are not all let in.
+ended more than a day before the newest one, as happens with a log that is imported late. Each client costs a look at
+the versions of two tables every few seconds, so there is a bound on them, for one address, too; what has changed is
+read once for all. A client has its place from before the first look, so that many who come at once are not all let in.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 - A path is matched as it was sent, with its percent signs: so a group named `a/owners` is another path than the owners
   of `a`. What the path names is decoded where it is used.
 - The Host header has to be one that this server was started for. A page that somebody visits can make their browser
-  send requests to 127.0.0.1, and name a host of its own that it lets resolve to it: only the header tells.
+  send requests to 127.0.0.1, and name a host of its own that it lets resolve to it: only the header shows it.
 - A page may load nothing from elsewhere, run no script but ours, and be framed by nobody.
 - `/livez` and `/readyz` are answered here, whatever else is answered or waits: whoever starts the server again when it
   is silent would else do so when it has much to do.
@@ -74,7 +74,7 @@ class Guards:
 
 
 async def without_body(app: ASGIApp, scope: Scope, send: Send) -> None:
-    """Sends the head of an application's answer. As soon as it is sent, the application is told that nobody listens any
+    """Sends the head of an application's answer. As soon as it is sent, the application learns that nobody listens any
     more, which ends an answer that goes on for ever."""
     is_sent = anyio.Event()
 

@@ -20,8 +20,8 @@ class _Entry:
 
 
 class Kept:
-    """What is kept, by a key. While one request makes it anew, the others get what was kept before, or wait for the
-    first."""
+    """Kept values, by key. While one request computes a value again, the others get the one kept before, or wait for
+    the first."""
 
     def __init__(self) -> None:
         self._entries: dict[object, _Entry] = {}

@@ -1,8 +1,8 @@
 """Gives each owner in a picture a colour by who it is, so that a pod keeps its own after a restart, in another shade.
 
 Who it is: its instance id, or else its client id, or else its member id. Where several members have one client id at
-the same time, the host tells them apart. A colour is chosen by a hash of that, so that it is the same in every window,
-and the next free one where two have the same; with more owners than colours some share one.
+the same time, the host distinguishes them. A colour is chosen by a hash of that, so that it is the same in every
+window, and the next free one where two have the same; with more owners than colours some share one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Runs the server until it is told to stop."""
+"""Runs the server until it is stopped."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def serve(
     proxy: Proxy | None = None,
 ) -> None:
     """Serves at an address, `HOST:PORT`, to those that ask for it by that host, or by one of `hosts`. Raises InputError
-    for an address that is none, OutsideError if it is taken."""
+    for an invalid address, OutsideError if it is taken."""
     host, port = address(listen)
     if passwords is None and proxy is None and not is_loopback(host):
         say(
@@ -67,7 +67,7 @@ def limits_of(settings: ServeSettings, say: Callable[[str], None]) -> Limits:
 
 def run_until_stopped(server: uvicorn.Server, socket: Socket, say_ready: Callable[[], None]) -> None:
     """Runs the server in a thread of its own, where it leaves signals to us: it would raise them again at its end.
-    Whoever is told that it serves can end it: a background job's shell has SIGINT ignored until it is asked for."""
+    Whoever learns that it serves can end it: a background job's shell has SIGINT ignored until it is asked for."""
     with StopOnSignal() as stop:
         say_ready()
         worker = Worker("server", lambda: server.run([socket]))

@@ -1,4 +1,4 @@
-"""Bounds how many questions are answered at once: in all, and for one address. The rest are told to come again.
+"""Bounds how many questions are answered at once: in all, and for one address. The rest are asked to try again later.
 
 What a trusted proxy asks has no bound of its own, since all users come from there. `/livez` and `/readyz` need no place
 (`jobs.serve.guards`), nor do guesses of passwords (`jobs.serve.entrance`); streams of events have places of their own.

@@ -94,7 +94,7 @@ def _remedy(folder: str) -> str:
 
 
 def damaged_checkpoint(folder: str) -> str:
-    """Returns the sentence for a checkpoint that Spark can't read, and does not tell the file of."""
+    """Returns the sentence for a checkpoint that Spark can't read and whose file it does not name."""
     return f"A file of the checkpoint {folder} of the warehouse is damaged or gone: {_remedy(folder)}."
 
 

@@ -5,9 +5,10 @@ transaction id `writer/<lease>`, the highest token that has written it:
 
 - A job names the tables that it writes before it reads any state (`Ledger.create`): each gets an empty commit with the
   job's token (`fence`).
-- A commit opens the table anew, is refused if the token there is higher, and otherwise commits from that very snapshot,
-  with its own token. If anything was committed under the same id since the snapshot was taken, delta-rs refuses the
-  commit; then the table is looked at again. So nothing can come in between, not even while the log's file is made.
+- A commit opens the table again, is refused if the token there is higher, and otherwise commits from that very
+  snapshot, with its own token. If anything was committed under the same id since the snapshot was taken, delta-rs
+  refuses the commit; then the table is looked at again. So nothing can come in between, not even while the log's file
+  is made.
 
 Delta's own writers do not compare the tokens: delta-rs would take a lower one, and Spark would skip it without a word.
 And on a local disk Spark checks for a log file and then renames its own, which can replace a commit, where delta-rs
@@ -16,7 +17,7 @@ committed by Spark, anywhere.
 
 A store may lose the answer to a commit, give it later than delta-rs waits, and carry the commit out later still. So a
 commit has a name, and is tried again only from a table whose log does not have that name. Whatever reaches the log
-behind that look has the same transaction id: of two attempts one succeeds, in whatever order they arrive.
+after that look has the same transaction id: of two attempts one succeeds, in whatever order they arrive.
 
 A `Batch` names rows that must be there exactly once. A table takes each batch once, in the order of their numbers.
 """
@@ -109,7 +110,7 @@ class Commits:
         return found
 
     def _later_tokens(self, found: DeltaTable) -> Iterator[tuple[Lease, int]]:
-        """Yields the leases below a token that stands in a table, and the token."""
+        """Yields the leases below a token that is in a table, and the token."""
         for lease in self.leases:
             token = found.transaction_version(application_id(lease))
             if token is not None and token > lease.token:
@@ -204,7 +205,7 @@ class Commits:
         update_condition: str | None = None,
         inserts: bool = True,
     ) -> None:
-        """Merges rows by their key, in pieces. `condition` tells which rows of the table, as `old`, can be met by rows
+        """Merges rows by their key, in pieces. `condition` says which rows of the table, as `old`, can be met by rows
         of the source, as `new`; of those with the same key the columns `updates` are set to their expressions, where
         `update_condition` holds. Each piece is a commit of its own.
 
@@ -429,7 +430,7 @@ def _with_all_columns(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatc
 
 
 def _has_landed(delta: DeltaTable, name: str, after_version: int) -> bool:
-    """Returns whether a commit of this name is among those behind a version."""
+    """Returns whether a commit of this name is among those after a version."""
     newer = delta.version() - after_version
     return newer > 0 and any(entry.get(COMMIT) == name for entry in delta.history(newer))
 
@@ -447,7 +448,7 @@ def _texts(partition: Mapping[str, Any] | None) -> dict[str, str | None]:
     return {name: None if value is None else str(value) for name, value in (partition or {}).items()}
 
 
-def _add(  # noqa: PLR0913 - as many as a commit can tell
+def _add(  # noqa: PLR0913 - as many as a commit can have
     delta: DeltaTable,
     properties: CommitProperties,
     files: Sequence[WrittenFile],

@@ -24,14 +24,14 @@ bound also asks, before each piece, whether a cluster has come (`newcomers`). Th
 too, so that a process that lost one stops soon.
 
 Below a checkpoint the files of a log are needed by no later version. Their names are used again only in a table that
-was removed and made anew, so that the leases are checked before each.
+was removed and created again, so that the leases are checked before each.
 
 delta-rs writes a file on a local disk under its name, `#` and a number first, and no VACUUM of its sees such a name.
 One that is a day old was left by a writer that was killed. If it was not, and its writer slept for a day, then what
 that writer calls next fails: nothing has named the file.
 
 No link is followed. What one leads to is not the ledger's, or, inside of the table's folder, has another name there,
-which the table may still have. A log behind a link is not even written to: delta-rs cleans it up by itself.
+which the table may still have. A log under a link is not even written to: delta-rs cleans it up by itself.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def removed_files(table_uri: str, before: DeltaTable, until_ms: int | None = Non
     """Returns the files that were removed up to the opened version, or up to an instant, as its checkpoint names them,
     which is made for that. Step 1.
 
-    delta-rs tells only of those that were removed before now, by this clock. The one of who removed them may have been
+    delta-rs lists only those that were removed before now, by this clock. The one of who removed them may have been
     ahead.
     """
     before.create_checkpoint()

@@ -2,7 +2,7 @@
 
 What a single version added is in no library's interface, so it is read from the log itself (`added_by`), whose form is
 Delta's protocol: `_delta_log/<version, 20 digits>.json`, one action a line. A version that only moved rows (its actions
-say `dataChange: false`) and one that is a writer's fence (no action but its transaction) add nothing.
+say `dataChange: false`) and one that is only a writer's fence (no action but its transaction) add nothing.
 
 The place of a table is a directory or a URI that delta-rs knows (`s3://`, `s3a://`, `abfss://`, `hdfs://`, ...), with
 the credentials where its clients look for them (the environment, an instance's role).
@@ -72,9 +72,9 @@ def dataset(
     """Returns the files of the table as it is now, or as it was when it was opened, with what the log says of each; at
     least those that may have rows for which a condition holds.
 
-    delta-rs makes such a dataset too. But a bound that a file does not tell (of a name of some thousand bytes, or of an
-    instant that is none to delta-rs) is null there, with which no row compares, so that a filter leaves out the whole
-    file; and it gives some texts as views, which pyarrow does not compare with texts.
+    delta-rs makes such a dataset too. But a missing bound of a file (of a name of some thousand bytes, or of an
+    instant that is invalid to delta-rs) is null there, with which no row compares, so that a filter leaves out the
+    whole file; and it gives some texts as views, which pyarrow does not compare with texts.
     """
     delta = delta or open_table(warehouse, table)
     return _dataset(warehouse, table, delta, _added(delta, condition))
@@ -173,7 +173,7 @@ def _partitions(added: pa.Table, schema: pa.Schema, names: Sequence[str]) -> lis
 
 
 def _bounds(added: pa.Table, schema: pa.Schema, names: Sequence[str]) -> list[list[pc.Expression]]:
-    """Returns what each file's bounds say of its rows, as far as they are told."""
+    """Returns the bounds of each file's rows; a missing statistic is null."""
     found: list[list[pc.Expression]] = [[] for _ in range(added.num_rows)]
     for name in names:
         if f"min.{name}" not in added.column_names:
@@ -211,7 +211,7 @@ def properties_of(warehouse: str, table: Table) -> dict[str, str]:
 
 def refuse_emptied(warehouse: str, table: Table) -> None:
     """Raises OutsideError if the file of a commit of the table has no byte, as a machine that fails may leave it. A
-    table with a checkpoint is read from there on, and only the commits behind it are looked at."""
+    table with a checkpoint is read from there on, and only the commits after it are looked at."""
     with of_the_table(table_uri(warehouse, table)):
         files = files_of(table_uri(warehouse, table))
         since = _checkpointed(files)
@@ -231,7 +231,7 @@ def _checkpointed(files: FileSystem) -> int | None:
 
 
 def _commits_after(files: FileSystem, version: int) -> Iterator[FileInfo]:
-    """Yields the files of the commits behind a version, which have no gaps, without a listing of the log."""
+    """Yields the files of the commits after a version, which have no gaps, without a listing of the log."""
     for number in count(version + 1):
         info = files.get_file_info(f"_delta_log/{number:020}.json")
         if not info.is_file:

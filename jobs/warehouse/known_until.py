@@ -1,6 +1,6 @@
 """Keeps small files, `_groupledger/<cluster>/<step>_until.json`: until when the topic was known as a step was done.
 
-The topic is read at any time, the history is folded behind it, and incidents are looked for behind that. So what a step
+The topic is read at any time, the history is folded after it, and incidents are looked for after that. So what a step
 has not found says nothing of what was read since. The instant is learned before a step reads anything, and written when
 it is done: a step that was cut short has not moved it.
 """

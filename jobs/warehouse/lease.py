@@ -113,7 +113,7 @@ class LeaseFile:
 
     @staticmethod
     def parse(text: str | None) -> LeaseFile | None:
-        """Returns the content, or None for a text that is none."""
+        """Returns the content, or None for an invalid text."""
         try:
             fields = json.loads(text or "")
             holder = Holder(**fields.pop("holder"))
@@ -209,7 +209,7 @@ class Lease:
         left_s = self.duration_s if lease is None else (lease.expires_at_ms - now_ms()) / 1000
         if lease is not None and 0 < left_s <= self.duration_s:
             raise held_by(lease.holder, left_s)
-        # It ran out by our clock, or can't be by it: only watching tells whether the holder is alive.
+        # It ran out by our clock, or can't be by it: only watching shows whether the holder is alive.
         for _ in range(WATCH_POLLS):
             time.sleep(self.duration_s * WATCHED_PER_DURATION / WATCH_POLLS)
             now = self._storage.read(self._name(number))
@@ -273,8 +273,8 @@ def uptime_s() -> float:
 
 
 def this_host() -> str:
-    """Returns the host's name and, where the system tells, its boot and process namespace: two containers that share a
-    name and a volume must not take each other's process numbers for their own."""
+    """Returns the host's name and, where the system has them, its boot and process namespace: two containers that
+    share a name and a volume must not take each other's process numbers for their own."""
     marks = [socket.gethostname()]
     boot = Path("/proc/sys/kernel/random/boot_id")
     namespace = Path("/proc/self/ns/pid")

@@ -132,7 +132,7 @@ def records_since(tables: Tables, ingested_from_ms: int | None) -> DataFrame:
 
 
 def begin_again_if_lost(ledger: Ledger, rows: Table, progress: Table, **which: str) -> bool:
-    """Deletes what a table tells of how far the cluster's sources were read, if the table of what was read was deleted:
+    """Deletes a table's notes on how far the cluster's sources were read, if the table of what was read was deleted:
     what is still there is read again. Returns whether it did. `which` are columns that its rows must have."""
     if ledger.exists(rows) or not ledger.exists(progress):
         return False
@@ -153,7 +153,7 @@ def day_before(at_ms: int) -> date:
 
 
 def is_behind(positions: Mapping[int, int]) -> Column:
-    """Returns whether a record is at or behind the position of its partition."""
+    """Returns whether a record is at or after the position of its partition."""
     partition, offset = F.col("kafka_partition"), F.col("kafka_offset")
     is_new = [(partition == key) & (offset >= position) for key, position in positions.items()]
     return reduce(or_, is_new, ~partition.isin(*positions)) if positions else F.lit(True)
@@ -180,7 +180,7 @@ def known_ends(tables: ClusterTables) -> dict[int, int]:
 
 
 def known_positions(ledger: Ledger, records: DataFrame | None = None) -> dict[int, int]:
-    """Returns per partition the offset behind the last one that the ledger knows of: from its rows and what retention
+    """Returns per partition the offset after the last one that the ledger knows of: from its rows and what retention
     has removed (`row_positions`), and from `coverage`, which also knows of offsets that hold no row."""
     positions = row_positions(ledger, records)
     if ledger.exists(COVERAGE):
@@ -197,7 +197,7 @@ def floors_of(ledger: Ledger) -> dict[int, Floor]:
 
 
 def row_positions(ledger: Ledger, records: DataFrame | None = None) -> dict[int, int]:
-    """Returns per partition the offset behind the last row, or the last one that retention has removed. `records` are
+    """Returns per partition the offset after the last row, or the last one that retention has removed. `records` are
     the rows that may lie behind what else is known, if that is known."""
     if records is None and ledger.has_rows(COORDINATOR_RECORDS):
         records = ledger.rows(COORDINATOR_RECORDS)

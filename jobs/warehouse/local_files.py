@@ -1,4 +1,4 @@
-"""Tells how pyarrow reaches the files of a table, and refuses what is no file."""
+"""Determines how pyarrow reaches the files of a table, and refuses what is no file."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 A table can get new columns and new fields of structs (also of structs in arrays and in the values of maps), which are
 null in old rows, and other comments and properties. A change that alters or drops a column is an error: Delta would
 have to write all rows again, and other readers do not understand the features of Delta that avoid this (type widening,
-column mapping). If a table is changed while a writer of another cluster commits, Delta tells that writer that the
+column mapping). If a table is changed while a writer of another cluster commits, Delta reports to that writer that the
 metadata has changed, and it can be started again.
 
 `plan` compares a table's metadata in Delta's log with its file in `schemas/tables`; `Commits.alter` does the rest.
@@ -36,7 +36,7 @@ NOT_CHOSEN = (None, "10", "interval 45 days")
 @dataclass
 class Changes:
     """The differences between an older schema and today's: the paths of new columns, and of new comments; and sentences
-    about differences that can't be mended."""
+    about differences that can't be repaired."""
 
     added: list[Path] = field(default_factory=list)
     comments: list[Path] = field(default_factory=list)

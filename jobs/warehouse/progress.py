@@ -1,6 +1,6 @@
 """Keeps small files, `_groupledger/<cluster>/<name>.json`, that say how far a job has come in a table.
 
-A file is written behind the tables that it is about: if a job was killed in between, it is made again from the older
+A file is written after the tables that it is about: if a job was killed in between, it is made again from the older
 one, and finds the same.
 """
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 Progress = TypeVar("Progress")
 POSITIONS = "positions"
 KEPT_EVERY_MS = 3_600_000
-"""How far behind what is kept may be: so much is read anew in each pass."""
+"""How far behind what is kept may be: so much is read again in each pass."""
 
 
 def read_progress(ledger: Ledger, name: str, kind: Callable[..., Progress], remedy: str) -> Progress | None:
@@ -41,7 +41,7 @@ def note_progress(ledger: Ledger, name: str, progress: Any) -> None:
 
 
 def drop_progress(ledger: Ledger, name: str) -> None:
-    """Makes the job begin anew."""
+    """Makes the job start over."""
     ledger.storage.delete(_path(ledger, name))
 
 

@@ -1,4 +1,4 @@
-"""Refuses tables of which a reader of Parquet files would say something wrong.
+"""Refuses tables that a reader of Parquet files would read wrongly.
 
 delta-rs opens tables with deletion vectors and with mapped columns, and its list of files is right. But what the files
 hold is not what the table holds then: deleted rows are in them, and columns have other names. Our readers take the

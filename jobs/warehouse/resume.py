@@ -2,10 +2,10 @@
 
 Delta's streaming sink is exactly once only while checkpoint and table belong together: without the checkpoint it writes
 every row again, and with an older one it silently drops new rows. So both are compared before a query starts, and a
-mismatch is an error; `--recover` starts a new checkpoint behind the last row of the table.
+mismatch is an error; `--recover` starts a new checkpoint after the last row of the table.
 
 Where the table itself was deleted, or restored from an older copy, the readings and `coverage` go back to its last row,
-too. So what lay behind that row is read again, as far as the topic or the capture still has it, and what it has not
+too. So what lay after that row is read again, as far as the topic or the capture still has it, and what it has not
 shows as a hole. The history is rebuilt, and says less than before where records are gone.
 """
 
@@ -104,8 +104,8 @@ def mismatch(
 
 
 def go_back(ledger: Ledger, source: LedgerSource | None) -> LedgerSource | None:
-    """Lets the ledger know no more of the log than it has rows of, and returns its source. The checkpoint, which tells
-    that rows were lost, is set aside after it, so that it is done again if it was broken off."""
+    """Limits what the ledger knows of the log to the rows that it has, and returns its source. The checkpoint, which
+    says that rows were lost, is set aside after it, so that it is done again if it was broken off."""
     ends = row_positions(ledger)
     version = ledger.version(COORDINATOR_RECORDS)
     request_rebuild(ledger.storage, ledger.lease, "rows of coordinator_records were lost", version)

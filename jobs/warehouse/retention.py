@@ -8,7 +8,7 @@ nothing else, and a copy of the table has the floor of its own rows. Retention r
 - Of a table of the history: an instant, below which rows that had ended are gone. A rebuild may bring rows back below
   it; they are not all.
 
-A history that is begun when records were removed already, or anew because its tables were lost, knows nothing of them,
+A history that starts after records were removed, or starts over because its tables were lost, knows nothing of them,
 and never will: it remembers the floors that it began with (`BEGINNINGS`, a property of `generations`), and takes what
 lies below them for a hole.
 
@@ -40,7 +40,7 @@ NOTHING_ELSE = "restore it, since nothing else tells what was removed"
 
 @dataclass(frozen=True, slots=True)
 class Floor:
-    """The offset behind the last one that was removed, and the latest time of a removed record."""
+    """The offset after the last one that was removed, and the latest time of a removed record."""
 
     offset: int
     time_ms: int

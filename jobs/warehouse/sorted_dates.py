@@ -1,7 +1,7 @@
 """Sorts the rows of a cluster's closed dates of `coordinator_records` by partition, group and offset.
 
 A file is what a question can leave out, and the files of a date that were written as the log came have rows of every
-partition and group. So a date is cut into files of which each has few partitions: a question about one group then opens
+partition and group. So a date is cut into files with few partitions each: a question about one group then opens
 one in fifty, and not all of them. Of a date with few rows there are fewer files, down to a single one.
 
 The name of a file says that it is sorted. A date that got another file since, by a record that was decoded again or a

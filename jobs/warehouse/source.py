@@ -42,12 +42,12 @@ class Before:
 
 @dataclass(frozen=True)
 class LedgerSource:
-    """The source of a ledger, with the readings of each partition. `identity` is None for a capture that does not tell
+    """The source of a ledger, with the readings of each partition. `identity` is None for a capture that does not say
     where it is from.
 
     Readings are kept before the rows that they are about. If these were never kept, the same offsets are read again, by
     then perhaps thinned: they are judged from the readings `before`. `leader_epochs` has, by partition, that of the
-    last record read, or of one that lies behind it; an older release kept none.
+    last record read, or of one that lies after it; an older release kept none.
     """
 
     kind: str
@@ -66,7 +66,7 @@ class LedgerSource:
         """Returns the source with one more reading for each partition in `new`. A reading that resumes none replaces
         all earlier ones.
 
-        Earlier readings that begin behind the offset where the new one resumes go too: they ended before they read
+        Earlier readings that begin after the offset where the new one resumes go too: they ended before they read
         anything.
         """
         readings = dict(self.readings)
@@ -86,7 +86,7 @@ class LedgerSource:
         return self._with_others(readings, new)
 
     def back_to(self, ends: Mapping[int, int]) -> LedgerSource:
-        """Returns the source as if nothing at or behind these offsets had been read, nor any partition without one."""
+        """Returns the source as if nothing at or after these offsets had been read, nor any partition without one."""
         kept = {
             partition: [each for each in readings if each.begin < ends.get(partition, 0)]
             for partition, readings in self.readings.items()

@@ -10,7 +10,7 @@ two processes create the same name at once, one of them gets False.
 - Local and HDFS: a finished temporary file is renamed over it. Hadoop's other file systems delete and rename then, and
   a name that is missing for a moment is worse than half a text: whoever looks would take the lease for free.
 - Object stores (S3, GCS): a file is there when it is closed, and not before.
-- Elsewhere (ABFS) a writer that is killed may leave half a text: `read_parsed` tells of it with the remedy, and nobody
+- Elsewhere (ABFS) a writer that is killed may leave half a text: `read_parsed` reports it with the remedy, and nobody
   takes a lease that can't be read before it has run out.
 
 A temporary file goes when its write fails. A writer that was killed leaves its own behind; the next write into the same

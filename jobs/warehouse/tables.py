@@ -159,7 +159,7 @@ def is_null(column: Any) -> Any:
 
 def frame_of(spark: SparkSession, rows: pa.Table) -> DataFrame:
     """Returns rows of Arrow as a frame, in one piece. Spark 4.0 takes an empty batch for the end, and drops all rows
-    behind it without a word; such batches come from files of which a condition leaves nothing. And of each batch it
+    after it without a word; such batches come from files of which a condition leaves nothing. And of each batch it
     makes a task."""
     return spark.createDataFrame(rows.combine_chunks())
 

@@ -8,8 +8,8 @@ A file's name is new each time. A task that is tried again, or is run twice, lea
 never see it, and VACUUM removes it.
 
 Statistics are those of `Table.statistics_columns`, from the footer of the file. Of a text that is longer than
-`PREFIX_CHARACTERS` the start is told, as Delta's own writer does, and of the greatest text a start with a character
-behind it that makes it greater than all of the text.
+`PREFIX_CHARACTERS` the start is kept, as Delta's own writer does, and of the greatest text a start with a character
+after it that makes it greater than all of the text.
 
 Only texts get a dictionary. Offsets and instants nearly all differ, and a dictionary of them is thrown away once it is
 full; but each is near the one before, and their differences take a few bits (`encodings`).
@@ -48,7 +48,7 @@ PART = "part"
 PREFIX_CHARACTERS = 32
 LAST_CHARACTER = "\U0010ffff"
 ROW_GROUP_BYTES = 48 << 20
-# A file is closed behind this many bytes in memory; in Parquet it is a fraction of them.
+# A file is closed after this many bytes in memory; in Parquet it is a fraction of them.
 FILE_BYTES = 1 << 30
 
 RESULT = StructType(
@@ -158,7 +158,7 @@ class _Writer:
 
 
 def _by_partition(rows: pa.Table, table: Table) -> Iterator[tuple[dict[str, str | None], pa.Table]]:
-    """Yields the rows of each partition of the table, without the columns that the partition tells."""
+    """Yields the rows of each partition of the table, without the partition columns."""
     if not table.partition_columns:
         yield {}, rows
         return
@@ -270,7 +270,7 @@ class _Column:
         return sum(each.null_count for each in self._found)
 
     def least_and_greatest(self) -> tuple[Any, Any] | None:
-        """Returns the bounds, or None where all values are null or a group of rows does not tell."""
+        """Returns the bounds, or None where all values are null or a row group has no statistics."""
         told = [each for each in self._found if each.has_min_max]
         untold = [each for each in self._found if not each.has_min_max and each.num_values]
         try:

@@ -1,7 +1,7 @@
 """Keeps `topic_names`: what the topics are called that records and requests name by id.
 
 A name comes from a request log, from a sample of watermarks, or from a commit that carries both. Where the history has
-written rows by an id, since nobody had told its name, the id is `is_awaited`.
+written rows by an id, because its name was unknown, the id is `is_awaited`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Compares the tables of two warehouses as multisets of rows, without Spark.
 
-Left out are columns that tell of the run that wrote a row, and tables about the runs themselves.
+Columns about the run that wrote a row are left out, and tables about the runs themselves.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ def damage(trial: Trial, pattern: str) -> None:
         trial.note("no such file")
         return
     path = trial.random.choice(found)
-    # Nothing in a Parquet file tells that some of its bytes are others.
+    # Nothing in a Parquet file shows that some of its bytes changed.
     way = trial.random.choice(sorted(WAYS.keys() - {"overwritten"} if path.suffix == ".parquet" else WAYS))
     trial.note(f"{path.relative_to(trial.warehouse)} {way}")
     trial.save(path)

@@ -49,7 +49,7 @@ monitor: {history_interval_s: 5, incidents_interval_s: 10}
 # Nothing ends by itself: neither sessions nor offsets of a simulated day that is long past.
 SESSION_MS = 1_800_000
 PROPERTIES = {"offsets.retention.minutes": "10000000"}
-# What a round of one run tells, and no other run in the same way: tables, and columns of others.
+# What each run writes differently: tables, and columns of others.
 OF_ROUNDS = frozenset(
     {"watermarks", "group_states", "lag", "lag_seeds", "incidents", "coverage", "topic_names", "share_partitions"}
 )
@@ -57,7 +57,7 @@ LEFT_OUT = OF_THE_RUN | {"high_watermark", "idle_until", "waiting_from", "sample
 QUIET_TRIES = 3
 MONITOR = ("monitor", "--interval", "2s", "--metrics-port", "0")
 ANY = ("ingest", "monitor")
-# How long each has its moments, as a share of a pass; a monitor goes on behind its first rounds.
+# How long each has its moments, as a share of a pass; a monitor goes on after its first rounds.
 PASSES = {"ingest": 0.6, "monitor": 1.5}
 # What brings all tables that it writes up to the topic's end.
 LAST_STEP = {"ingest": "ingest", "monitor": "pipeline"}
@@ -134,7 +134,7 @@ def broker_stops(trial: Trial, found: Cluster, victim: Process) -> None:
 
 
 def broker_moves(trial: Trial, found: Cluster, victim: Process) -> None:
-    """Stops the broker, and starts it on another port, which is found behind the one that was given."""
+    """Stops the broker, and starts it on another port, which is found after the one that was given."""
     found.broker.stop()
     outage(trial, victim)
     found.move()
@@ -196,13 +196,13 @@ def try_live(trial: Trial, fault: Fault, victims: Sequence[str] = ANY, *, is_thr
             process.sleep(trial.random.uniform(0, trial.stage.seconds))
             end(trial, process)
         trial.finish(process)
-        # Told to stop, a monitor that went on has done well.
+        # A monitor that went on until it was stopped has done well.
         trial.disturbed = [each for each in trial.ends if each.code != SIGTERM_CODE]
         trial.judged = compared(trial, found, LAST_STEP[victim]) + trial.problems
 
 
 def end(trial: Trial, monitor: Process) -> None:
-    """Tells the monitor to stop, which it has to do in time."""
+    """Stops the monitor, which has to end in time."""
     if monitor.is_running():
         monitor.process.terminate()
         if monitor.sleep(END_S_MAX):

@@ -66,7 +66,7 @@ def processes_of(session: int) -> Iterator[Path]:
     """Yields the folders of the processes of a session, which can end at any time."""
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):  # it has ended
-            # Behind the name, which may hold spaces: state, parent, group, session.
+            # After the name, which may hold spaces: state, parent, group, session.
             if int((folder / "stat").read_text().rsplit(")", 1)[1].split()[3]) == session:
                 yield folder
 

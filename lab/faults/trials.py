@@ -166,7 +166,7 @@ def bring(folder: Path, inputs: Path) -> None:
 
 
 def make_stage(name: str, launcher: Launcher, before: Path | None, inputs: Path, after: Path, cluster: str) -> Stage:
-    """Runs an undisturbed pass over new inputs in the warm process with the shim, keeps the warehouse behind it in
+    """Runs an undisturbed pass over new inputs in the warm process with the shim, keeps the warehouse after it in
     `after`, and then counts the calls of the other commands that faults happen to."""
     folder = launcher.folder
     lay_out(folder, before, inputs, cluster)

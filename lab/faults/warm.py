@@ -83,7 +83,7 @@ class WarmProcess:
         self._running = None
         if self._process is not None:
             signal_all(self._process.pid, signal.SIGKILL)
-            # What it was told last may not have reached it.
+            # The last command may not have reached it.
             with suppress(BrokenPipeError), self._process:
                 pass
             self._process = None

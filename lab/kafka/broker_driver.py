@@ -1,7 +1,7 @@
 """Drives the scenarios on a real broker, and sends every request to the reference coordinator as well.
 
 Every answer and every record of the broker is compared with the coordinator's, field by field; the first difference
-raises. The coordinator also tells what to wait for: whether a request is parked, which parked requests an event
+raises. The coordinator also says what to wait for: whether a request is parked, which parked requests an event
 answers, and what a timer does.
 
 - Ids are the broker's. A join with an empty id goes to the broker first, and the coordinator is given the UUID that

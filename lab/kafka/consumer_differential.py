@@ -296,7 +296,7 @@ class ConsumerPlay(PairedPlay):
         self.ask(OffsetFetchRequest(next(self.requests), (group,)))
 
     def _hold_back(self) -> None:
-        """Lets others join, and a member be told what to give up, which it does not."""
+        """Lets others join, so that a member has to give partitions up, which it does not."""
         holder = self.dice.choice(self._members)
         for _ in range(2):
             self._join()

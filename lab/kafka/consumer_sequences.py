@@ -218,7 +218,7 @@ class Play:
 
 
 def keyed_events(log: Iterable[tuple[int, Appended]], names: dict[str, str]) -> list[Keyed]:
-    """Returns the key of each record, whether it is a tombstone, and what the fold is told of it."""
+    """Returns the key of each record, whether it is a tombstone, and what the fold gets of it."""
     found = []
     for offset, each in log:
         record, is_tombstone = each.record, each.record.value is None

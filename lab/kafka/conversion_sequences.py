@@ -1,7 +1,7 @@
 """Plays random sequences in which a group changes its protocol: one classic member, and KIP-848 members beside it.
 
 The group begins as a classic one. A KIP-848 member that joins upgrades it live, and when the last of them leaves, it
-goes back. The classic member heartbeats, and joins and syncs again when it is told to, or later. There is never more
+goes back. The classic member heartbeats, and joins and syncs again when it is asked to, or later. There is never more
 than one, since the joins of several wait for each other. The broker is asked as in `consumer_sequences`; while the
 group is a classic one it has nothing to say.
 """

@@ -1,8 +1,8 @@
 """Translates the coordinator's requests and responses to and from Kafka's own messages.
 
 `to_wire` returns the message for a request, in the API version that the request names. `from_wire` returns the
-coordinator's form of a broker's answer. `as_told` makes both comparable: it drops what the API version can't tell, and
-sorts what has no order in Kafka. The messages are those of kafka-python, made from Kafka's definitions.
+coordinator's form of a broker's answer. `as_told` makes both comparable: it drops what the API version can't express,
+and sorts what has no order in Kafka. The messages are those of kafka-python, made from Kafka's definitions.
 """
 
 from __future__ import annotations
@@ -454,7 +454,7 @@ def errors_of(response: Any) -> list[str]:
 
 
 def as_told(response: Any, request: Any) -> Any:
-    """Returns what an answer tells in this API version, with groups and written topics sorted, as they have no
+    """Returns what an answer says in this API version, with groups and written topics sorted, as they have no
     order."""
     if isinstance(response, messages.JoinGroupResponse):
         return _join_as_told(response, request.api_version)

@@ -1,7 +1,7 @@
 """Lets sessions end and waits, for plays whose groups have settings of their own.
 
-A broker is told to end the sessions of a group soon; the coordinator goes on in time. A setting has arrived when a
-heartbeat is answered with the short interval that comes with it. A group that has a setting of its own loses the
+A broker is configured to end the sessions of a group soon; the coordinator goes on in time. A setting has arrived when
+a heartbeat is answered with the short interval that comes with it. A group that has a setting of its own loses the
 broker's number of standbys, unless that is set for it, too.
 """
 

@@ -1,4 +1,4 @@
-"""Compares the history of real groups with the broker's server log and with what their consumers were told.
+"""Compares the history of real groups with the broker's server log and with what their consumers got.
 
 The history is that of a ledger that followed the topic from its begin: the topic's bytes go through the decoder and the
 fold. Rows are compared as multisets: a row too many is as wrong as one too few.
@@ -119,7 +119,7 @@ def compare(found: Comparison, played: Played, logged: LoggedGroup, log: Log, be
 
 
 def trigger(played: Played, logged: LoggedGroup, row: dict[str, Any]) -> str:
-    """Returns the server log's trigger. But only Java's client tells the broker why it leaves: the others give no
+    """Returns the server log's trigger. But only Java's client sends the broker its reason to leave: the others give no
     reason when their poll loop has stalled."""
     leaver = logged.leavers.get(row["to_generation"], "")
     if any(leaver.startswith(f"{client_id}-") for client_id in played.stalled):
@@ -132,7 +132,7 @@ def expected_generation(row: Recorded) -> tuple[Any, ...]:
 
 
 def found_generations(ledger: Ledger, recorded: Iterable[Recorded]) -> Iterable[tuple[Any, ...]]:
-    """Yields the folded generations for comparison. The log does not tell the new id of a replaced leader, so that is
+    """Yields the folded generations for comparison. The log does not have the new id of a replaced leader, so that is
     only compared with the old one."""
     old_leaders = {(row.generation, row.revision): row.old_leader for row in recorded if row.old_leader is not None}
     for row in ledger.rows["generations"]:

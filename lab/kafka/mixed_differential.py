@@ -7,7 +7,7 @@ empty, in every state; static members change theirs, too. `group.consumer.migrat
 each of the four has a broker of its own.
 
 What to send next follows from what the coordinator knows. A request that it answers later keeps its connection until
-then, and a fence behind it makes sure that the broker has taken it (`broker_driver`).
+then, and a fence after it makes sure that the broker has taken it (`broker_driver`).
 """
 
 from __future__ import annotations
@@ -479,7 +479,7 @@ def _of_version(fields: dict[str, Any], version: int) -> dict[str, Any]:
 
 
 def _with_owned(metadata: bytes, owned: dict[str, tuple[int, ...]]) -> bytes:
-    """Returns a subscription with other owned partitions, if its version can tell them."""
+    """Returns a subscription with other owned partitions, if its version has them."""
     with suppress(DecodeError):
         message = decode_subscription(metadata)
         if message.version >= OWNED_SINCE:

@@ -119,7 +119,7 @@ def play(bootstrap_servers: str) -> Play:
     return play
 
 
-# What the ledger has to tell of it, as rows of `offset_events`
+# What the ledger has to record of it, as rows of `offset_events`
 
 TOLD = ("group_id", "topic", "kind", "cause", "offset_before", "offset_after", "records_repeated", "records_skipped")
 MOVES: dict[str, list[tuple[object, ...]]] = {

@@ -158,7 +158,7 @@ def _printed(batch: re.Match[str], record: re.Match[str]) -> Printed:
     if record["marker"]:
         epoch = int(record["epoch"])
     else:
-        # A group's name may contain " payload: ", so only a JSON parser can tell where the key ends.
+        # A group's name may contain " payload: ", so only a JSON parser can find where the key ends.
         key, end = _DECODER.raw_decode(record["printed"])
         rest = record["printed"][end:].removeprefix(" payload: ")
         payload = None if rest == "<DELETE>" else json.loads(rest)

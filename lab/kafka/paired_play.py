@@ -3,7 +3,7 @@
 Each request goes to both, and so do the records that it made, field by field, but for times; lists of partitions are
 compared as sets, since their order hangs on how a map of the broker's grew. A play has groups of its own; records and
 lines about others are left out. Of the lines the texts are compared, but for how long something took, Java's identity
-hashes, and what only tells of an exception.
+hashes, and exceptions that are only logged.
 
 Some plays have the broker started again in their midst: it loads its log, and the coordinator what it has written.
 """
@@ -155,7 +155,7 @@ class PairedPlay:
         self.compare(occasion, [*map(told, result.records)], [*map(told, written)])
 
     def hold_back(self, member_id: str, occasion: Request) -> None:
-        """Lets a member keep for longer than its short rebalance timeout what it was told to give up with its last
+        """Lets a member keep for longer than its short rebalance timeout what it had to give up with its last
         request; `occasion` asks for the groups then."""
         was_there = self.has_member(member_id)
         self.now_ms += SHORT_REBALANCE_MS
@@ -242,7 +242,7 @@ def differing(one: list[Any], other: list[Any]) -> tuple[Any, Any]:
 
 
 def _is_aside(text: str) -> bool:
-    """Whether another thread of the broker says it, some time while a request is handled or behind it."""
+    """Whether another thread of the broker says it, some time while a request is handled or after it."""
     return " topics to refresh regular expressions " in text
 
 

@@ -48,7 +48,7 @@ LEAVE = re.compile(r"explicit `LeaveGroup` request for \((?P<member>[^,)]*)")
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """A generation, or a revision of one, that has a record. The log does not tell the new id of a replaced member:
+    """A generation, or a revision of one, that has a record. The log does not have the new id of a replaced member:
     where the leader was replaced, `old_leader` is set and `leader` is None. Without members it is None, too."""
 
     generation: int

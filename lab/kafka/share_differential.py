@@ -4,7 +4,7 @@ A sequence has two groups: members join, heartbeat, subscribe to other topics, l
 have, repeat an old epoch or make one up, until the group is full; administrators describe and delete the groups; and
 others ask for them with the requests of other group types, before they are there, too, so that the id may become a
 consumer group's or only have offsets. In some sequences a topic of its own is created or grows meanwhile, and some end
-with all members silent: the broker is then told to end their sessions soon, and the coordinator goes on in time.
+with all members silent: the broker is then configured to end their sessions soon, and the coordinator goes on in time.
 
 A broker answers a heartbeat before the share coordinator has initialized new partitions and it has written so. What a
 request makes is therefore waited for, until as many records are there as the coordinator wrote; the order in which they
@@ -67,7 +67,7 @@ PROPERTIES = {
 }
 STEPS_MAX = 40
 PARTITIONS_MAX = 16
-ROUNDS_UNTIL_STABLE = 3  # something is initialized, is given, and is told to all
+ROUNDS_UNTIL_STABLE = 3  # something is initialized, is given, and is sent to all
 SHARE_OF_OWN_TOPIC, SHARE_OF_SILENCE = 0.25, 0.06
 
 

@@ -442,7 +442,7 @@ class _Play(StreamsPlay):
                 return
 
     def _hold_back(self) -> None:
-        """Lets others join, and a member be told what to give up, which it does not."""
+        """Lets others join, so that a member has to give partitions up, which it does not."""
         if self.members:
             holder = self.dice.choice(self.members)
             for _ in range(2):

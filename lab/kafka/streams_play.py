@@ -1,6 +1,6 @@
 """What every play of streams groups needs: members and their heartbeats, the broker's targets, and topics that change.
 
-Which tasks a member is to have is the broker's choice: the coordinator is told the targets of the records that it
+Which tasks a member is to have is the broker's choice: the coordinator gets the targets of the records that it
 wrote, and checks that they are legal. Missing internal topics are created after the answer, so they are waited for, as
 is every topic that changes, with the heartbeats of another group (`know_all`).
 """

@@ -1,15 +1,15 @@
-"""Plays the same short life of groups of real consumers on two clusters, and tells what their coordinators wrote of it,
-and what the consumers asked.
+"""Plays the same short life of groups of real consumers on two clusters, and compares what their coordinators wrote of
+it, and what the consumers asked.
 
 Consumers of a case join one after the other, one closes (a static one comes back), and all close in the end; each step
-waits until the partitions are shared. The topic's records are there before. What is told holds no ids and no times, so
-that it is equal wherever a coordinator does the same: of a classic group each generation with its leader, members and
-their partitions; of a KIP-848 one each epoch and, for each target, how many partitions each member gets, since which
-ones depends on ids that clients draw; and the offsets that were committed last. A kafka-python consumer that leads
-sometimes joins once more on either (`lab.kafka.group_member`): a generation that repeats the one before is not told.
-Of Java's client, which asks the same each time, the requests are compared, too: APIs, versions and errors in the order
-of the answers, but for what goes on with time (heartbeats and commits), the search for the coordinator, and whether a
-SyncGroup was overtaken by the JoinGroup of another.
+waits until the partitions are shared. The topic's records are there before. The comparison holds no ids and no times,
+so that it is equal wherever a coordinator does the same: of a classic group each generation with its leader, members
+and their partitions; of a KIP-848 one each epoch and, for each target, how many partitions each member gets, since
+which ones depends on ids that clients draw; and the offsets that were committed last. A kafka-python consumer that
+leads sometimes joins once more on either (`lab.kafka.group_member`): a generation that repeats the one before is left
+out. Of Java's client, which asks the same each time, the requests are compared, too: APIs, versions and errors in the
+order of the answers, but for what goes on with time (heartbeats and commits), the search for the coordinator, and
+whether a SyncGroup was overtaken by the JoinGroup of another.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ TIMED = frozenset(api.name for api in (ApiKey.HEARTBEAT, ApiKey.OFFSET_COMMIT, A
 
 @dataclass
 class Story:
-    """What the records of one group tell."""
+    """The content of one group's records."""
 
     steps: list[tuple[Any, ...]] = field(default_factory=list)
     committed: dict[TopicPartition, int] = field(default_factory=dict)
@@ -178,7 +178,7 @@ def asked_in(lines: Iterable[str], groups: Collection[str]) -> Asked:
 
 def differences(broker: LocalBroker, cases: Sequence[Case]) -> list[str]:
     """Plays the cases on a broker that logs requests and, at the same time, on a coordinator on a socket; returns what
-    differs, and which groups told nothing."""
+    differs, and which groups have nothing."""
     make_offsets_topic(broker.bootstrap_servers)
     begin = broker.request_log.stat().st_size
     config = Config(

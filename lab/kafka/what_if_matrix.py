@@ -29,7 +29,7 @@ BROKER: Final = {
     "group.consumer.heartbeat.interval.ms": str(HEARTBEAT_MS),
     "offsets.topic.num.partitions": "2",  # as many as Spark reads at once on a small machine
 }
-# What no record tells, the session only of KIP-848.
+# What no record has, the session only of KIP-848.
 TOLD: Final = (
     f"heartbeat.interval.ms={HEARTBEAT_MS}",
     f"session.timeout.ms={SESSION_MS}",
@@ -192,7 +192,7 @@ def _settings(setting: str, group: str, name: str) -> dict[str, str]:
 def _held(
     told: Iterable[tuple[str, str, int, set[TopicPartition]]], group: str, ups: _Ups, until_ms: int, partitions: int
 ) -> dict[int, list[Span]]:
-    """Returns when each partition was somebody's, by what the consumers were told."""
+    """Returns when each partition was somebody's, by what the consumers got."""
     held: dict[int, list[Span]] = {number: [] for number in range(partitions)}
     owned: dict[str, dict[int, int]] = defaultdict(dict)
 

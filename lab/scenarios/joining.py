@@ -150,7 +150,7 @@ def delay_up_to_rebalance_timeout(driver: Driver) -> None:
 def heartbeat_expiration_removes_pending_member(driver: Driver) -> None:
     member_id = driver.join(session_ms=1_000).response.member_id
     driver.take_records()
-    driver.advance(1_500)  # nothing tells that it has expired, so a driver in real time waits a little longer
+    driver.advance(1_500)  # nothing shows that it has expired, so a driver in real time waits a little longer
     assert driver.take_records() == []
     assert driver.join(member_id).error is Error.UNKNOWN_MEMBER_ID
 

@@ -9,7 +9,7 @@ from .driver import Driver
 APPEND_FAILURE = "append_failure"
 """The driver can make the next append fail, whatever the error."""
 RECORD_TOO_LARGE = "record_too_large"
-"""The log takes no batch of TOO_LARGE bytes; the driver is told when one comes."""
+"""The log takes no batch of TOO_LARGE bytes; the driver learns when one comes."""
 DEAD_GROUP = "dead_group"
 """The driver can make a group Dead while its partition is still led."""
 FORCED_STATE = "forced_state"

@@ -1,6 +1,6 @@
 """Holds what a ledger claims of a group, whose log it read thinned, against a ledger that read every record.
 
-Nothing may be claimed that is not so, and what lies where nothing was removed must be told in full. Incarnations are
+Nothing may be claimed that is not so, and the history must be complete where nothing was removed. Incarnations are
 not compared, since the number of those that went by unseen can't be known.
 """
 
@@ -41,7 +41,7 @@ def false_claims(
 
 
 def untold(tables: Tables, truth: Tables, found: Sequence[Stretch]) -> list[Told]:
-    """Returns the true rebalances that are told otherwise, though nothing was removed around them."""
+    """Returns the true rebalances that the history has wrong, though nothing was removed around them."""
     told = {row["kafka_offset"]: row for row in tables.table("rebalances")}
     offsets = sorted(row["kafka_offset"] for row in truth.table("generations"))
     complete = [each for each in found if each.completeness == Completeness.COMPLETE]

@@ -4,7 +4,7 @@ The cleaner is exact (LogCleaner and Cleaner of Kafka 4.2). It builds a map, of 
 alone, of the newest record of each key, and rewrites the segments below the map's end one group after the other.
 Batches keep their first and last offset and lose records; an emptied batch goes, or stays for its producer's sake. A
 record goes if the map has a later one of its key, and a tombstone or a marker some time after the cleaner first met its
-batch. Only when the last group is done does the next cleaning begin its map behind this one's; after a crash it begins
+batch. Only when the last group is done does the next cleaning begin its map after this one's; after a crash it begins
 where this one did, and so some segments have been thinned by records that lie far above them. Where and when it works
 is random, and a reader may come between any two groups.
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 GROUP_SEGMENTS_MAX = 3
-GROUPS_MAX = 6  # behind which a cleaning rests or crashes
+GROUPS_MAX = 6  # after which a cleaning rests or crashes
 EMPTY_SHARE = 0.1  # of the emptied batches, which are the last of their producers
 
 

@@ -34,7 +34,7 @@ def cleaned(log: Sequence[Keyed], begin: int) -> list[Keyed]:
 
 
 def false_claims_of_cleaned(group_id: str, log: Sequence[Keyed], looks: Iterable[int], begin: int) -> Iterator[str]:
-    """Yields what the history of the log, cleaned below an offset, claims of what lies behind it and is not so; it has
+    """Yields what the history of the log, cleaned below an offset, claims of what lies after it and is not so; it has
     to know all owners there."""
     marks = [Coverage(0, Completeness.COMPACTED), Coverage(begin, Completeness.COMPLETE)]
     found, truth = _tables(group_id, cleaned(log, begin), marks), _tables(group_id, log)
@@ -49,7 +49,7 @@ def false_claims_of_cleaned(group_id: str, log: Sequence[Keyed], looks: Iterable
 def false_claims_of_holed(
     group_id: str, log: Sequence[Keyed], looks: Iterable[int], hole: tuple[int, int]
 ) -> Iterator[str]:
-    """Yields what the history claims of what lies behind a hole and is not so; it may know less there."""
+    """Yields what the history claims of what lies after a hole and is not so; it may know less there."""
     begin, end = hole
     words = ((0, Completeness.COMPLETE), (begin, Completeness.UNKNOWN), (end, Completeness.COMPLETE))
     marks = [Coverage(offset, completeness) for offset, completeness in words[begin == 0 :]]
@@ -78,7 +78,7 @@ def offset_of(event: Event) -> int:
 
 
 def _false_rebalances(where: str, found: Mapping[str, Table], truth: Mapping[str, Table]) -> Iterator[str]:
-    """Yields the rebalances that are told in full and otherwise than they were, and epochs that converged otherwise."""
+    """Yields the rebalances that the history has in full but wrong, and epochs that converged otherwise."""
     true_rebalances = {row["kafka_offset"]: row for row in truth["rebalances"].values()}
     for row in found["rebalances"].values():
         true = true_rebalances.get(row["kafka_offset"])
@@ -93,7 +93,7 @@ def _false_rebalances(where: str, found: Mapping[str, Table], truth: Mapping[str
 
 
 def owners_at(assignments: Table, offset: int) -> dict[tuple[str, int], tuple[str, ...]]:
-    """Returns the owners of the partitions behind the record below an offset."""
+    """Returns the owners of the partitions after the record below an offset."""
     return {
         (row["topic"], row["partition"]): (row["member_id"], *row["other_member_ids"])
         for row in assignments.values()
@@ -102,7 +102,7 @@ def owners_at(assignments: Table, offset: int) -> dict[tuple[str, int], tuple[st
 
 
 def held_at(tables: Mapping[str, Table], offset: int) -> set[tuple[Any, ...]]:
-    """Returns what each member of a share or streams group has behind the record below an offset."""
+    """Returns what each member of a share or streams group has after the record below an offset."""
     names = ("member_id", "topic", "subtopology", "partition", "role")
     return {
         tuple(row.get(name) for name in names)

@@ -26,7 +26,7 @@ Table = dict[tuple[Any, ...], dict[str, Any]]
 def event_of(
     place: tuple[int, int], record_type: str, fields: Mapping[str, Any], names: Mapping[str, str], *, is_tombstone: bool
 ) -> Event:
-    """Returns what the fold is told of a record: `place` is its offset and time, `fields` are those of `record_json`,
+    """Returns what the fold gets of a record: `place` is its offset and time, `fields` are those of `record_json`,
     `names` those of topics by id."""
     if record_type == CLASSIC:
         return GroupTombstone(*place) if is_tombstone else group_record(*place, record_json(fields))
@@ -43,7 +43,7 @@ def event_of(
 
 
 def event_of_line(record: Mapping[str, Any], names: Mapping[str, str]) -> Event:
-    """Returns what the fold is told of a record in the form of `lab.kafka.consumer_protocol_log`."""
+    """Returns what the fold gets of a record in the form of `lab.kafka.consumer_protocol_log`."""
     place = record["kafka_offset"], record["after_ms"]
     fields = record["key"] | (record["value"] or {})
     return event_of(place, record["record_type"], fields, names, is_tombstone=record["value"] is None)

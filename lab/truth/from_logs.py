@@ -52,7 +52,7 @@ def event_facts(lines: Iterable[str]) -> dict[str, list[CoordinatorEvent]]:
 
 
 def group_state(row: Mapping[str, Any], at_ms: int) -> GroupState:
-    """Returns the state that a decoded `group_metadata` record tells."""
+    """Returns the state in a decoded `group_metadata` record."""
     return GroupState(row["kafka_offset"], at_ms, None if row["is_tombstone"] else row["record_json"])
 
 

@@ -3,7 +3,7 @@
 The history is folded from the records alone, as a pipeline folds them; the truth is what the coordinator knew
 (`coordinator.simulator.modern_recorder`). Who has what is compared behind every operation of the coordinator: owners of
 partitions (in a streams group those that active tasks read), the members that share a partition, and tasks by role.
-Epochs, members and causes are compared row by row. The records do not tell why a member went: there the truth's cause
+Epochs, members and causes are compared row by row. The records do not say why a member went: there the truth's cause
 and `UNTOLD` are taken for the same. A group that was a classic one before has owners of both kinds, and epochs and
 members since its upgrade; one that becomes a classic one goes on with generations, which are compared by their records.
 """
@@ -156,7 +156,7 @@ def _true_epochs(truth: Truth) -> Counter[Any]:
 
 
 def _told_epochs(tables: dict[str, Table], truth: Truth) -> Counter[Any]:
-    """Counts the epochs that the history tells, without the generations before an upgrade and behind a downgrade. One
+    """Counts the epochs in the history, without the generations before an upgrade and behind a downgrade. One
     in which a static member came back has a row for each revision."""
     first_epoch = min(row.epoch for row in truth.epochs)
     number_of, of_rebalance = itemgetter("incarnation", "generation"), itemgetter("incarnation", "to_generation")

@@ -2,7 +2,7 @@
 what then happened.
 
 A workload is what befalls processes: closes in good order with a start soon after, crashes, scaling. Nothing of it
-depends on the setting. What happened is told by the ledger of each run (rebalances, moves) and by
+depends on the setting. What happened is in the ledger of each run (rebalances, moves) and by
 the applications themselves (how long each partition had nobody while a process was up).
 """
 

@@ -46,7 +46,7 @@ def write_capture(
     since_ms: int = WRITTEN_SINCE_MS,
 ) -> None:
     """Writes one Parquet file with the columns of Spark's Kafka source; `rows` are by (partition, offset), and each was
-    written a millisecond behind the one before, the first offset's at `since_ms`."""
+    written a millisecond after the one before, the first offset's at `since_ms`."""
     directory.mkdir(parents=True, exist_ok=True)
     table = pa.table(
         {

@@ -1,7 +1,7 @@
 """Reads and writes worker metadata and assignments of protocol type `connect`.
 
 The source is `IncrementalCooperativeConnectProtocol.java`. Versions 0 to 2 are known; a later one is
-read as 2. The columns stand in `schemas.wire.connect_protocol`. From version 1, fields that Kafka gives
+read as 2. The columns are in `schemas.wire.connect_protocol`. From version 1, fields that Kafka gives
 a default may be missing at the end. The `allocation` of a worker's metadata is an encoded assignment
 again: it is given as bytes, which `decode_connect_assignment` reads.
 """

@@ -1,6 +1,6 @@
 """Reads and writes subscriptions and assignments of protocol type `consumer` (`ConsumerProtocol.java`).
 
-Versions 0 to 3 are known; a later one is read as 3. The columns stand in
+Versions 0 to 3 are known; a later one is read as 3. The columns are in
 `schemas.wire.consumer_protocol`. The coordinator writes an assignment without bytes for a member to
 whom the leader gave nothing; here it is refused as `empty_protocol`, and callers look for it first.
 

@@ -58,7 +58,7 @@ def _record_codec(kind: RecordType) -> _RecordCodec:
 
 
 class RecordCodecs:
-    """Reads and writes the records of one topic: types are numbered for each topic anew."""
+    """Reads and writes the records of one topic: types are numbered per topic."""
 
     def __init__(self, kinds: Iterable[RecordType], retired: Mapping[int, str]) -> None:
         self._by_id = {kind.id: _record_codec(kind) for kind in kinds}

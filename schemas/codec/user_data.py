@@ -1,6 +1,6 @@
 """Reads and writes the user data that known assignors put into a subscription.
 
-The group's protocol name tells which one wrote it: `sticky`, `cooperative-sticky`, or `stream` for
+The group's protocol name says which one wrote it: `sticky`, `cooperative-sticky`, or `stream` for
 Kafka Streams. Bytes after the fields that are known are kept as `trailing_bytes`.
 """
 

@@ -1,7 +1,7 @@
 """What group coordinators write to the server log: a template for each text, the kind of the event before the colon.
 
 The first text of a kind is that of a 4.2 broker, which the reference coordinator writes (of two, the first whose names
-it has); those behind it are of other versions and of the Scala coordinator. Placeholders are columns of
+it has); those after it are of other versions and of the Scala coordinator. Placeholders are columns of
 `coordinator_events`; others go into its `details`. The first template that fits counts: those with more words stand
 before those that they contain. What no template fits is kept as the kind `other`: a version that is not known here
 loses nothing.

@@ -1,7 +1,7 @@
 """The frame of a log line, `[2026-02-10 09:45:00,123] INFO message (logger)`, written and read.
 
 That is the pattern that Kafka ships. Also read are all times of `log_time`, with or without brackets, and the thread,
-before the level or behind the logger, as Kubernetes operators have it. A message with line breaks has its logger on its
+before the level or after the logger, as Kubernetes operators have it. A message with line breaks has its logger on its
 last line, and a stack trace comes after that. Where the logger stands before the message, a message has one line:
 
     2026-02-10 09:45:00,123 INFO [thread] logger - message
@@ -22,7 +22,7 @@ _LEVEL = r"(?P<level>TRACE|DEBUG|INFO|WARN|ERROR|FATAL)"
 _THREAD = r"(?:\[[^\]\d][^\]]*\] +)?"
 HEAD = re.compile(rf"\[?{TIME}\]? +{_THREAD}{_LEVEL} +")
 LEVEL_FIRST = re.compile(rf"\[?{_LEVEL}\]? +\[?{TIME}\]? +")
-# Behind the head, where the logger comes first: then perhaps the method, and what the context holds (MDC).
+# After the head, where the logger comes first: then perhaps the method, and what the context holds (MDC).
 _LOGGER_FIRST = re.compile(
     rf"{_THREAD}(?P<logger>[A-Za-z_$][\w$]*(?:\.[\w$]+)+)(?: [\w$<>]+)? +- (?:\w+=[^,\s]*(?:, \w+=[^,\s]*)* - )?"
 )
@@ -55,7 +55,7 @@ def render_log_line(logged_at_ms: int, level: str, message: str, logger: str) ->
 
 
 def parse_log_line(text: str, time_zone: str, evidence: Evidence = NO_EVIDENCE) -> LogLine | None:
-    """Returns None if a part of the frame is missing, or if its time is none that a broker can have."""
+    """Returns None if a part of the frame is missing, or if its time is one that no broker can have."""
     frame = frame_of(text)
     return None if frame is None else timed(frame, time_zone, evidence)
 

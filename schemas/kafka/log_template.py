@@ -65,7 +65,7 @@ class Split:
 
 
 class Template:
-    """A text to be split; `plausible` tells for a placeholder whether a name is one that it may stand for."""
+    """A text to be split; `plausible` says for a placeholder whether a name is one that it may stand for."""
 
     def __init__(self, text: str, plausible: Mapping[str, Callable[[str], bool]]) -> None:
         self._names: list[str] = []
@@ -88,7 +88,7 @@ class Template:
         self._plausible = plausible
 
     def fits(self, text: str) -> bool:
-        """Tells whether a text can be read by the template, in one way or in several."""
+        """Returns whether a text can be read by the template, in one way or in several."""
         return self._leftmost(text) is not None
 
     def split(self, text: str) -> Split | None:
@@ -117,7 +117,7 @@ class Template:
         return [*places, tail]
 
     def _is_only(self, text: str, places: list[re.Match[str]], end: int) -> bool:
-        """Tells whether each text between names has one place only: none further right leaves room for the next."""
+        """Returns whether each text between names has one place only: none further right leaves room for the next."""
         for index in range(len(places) - 1, -1, -1):
             later = self._between[index].search(text, places[index].start() + 1, end)
             if later is not None:

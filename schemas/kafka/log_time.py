@@ -5,8 +5,8 @@
     1792888200123                    milliseconds since 1970; seconds with ten digits
 
 A time without a zone can be two instants, in the hour that a change of the clocks repeats, or none, in the one that it
-leaves out. `Evidence` tells which: the time of the container that took the line, or which pass of the hour it is by the
-order of the lines. Where nothing tells, the earlier instant is taken, and the time is said to be ambiguous. A time that
+leaves out. `Evidence` says which: the time of the container that took the line, or which pass of the hour it is by the
+order of the lines. Where nothing decides, the earlier time is taken, and the time is said to be ambiguous. A time that
 no broker can have logged, such as -1 or the year 9999, is unknown.
 """
 
@@ -34,17 +34,17 @@ MINUTE_US = 60 * SECOND_US
 # Kafka's first release is of January 2011.
 EARLIEST_US = us_of(datetime(2011, 1, 1, tzinfo=timezone.utc))
 LATEST_US = us_of(datetime(2100, 1, 1, tzinfo=timezone.utc))
-# A container takes a line within moments; where its time is that near, it tells which of two instants a line means.
+# A container takes a line within moments; where its time is that near, it decides which of two times a line means.
 NEAR_US = 600 * SECOND_US
-# Where the settings' zone does not fit at all, the container's time tells the zone, whose offset is in quarter hours.
+# Where the settings' zone does not fit at all, the container's time shows the zone, whose offset is in quarter hours.
 QUARTER_US, QUARTERS_MAX, PROMPT_US = 900 * SECOND_US, 14 * 4, 60 * SECOND_US
 _OF_ZONE = re.compile(r"(?P<sign>[+-])(?P<hours>\d\d):?(?P<minutes>\d\d)?")
 _EPOCH_DIGITS = 10  # of the seconds, until the year 2286
 
 
 class Evidence(NamedTuple):
-    """What tells which instant a local time is: the pass of a repeated hour (0 or 1), and when the container took the
-    line, in microseconds since 1970."""
+    """The evidence for the instant of a local time: the pass of a repeated hour (0 or 1), and when the container took
+    the line, in microseconds since 1970."""
 
     fold: int | None = None
     outer_us: int | None = None
@@ -156,7 +156,7 @@ def _minute_us(minute: str, time_zone: str) -> tuple[int, int] | None:
 
 @lru_cache(maxsize=64)
 def has_changes(time_zone: str) -> bool:
-    """Tells whether clocks of the zone have ever been changed while there were brokers, or will be."""
+    """Returns whether clocks of the zone have ever been changed while there were brokers, or will be."""
     zone, day = ZoneInfo(time_zone), timedelta(days=7)
     at, end = datetime(2011, 1, 1, tzinfo=timezone.utc), datetime(2100, 1, 1, tzinfo=timezone.utc)
     first = at.astimezone(zone).utcoffset()

@@ -8,6 +8,6 @@ ZERO_UUID = "A" * 22
 ADMIN_CLIENT_ID = "__admin_client"
 """The only client id of a producer that a broker lets write to an internal topic."""
 CONSOLE_GROUP_PREFIX = "console-consumer-"
-"""A console consumer that is given no group makes one up, with a random number behind this: it is never used again."""
+"""A console consumer that is given no group makes one up, with a random number after this: it is never used again."""
 STREAMS_PROTOCOL = "stream"
 """What the assignor of Kafka Streams is called, the protocol of its classic groups."""

@@ -1,4 +1,4 @@
-"""Why a coordinator says that it prepares a rebalance, `(reason: ...)`, and the words of clients that stand in it.
+"""Why a coordinator says that it prepares a rebalance, `(reason: ...)`, and the clients' words in it.
 
 A template for each text, with the kind of the reason before the colon. The texts are those of the Java coordinator
 (4.x), which come first, and of the Scala one (since 2.1, the first that gives a reason). The first template that fits

@@ -157,7 +157,7 @@ _OF_FENCES = (
 
 
 def trigger_of_departure(kind: str, reason: str | None, client_reason: str | None) -> Trigger | None:
-    """Returns the trigger that a line of a server log tells with a member's departure; None for other lines."""
+    """Returns the trigger that a line of a server log gives with a member's departure; None for other lines."""
     if kind in LEFT_LINES:
         return trigger_of_leave(client_reason)
     if kind == CoordinatorEventKind.MEMBER_FAILED:

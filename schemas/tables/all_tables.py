@@ -29,7 +29,7 @@ def table_named(name: str) -> Table | None:
 
 
 def retained_by(table: Table) -> str | None:
-    """Returns the column that tells how old a row is: the date of its files, or the time of the row."""
+    """Returns the column with the age of a row: the date of its files, or the time of the row."""
     return date_column(table) or table.retention_column
 
 

@@ -21,7 +21,7 @@ def ownership_table(
     name: str, comment: str, owned: tuple[T.StructField, T.StructField], *further: T.StructField
 ) -> Table:
     """Returns a table of ownership intervals; `owned` are the columns that say what is owned, and `further` ones stand
-    behind those that all such tables have."""
+    after those that all such tables have."""
     key = ("cluster", "group_id", "incarnation", *(field.name for field in owned), "from_offset")
     return Table(
         name=name,

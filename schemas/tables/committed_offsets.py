@@ -1,4 +1,4 @@
-"""`committed_offsets`: where each group stands in each partition. `offset_events` goes on from it.
+"""`committed_offsets`: the position of each group in each partition. `offset_events` goes on from it.
 
 Written after the events that it led to: a crash in between leaves the older row, from which the same events come again.
 Records at or below `kafka_offset` have been compared already.

@@ -2,7 +2,7 @@
 
 Under incremental protocols (versions 1 and 2) a record holds changes only: what a worker runs is what it brought along
 as its allocation, less what the record revokes, with what it assigns. What a lost worker ran is given to nobody until a
-delay is over (`scheduled.rebalance.max.delay.ms`), which the leader tells to all workers.
+delay is over (`scheduled.rebalance.max.delay.ms`), which the leader sends to all workers.
 """
 
 from pyspark.sql import types as T

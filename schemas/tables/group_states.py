@@ -2,7 +2,7 @@
 
 The log of a group never shows that a rebalance is under way (PreparingRebalance, CompletingRebalance), nor that a
 member of a KIP-848 group still has to give partitions up (Reconciling): only the coordinator knows. The log may also
-tell what a member count of now does not: see `generations` and `members` for history.
+show what a current member count does not: see `generations` and `members` for history.
 """
 
 from pyspark.sql import types as T

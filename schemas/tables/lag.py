@@ -1,4 +1,4 @@
-"""`lag`: how far behind a group was on a topic partition, in every sampling round; `transforms.lag.rules` says how.
+"""`lag`: the lag of a group on a topic partition, in every sampling round; `transforms.lag.rules` says how.
 
 A row for each partition that the group had committed or owned. Numbers are null, never 0, where there is nothing to
 compare, and `flags` say why a number is odd or absent.

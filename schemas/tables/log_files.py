@@ -3,12 +3,12 @@
 A file is known by what it holds, not by its name, since log4j renames it when it rolls over, and others compress it
 then. `source_file` is the time of its first line and a digest of that line; `prefix_digests` are those of its first 1,
 2, 4, 8 ... lines, and the last one is that of all that were imported. A file is one of the table's if all digests
-that both have are equal; then only its lines behind `line_count` are new. Another file with the same first line gets a
-number behind its name.
+that both have are equal; then only its lines after `line_count` are new. Another file with the same first line gets a
+number after its name.
 
 Limits. A log whose beginning was cut off (copytruncate does not do that; a tool that keeps the last megabytes does) is
 another file, and its lines are imported again. Of two files that agree in so many lines as both digests cover, and
-differ only behind, the later one is taken for a longer copy of the other.
+differ only later, the later one is taken for a longer copy of the other.
 """
 
 from pyspark.sql import types as T

@@ -1,5 +1,6 @@
 """`members`: one tenure of one member of a group. The ids that a broker makes up are never used again; those
-that a client brings along (KIP-848) may come back, so that a tenure is told by the offset of its first record, too.
+that a client brings along (KIP-848) may come back, so that a tenure is identified by the offset of its first record,
+too.
 
 Its columns are those of the newest record that names it. The broker writes down neither joins nor leaves: the times
 are those of the first record with the member and of the first one without it.

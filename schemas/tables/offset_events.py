@@ -1,6 +1,6 @@
 """`offset_events`: what happened to a committed offset other than going on.
 
-There is one row for each record that tells something, and for each commit that the start of its topic's log has passed.
+There is one row for each record with such an event, and for each commit that the start of its topic's log has passed.
 
 A record is compared with the commit before it of the same group and partition, which compaction keeps. What is claimed
 of the two needs a log that is complete in between; else the removal of an offset is `removed`, without a cause, and

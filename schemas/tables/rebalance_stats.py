@@ -1,7 +1,7 @@
 """`rebalance_stats`: how often and how hard a classic group rebalances, by hour and by day (UTC).
 
-Counted from the rows of `rebalances`, `members` and `assignments` that lie in the window, and counted anew whenever one
-of them changes. Only windows with something in them have a row. The rules of storms and flapping are those of
+Counted from the rows of `rebalances`, `members` and `assignments` that lie in the window, and counted again whenever
+one of them changes. Only windows with something in them have a row. The rules of storms and flapping are those of
 `transforms.history.rebalance_stats`, their parameters the settings under `history`.
 """
 

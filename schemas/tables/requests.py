@@ -7,7 +7,7 @@ version 8, DescribeGroups, DeleteGroups) is one row all the same: `groups` has a
 null if there is more than one. So with several members (LeaveGroup since version 3): `members`, and `member_id`.
 
 Order of arrival is (`happened_at`, `source_file`, `line_number`): a line is written when the answer has been sent, so a
-join that was parked stands behind what came after it. Equal times within a broker are a tie that nothing breaks.
+parked join comes after the requests that followed it. Equal times within a broker are a tie that nothing breaks.
 """
 
 from pyspark.sql import types as T

@@ -1,4 +1,4 @@
-"""`share_partitions`: where share groups stand in each partition, in every pass that looked.
+"""`share_partitions`: the position of share groups in each partition, in every pass that looked.
 
 The state comes from `__share_group_state` and is what the brokers hold themselves: the last snapshot of a share
 partition with the updates since. `transforms.shares.rules.share_state` says how they are put together. What a member

@@ -1,7 +1,7 @@
 """`stream_topologies`: what the application of a streams group consists of, and since when.
 
 A topology has an epoch of its own, which the application raises. Regular expressions of source topics are kept as they
-are: no record tells for which topics they stand.
+are: no record says which topics they match.
 """
 
 from pyspark.sql import types as T

@@ -79,7 +79,7 @@ class Table:
 
     @property
     def retention_column(self) -> str | None:
-        """Returns the time by which old rows of a table are told that is not partitioned by date."""
+        """Returns the time column that gives the age of rows in a table that is not partitioned by date."""
         return self.end_column or self.fixed_time_column or self.written_at_column
 
     def without(self, *names: str) -> StructType:

@@ -1,4 +1,4 @@
-"""`topic_names`: names of topic ids, as a request log, a sample of watermarks or a commit that carries both tells them.
+"""`topic_names`: names of topic ids, as a request log, a sample of watermarks or a commit that carries both gives them.
 
 Clients of Kafka 4 commit by topic id alone, and the log of such a commit has no name; records of KIP-848 groups have
 none either. An id is never used again, and a topic keeps its name.

@@ -1,4 +1,4 @@
-"""The formats of what a Connect worker tells its group (metadata) and is told by it (an assignment).
+"""The formats of a Connect worker's metadata and of its assignment.
 
 The sources are `ConnectProtocol.java` (version 0, eager) and `IncrementalCooperativeConnectProtocol.java`
 (versions 1 and 2, which differ only in the number). An int16 version leads, then come the fields; no

@@ -1,4 +1,4 @@
-"""The formats of what a consumer tells its group (a subscription) and is told by it (an assignment).
+"""The formats of a consumer's subscription and of its assignment.
 
 The sources are `ConsumerProtocolSubscription/Assignment.json`. An int16 version leads, then come the
 fields; no version is flexible.

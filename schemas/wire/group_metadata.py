@@ -1,7 +1,7 @@
 """Classic groups: `GroupMetadataKey/Value.json`. Kafka 4.2 to 4.4 write version 3.
 
 A member's `subscription` and `assignment` are bytes of its client, which no broker checks; what they
-hold depends on the group's protocol type and stands in `consumer_protocol` and `connect_protocol`.
+hold depends on the group's protocol type and is in `consumer_protocol` and `connect_protocol`.
 """
 
 from groupledger.schemas.wire.model import (

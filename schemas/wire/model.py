@@ -1,7 +1,7 @@
 """The vocabulary in which the wire formats are written down.
 
 A format is a `Message`: rows of `Field` in wire order, each with the versions that carry it. The
-formats say what Kafka's message generator is told by its JSON definitions, and nothing about how
+formats say what Kafka's JSON message definitions say, and nothing about how
 bytes are read; `schemas.codec.engine` turns them into readers and writers, and other modules walk
 `Message.fields` to make table types. Two names per field: `name` is Kafka's own, kept for the JSON
 form of its tools; `column` is ours, snake_cased with the unit last.
@@ -85,9 +85,9 @@ _NATURAL_DEFAULTS: dict[Primitive, Any] = {
 class Field:
     """One row of a format.
 
-    `nullable` tells in which versions null may stand on the wire; None is for never. A field with a
+    `nullable` says in which versions null may stand on the wire; None is for never. A field with a
     `tag` lies in the tagged section of its flexible versions and only where it differs from its
-    default. `may_be_missing` tells in which versions readers take the default where the bytes end
+    default. `may_be_missing` says in which versions readers take the default where the bytes end
     before the field. `column` is given only where it is not the snake_cased name.
     """
 

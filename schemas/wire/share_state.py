@@ -1,7 +1,7 @@
 """The records of `__share_group_state`, KIP-932: `ShareSnapshotKey/Value.json` and `ShareUpdateKey/Value.json`.
 
 A snapshot holds all that the broker knows of a share partition (a group, a topic and a partition of it), an update what
-has changed since. Types are numbered for each topic anew: 0 and 1 are something else in `__consumer_offsets`.
+has changed since. Types are numbered per topic: 0 and 1 are something else in `__consumer_offsets`.
 `deliveryCompleteCount` came with Kafka 4.2 (KIP-1226); -1 stands for a broker that doesn't count.
 """
 

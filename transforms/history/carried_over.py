@@ -9,7 +9,7 @@ Retention removes whole dates of the oldest rows of `coordinator_records`. For a
   rows that continue them have an unknown start. So the history says less than before, and nothing wrong.
 - A group without such a record keeps all its rows and its open state, from which its history goes on. If this version
   can't read the state, one is made from the group's open rows. So does a group of KIP-848's kind, since a record of
-  it tells one thing only: what the lost ones told of its members no later one repeats.
+  it says one thing only: no later one repeats what the lost ones said about its members.
 """
 
 from __future__ import annotations

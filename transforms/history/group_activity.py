@@ -18,7 +18,7 @@ GROUP = ["cluster", "group_id"]
 
 
 def is_birth() -> Column:
-    """Returns whether a row of `rebalances` only tells that a group came into being, which is no rebalance."""
+    """Returns whether a row of `rebalances` only says that a group was created, which does not count as a rebalance."""
     return F.coalesce(F.exists("changes", lambda change: change["kind"] == GROUP_STARTED.name), F.lit(False))
 
 

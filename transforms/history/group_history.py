@@ -72,7 +72,7 @@ _NO_ROWS = dict.fromkeys(FOLDED.names)
 
 GROUP_METADATA = "group_metadata"
 _OTHER_TYPES = (GroupType.CONSUMER, GroupType.SHARE, GroupType.STREAMS)
-# The other types of group, by the prefix of their record types; the group's own metadata record tells its epoch.
+# The other types of group, by the prefix of their record types; the group's own metadata record has its epoch.
 OTHER_GROUP_TYPES = {f"{group_type}_group_": group_type for group_type in _OTHER_TYPES}
 
 
@@ -108,7 +108,7 @@ def group_events(records: DataFrame, open_groups: DataFrame, marks: Marks) -> Da
 
 def _commit_summaries(new: DataFrame, marks: Marks) -> DataFrame:
     """Returns a row for the commits of a partition between two events of its group, within one stretch of coverage. A
-    commit behind a removal of an offset begins others, so that the last removal of several is told."""
+    commit after a removal of an offset begins others, so that the last removal of several is told."""
     log = Window.partitionBy("kafka_partition", "group_id").orderBy("kafka_offset")
     is_commit, has_value = F.col("topic").isNotNull(), ~F.col("is_tombstone")
     is_behind_removal = F.coalesce(F.lag(is_commit & ~has_value).over(log), F.lit(False))
@@ -216,7 +216,7 @@ def by_log(
 
 
 def _events(rows: Iterable[dict[str, Any]], marks: Sequence[Coverage], names: TopicNames) -> Iterator[Event]:
-    """Yields the events of a group, each after the marks up to it, and then the marks behind the last event."""
+    """Yields the events of a group, each after the marks up to it, and then the marks after the last event."""
     waiting = list(marks)
     for row in rows:
         event = _event(row, names)

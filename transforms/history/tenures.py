@@ -1,4 +1,4 @@
-"""Tells in which tenure of its owner an interval of ownership began: an id that a client brings along may come back."""
+"""Finds the tenure of its owner in which an interval of ownership began: an id that a client chose may come back."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ def commits_of(coordinator_records: DataFrame) -> DataFrame:
 
 def lines_of(kept: DataFrame, commits: DataFrame, coverage: DataFrame) -> DataFrame:
     """Returns the records of each partition that a group commits, by `LINE`. Of those before a kept one (`is_earlier`)
-    only the times are known. Of `kept` steps those count that are open, and of commits those behind them."""
+    only the times are known. Of `kept` steps those count that are open, and of commits those after them."""
     last = kept.where("is_open = 1")
     earlier = last.select(*PLACE, "kafka_partition", F.explode("earlier").alias("each"))
     earlier = earlier.select(*PLACE, "kafka_partition", "each.*", F.lit(True).alias("is_earlier"))

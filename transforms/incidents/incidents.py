@@ -88,7 +88,7 @@ STEP_COLUMNS = (
 
 @dataclass(frozen=True, kw_only=True)
 class IncidentTables:
-    """Rows of one cluster; logs and samples are None where there are none. `suspects` are the steps that may be an
+    """Rows of one cluster; logs and samples are None where missing. `suspects` are the steps that may be an
     incident (`with_suspicion`), `requests` those that `wanted_requests` gives, `open_transactions` those samples that
     tell of some, `lag_stretches` what the module of that name finds in `lag`, `disturbed` names the groups that a fault
     of their coordinator hit. Other tables are asked for some of their
@@ -142,7 +142,7 @@ class Asking(Protocol):
 
 
 def facts_of(tables: IncidentTables, rules: Rules, as_of_ms: int, asking: Asking) -> DataFrame:
-    """Returns a row for each fact: `FACT_KEY`, and a struct for each source, of which only the fact's own is filled."""
+    """Returns a row for each fact: `FACT_KEY`, and a struct for each source; only the fact's own is filled."""
     old = _old_offsets(tables, rules, as_of_ms)
     sources = [*_sources(tables, asking.asked(_asked(tables, old)), rules, as_of_ms, old)]
     candidates = [*_history_candidates(tables, rules), tables.suspects]
@@ -217,7 +217,7 @@ def _groups_of(parts: Sequence[DataFrame]) -> DataFrame:
 
 
 def _asked(tables: IncidentTables, old: DataFrame | None) -> DataFrame:
-    """Returns the groups of which some source reads the log itself, and the topics of which it reads samples."""
+    """Returns the groups whose log some source reads itself, and the topics whose samples it reads."""
     none = F.lit(None).cast("string")
     groups, topics = [tables.suspects.where("false")], []
     if tables.requests is not None:
@@ -252,8 +252,8 @@ def _facts(source: str, rows: DataFrame, order: str) -> DataFrame:
 
 
 def wanted_requests(requests: DataFrame) -> DataFrame:
-    """Returns refusals, joins and leaves, commits that may mend a refused one, and all requests of a group that has a
-    request without an answer."""
+    """Returns refusals, joins and leaves, commits that may make up for a refused one, and all requests of a group that
+    has a request without an answer."""
     unanswered = requests.where(F.col("response_json").isNull()).select("group_id").distinct()
     unanswered = unanswered.withColumn("is_replayed", F.lit(True))
     found = requests.where(F.col("group_id").isNotNull()).join(F.broadcast(unanswered), "group_id", "left")

@@ -4,7 +4,7 @@
     joined(stretches)                       those of earlier and of later rounds together
     telling(stretches, last_ms, shortest_ms)  those of them that incidents need now, or may need later
 
-A commit has a status for a stretch of rounds. A transaction that a group waits for is told by the last stable offset,
+A commit has a status for a stretch of rounds. A transaction that a group waits for shows in the last stable offset,
 which stands still until it ends and never comes back: all rounds that show the same are one stretch, whatever lies
 between. A commit that lies beyond the end of the log does so until somebody resets it or the log has grown so far.
 Of a stretch that has ended and was too short for an incident nothing is needed any more.

@@ -1,7 +1,7 @@
 """Rows of the ledger to what the rules of lost offsets need (`transforms.incidents.rules.offset_losses`).
 
     moves_and_losses(offset_events)              what moved an offset, or took its records, of groups that it may harm
-    returns(offset_events, ..., watermarks)      the first commit of each partition behind the expiry of its offset
+    returns(offset_events, ..., watermarks)      the first commit of each partition after the expiry of its offset
     old_offsets(committed_offsets, ...)          offsets that will expire soon unless somebody keeps them
     expiring(old, watermarks)                    those of them whose loss would cost something
     readers(coordinator_records, groups, old)    the records that say whether members of modern groups keep them
@@ -40,7 +40,7 @@ def _row_key() -> Column:
 
 
 def moves_and_losses(offset_events: DataFrame) -> DataFrame:
-    # By the records alone, a commit for a topic that was made anew harms nobody.
+    # By the records alone, a commit for a topic that was created again harms nobody.
     is_reached = (F.col("kind") == OffsetEventKind.TOPIC_RECREATED) & (F.col("evidence") == OffsetEventEvidence.SAMPLES)
     is_harm = F.col("kind").isin(*HARMFUL) | is_reached
     harmed = offset_events.where(is_harm).select("group_id").distinct()
@@ -107,7 +107,7 @@ def _with_end_of_stretch(expired: DataFrame, coverage: DataFrame) -> DataFrame:
 
 
 def _with_commits(expired: DataFrame, coordinator_records: DataFrame) -> DataFrame:
-    """Adds the first commit behind each expiry, and what the commits before it tell."""
+    """Adds the first commit behind each expiry, and what the commits before it show."""
     line = Window.partitionBy(*PLACE).orderBy("kafka_offset")
     at_ms = record_ms()
     commits = (

@@ -1,6 +1,6 @@
 """Sums up each episode of incidents in one verdict: who, what, since when, at what harm, why, and what to change.
 
-A verdict is that of the episode's gravest incident; the others of the episode are what went with it. Verdicts stand in
+A verdict is that of the episode's gravest incident; the others of the episode accompany it. Verdicts are in
 the order of harm, as somebody on call needs them: by severity, then what was never read, then what may have been read
 twice, then what still goes on and what ended last.
 

@@ -1,4 +1,4 @@
-"""`lag`: the bridge from `transforms.lag.rules` to Spark: tables to what each group is told, and its rows back.
+"""`lag`: the bridge from `transforms.lag.rules` to Spark: tables to each group's events, and its rows back.
 
     lag_events(inputs, rounds, seeds)   all that a group needs for some rounds, and the state it goes on from
     fold_lag(events, rounds, ...)       one `LagState` for each group; one row for each of its partitions and rounds

@@ -6,7 +6,7 @@
     end        the end of a partition of `__consumer_offsets`, of the last round that saw it
     ingested   the date of ingest from which on there are commits that no round has counted
 
-    next_seeds(seeds, watermarks, commits, ...)   the rows behind some rounds, from those before and what is new
+    next_seeds(seeds, watermarks, commits, ...)   the rows after some rounds, from those before and what is new
     last_points(lag, rules)                       a group's last rows of `lag`, which are seeds, too
 
 What stays of a sample depends on the samples and the newest one's time only, not on when they were thinned. So the rows
@@ -58,7 +58,7 @@ def next_seeds(
     ends_after: Mapping[int, tuple[int, End]],
     rules: LagRules,
 ) -> DataFrame:
-    """Returns the topics, samples, commits and ends behind some rounds.
+    """Returns the topics, samples, commits and ends after some rounds.
 
     `watermarks` are rows of these rounds, `commits` those that they are the first to count, `ends_after` the ends that
     the next round goes on from, each with the round that saw it.
@@ -148,7 +148,7 @@ def _last_commits(
 
 
 def _without_old_removals(commits: DataFrame, now_ms: int, rules: LagRules) -> DataFrame:
-    """Returns the commits behind the last removal that no row of the last status window rests on any more, so that
+    """Returns the commits after the last removal that no row of the last status window rests on any more, so that
     groups which have gone leave nothing."""
     line = Window.partitionBy("group_id", *PLACE)
     is_old = F.col("at_ms") < now_ms - max(WINDOW_MS, rules.status.window_ms)

@@ -39,7 +39,7 @@ _ANSWERED = StructType([*(REBALANCES.schema[name] for name in KEY), *TRIGGER])
 
 def with_triggers(rebalances: DataFrame, coordinator_events: DataFrame) -> DataFrame:
     """Returns `rebalances` with the columns of `TRIGGER`. A filter by time belongs after it: what came before a
-    rebalance tells whether a line is about it."""
+    rebalance decides whether a line is about it."""
     places = rebalances.select(*KEY, "kafka_offset", F.unix_micros("happened_at").alias("happened_at"))
     events = coordinator_events.where(F.col("kind").isin(*KINDS) & F.col("group_id").isNotNull())
     events = events.withColumn("logged_at", F.unix_micros("logged_at")).select(*GROUP, *EVENT_COLUMNS)

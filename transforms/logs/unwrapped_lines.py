@@ -1,4 +1,4 @@
-"""Takes numbered lines of files out of what containers wrap them in, each with what tells its instant.
+"""Takes numbered lines of files out of what containers wrap them in, each with the evidence for its instant.
 
 `passes` are those of the repeated hours of each split (`rules.repeated_hours`), which the driver found by the order of
 all lines.
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def unwrapped(lines: Iterable[Line], passes: Passes, characters_max: int) -> Iterator[Line]:
-    """Yields the lines of one file. A line of which a container made several has the number of the first, and the size
+    """Yields the lines of one file. A line that a container split has the number of its first part, and the size
     of all; what is too long to be kept whole is passed on as it is."""
     wrapped = WrappedLines(characters_max)
     last: Line | None = None

@@ -19,7 +19,7 @@ columns follow from the order of the log, never from time:
                            below; null without a commit before, after a removal, after offset -1, and where the topic
                            was created anew.
 
-A column is null where it can't be known: behind the newest record that the history has folded; in a compacted stretch,
+A column is null where it can't be known: after the newest record that the history has folded; in a compacted stretch,
 where records in between may be gone; after a hole. `committed_offset` is null for offset -1, which Kafka stores but
 does not count as a commit. All windows order by kafka_offset, which is unique, since a group lies in one partition.
 """
@@ -78,7 +78,7 @@ def commit_log(coordinator_records: DataFrame) -> DataFrame:
 
 
 def with_known_from(coverage: DataFrame) -> DataFrame:
-    """Returns each stretch with `known_from`: the offset behind the last hole before it, or where a stretch began that
+    """Returns each stretch with `known_from`: the offset after the last hole before it, or where a stretch began that
     lost the state. A commit below may have been removed without a trace."""
     before = Window.partitionBy("cluster", "kafka_partition").orderBy("from_offset")
     begin = F.when(F.col("completeness") == Completeness.UNKNOWN, F.col("to_offset"))

@@ -73,7 +73,7 @@ def decode_offset_commits(keys: pa.BinaryArray, values: pa.BinaryArray) -> Offse
     """Returns every row that is an offset commit of a known layout, or the tombstone of one."""
     encoded = keys.dictionary_encode()
     distinct = [commit_key(key) for key in encoded.dictionary.to_pylist()]
-    # A null key is one more code, behind the last.
+    # A null key is one more code, after the last.
     codes = encoded.indices.fill_null(len(distinct)).to_numpy(zero_copy_only=False)
     is_commit = np.array([key is not None for key in distinct] + [False])
     is_null = values.is_null().to_numpy(zero_copy_only=False)

@@ -1,7 +1,7 @@
 """Where the fields of an offset commit's value lie, for each version, by `schemas.wire.offset_commit`.
 
 In every version that Kafka has written so far, all fields are integers but for one string, the commit metadata, and one
-tagged UUID, the topic id. So an integer lies at a fixed place behind the start of the value or behind the end of the
+tagged UUID, the topic id. So an integer lies at a fixed place after the start of the value or after the end of the
 metadata. With the int16 version at the front:
 
     v0, v2  offset:8  length:2 metadata  commit_timestamp:8
@@ -29,7 +29,7 @@ INTEGER_BYTES: dict[WireType, int] = {Primitive.INT16: 2, Primitive.INT32: 4, Pr
 
 @dataclass(frozen=True, slots=True)
 class FieldPlace:
-    """An integer of `size` bytes, `offset` bytes behind the start of the value or the end of the metadata."""
+    """An integer of `size` bytes, `offset` bytes after the start of the value or the end of the metadata."""
 
     column: str
     offset: int
@@ -40,7 +40,7 @@ class FieldPlace:
 class Layout:
     """The layout of one version.
 
-    `before` are the integers before the metadata, whose length stands at `length_offset`, and `after` those behind it.
+    `before` are the integers before the metadata, whose length stands at `length_offset`, and `after` those after it.
     `fixed_bytes` is the size of a value without metadata and without tags. `topic_id_tag` are the bytes that lead a
     section of tags in which the topic id stands alone: the count of tags, the tag, and its size. It is empty where the
     version has no topic id.
@@ -79,7 +79,7 @@ def layout_of(version: int) -> Layout | None:
 
 
 def places(fields: list[Field], start: int) -> tuple[tuple[FieldPlace, ...], int]:
-    """Returns the places of integers that lie one after the other, and the offset behind the last."""
+    """Returns the places of integers that lie one after the other, and the offset after the last."""
     found = []
     for field in fields:
         size = INTEGER_BYTES[field.type]

@@ -25,7 +25,7 @@ RANGE: Final = "range"
 
 @dataclass(frozen=True, slots=True)
 class Subscriber:
-    """What an assignor is told of a member: its instance id, the ids of its topics, and its target so far."""
+    """The facts that an assignor gets about a member: its instance id, the ids of its topics, and its target so far."""
 
     instance_id: str | None
     topics: tuple[str, ...]

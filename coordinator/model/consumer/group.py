@@ -133,7 +133,7 @@ class ConsumerGroup:
         self, before: ConsumerMember | None = None, after: ConsumerMember | None = None
     ) -> str | None:
         """Returns the assignor that most members ask for, with the vote of a member as it was and as it will be. Of two
-        it is the first in the order of the map of votes, of which a broker makes a copy for that."""
+        it is the first in the order of the map of votes, which a broker copies for that."""
         if before is None or after is None:
             return max(self._votes, key=self._votes.__getitem__, default=None)
         votes = Counter(dict(self._votes.items()))
@@ -148,7 +148,7 @@ class ConsumerGroup:
         return max((str(name) for name in order), key=votes.__getitem__, default=None)
 
     def add(self, member: ConsumerMember) -> None:
-        """Adds a member that no record told of yet; the order of the members hangs on how often they are put."""
+        """Adds a member that no record has described yet; the order of the members hangs on how often they are put."""
         self._replace(None, member)
 
     def apply(self, record: Record) -> None:

@@ -1,4 +1,4 @@
-"""A member of a consumer group of KIP-848, as the records of types 5 and 8 tell it.
+"""A member of a consumer group of KIP-848, as the records of types 5 and 8 describe it.
 
 Members are values: a heartbeat makes another one, and what differs becomes a record. The group changes when that record
 is applied.
@@ -87,7 +87,7 @@ class ConsumerMember:
         )
 
     def with_assignment(self, value: Mapping[str, Any] | None) -> ConsumerMember:
-        """Returns the member as record type 8 tells it; after its tombstone it has no partitions and no epoch."""
+        """Returns the member as record type 8 describes it; after its tombstone it has no partitions and no epoch."""
         if value is None:
             return replace(
                 self, epoch=LEFT, previous_epoch=LEFT, state=MemberState.STABLE, assigned={}, pending_revocation={}

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reconciliation:
     """What decides the next step of a member. `owned` is what it says that it has, None if it says nothing;
-    `is_held` tells whether somebody has a partition, and `subscribed` are the ids of the member's topics."""
+    `is_held` says whether somebody has a partition, and `subscribed` are the ids of the member's topics."""
 
     target_epoch: int
     target: Partitions

@@ -1,8 +1,8 @@
 """The records that a 4.2 broker writes for consumer groups of KIP-848, and their tombstones.
 
-The topics of a target stand in the order in which its assignor leaves them, because the next target can hang on it.
-Those of what a member has stand in the order of a default HashMap of their ids, and partitions ascend: a broker's own
-order can differ there, and nothing rests on it.
+The topics of a target are in the order in which its assignor leaves them, because the next target can hang on it.
+Those of a member's current assignment are in the order of a default HashMap of their ids, and partitions ascend: a
+broker's own order can differ there, and nothing rests on it.
 """
 
 from __future__ import annotations

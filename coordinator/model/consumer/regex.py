@@ -26,7 +26,7 @@ MEMORY_BYTES_MAX: Final = 64 << 20  # RE2/J has no such limit; the default of RE
 
 @dataclass(frozen=True, slots=True)
 class ResolvedRegex:
-    """What record type 16 tells. `version` is that of the cluster's topics, as the broker that wrote it counts."""
+    """The content of record type 16. `version` is that of the cluster's topics, as the broker that wrote it counts."""
 
     topics: frozenset[str]
     version: int
@@ -59,5 +59,5 @@ def matching(regex: str, names: Iterable[str]) -> frozenset[str]:
 def _compiled(regex: str) -> Any:
     options = re2.Options()
     options.max_mem = MEMORY_BYTES_MAX
-    options.log_errors = False  # they are the member's, and told in the answer
+    options.log_errors = False  # they are the member's, and returned in the answer
     return re2.compile(regex, options)

@@ -2,10 +2,10 @@
 
 The number is Kafka's metadata hash (since 4.1, it replaces record type 4): XXH3 over each subscribed topic's id, name,
 partitions and racks, and XXH3 again over these in the order of the names. Integers are little-endian, strings UTF-16LE
-units with their length behind them, as the library that Kafka uses writes them.
+units with their length after them, as the library that Kafka uses writes them.
 
-A broker computes it anew only for a group of whose topics one changed, and resolves regular expressions anew when a
-topic is there that was not. `KnownTopics` tells both by a version, as the broker's image of the cluster has one.
+A broker recomputes it only for a group of whose topics one changed, and resolves regular expressions again when a
+topic is there that was not. `KnownTopics` notices both by a version, as the broker's image of the cluster has one.
 """
 
 from __future__ import annotations

@@ -154,7 +154,7 @@ class _Loads:
         return self._order[self._next_high + 1]
 
     def exclude_most(self) -> None:
-        """Leaves out who `most` has just told."""
+        """Leaves out the members that `most` has just named."""
         place, last = self._next_high + 1, self._high_end - 1
         self._order[place], self._order[last] = self._order[last], self._order[place]
         self._high_end -= 1

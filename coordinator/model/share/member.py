@@ -1,7 +1,7 @@
-"""A member of a share group, as the records of types 10 and 14 tell it.
+"""A member of a share group, as the records of types 10 and 14 describe it.
 
 Members are values, as those of consumer groups are. A member of a share group gives nothing up and waits for nobody: it
-has its target as soon as it is told of it, and is stable then.
+has its target as soon as it learns it, and is stable then.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class ShareMember:
         )
 
     def with_assignment(self, value: Mapping[str, Any] | None) -> ShareMember:
-        """Returns the member as record type 14 tells it; after its tombstone it has no partitions and no epoch."""
+        """Returns the member as record type 14 describes it; after its tombstone it has no partitions and no epoch."""
         if value is None:
             return replace(self, epoch=LEFT, previous_epoch=LEFT, assigned={})
         return replace(

@@ -1,6 +1,6 @@
-"""Which partitions of a share group have a state in the share coordinator, as record type 15 tells it.
+"""Which partitions of a share group have a state in the share coordinator, as record type 15 describes it.
 
-A partition is given to members only when the share coordinator has been told of it: the group coordinator writes that
+A partition is given to members only when the share coordinator knows it: the group coordinator writes that
 it is being initialized, asks, and writes that it is initialized. Before a group is deleted, its topics are deleting.
 """
 
@@ -39,7 +39,7 @@ class PartitionStates:
         )
 
     def to_initialize(self, topics: Iterable[Topic]) -> ByTopic:
-        """Returns the partitions of these topics that the share coordinator was not told of yet."""
+        """Returns the partitions of these topics that the share coordinator does not know yet."""
         known = _both(self.initialized, self.initializing)
         found = {}
         for topic in topics:

@@ -38,7 +38,7 @@ _Partition = tuple[str, int]  # the topic's id and the number
 
 @dataclass(frozen=True, slots=True)
 class ShareSubscriber:
-    """What the assignor is told of a member: the ids of its topics, and its target so far."""
+    """The facts that the assignor gets about a member: the ids of its topics, and its target so far."""
 
     topics: tuple[str, ...]
     target: Partitions

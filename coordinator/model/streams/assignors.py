@@ -18,7 +18,7 @@ from groupledger.schemas.words import TaskRole
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TasksToAssign:
-    """What an assignor is told: the process of each member, the number of tasks of each subtopology, and the target
+    """The input of an assignor: the process of each member, the number of tasks of each subtopology, and the target
     that each member had before."""
 
     group_id: str

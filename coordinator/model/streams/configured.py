@@ -2,7 +2,7 @@
 
 The number of partitions of a repartition topic is what the topology says, or the most that a subtopology that writes to
 it reads; topics of one copartition group have equal numbers; a changelog topic has as many as its subtopology has
-tasks. Topics that exist go before all that. What is missing or does not fit is a status, with which members are told,
+tasks. Topics that exist go before all that. What is missing or does not fit is a status, which members receive,
 and no task is given out; a topology that can't fit any topics is refused. Source: what a 4.2 broker answers
 (`lab.kafka.streams_differential`), also where its own words are odd.
 """

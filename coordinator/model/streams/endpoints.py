@@ -1,6 +1,6 @@
 """Which partitions members have behind the endpoints at which their state can be queried.
 
-A topic with fewer partitions than its subtopology has tasks is told with its first ones, as many as it has.
+A topic with fewer partitions than its subtopology has tasks is listed with its first tasks, as many as it has.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 What a log keeps changes by applying records alone: `apply` takes those of types 17 and 19 to 23, when they are appended
 and when a log is loaded. Four things no log keeps, and a group that has just been made by its first member has none of
 them, since a broker makes it once more from that member's records: the configured topology, the number of times that
-endpoints were told, who asked that the application shut down, and what of these a description shows (`shown`).
+endpoints were sent, who asked that the application shut down, and what of these a description shows (`shown`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A member of a streams group, as the records of types 19 and 22 tell it.
+"""A member of a streams group, as the records of types 19 and 22 describe it.
 
 Members are values, as those of consumer groups are. One member is one thread of an application; those of one process
 have its `process_id`, and no process has a task twice.
@@ -73,7 +73,7 @@ class StreamsMember:
         )
 
     def with_assignment(self, value: Mapping[str, Any] | None) -> StreamsMember:
-        """Returns the member as record type 22 tells it; after its tombstone it has no tasks and no epoch."""
+        """Returns the member as record type 22 describes it; after its tombstone it has no tasks and no epoch."""
         if value is None:
             return replace(self, epoch=LEFT, previous_epoch=LEFT, assigned={}, pending_revocation={})
         return replace(

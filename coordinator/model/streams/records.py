@@ -1,6 +1,6 @@
 """The records that a 4.2 broker writes for streams groups, and their tombstones: types 17 and 19 to 23.
 
-Subtopologies and partitions stand in order; those of a topology stand as the member sent them.
+Subtopologies and partitions are in order; those of a topology are as the member sent them.
 """
 
 from __future__ import annotations

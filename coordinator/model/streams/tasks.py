@@ -1,4 +1,4 @@
-"""Tasks of a streams group (KIP-1071), and the lists in which messages and records tell them.
+"""Tasks of a streams group (KIP-1071), and the lists of them in messages and records.
 
 A task is one partition of a subtopology in one role: active, standby or warm-up. What a member has of them is a flat
 set here; requests, answers and records have a list for each role, of subtopologies with their partitions.

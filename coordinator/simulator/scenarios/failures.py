@@ -73,7 +73,7 @@ def leader_loss(group: Script) -> None:
 
 
 def _crash_as_leader(application: Application) -> None:
-    """Crashes the application as soon as it is told again that it leads the group."""
+    """Crashes the application as soon as it learns again that it leads the group."""
     application.crashes_when = lambda response: isinstance(response, JoinGroupResponse) and bool(response.members)
 
 

@@ -61,7 +61,7 @@ def ends_in_markers(group: Group) -> None:
 
 @play((JAVA, LIBRDKAFKA), partitions=1)
 def new_partition_from_latest(group: Group) -> None:
-    """A topic gets a partition, and records, before the group knows of it: it begins behind them."""
+    """A topic gets a partition, and records, before the group knows of it: it begins after them."""
     group.start("1", auto_offset_reset="latest", metadata_max_age_ms=30_000, **_slow_metadata(group))
     group.calm()
     group.stage.add_partitions(group.topic, 2)
@@ -92,7 +92,7 @@ def well_without_membership(group: Group) -> None:
 
 @play((JAVA, LIBRDKAFKA), partitions=2)
 def topic_made_anew(group: Group) -> None:
-    """The topic is deleted and made anew while the group is stopped: its offsets are of the former one."""
+    """The topic is deleted and created again while the group is stopped: its offsets are of the former one."""
     group.start("1")
     group.until_committed()
     group.close("1")

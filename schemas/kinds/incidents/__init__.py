@@ -100,7 +100,7 @@ REMOVALS = frozenset(kind for kind in INCIDENT_KINDS if kind.trigger is not None
 
 
 def kind_of_refusal(api: str, error_code: int) -> IncidentKind | None:
-    """Returns the incident that the refusal of a request is by itself; None if it is none."""
+    """Returns the incident that a refused request is by itself; None if it is not one."""
     kind = KIND_OF_ERROR.get(error_code)
     return kind if kind is not None and (kind.apis is None or api in kind.apis) else None
 

@@ -1,4 +1,4 @@
-"""What goes wrong with brokers: nothing is to be changed in a client."""
+"""Incidents of brokers: nothing has to change in a client."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ class IncidentKind:
     repeats_within_ms  a single refusal is normal operation: an incident are those that go on, each at most so long
                        after the one before
     mended_within_ms   the refusal is normal operation where the same is accepted so soon after it
-    takes_partitions   a heartbeat that is refused so tells a member that it lost its partitions
+    takes_partitions   a heartbeat that is refused so informs a member that it lost its partitions
     trigger            the member's leave that the incident is about, of a removal
     is_pattern         it is about many rows of the group, and belongs to other patterns of the same time
     confidence         how often an inferred one was right in bench.incident_accuracy, rounded down

@@ -1,4 +1,4 @@
-"""Tells whether the log was known at an instant, and where it hides ends, from the rows of `coverage`."""
+"""Returns whether the log was known at an instant, and where it hides ends, from the rows of `coverage`."""
 
 from __future__ import annotations
 

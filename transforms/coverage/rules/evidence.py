@@ -6,13 +6,13 @@ nothing was removed:
 - The headers of the batches account for every offset: the batches follow one another, each has as many records as
   offsets, and what has no row lies in a control batch or in an aborted transaction. (Kafka's cleaner keeps the base and
   last offset of a batch and lowers its count; a batch that it empties goes.)
-- A key comes a second time, where nothing tells of the gaps. The cleaner makes a map of the newest record of each key
+- A key comes a second time, where nothing explains the gaps. The cleaner makes a map of the newest record of each key
   in the dirty part, and rewrites the segments below the map's end one after the other. A record that it left has no
   later one of its key in the map; so if its key comes again, that is behind the map's end, or the record lies in a
   segment that was not rewritten. Either way, on one replica and in one look at it, nothing was removed from the second
   record on.
 
-So above the last offset without a row that is not explained every record is there. That does not tell what was before:
+So above the last offset without a row that is not explained every record is there. That does not show what was before:
 a segment below may have been thinned by a record that lies far above, in a segment that is yet to be rewritten, now or
 after a crash. A record of a key is removed only if a later one of the key was in the log by then (or it is a
 tombstone), so below the log's end at any time after the gap was seen the newest record of each key is there: when all
@@ -20,7 +20,7 @@ up to that end is read without another such gap, what is known of every key is i
 was none. The stretch is complete from that end on. In between it has all its records, and a key is known from its first
 record there.
 
-One thing is not covered: a map that is full ends inside a segment, whose tombstones behind that end the broker marks
+One thing is not covered: a map that is full ends inside a segment, whose tombstones after that end the broker marks
 for removal all the same. Facts: LogCleaner, Cleaner and RecordBatch of Kafka 4.2.
 """
 

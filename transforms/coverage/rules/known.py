@@ -70,7 +70,7 @@ def why_not_known(known: Known, sources: Iterable[str], time: Time) -> str | Non
 
 
 def is_nothing_known(known: Known, sources: Iterable[str], time: Time) -> bool:
-    """Returns whether a window begins behind the end of each source."""
+    """Returns whether a window begins after the end of each source."""
     ends = [known[source] for source in sources]
     return time.since is not None and all(end is None or time.since >= end for end in ends)
 

@@ -1,6 +1,6 @@
 """Turns what was read of one `__consumer_offsets` partition into the stretches of `coverage`.
 
-A reading begins where the one before does not go on: at the first ingest, behind a hole, and where records were removed
+A reading begins where the one before does not go on: at the first ingest, after a hole, and where records were removed
 between two passes. What it read up to `complete_from` may have been thinned by Kafka's cleaner; from there on nothing
 was removed before it was read, and from `settled_from` on nothing is missing of what was before either (`evidence` says
 how that is known). So a reading gives up to four stretches: the hole before it, the compacted one, one that has all its
@@ -9,8 +9,8 @@ been quiet since it was first read is empty: it says until when nothing was writ
 
 A compacted stretch still has the newest record of each key that occurs in it, so a group without a record there is as
 it was before. That is not so for tombstones: Kafka removes them `delete.retention.ms` after its cleaner met them. A
-stretch that was read so late behind the one before says nothing of the groups that it does not name: `is_state_lost`.
-Nor does the first stretch behind a log that was cut and has grown again: records that nobody read took the offsets of
+stretch that was read so late after the one before says nothing about the groups that it does not name: `is_state_lost`.
+Nor does the first stretch after a log that was cut and has grown again: records that nobody read took the offsets of
 some that were read.
 """
 
@@ -136,7 +136,7 @@ def above_floor(found: Sequence[Stretch], floor: int) -> list[Stretch]:
 def readings_of(found: Sequence[Stretch]) -> list[Reading]:
     """Returns readings of one partition whose `stretches` are these, which lie in order.
 
-    What stretches do not tell is taken for what claims least: where the log's end was that a reading had not reached
+    What stretches do not say is taken for what claims least: where the log's end was that a reading had not reached
     yet is not known, nor when one began.
     """
     readings: list[Reading] = []
@@ -177,7 +177,7 @@ def regained(found: Sequence[Stretch], position: int, end: tuple[int, int]) -> l
     """Returns the readings of one partition up to `position`, where only its stretches are left. `end` is the log's end
     now, as offset and time in milliseconds.
 
-    Where the stretches do not tell how far the log is known to be complete, or rows lie behind them, nothing is claimed
+    Where the stretches do not say how far the log is known to be complete, or rows lie after them, nothing is claimed
     of what lies between them and the end, and nothing of groups that are not named there.
     """
     readings = readings_of(found)

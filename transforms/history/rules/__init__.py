@@ -11,14 +11,14 @@ and real brokers.
     state       the open state and its JSON        trigger            what probably started a rebalance
     rows        the tables' rows
 
-Of the other types of group, `content` reads what a record tells (`consumer_records`, `share_records`,
-`streams_records`), `consumer` makes rows of it, with what is particular to a type in `by_type`, `reconciliation` tells
-how members come to own what an epoch gives them, `holdings` what each has whoever else has it, and `consumer_state` is
-what they keep open.
+Of the other types of group, `content` reads what a record says (`consumer_records`, `share_records`,
+`streams_records`), `consumer` makes rows of it, with what is particular to a type in `by_type`, `reconciliation`
+decides how members come to own what an epoch gives them, `holdings` what each has whoever else has it, and
+`consumer_state` is what they keep open.
 
 Rules
 - Order is the order of the log. Times are for people. Only durations are computed from them, with one exception: equal
-  timestamps tell that records come from one operation of the coordinator.
+  timestamps show that records come from one operation of the coordinator.
 - An incarnation begins with the first record or commit, and ends with the group's tombstone, unless records of the
   same operation carry it over to a `consumer` group that goes on from the generation. An empty group that becomes one
   begins again, with epoch 1: another incarnation, with the same offsets. So is the way back, after the consumer group's

@@ -1,11 +1,12 @@
-"""Tells what is particular to share and to streams groups: what can be shared, the topology, which task reads what.
+"""Determines what is particular to share and to streams groups: what can be shared, the topology, which task reads
+what.
 
 A share group's epoch without another cause has one of two: partitions became ready to be shared, or a member went and
 its partitions, which nobody is to have by the newest target, are given to others (a real 4.2 broker's log).
 
-A task of a part of the topology reads the partition of its number in each source topic of the part. No record tells how
-many partitions a topic has: where a part reads topics of different sizes without joining them, a task may be told as
-the owner of a partition that does not exist. Topics that a regular expression stands for are told by no record.
+A task of a part of the topology reads the partition of its number in each source topic of the part. No record says how
+many partitions a topic has: where a part reads topics of different sizes without joining them, a task may be reported
+as the owner of a partition that does not exist. No record names the topics that match a regular expression.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ def about(kind: kinds.ChangeKind, facts: MemberFacts, **columns: Any) -> Change:
 
 @dataclass(slots=True)
 class Turnover:
-    """Holds which members stayed, came and went, and which came in the place of which."""
+    """Holds which members stayed, came and went, and which one replaced which."""
 
     stayed: list[tuple[Tenure, GroupMember]] = field(default_factory=list)
     replaced: list[tuple[Tenure, GroupMember]] = field(default_factory=list)

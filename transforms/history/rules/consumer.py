@@ -1,15 +1,16 @@
 """Turns the records of a group of KIP-848's kind into rows: epochs, members, and what started each rebalance.
 
-Groups of all three types are told alike: `consumer` groups, `share` groups (KIP-932), and `streams` groups (KIP-1071).
-A generation is a group epoch. Its record comes after those of the members that caused it and in the same operation of
-the coordinator, so the changes are exact: what the operation said before. An epoch alone, with another metadata hash,
-says that subscribed topics changed. An operation without an epoch changes members only; a static member that comes back
-in another's place is a revision, as in a classic group. `reconciliation` tells what follows from an epoch.
+Groups of all three types are handled alike: `consumer` groups, `share` groups (KIP-932), and `streams` groups
+(KIP-1071). A generation is a group epoch. Its record comes after those of the members that caused it and in the same
+operation of the coordinator, so the changes are exact: what the operation said before. An epoch alone, with another
+metadata hash, says that subscribed topics changed. An operation without an epoch changes members only; a static member
+that comes back in another's place is a revision, as in a classic group. `reconciliation` decides what follows from an
+epoch.
 
-Behind a hole in coverage the group is not known whole: a member that joined within it writes nothing that tells so. Its
+After a hole in coverage the group is not known whole: a member that joined within it writes nothing that shows it. Its
 epochs are holes then, until the group's own tombstone.
 
-Whether a member left or was fenced no record tells: that is guessed from its silence, as for classic groups, but for
+No record says whether a member left or was fenced: that is guessed from its silence, as for classic groups, but for
 one that still held what it had to give up when its rebalance timeout was over.
 """
 
@@ -70,7 +71,7 @@ def fold_record(group: OpenGroup, event: OtherGroupType, rows: Rows, *, is_known
         )
     fold_content = _FOLDED_BY.get(type(event.content))
     if fold_content is not None:
-        # Of a group that is not known whole, a record does not tell who is new and who was there before.
+        # For a group that is not known whole, a record does not show who is new and who was there before.
         is_told = is_known and group.reconciliation.is_whole
         here = End(event.kafka_offset, event.kafka_timestamp_ms, is_known=is_told)
         fold_content(group, group.reconciliation, event.content, rows, here)
@@ -138,7 +139,7 @@ def _fold_member(group: OpenGroup, state: Reconciliation, record: said.MemberRec
         operation.changes.append(about(kinds.MEMBER_REPLACED, facts, previous_member_id=old.facts.member_id))
         operation.changes += subscription_change(old.facts, facts)
     if not here.is_known and group.ending is None:
-        settle(group, rows)  # what would follow in its operation may be gone, and nothing is told of it anyway
+        settle(group, rows)  # what would follow in its operation may be gone, and nothing is reported of it anyway
 
 
 def _replaced_by(operation: Operation, instance_id: str | None) -> Departure | None:
@@ -166,14 +167,14 @@ def _departure(tenure: Tenure, here: End, cause: Sequence[Any]) -> Departure:
 
 
 def _foresee_departure(group: OpenGroup, state: Reconciliation, member_id: str, rows: Rows, here: End) -> None:
-    """Guesses why a member goes, at its first tombstone: behind it, what it owned is not known any more."""
+    """Guesses why a member goes, at its first tombstone: after it, what it owned is not known any more."""
     operation = _operation(group, state, rows, here)
     tenure = group.members.get(member_id)
     step = state.steps.get(member_id)
     if tenure is None or not here.is_known:
         return
     if step is not None and step.current.is_away:
-        # It had closed, which for a static member is no leave, and nobody told when it would be back.
+        # It had closed, which for a static member is no leave, and nobody knows when it would be back.
         operation.causes[member_id] = [
             triggers.SESSION_EXPIRED.name,
             0.6,
@@ -194,7 +195,7 @@ def _foresee_departure(group: OpenGroup, state: Reconciliation, member_id: str, 
 
 
 def _ran_out(step: Step, tenure: Tenure, at_ms: int) -> bool:
-    """Tells whether a member had its rebalance timeout to give up partitions, and still held them."""
+    """Returns whether a member had its rebalance timeout to give up partitions, and still held them."""
     timeout_ms = tenure.facts.rebalance_timeout_ms or 0  # members of share groups have none
     return step.current.state == said.UNREVOKED and 0 < timeout_ms <= at_ms - step.valid_from_ms
 
@@ -289,7 +290,7 @@ def _fold_epoch(group: OpenGroup, state: Reconciliation, record: said.EpochRecor
     operation.changes += by_type.changes_of_epoch(state, record)
     is_other_hash = record.metadata_hash != hash_before
     changes = _changes(group, operation, before, is_other_hash=is_other_hash, is_freed=is_freed)
-    # An epoch of a share group without a cause has one that was told where nobody read.
+    # An epoch of a share group without a cause has one that was logged where nobody read.
     is_told = here.is_known and (bool(changes) or state.group_type != GroupType.SHARE)
     is_hole = not is_told or (not is_same and (bool(gap) or is_upgrade))
     if before is not None and before.ended_by is None:
@@ -406,7 +407,7 @@ def end_group(group: OpenGroup, rows: Rows) -> None:
 
 def hand_over(group: OpenGroup, rows: Rows, stayed: set[str]) -> None:
     """Goes on as a classic group, with the members that its tombstones have just removed: those in `stayed` are still
-    there, and the fold of classic groups tells who of the others left."""
+    there, and the fold of classic groups says which of the others left."""
     state, generation, ending = group.reconciliation, group.generation, group.ending
     departures = [] if state is None or state.operation is None else state.operation.departures
     if generation is not None and ending is not None and generation.ended_by == EndedBy.TOMBSTONE:

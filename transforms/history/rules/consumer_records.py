@@ -3,7 +3,7 @@
 One operation of the coordinator writes, in this order: 5 of members that came or changed (or the tombstones 8, 7, 5 of
 one that went), 16, 3 with the next epoch, 7 of each member whose target changed, 6, and 8 of a member that took a step
 (Kafka's GroupMetadataManager; `tests/transforms/history/rules/data/consumer_groups.jsonl` is a real broker's log). The
-records name topics by id; `names` gives the names that are known, and an id stands in place of a name that is not.
+records name topics by id; `names` gives the names that are known, and an unknown name is given by its id.
 """
 
 from __future__ import annotations

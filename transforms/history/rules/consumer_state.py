@@ -56,7 +56,7 @@ class Step:
 
 @dataclass(slots=True, kw_only=True)
 class Newcomer:
-    """A member whose record was read, while the next record has yet to tell whether an epoch begins with it."""
+    """A member whose record was read, while the next record has yet to show whether an epoch begins with it."""
 
     facts: MemberFacts
     kafka_offset: int
@@ -66,7 +66,7 @@ class Newcomer:
 
 @dataclass(slots=True, kw_only=True)
 class Departure:
-    """A member whose tombstone was read, with the rest of its tenure and what its silence tells of the cause."""
+    """A member whose tombstone was read, with the rest of its tenure and what its silence says about the cause."""
 
     facts: MemberFacts
     from_generation: int

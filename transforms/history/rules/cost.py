@@ -1,4 +1,4 @@
-"""Tells what a rebalance cost: what moved, and how long it stopped whom.
+"""Determines what a rebalance cost: what moved, and how long it stopped whom.
 
 A partition has moved if its owner's identity changed: that is the instance of a static member, over its restarts, and
 the member id of a dynamic one. If a cooperative round takes a partition from one member and the next round gives it to
@@ -122,7 +122,7 @@ def protocol_kind(group: OpenGroup, members: Turnover) -> str:
 
 
 def sync_wait_ms(record: GroupRecord) -> int | None:
-    """Returns the time from the end of the join phase to the record; None if there are no members or no clock tells."""
+    """Returns the time from the end of the join phase to the record; None without members or without a usable clock."""
     if not record.members or record.current_state_timestamp_ms is None:
         return None
     wait_ms = record.kafka_timestamp_ms - record.current_state_timestamp_ms

@@ -1,7 +1,7 @@
 """Defines the fold's input: the events of one group, in the order of the log.
 
 A group-level event is one record. Nearly all records are commits, so these come summed up: one `Commits` for each topic
-and partition between two group-level events or ends of batches. A commit behind a tombstone of an offset begins others,
+and partition between two group-level events or ends of batches. A commit after a tombstone of an offset begins others,
 so that in a stretch that is summed up all commits come before all tombstones; else the result does not depend on where
 the summaries are cut. `Coverage` says how completely the log is known from an offset on (`schemas.tables.coverage`).
 """
@@ -29,7 +29,7 @@ CONSUMER = "consumer"
 CONNECT = "connect"
 
 
-SESSION_DEFAULT_MS = 45_000  # of groups of KIP-848's kind, where the broker's setting counts and no record tells it
+SESSION_DEFAULT_MS = 45_000  # of groups of KIP-848's kind, where the broker's setting counts and no record has it
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +129,7 @@ class GroupTombstone(GroupEvent):
 class OtherGroupType(GroupEvent):
     """A record of another type of group: `consumer` (KIP-848), `share` or `streams`.
 
-    Only the group's own metadata record tells an epoch; `is_group_tombstone` is that record's tombstone. `is_tombstone`
+    Only the group's own metadata record has an epoch; `is_group_tombstone` is that record's tombstone. `is_tombstone`
     is any record's, as a member's or a topology's. `content` is what `content` reads in a record.
     """
 
@@ -240,7 +240,7 @@ def _connect_ownership(
     """Returns the connectors and tasks that a worker said it runs, and those that it runs after the record.
 
     From version 1 on an assignment is a change to the allocation that the worker brought along, so that a record alone
-    tells what its workers run. Version 0 names all of it.
+    says what its workers run. Version 0 names all of it.
     """
     metadata, assignment = fields.get("connect_metadata"), fields.get("connect_assignment")
     allocated: tuple[TopicPartition, ...] = ()
@@ -261,7 +261,7 @@ def _connect_ownership(
 
 
 def _scheduled_delay_ms(members: Iterable[Mapping[str, Any]]) -> int | None:
-    """Returns the delay that the leader told all workers with their assignments."""
+    """Returns the delay that the leader sent all workers with their assignments."""
     told = [each["connect_assignment"] for each in members if each.get("connect_assignment") is not None]
     return max((each["delay_ms"] for each in told if each["version"] > 0), default=None)
 

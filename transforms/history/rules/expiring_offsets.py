@@ -1,7 +1,7 @@
 """Finds the committed offsets that Kafka will expire, by the rules of its OffsetExpirationConditionImpl. Pure Python.
 
 - Offsets of a group without members expire: those of a classic group some time after it became empty; those of a simple
-  consumer, of a modern group, and where no record tells when the group became empty, some time after their commit.
+  consumer, of a modern group, and where no record says when the group became empty, some time after their commit.
 - While a group of consumers or of streams has members, the offsets of topics that none of them subscribes to expire
   some time after their commit. Other members (of Connect, of a schema registry) keep all offsets of their group, and so
   does a subscription that can't be read here.
@@ -158,7 +158,7 @@ def _is_empty(group: Row, readers: Readers | None) -> bool:
 
 
 def _member_count(group: Row, readers: Readers | None) -> int | None:
-    """Returns how many members a group has; None behind a hole."""
+    """Returns how many members a group has; None after a hole."""
     if group["group_type"] == GroupType.CLASSIC:
         count: int | None = group["member_count"]
         return count

@@ -106,7 +106,7 @@ def _advance(group: OpenGroup, event: GroupRecord | GroupTombstone | OtherGroupT
 
 
 def _enter_stretch(group: OpenGroup, mark: Coverage, rows: Rows) -> None:
-    """Begins a stretch of coverage. What hides what became of the group ends what was open; behind it nothing is known
+    """Begins a stretch of coverage. What hides what became of the group ends what was open; after it nothing is known
     yet."""
     if mark.from_offset <= group.record_offset:
         raise LogOrderError(
@@ -179,7 +179,7 @@ def _has_lost_all(group: OpenGroup, event: Event) -> bool:
 
 def _settle_ending(group: OpenGroup, rows: Rows, event: GroupRecord | OtherGroupType | Commits) -> bool:
     """Decides after a tombstone whether the group ended or was converted. Returns False while only a later record of
-    the same operation can tell.
+    the same operation can have.
 
     A change of type writes the tombstone and the records of the other type in one operation, and so with one timestamp.
     """
@@ -268,7 +268,7 @@ def _other_group_type(group: OpenGroup, event: OtherGroupType, rows: Rows) -> No
         group.number = epoch
     if event.content is not None:
         consumer.fold_record(group, event, rows, is_known=is_known)
-    if epoch is not None:  # one record tells one thing, and only that of the epoch says how far the group has come
+    if epoch is not None:  # one record says one thing, and only that of the epoch says how far the group has come
         group.is_state_known = True
 
 

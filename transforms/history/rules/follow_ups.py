@@ -1,9 +1,9 @@
-"""Tells the cooperative follow-ups that a rebalance costs from those of a chain that does not end.
+"""Separates the cooperative follow-ups that a rebalance causes from those of an endless chain.
 
 A cooperative rebalance that takes a partition away is followed by one that gives it away, and rarely by another one
 (KAFKA-8767). Both are its price, and are not counted as rebalances of their own. Assignors that keep moving partitions,
 and members that miss their assignment each time (KAFKA-14382), follow up without an end: `caused_by_generation` of all
-these rounds is the generation that the chain began with, so that the distance from it tells them.
+these rounds is the generation that the chain began with, so that the distance from it identifies them.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ _FOLLOW_UP_CHANGES = {COOPERATIVE_FOLLOW_UP.name, LEADER_CHANGED.name}
 
 
 def is_price_of_another(rebalance: Mapping[str, Any]) -> bool:
-    """Tells whether a row of `rebalances` is a follow-up that belongs to the cost of the rebalance that caused it."""
+    """Returns whether a row of `rebalances` is a follow-up that belongs to the cost of the rebalance that caused it."""
     cause = rebalance["caused_by_generation"]
     return cause is not None and rebalance["to_generation"] - cause <= FOLLOW_UPS_MAX
 
 
 def is_mere_follow_up(change_kinds: Collection[str]) -> bool:
-    """Tells whether nobody came or went, and nothing else changed, in a round that follows up another one."""
+    """Returns whether nobody came or went, and nothing else changed, in a round that follows up another one."""
     return COOPERATIVE_FOLLOW_UP.name in change_kinds and _FOLLOW_UP_CHANGES.issuperset(change_kinds)

@@ -123,7 +123,7 @@ def _explain(group: OpenGroup, transition: Transition) -> None:
 
 
 def _since_join_ms(before: OpenGeneration | None, moment_ms: int) -> int | None:
-    """Returns the time since the join phase of the open generation, None where no record of its sync tells it."""
+    """Returns the time since the join phase of the open generation, None where no record of its sync has it."""
     if before is None or before.revision or before.current_state_timestamp_ms is None:
         return None
     return moment_ms - before.current_state_timestamp_ms
@@ -272,7 +272,7 @@ def _prepare_next(group: OpenGroup, transition: Transition) -> None:
 
 def close_rows(group: OpenGroup, rows: Rows, end: End, ended_by: str) -> None:
     """Ends what is open at a tombstone, a conversion or a hole. Over a hole members stay members, until nobody
-    can be any more: an id is never used again, so that one that is seen behind the hole was there all along."""
+    can be any more: an id is never used again, so that one that is seen after the hole was there all along."""
     generation = group.generation
     if generation is None:
         return

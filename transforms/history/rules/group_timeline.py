@@ -4,8 +4,8 @@ Who came and went is in the tenures of `members`, and what moved in the interval
 offset of the record; the other changes, the trigger and the pauses are in `rebalances`. Over a hole an entry states
 only the generations, and the members of the record that were not seen before.
 
-In a KIP-848 group these lie around the record of the epoch: who came and went, with what he had then, stands in the
-records before it, and what else moved in those behind it, up to the next one. Who had to wait for whom is in
+In a KIP-848 group these lie around the record of the epoch: the members that came and went, with what they had then,
+are in the records before it, and what else moved in those after it, up to the next one. Who had to wait for whom is in
 `member_epochs`.
 """
 
@@ -125,7 +125,7 @@ class _Epochs:
         return self._offsets[place] if place < len(self._offsets) and self._are_epochs[place] else offset
 
     def followed_by(self, offset: int | None) -> int | None:
-        """Returns the offset of the epoch that a record behind it follows from; else the record's own."""
+        """Returns the offset of the epoch that a record after it follows from; else the record's own."""
         place = bisect_right(self._offsets, offset) - 1 if offset is not None else -1
         return self._offsets[place] if place >= 0 and self._are_epochs[place] else offset
 

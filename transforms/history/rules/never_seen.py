@@ -1,4 +1,4 @@
-"""Tells what in a question about an owner the ledger has never seen, and the names that may have been meant.
+"""Determines what in a question about an owner the ledger has never seen, and the names that may have been meant.
 
 A group that owns nothing of a topic that exists does not own it; about a topic that nobody ever read, committed or
 sampled the ledger can say nothing, and most often it is a name that was typed wrongly. Partitions are numbered from 0,
@@ -27,7 +27,7 @@ class Unseen:
 
 
 def unseen_group(name: str, group_ids: Iterable[str]) -> Unseen:
-    """Returns the answer about a group of which the ledger has no row."""
+    """Returns the answer about a group without a row in the ledger."""
     return Unseen(NeverSeen.GROUP, name, _nearest(name, group_ids))
 
 

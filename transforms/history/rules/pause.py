@@ -1,4 +1,4 @@
-"""Tells for how long a rebalance stopped whoever it stopped, from its row: the group, or the slowest of the partitions
+"""Computes from its row how long a rebalance stopped the group, or the slowest of the partitions
 that moved.
 
 An eager rebalance has its bounds in columns of its own. Of a cooperative one, and of KIP-848, each partition has an

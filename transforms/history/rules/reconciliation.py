@@ -1,12 +1,12 @@
-"""Tells how the members of a group of KIP-848's kind come to own what an epoch gives them: targets, steps, owners.
+"""Determines how the members of a group of KIP-848's kind come to own what an epoch gives them: targets, steps, owners.
 
 A member owns a partition from the first current assignment that names it to the first that names it neither as assigned
 nor as still to be given up. A member that is away (epoch -2) owns nothing: what it left behind is reserved for it. An
 epoch has converged when its target is written and every member, but for those that are away, is stable at it; the next
-epoch may overtake it. That is told only where the log holds every member's newest record.
+epoch may overtake it. That is claimed only where the log holds every member's newest record.
 
-A partition of a share group has no owner: several members have it at once, which `holdings` tells, as it does the tasks
-of a streams group's members. The owners there are those of the partitions that active tasks read.
+A partition of a share group has no owner: several members have it at once, which `holdings` records, as it does the
+tasks of a streams group's members. The owners there are those of the partitions that active tasks read.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Owners = dict[TopicPartition, cost.Identities]
 
 
 def fold_target(state: Reconciliation, record: TargetRecord, here: End) -> None:
-    if not here.is_known:  # as behind the record of an epoch that is not known
+    if not here.is_known:  # as after the record of an epoch that is not known
         state.is_target_known = False
     state.targets_before.setdefault(record.member_id, state.targets.get(record.member_id, ()))
     if record.units is None:
@@ -164,7 +164,7 @@ def _hand_over(
     rows: Rows,
     here: End,
 ) -> None:
-    """Ends and begins the intervals of a member; nobody is told as an owner before its member record is read."""
+    """Ends and begins the intervals of a member; nobody is reported as an owner before its member record is read."""
     if member_id not in group.members:
         return
     holdings.hold(group, state, member_id, () if now is None else now.holds or now.current.held, rows, here)

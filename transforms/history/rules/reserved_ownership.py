@@ -1,8 +1,8 @@
-"""Tells which partitions are reserved for static members that are away, as intervals in the form of `assignments`.
+"""Determines which partitions are reserved for static members that are away, as intervals in the form of `assignments`.
 
 A static member that closes keeps its partitions until it comes back or its session ends: nobody processes them, and
 nobody else gets them. `member_epochs` has a step of the member for that time. Here each of its partitions has an
-interval of its own, with `is_reserved`, so that questions about owners can tell for whom a partition waits.
+interval of its own, with `is_reserved`, so that questions about owners can say for whom a partition waits.
 """
 
 from __future__ import annotations

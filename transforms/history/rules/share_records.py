@@ -1,6 +1,6 @@
 """Defines what the records of a `share` group (KIP-932) say, in the terms of `consumer_records`.
 
-Members, epochs, targets and current assignments are told as in a `consumer` group, but that a partition may be given to
+Members, epochs, targets and current assignments are read as in a `consumer` group, but a partition may be given to
 several members, and that nobody waits for anybody: a member has no states. One record more says which partitions can be
 shared: the broker first makes a state for each of them, and assigns only those that have one.
 """

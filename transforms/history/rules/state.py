@@ -136,7 +136,7 @@ class OpenGroup:
     """What the fold knows of a group. `number` is the last generation or epoch of this incarnation. `is_state_known`
     says that nothing about the group was missed since its last record. `has_all_records` is said of a compacted
     stretch, and `is_renewed` that it has a record of the whole group. `record_offset` is that of the last group-level
-    event. The group may have ended without a trace at `ends_hidden_from`, if no record lies behind it yet. `pending`
+    event. The group may have ended without a trace at `ends_hidden_from`, if no record lies after it yet. `pending`
     holds the units that nobody owns now, with the identity of the member that gave each up; `revokers` are the members
     that have to join again because of it. `consumer_session_timeout_ms` is a setting, and no part of the state."""
 

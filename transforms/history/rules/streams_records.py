@@ -1,7 +1,7 @@
 """Defines what the records of a `streams` group (KIP-1071) say, in the terms of `consumer_records`.
 
 Members are given tasks instead of partitions: a part of the topology and a partition number, as active task, standby or
-warm-up. The topology has a record of its own, behind that of the member that brought it. Its epoch is -1 in the group's
+warm-up. The topology has a record of its own, after that of the member that brought it. Its epoch is -1 in the group's
 record while topics of it are missing. Tasks name no topics: `streams` finds them by the topology.
 """
 

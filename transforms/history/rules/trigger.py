@@ -1,10 +1,11 @@
 """Guesses what started a rebalance, from the records alone, with a confidence; the server log may know better.
 
-The triggers are rows of `schemas.kinds.triggers`. No record tells a leave from an expiry; a member's silence does:
+The triggers are rows of `schemas.kinds.triggers`. No record distinguishes a leave from an expiry; a member's silence
+does:
 
 - A commit resets its member's session timer. A member that committed less than a session timeout before the join phase
   was complete did not expire: it left, or an administrator removed it if it is static (a static member sends no leave
-  when it closes). Commits within transactions reset nothing, and a record does not tell them apart; for these the
+  when it closes). Commits within transactions reset nothing, and a record does not distinguishes them; for these the
   session runs from a heartbeat, and heartbeats are at most a third of the session apart if Kafka's advice is kept.
 - A member that used to commit more often than once a session, and was silent for longer, expired. If it was silent for
   longer than max.poll.interval.ms, which a consumer sends as its rebalance timeout, its own client gave up and left.
@@ -55,7 +56,8 @@ class Guess:
 
 @dataclass(frozen=True, slots=True)
 class Silence:
-    """Tells how long a member had not committed when the join phase was complete, and at most how long when it began.
+    """Determines how long a member had not committed when the join phase was complete, and at most how long when it
+    began.
 
     The phase began one mean interval after the last commit of the member that stayed and fell silent first, to join
     again. `cadence_ms` is the mean interval of the member's busiest partition, None where unknown; `first_ms` is how
@@ -95,7 +97,7 @@ def silences(group: OpenGroup, gone: Iterable[Tenure], moment_ms: int) -> dict[s
     for owner in times_ms.keys() & found.keys():
         last_ms = times_ms[owner]
         silence_ms = max(0, moment_ms - last_ms)
-        # A member that was silent before was idle, so its silence tells nothing.
+        # A member that was silent before was idle, so its silence says nothing.
         begun_ms = (time_ms + rhythm_ms - last_ms for time_ms, rhythm_ms in stayed if time_ms > last_ms)
         quiet_ms = min((silence_ms, *begun_ms))
         found[owner] = Silence(silence_ms, quiet_ms, cadences.get(owner), firsts.get(owner))

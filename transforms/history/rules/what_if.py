@@ -1,7 +1,7 @@
 """Makes of a group's rows what the simulation of a what-if plays, and what the ledger observed of the same figures.
 
-What the tables do not hold is taken as Kafka's default unless it is told: heartbeat.interval.ms, and
-group.initial.rebalance.delay.ms. Groups of which a replay can't be true are refused with a sentence: other types than
+What the tables do not hold is taken as Kafka's default unless it is given: heartbeat.interval.ms, and
+group.initial.rebalance.delay.ms. Groups that can't be replayed truthfully are refused with a sentence: other types than
 consumers, assignors of the application's own, holes in what the ledger knows, a change of type or protocol meanwhile.
 """
 
@@ -68,7 +68,7 @@ class NotReplayableError(Exception):
 class GroupRows:
     """The rows of one group, with aware instants. `rebalances` are those within [since, until), with the columns of
     `transforms.logs.rules.triggers` if a log was imported, and `requests` are as many as were. `consumer_session_ms` is
-    the session of KIP-848 by which the ledger guessed how members went, as no record tells it."""
+    the session of KIP-848 by which the ledger guessed how members went, as no record says it."""
 
     members: Sequence[Row]
     generations: Sequence[Row]
@@ -81,7 +81,7 @@ class GroupRows:
 
 
 def workload_of(rows: GroupRows, told: Iterable[str] = (), records_per_second: float | None = None) -> Workload:
-    """Returns what happened to the group. `told` is what its setting has and no record tells. Raises
+    """Returns what happened to the group. `told` are its settings that no record has. Raises
     NotReplayableError, and SettingError if `told` is no setting."""
     # Rounds that no leader ended are known, and counted.
     if any(row["is_hole"] and row["hole_cause"] != HoleCause.NOT_SYNCED for row in rows.rebalances):
@@ -157,7 +157,7 @@ def _by_leader(types: Iterable[str], generations: Sequence[Row]) -> str:
 
 
 def _heartbeat_ms(requests: Iterable[Row]) -> int | None:
-    """Returns how long members usually wait from heartbeat to heartbeat; None if requests do not tell it."""
+    """Returns how long members usually wait from heartbeat to heartbeat; None if requests do not show it."""
     by_member: dict[str, list[int]] = defaultdict(list)
     for row in requests:
         if row["api"] in HEARTBEATS:
@@ -190,7 +190,7 @@ def _tenure(row: Row, rows: GroupRows, session_ms: int) -> Tenure:
 
 
 def _end(row: Row, rows: GroupRows) -> tuple[str, float]:
-    """Returns how a tenure ended, and the doubt in it: as the server log tells it of a rebalance that took nobody else,
+    """Returns how a tenure ended, and the doubt in it: as the server log says for a rebalance that took nobody else,
     or else as the records do. Of a static member it is the same whether it closed or fell silent: it says nothing."""
     if sum(each["to_offset"] == row["to_offset"] for each in rows.members) == 1:
         for rebalance in rows.rebalances:
@@ -245,7 +245,7 @@ def silences_of(tenures: Sequence[Tenure], rows: GroupRows, actual: Setting) -> 
 
 
 def _heard(tenure: Tenure, rows: GroupRows, actual: Setting) -> Tenure:
-    """Returns a tenure whose end is as the member's requests tell it: who leaves says so at that time."""
+    """Returns a tenure whose end is the one in the member's requests: a leave has its time."""
     if not tenure.doubt or tenure.left_ms is None:
         return tenure
     spoke = [ms_of(row["happened_at"]) for row in rows.requests if row["member_id"] == tenure.member_id]

@@ -1,4 +1,4 @@
-"""Diagnoses a group: for each episode of a symptom its cause with the proof, or the rivals and what tells them apart.
+"""Diagnoses a group: for each episode of a symptom its cause with the proof, or the rivals and what distinguishes them.
 
 Each diagnosis says who, since when and until when, at what harm, why, how that is known, and what to change. They stand
 in the order of harm, as somebody on call needs them. Episodes with one cause that touch each other are one diagnosis.
@@ -146,7 +146,7 @@ def _facts(rows: GroupRows, seen: Seen) -> frozenset[str]:
 
 
 def _names(episode: Episode, rows: GroupRows, lag: LagSeen, who: Row | None) -> dict[str, str]:
-    """Returns what stands in the places of a sentence."""
+    """Returns the values for the placeholders of a sentence."""
     worst, loop = lag.worst, restless(episode, rows)
     times = len(loop[1]) if loop is not None else max((row["occurrences"] for row in episode.incidents), default=1)
     begun = min((row["joined_at"] for row in loop[1]), default=episode.since) if loop is not None else episode.since
@@ -168,7 +168,8 @@ def _names(episode: Episode, rows: GroupRows, lag: LagSeen, who: Row | None) -> 
 
 
 def _who(episode: Episode, rows: GroupRows, lag: LagSeen, found: Judgement) -> Row | None:
-    """Returns whom the cause is about: who comes and goes, went last, is in the incident, or owns what is behind."""
+    """Returns the member that the cause is about: who comes and goes, left last, is in the incident, or owns the
+    lagging partition."""
     cause = found.cause
     loop = restless(episode, rows)
     if loop is not None and cause in {None, members.CRASH_LOOP}:

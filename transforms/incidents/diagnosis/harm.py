@@ -1,4 +1,4 @@
-"""Counts what an episode cost: records never read, records read twice, records behind, and time without an owner.
+"""Counts what an episode cost: records never read, records read twice, records of lag, and time without an owner.
 
 What nobody can know is null. Bounds are those of incidents and of offset events; each counts the same records, so that
 the highest is taken and nothing is added up twice.

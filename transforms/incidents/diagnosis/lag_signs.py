@@ -1,7 +1,7 @@
 """Sees the signs that lag shows, in the first and the last round of an episode.
 
 What is judged are the partitions that are as bad as the group at the end: a group is as bad as its worst partition, and
-the others go on as they should. Of one round alone, only what stands in it is said.
+the others go on as they should. A single round shows only what is in it.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class LagSeen:
 
 
 def lag_seen(episode: Episode, rows: GroupRows) -> LagSeen:
-    """Returns what the rounds of an episode show; nothing where there is none."""
+    """Returns what the rounds of an episode show; empty without rounds."""
     if not episode.rounds:
         return LagSeen()
     first, last = episode.rounds[0]["sampled_at"], episode.rounds[-1]["sampled_at"]
@@ -77,7 +77,7 @@ def lag_seen(episode: Episode, rows: GroupRows) -> LagSeen:
 
 
 def signs_of_lag(seen: LagSeen, rows: GroupRows) -> Iterator[Sign]:
-    """Yields the signs, of which each is as certain as the samples are."""
+    """Yields the signs; each is as certain as the samples are."""
     lagging = seen.lagging
     if any(_is_absurd(row) for row in seen.rows):
         yield signs.COMMIT_TIME_ABSURD

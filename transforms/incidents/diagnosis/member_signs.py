@@ -60,7 +60,7 @@ def identity(row: Row) -> Who:
 
 def restless(episode: Episode, rows: GroupRows) -> tuple[Who, list[Row]] | None:
     """Returns who came and went again and again in the episode, with these tenures. Processes of one client id on one
-    host can't be told apart: so many of them as were there at once count as one round of restarts."""
+    host can't be distinguished: so many of them as were there at once count as one round of restarts."""
     tenures: defaultdict[Who, list[Row]] = defaultdict(list)
     for row in rows.members:
         tenures[identity(row)].append(row)

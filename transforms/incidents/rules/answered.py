@@ -1,4 +1,4 @@
-"""Tells which refusals a client mends at once, so that nothing was stopped, lost or repeated.
+"""Determines which refusals a client mends at once, so that nothing was stopped, lost or repeated.
 
 A commit of a consumer or streams group is refused with STALE_MEMBER_EPOCH when the epoch rose on its way. The member
 learns of the new epoch by its next heartbeat and commits again: the same partitions, as far or farther. If it did so
@@ -44,7 +44,7 @@ class Answered:
                 self._joins[request.group_instance_id].append((at_ms, 0))
 
     def is_mended(self, request: Request) -> bool:
-        """Tells whether a refusal was mended in the time that its kind allows, or may still be."""
+        """Returns whether a refusal was mended in the time that its kind allows, or may still be."""
         kind = kind_of_refusal(request.api, request.error_code or Error.NONE.value)
         if kind is None or kind.mended_within_ms is None:
             return False
@@ -62,13 +62,13 @@ class Answered:
 
 
 def is_accepted_join(request: Request) -> bool:
-    """Tells whether a member joined a consumer, share or streams group by the request."""
+    """Returns whether a member joined a consumer, share or streams group by the request."""
     is_join = request.api in EPOCH_HEARTBEAT_NAMES and request.generation == JOINING_EPOCH
     return is_join and request.error_code == Error.NONE
 
 
 def _comes(line: Sequence[tuple[int, int]], begin_ms: int, end_ms: int, least: int) -> bool:
-    """Tells whether something at least so great lies in a time; `line` is in order of time."""
+    """Returns whether something at least so great lies in a time; `line` is in order of time."""
     for number in range(bisect_left(line, begin_ms, key=_AT), len(line)):
         at_ms, value = line[number]
         if at_ms > end_ms:

@@ -2,13 +2,13 @@
 
 A coordinator leads a partition of `__consumer_offsets`, so that its fault touches all groups there, and no one else's.
 
-- A broker logs when it has loaded a partition, and when it gives one up. A load behind a line of the broker before,
+- A broker logs when it has loaded a partition, and when it gives one up. A load after a line of the broker before,
   which gave the partition up, is a move in good order. Without such a line that broker was dead or stood still, and the
   cluster took a while to find that out. Who loads an empty partition takes it over from nobody.
 - No record of any group is written while a partition has no coordinator. A silence counts where the partition had been
   busy, and another one goes on: else the clients, or the whole cluster, were silent.
 
-Members that could not reach their coordinator are removed one session after the load, and join again behind it. Faults
+Members that could not reach their coordinator are removed one session after the load, and join again after it. Faults
 of one time are one fault, since a broker that dies leaves all its partitions.
 """
 

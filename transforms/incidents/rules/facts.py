@@ -35,7 +35,7 @@ COORDINATOR_AWAY = (
 EPOCH_HEARTBEAT_NAMES = tuple(api.name for api in EPOCH_HEARTBEATS)
 INTERVAL_SAMPLE = 20  # commits before one, whose mean interval is its rhythm
 NEW_PARTITION_MS = 6 * 3_600_000  # a consumer that lives learns of a new partition sooner, and commits it
-MARKER_OFFSETS = 1  # what may lie behind the last record: the marker of a transaction, which nobody reads
+MARKER_OFFSETS = 1  # what may lie after the last record: the marker of a transaction, which nobody reads
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,7 +248,7 @@ class OffsetEvent:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OffsetReturn:
-    """The first commit of a partition behind the expiry of its offset, with nothing unseen in between.
+    """The first commit of a partition after the expiry of its offset, with nothing unseen in between.
 
     No consumer began there before `began_at_ms`: the first generation with members since then, or else the expiry. The
     ends of the topic's log are those of the last sample until then, and None without one. `records_per_ms` is the

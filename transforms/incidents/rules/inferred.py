@@ -2,7 +2,7 @@
 
 A removal is the history's guess (`members.leave_cause`), made of a member's silence and its timeouts. A static member
 that never comes back may have been closed: it does not leave then, and its session runs out. A guess that is wrong as
-often as not is told and alarms nobody.
+often as not is listed but alarms nobody.
 
 A zombie commit is suspected where a silent member was removed and its client came back under a new id soon after: it
 was alive all the time, and may have gone on working and committing in between. Where nobody was left to take up its
@@ -118,10 +118,10 @@ def closed_static_members(facts: GroupFacts, rules: Rules, expired: set[str | No
 
 
 def _return(members: Sequence[Row], gone: Row, within_ms: int) -> Row | None:
-    """Returns the tenure in which the same process, as far as its instance id, or client and address, tell, came back.
+    """Returns the tenure in which the same process, by its instance id, or client and address, came back.
 
     A process that was restarted may join before its old session has run out: one record then has the new member and
-    no longer the old one. One that was paused can't, for it joins only when it is told that it is no member.
+    no longer the old one. One that was paused can't, for it joins only when it learns that it is no member.
     """
     for row in members:
         is_later = row["incarnation"] == gone["incarnation"] and row["from_offset"] > gone["to_offset"]
@@ -207,7 +207,7 @@ def had_no_members(generations: Sequence[Row], kafka_offset: int) -> bool:
 
 
 def _commit_gaps(facts: GroupFacts, rules: Rules) -> Iterator[Sighting]:
-    """Yields the tenures of which all partitions that had been committed fell silent, with the time of that silence."""
+    """Yields the tenures whose committed partitions all fell silent, with the time of that silence."""
     tenures = {(row["incarnation"], row["member_id"]): row for row in facts.members}
     by_place: dict[TopicPartition, list[CommitStep]] = defaultdict(list)
     for step in facts.steps:
@@ -255,7 +255,7 @@ def _harmful_since_ms(facts: GroupFacts, step: CommitStep, end_ms: int, rules: R
 
 
 def _held_up_until_ms(facts: GroupFacts, step: CommitStep) -> int:
-    """Returns until when all that lay behind a commit waited for the end of a transaction; 0 if it never did."""
+    """Returns until when all that lay after a commit waited for the end of a transaction; 0 if it never did."""
     held_up = (
         each.until_ms
         for each in facts.lag_stretches
@@ -300,7 +300,7 @@ def _commit_gap(
 
 
 def _unsynced_generations(facts: GroupFacts, rules: Rules) -> Iterator[Sighting]:
-    """Yields generations without a record, of which no log shows that their assignments came.
+    """Yields generations without a record for which no log shows that their assignments came.
 
     They are normal where the next join came before the leader's assignment; the records don't show which it was. As
     many as a storm has are no normal operation.

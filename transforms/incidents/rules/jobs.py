@@ -1,4 +1,4 @@
-"""Tells the runs of a job from a group that does not come to rest.
+"""Separates the runs of a job from a group that does not come to rest.
 
 A job is a group whose processes start, work, leave in good order, and are gone until the next run. It rebalances for
 each of them, and nobody is stopped by that who would have gone on. A run of a group lasts from one empty generation to

@@ -89,7 +89,7 @@ def _was_removed(facts: GroupFacts, episode: Episode, row: Row, rules: Rules) ->
 
 
 def _are_follow_ups(facts: GroupFacts, row: Row) -> bool:
-    """Tells whether most of a storm's rebalances only follow up another one."""
+    """Returns whether most of a storm's rebalances only follow up another one."""
     of_storm = [
         is_mere_follow_up({change["kind"] for change in each["changes"] or ()})
         for each in facts.rebalances

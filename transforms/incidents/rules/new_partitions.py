@@ -6,8 +6,8 @@ the topic had no such partition before, and where it ended while nobody of the g
 somebody took it, and that the group had read the topic before.
 
 A first commit below that end shows that the consumer began before it. One at or beyond it was made by a consumer that
-began at the end, or by one that has read everything in between: no record tells them apart, so that this is said as it
-is and alarms nobody.
+began at the end, or by one that has read everything in between: no record distinguishes them, so that this is said as
+it is and alarms nobody.
 """
 
 from __future__ import annotations

@@ -4,11 +4,11 @@ A removal is what one broker thought: the records confirm it, say nothing of it,
 broker whose word they contradict did not speak for the group any more.
 
 A refused commit is an error: its member processed records that somebody else will process again. A heartbeat that is
-refused tells the member that it lost its partitions, but for one that says good-bye. A join or leave that is refused
-costs nothing, for the client joins anew. REBALANCE_IN_PROGRESS is the normal way to tell a member to join again; only
-with a commit is it worth a row, of severity info. What a client can't mend by joining anew, a wrong setting or a
+refused informs the member that it lost its partitions, except for one that leaves. A join or leave that is refused
+costs nothing, for the client joins again. REBALANCE_IN_PROGRESS is the normal way to make a member join again; only
+with a commit is it worth a row, of severity info. What a client can't repair by joining again, a wrong setting or a
 missing right, is as grave with every request that it keeps from its work. Some refusals are normal once, and an
-incident where they go on, or where the client does not mend them (`answered`). Source: Kafka's
+incident where they go on, or where the client does not repair them (`answered`). Source: Kafka's
 ClassicGroup.validateMember and validateOffsetCommit; KIP-345 (fencing).
 
 A client that is past its poll interval leaves. Java's client says why (KIP-800); librdkafka (2.16) and kafka-python

@@ -1,15 +1,15 @@
 """Sights what happened to committed offsets, or is about to, at the cost of records: read again, or never read.
 
-`offset_events` tells what happened. What an administrator deletes is no incident, nor is an offset that nobody missed:
+`offset_events` says what happened. What an administrator deletes is no incident, nor is an offset that nobody missed:
 
 - An offset was moved on while the group had no members (`skipped`). What counts is where all such moves left it, as one
   may take back another. Who moves it again and again is no administrator: a consumer that assigns itself its partitions
   commits so, if it names no leader epoch. Offsets that went back are sighted in `inferred`.
 - The start of the log passed a commit (`lost_to_retention`).
-- A topic was made anew and has grown beyond the commit of the one before (`topic_recreated`): whoever goes on from
-  there never reads what lies before it. Who then commits less has begun anew.
+- A topic was created again and has grown beyond the commit of the one before (`topic_recreated`): whoever goes on from
+  there never reads what lies before it. Who then commits less has started over.
 - An offset expired, and a consumer came back. No record says where it began: at the log's end of that time, at its
-  start, or where it sought to. A sample of both ends from before it came back tells them apart. A first commit below
+  start, or where it sought to. A sample of both ends from before it came back distinguishes them. A first commit below
   that end shows that it did not begin there. One at or above it began there or read everything in between, if the time
   was long enough for that, by the fastest pace that the partition was ever read at.
 - An offset will expire (`expiries`, the rule of `groupledger idle`). It is no event, since a commit makes it untrue; it

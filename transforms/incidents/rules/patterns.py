@@ -6,7 +6,7 @@ Storms and flapping follow the rules, and the parameters, of `transforms.history
 beginning, its end and its rows. Runs of a job (`jobs`) are counted there, and are no incident here. A stalled
 transaction is a partition of `__consumer_offsets` whose last stable offset stands still below its high watermark.
 Readers of committed records wait there, this ledger among them, and so do the offsets of the group that committed in
-that transaction. Which group that was, the samples do not tell.
+that transaction. The samples do not show which group that was.
 
 A rebalance waits for every member, for as long as the longest max.poll.interval.ms among them allows. It is stuck if
 samples show nothing else for longer than Kafka's default takes twice, no generation came of it, and all that time
@@ -213,7 +213,7 @@ def _unread(step: CommitStep) -> int:
 
 
 def _waited_ms(step: CommitStep, stretch: RebalanceStretch) -> int:
-    """Returns for how long of a stretch records are known to have waited behind a commit; 0 or less if not at all."""
+    """Returns for how long of a stretch records are known to have waited after a commit; 0 or less if not at all."""
     if step.waiting_from_ms is None:
         return 0
     end_ms = stretch.last_ms if step.next_commit is None else min(step.next_commit.at_ms, stretch.last_ms)

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from groupledger.transforms.incidents.rules.sighting import Sighting
 
 CONFIDENCE = 0.9  # measured by bench.incident_accuracy, and rounded down
-# A client that is told that it is no member stops its heartbeats: if it goes on, it was not told so, and its commits in
+# A client that learns that it is no member stops its heartbeats: if it goes on, it did not learn so, and its commits in
 # that generation were not refused.
 REFUSED_BEATS_MAX = 3
 _ORDER_MATTERS = (ApiKey.JOIN_GROUP.name, ApiKey.SYNC_GROUP.name, ApiKey.LEAVE_GROUP.name)
@@ -104,7 +104,7 @@ def _tenure(request: Request) -> tuple[str | None, int | None]:
 
 
 class Replay:
-    """Replays one group. `answers` holds those of which the replay is sure, in the order in which they were given."""
+    """Replays one group. `answers` holds those that the replay is sure of, in the order in which they were given."""
 
     def __init__(self, facts: GroupFacts, initial_rebalance_delay_ms: int = 3_000) -> None:
         """Takes the broker's group.initial.rebalance.delay.ms; where it is wrong, records put the replay right."""

@@ -1,8 +1,8 @@
 """Sights committed offsets that went back: a reset, a reader that went back, or two committers that take turns.
 
-With no members a rewind is a reset; with them a seek, or a reset by the client. A topic that was made anew begins at
-offset 0 again: its commits name another topic id or, where none is named, samples show an end below the commit before.
-That is no rewind, since nothing is read twice. Two committers that take turns are a finding of their own
+With no members a rewind is a reset; with them a seek, or a reset by the client. A topic that was created again begins
+at offset 0 again: its commits name another topic id or, where none is named, samples show an end below the commit
+before. That is no rewind, since nothing is read twice. Two committers that take turns are a finding of their own
 (`transforms.offsets.rules.read_again`): one of them does not own the partition, or not any more.
 """
 

@@ -89,7 +89,7 @@ def _coordinator_was_away(episode: Episode, facts: GroupFacts, rules: Rules) -> 
 
 
 def _joined_again(episode: Episode, facts: GroupFacts, rules: Rules) -> bool:
-    """Tells whether somebody is known to have joined under the instance id of one that was fenced."""
+    """Returns whether somebody is known to have joined under the instance id of one that was fenced."""
     fenced = {each.group_instance_id for each in episode.sightings if each.kind == FENCED_INSTANCE}
     since_ms = episode.first_ms - rules.link_ms
     joins = (

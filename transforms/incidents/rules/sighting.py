@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Sighting:
-    """`happening` tells things apart: sightings of one kind that share it are one occurrence with several proofs.
+    """`happening` identifies an occurrence: sightings of one kind that share it are one occurrence with several proofs.
 
     `offsets` are those that were refused or that the sighting is about, by partition. What is None is filled in from
     the other sightings of the episode and from the history. `known` are facts for clauses that the rule found itself.

@@ -1,6 +1,6 @@
 """Sights records that wait where no consumer is at fault, or none is there at all.
 
-- A group had no members while records waited. Its empty generations tell since when, samples of its partitions' ends
+- A group had no members while records waited. Its empty generations show since when, samples of its partitions' ends
   how many records, and the tenures that ended shortly before who was the last. How a member went is what a log says of
   it, or else what the history infers, where that is no guess. Consumers that left by themselves were stopped, which
   alarms nobody; a session that ran out, or a member that did not poll, does. Who is away again and again for as long is
@@ -120,7 +120,7 @@ def _without_members(facts: GroupFacts, absences: Sequence[Absence], rules: Rule
 
 
 def _waited_from_ms(step: CommitStep, absence: Absence, rules: Rules) -> int | None:
-    """Returns since when records waited behind a commit and nobody was there; None if that was not for long."""
+    """Returns since when records waited after a commit and nobody was there; None if that was not for long."""
     if step.waiting_from_ms is None:
         return None
     from_ms = max(step.waiting_from_ms, absence.from_ms)
@@ -211,7 +211,7 @@ def _ahead(facts: GroupFacts) -> Iterator[Sighting]:
 
 
 def _together(stretches: Iterable[LagStretch], status: str, *, is_one_each: bool = False) -> Iterator[list[LagStretch]]:
-    """Yields stretches of a status of which each begins before all those before it have ended, or soon after; one of
+    """Yields stretches of a status; each begins before all those before it have ended, or soon after; one of
     each partition only, where what comes after it is another thing."""
     together: list[LagStretch] = []
     mine = (each for each in stretches if each.status == status)

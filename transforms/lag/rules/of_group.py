@@ -1,4 +1,4 @@
-"""Computes the lag of one group from its events: what is known of it from before, and what each round is told.
+"""Computes the lag of one group from its events: its earlier state, and the facts of each round.
 
     TOPIC                       a topic id that a topic partition ever had: its last sample, its highest end
     SAMPLE                      the ends of a topic partition in a round, or in one before
@@ -101,7 +101,7 @@ def by_kind(events: Iterable[Row]) -> dict[int, list[Row]]:
 
 
 def _kafka_partition(kinds: Mapping[int, Sequence[Row]]) -> int:
-    """Returns the partition of `__consumer_offsets` that holds the group, -1 if no event tells it."""
+    """Returns the partition of `__consumer_offsets` that holds the group, -1 if no event has it."""
     rows = (*kinds.get(COMMIT, ()), *kinds.get(GENERATION, ()))
     return next((row["kafka_partition"] for row in rows), -1)
 
@@ -114,7 +114,7 @@ def restore_topics(state: LagState, topics: Iterable[Row], samples: Iterable[Row
         ids.setdefault(TopicPartition(row["topic"], row["partition"]), []).append(row)
     current = {}
     for place, rows in ids.items():
-        # Brokers before Kafka 2.8 tell no ids.
+        # Brokers before Kafka 2.8 send no ids.
         told = [row for row in rows if row["topic_id"] is not None] or rows
         *formers, now = sorted(told, key=itemgetter("at_ms"))
         current[place] = now["topic_id"]

@@ -1,4 +1,4 @@
-"""Tells who owned what, and who subscribed to what, at a position in the log: from rows of the history tables.
+"""Finds who owned what, and who subscribed to what, at a position in the log, from rows of the history tables.
 
 An interval holds at a position (the next offset to read) if its record lies below it and the record that ended it, if
 any, does not.

@@ -1,6 +1,6 @@
 """Finds where groups rest so close before the last stable offset that what is left may be markers of transactions.
 
-Whether it is, only the log tells (`jobs.kafka.markers`). It is asked where the next round finds the same end: a
+Only the log shows whether it is (`jobs.kafka.markers`). It is asked where the next round finds the same end: a
 consumer that goes on is not at rest.
 """
 

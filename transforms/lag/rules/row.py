@@ -12,9 +12,9 @@ that are known to hold nothing but markers of transactions are no lag.
 Commits and ends are of one round, or there is no lag: beside an end of now, a commit of a minute ago would be a lag
 that nobody ever had. Where the commits are known until an earlier round alone, the row says until which.
 
-If a topic was deleted and made anew under the same name, a commit of the former topic has a `raw_lag`, and its lag is
-null. A commit is of the former topic if its topic id differs from the sampled one or, where the client sent none, if it
-was made before the last sample of the former topic, or if nothing else explains its offset.
+If a topic was deleted and created again under the same name, a commit of the former topic has a `raw_lag`, and its lag
+is null. A commit is of the former topic if its topic id differs from the sampled one or, where the client sent none,
+if it was made before the last sample of the former topic, or if nothing else explains its offset.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Circumstances(NamedTuple):
 
     Three of them are about the group's `__consumer_offsets` partition: `commits_until_ms`, the earlier round whose end
     of it is the last that is known, None for the round itself; `has_hidden_commits`, an open transaction hides what
-    lies behind it; `has_lost_commit`, the last commit lies before a place at which the log hides what became of it, or
+    lies after it; `has_lost_commit`, the last commit lies before a place at which the log hides what became of it, or
     it may have been cleaned away before it was read.
     """
 
@@ -393,7 +393,7 @@ def _burrow_status(
 ) -> str | None:
     """Returns Burrow's status; None where Burrow has nothing to judge.
 
-    Burrow takes a commit beyond the end of the log for one without lag. Its consumer will go back, and so it is told.
+    Burrow takes a commit beyond the end of the log for one without lag. Its consumer will go back, and is reported so.
     """
     if _is_ahead(flags):
         return BurrowStatus.REWIND

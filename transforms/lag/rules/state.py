@@ -96,7 +96,7 @@ class LagState:
 
         `losses` may be set at any time. Commits below a hidden end count no more in a round that reads beyond it, until
         the group commits again: nobody knows what is committed then. Nor does anybody where the log was thinned, and
-        the group has committed behind the round.
+        the group has committed after the round.
         """
         self.losses = NO_LOSSES
         self.rules = rules or LagRules()
@@ -221,7 +221,7 @@ class LagState:
         return failed
 
     def _behind_thinned(self) -> Iterator[tuple[tuple[str, TopicPartition], int]]:
-        """Yields who has committed behind the round's end where the log there was thinned, and from which offset on
+        """Yields who has committed after the round's end where the log there was thinned, and from which offset on
         every record is there."""
         stretches = {key: self.losses.thinned_at(key, end.offset) for key, (_, end) in self._ends.items()}
         if any(stretches.values()):

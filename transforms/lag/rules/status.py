@@ -11,7 +11,7 @@
     ok            nothing is left to read, or markers of transactions alone
     unsubscribed  no member subscribes to the topic any more: nobody will work off its lag
     waiting_for_transaction
-                  the commit is the last stable offset, and a transaction is open behind it: who reads committed records
+                  the commit is the last stable offset, and a transaction is open after it: who reads committed records
                   has read all that there is, and waits
     rebalancing   the group was in a rebalance when it was sampled, which is reason enough to stand still, unless it has
                   stood still for longer than a rebalance may take: such a group is stuck, and judged like any other
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 SEVERITY = {status: code for code, status in enumerate(words_of(LagStatus))}
 
-# A partition of which Burrow would know nothing has none (None). With lag Burrow's may be any: it counts commits, not
+# A partition that Burrow would not know has None. With lag Burrow's may be any: it counts commits, not
 # minutes.
 _OF_PARTITIONS = frozenset(words_of(BurrowStatus)) - {BurrowStatus.ERR}
 BURROW_BESIDE: dict[str, frozenset[str | None]] = {

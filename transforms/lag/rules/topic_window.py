@@ -28,7 +28,7 @@ RECENT_ENDS_MAX = 60
 
 
 def bucket_ms(age_ms: int) -> int:
-    """Returns the width of the bucket of which one sample of that age stays; 1 means that each does."""
+    """Returns the width of the bucket that keeps one sample of that age; 1 keeps each of them."""
     return 1 << max((age_ms // BUCKETS_PER_AGE).bit_length() - 1, 0)
 
 

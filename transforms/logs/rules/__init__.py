@@ -17,5 +17,5 @@ Rules
 - The request log is JSON, escaped by the broker: what a client wrote can't be taken for something else. The server log
   is plain text, and can: what a reading rests on is said by `is_certain`.
 - Most times in logs have no zone: it is a parameter. Which pass of a repeated hour a line is of, order or a container
-  tells; where neither does, the row says so (`is_time_ambiguous`), and has the earlier instant.
+  decides; where neither does, the row says so (`is_time_ambiguous`), and has the earlier instant.
 """

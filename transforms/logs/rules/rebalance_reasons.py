@@ -30,7 +30,7 @@ class RebalanceReason:
 
 
 def is_members_id(text: str) -> bool:
-    """Tells whether a coordinator can have made this id: it ends its ids with a UUID."""
+    """Returns whether a coordinator can have made this id: it ends its ids with a UUID."""
     return _UUID_AT_END.search(text) is not None
 
 
@@ -49,7 +49,7 @@ def parse_reason(text: str) -> RebalanceReason:
 
 
 def is_reason(text: str) -> bool:
-    """Tells whether a coordinator can have given this reason."""
+    """Returns whether a coordinator can have given this reason."""
     return any(template.fits(text) for _, template in _TEMPLATES)
 
 

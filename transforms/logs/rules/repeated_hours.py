@@ -1,8 +1,8 @@
-"""Tells the two passes of an hour that a change of the clocks repeats, by the order of a file's lines.
+"""Distinguishes the two passes of an hour that a clock change repeats, by the order of a file's lines.
 
 Within a file time goes on. So a step back within that hour is where its second pass begins, and what comes before it in
-the hour is the first. Without a step the last line may tell: a file that was written last before the second reading of
-its time can only mean the first one. Where neither tells, nothing is claimed. A second step back in one hour is no
+the hour is the first. Without a step the last line may decide: a file that was written last before the second reading
+of its time can only mean the first one. Where neither decides, nothing is claimed. A second step back in one hour is no
 change of the clocks: of such an hour nothing is claimed either.
 
 A rotated file goes on where the one before it ended: `continued`. Lines whose time has a zone, or that a container took
@@ -60,7 +60,7 @@ class RepeatedHours:
     _hours: int = 0
 
     def see(self, line_number: int, second: str) -> bool:
-        """Takes the local time of a line, and tells whether it is in a repeated hour."""
+        """Takes the local time of a line, and returns whether it is in a repeated hour."""
         both = instants_us(second, self.time_zone)
         if both is None:
             return self._hour is not None

@@ -89,7 +89,7 @@ def _timed(frame: Frame, time_zone: str, evidence: Evidence) -> LogLine:
 
 
 def is_of_another_api(text: str) -> bool:
-    """Tells by the beginning of a line whether it is about a request that nobody here asks for."""
+    """Decides by the beginning of a line whether it is about a request that nobody here asks for."""
     at = text.find(names.COMPLETED)
     known = _API_KEY.match(text, at) if at >= 0 else None
     return known is not None and not _is_wanted(int(known[1]))
@@ -167,7 +167,7 @@ def _envelope(
 
 
 def client_host(connection: str) -> str | None:
-    """Returns the client's address, between the last port that has an address behind it and its own; it may hold
+    """Returns the client's address, between the last port that has an address after it and its own; it may hold
     colons. The connection is read from the right, so that no part is looked at twice."""
     addresses, _, numbers = connection.rpartition(":")
     if _PORT_AND_NUMBERS.fullmatch(numbers) is None:

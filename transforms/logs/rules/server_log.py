@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from groupledger.transforms.privacy import Privacy
 
     # A number and a text; of a line that was taken out of a container's also how many lines of the file it is, and what
-    # tells its instant.
+    # gives its instant.
     NumberedLine = tuple[int, str] | tuple[int, str, int, Evidence]
 
 OTHER = "other"

@@ -7,14 +7,14 @@ and begins its own: of several that would lead to the same generation the last c
 incarnation of the group, so the instants must fit, too: after the record before, and not after the record itself.
 
 Before 2.1 a coordinator gave no reason. Where a member had failed or left, it said so in the line before, which is the
-reason then; else nothing is told but when it began.
+reason then; else only its beginning is reported.
 
-A leave is told apart by what the client gave as its reason: the Scala coordinator says it in the reason itself, the
+A leave is distinguished by what the client gave as its reason: the Scala coordinator says it in the reason itself, the
 Java one in a line of its own before. A leave that names no member, only an instance id, is an administrator's.
 
 Of a consumer group (KIP-848) the records state the cause of an epoch, but for one thing: whether a member left or was
 fenced. A line says that, and the next one of the same operation the epoch that began with it. Of share and streams
-groups a departure is logged without its epoch, so that nothing is told of them.
+groups a departure is logged without its epoch, so that nothing is reported of them.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ _BEGAN_AT = itemgetter("trigger_at")
 
 
 def triggers(rebalances: Sequence[Row], events: Iterable[Row]) -> Iterator[dict[str, Any]]:
-    """Yields `TRIGGER_COLUMNS` for each row of `rebalances`, in log order; nulls where no line tells the trigger.
+    """Yields `TRIGGER_COLUMNS` for each row of `rebalances`, in log order; nulls where no line names the trigger.
 
     All rows are of one group. Times (`happened_at`, `logged_at`) are microseconds since the epoch.
     """

@@ -1,4 +1,4 @@
-"""Tells what happened to a committed offset, from one record, the commit before it, and the group as it was then.
+"""Determines what happened to a committed offset, from one record, the commit before it, and the group as it was then.
 
 Commits. One that is lower than the one before makes the group read again. One that is higher is usual, unless no member
 of the group can have made it: while a group has no members, the coordinator takes commits of a reset, and of consumers
@@ -7,20 +7,20 @@ tools does; so only a commit without an epoch counts as `skipped`, and in a grou
 commit before it had one: clients that name no epoch go on so. Another topic id is another topic, and nothing is
 compared.
 
-Removals. Kafka writes the same tombstone when an offset expires, is deleted, or goes with its topic. What tells them
-apart is the offset's age (`offsets.retention.minutes`), counted as the broker counts it
+Removals. Kafka writes the same tombstone when an offset expires, is deleted, or goes with its topic. What
+distinguishes them apart is the offset's age (`offsets.retention.minutes`), counted as the broker counts it
 (OffsetExpirationConditionImpl): from when the group lost its last member, in a classic group that had some, and else
 from the commit. An offset that is removed before its time did not expire. When its time has come, the next cleanup
 takes it, at most `offsets.retention.check.interval.ms` later; one that had aged while members of a KIP-848 group kept
 it goes as soon after the last of them. One that was removed later than that was kept by what is
-not in these records (a subscription, a coordinator that was down, another retention), and nobody can tell what ended
+not in these records (a subscription, a coordinator that was down, another retention), and nobody can know what ended
 that.
 
 Of those that did not expire, some went with their group, whose own tombstone follows in the same operation; when all
 offsets of a group expire, the same records are written, so that age decides first. Some went with their topic: no
 request removes offsets of several groups and leaves the groups, but the deletion of a topic does, in one operation for
 each partition of `__consumer_offsets`. What is left was deleted by a request (OffsetDelete; DeleteGroups of a simple
-group, up to Kafka 3.9), or with a topic of which no other group there had offsets.
+group, up to Kafka 3.9), or with a topic for which no other group there had offsets.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetEvent:
-    """What a step tells: columns of `offset_events`, of the same names."""
+    """The result of a step: columns of `offset_events`, of the same names."""
 
     kind: str
     cause: str | None
@@ -104,7 +104,7 @@ class OffsetEvent:
 
 
 def offset_event(step: Step, rules: OffsetRules) -> OffsetEvent | None:
-    """Returns what happened, or None if the offset only went on, or if nobody can tell."""
+    """Returns what happened, or None if the offset only went on, or if nobody can know."""
     if step.after is not None:
         return _move(step, step.after)
     has_lost_nothing = step.was_removed or (step.before is None and step.is_known)

@@ -1,4 +1,4 @@
-"""Tells which commits stand where a group never reads what lies before them, from the ends of the topic's log.
+"""Determines which commits stand where a group never reads what lies before them, from the ends of the topic's log.
 
 - The start of the log has passed the commit (`lost_to_retention`): each round shows how many offsets these are so far.
   A commit that was made below the log's start counts, too; what it names is as gone.
@@ -26,8 +26,8 @@ KINDS = (OffsetEventKind.LOST_TO_RETENTION, OffsetEventKind.TOPIC_RECREATED)
 
 
 def sampled_losses(lag: Iterable[Row], told: Iterable[Row]) -> list[Row]:
-    """Returns the events that rows of `lag` add to, or change in, those told before: columns of `offset_events`, but
-    for the cluster."""
+    """Returns the events that rows of `lag` add to, or change in, those reported before: columns of `offset_events`,
+    but for the cluster."""
     before = {_key(row, row["kind"]): row for row in told}
     found: dict[tuple[Any, ...], Row] = {}
     for row in lag:

@@ -21,7 +21,7 @@ A finding is an accusation. So something is checked only where no record that th
     epochs, states and holders in a group of       complete coverage, from what was read in one stretch, or was left by
       KIP-848's kind                               a cleaner before it
 
-Records don't tell, and nothing checks: which protocols each member offered beside the chosen one; what `sticky` and
+Records don't say, and nothing checks: which protocols each member offered beside the chosen one; what `sticky` and
 `cooperative-sticky` chose beyond the balance, since the leader's metadata and memory are in no record; an assignment
 that racks may have decided; the leader of a group that was empty, and a leader who is new or static, since these depend
 on the order of requests. Members may have come and gone between two records, so only what every order of requests gives

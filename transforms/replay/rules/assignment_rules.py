@@ -2,7 +2,7 @@
 
 All four assignors give each partition to one member, which subscribes to its topic. `cooperative-sticky` never gives a
 partition to one member while another says that it owns it (KIP-429). `range` and `roundrobin` depend only on
-subscriptions and partition counts, and assign all partitions of a subscribed topic: so the assignment tells the counts,
+subscriptions and partition counts, and assign all partitions of a subscribed topic: so the assignment shows the counts,
 unless it skips a partition number. The sticky assignors promise only balance, among members with equal subscriptions.
 
 Three cases are not checked. The sticky assignors count a member without topics as equal to the others (Kafka

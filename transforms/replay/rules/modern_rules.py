@@ -1,6 +1,6 @@
 """What must hold from one record to the next in a group of KIP-848's kind: `consumer`, `share` and `streams` groups.
 
-Such a group has three epochs, each behind the one before: the group's own, that of the target assignment, which the
+Such a group has three epochs, each after the one before: the group's own, that of the target assignment, which the
 coordinator computes for the group's epoch, and that of each member, which follows the target (Kafka
 GroupMetadataManager, CurrentAssignmentBuilder).
 
@@ -103,7 +103,7 @@ class ModernGroup:
     def _epoch(self, epoch: int) -> Iterator[Contradiction]:
         before, self._standing.epoch = self._standing.epoch, epoch
         if before is not None and epoch < before:
-            # Which of the two is wrong can't be told, and so nothing is held against them.
+            # It is unknown which of the two is wrong, so neither is counted as a fault.
             self._standing = Standing(self._standing.group_type)
             yield Contradiction(
                 FindingKind.GENERATION_DECREASED,

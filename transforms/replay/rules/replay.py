@@ -32,7 +32,7 @@ def replay(group_id: str, kafka_partition: int, events: Iterable[Event]) -> Iter
     modern = ModernGroup()
     before: GroupRecord | None = None
     row: Row | None
-    # Before the first record of an epoch, and behind a hole, the epoch in force is not known.
+    # Before the first record of an epoch, and after a hole, the epoch in force is not known.
     of_no_epoch = {**folded["groups"][0], "generation": None, "revision": None}
     in_force: Row = of_no_epoch
     for event in log:

@@ -2,10 +2,10 @@
 
 A coordinator loads the first record and gets the requests that must have followed: members that are gone leave, new
 ones join, the others join again, the leader syncs. What it writes must equal the next record, field by field. The log
-does not tell in which order the requests came, so a field is compared only where every order gives the same value:
+does not show in which order the requests came, so a field is compared only where every order gives the same value:
 
     generation, protocol type, protocol        always
-    instance, client id and host of a member   if the member stays; a static member may have left and joined anew
+    instance, client id and host of a member   if the member stays; a static member may have left and joined again
     timeouts, subscription, assignment         in a revision, of all members but the replaced instance; in a new
                                                generation they are copied from the record and so are always equal
     leader                                     if it is dynamic and stays, it goes on. If it is gone and a member that
@@ -167,7 +167,7 @@ class _Replay:
         self.refusals: list[str] = []
         self._old, self._new = _facts(before), _facts(record)
         self._seats = {row["member_id"]: row for row in self.value["members"]}
-        # Members also offer the protocol that was chosen before, though the new record does not tell.
+        # Members also offer the protocol that was chosen before, though the new record does not say so.
         protocols = (record.protocol, None if before is None else before.protocol)
         self._offers = [name for name in dict.fromkeys(protocols) if name is not None] or ["none"]
         self._coordinator = Coordinator(_CONFIG)

@@ -38,7 +38,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """The answer for one partition in [begin, end); `interval` is the row that tells the owner, or for
+    """The answer for one partition in [begin, end); `interval` is the row with the owner, or for
     whom the partition is reserved."""
 
     unit: TopicPartition

@@ -5,7 +5,7 @@
                 completed deliveries, which replaces the one before; without a snapshot before it, it is taken for one
     tombstone   removes the share partition
 
-A broker that loads a partition of the topic begins at the log's start, so that what lies behind the start is enough
+A broker that loads a partition of the topic begins at the log's start, so that what lies after the start is enough
 (`ShareCoordinatorShard.java`, `PersisterStateBatchCombiner.java`). Records that can't be decoded are passed over.
 """
 
@@ -167,7 +167,7 @@ def share_lag(start_offset: int | None, delivery_complete_count: int | None, hig
 
 
 def state_columns(state: ShareState) -> dict[str, Any]:
-    """Returns the columns of `share_partitions` that the state tells."""
+    """Returns the columns of `share_partitions` that come from the state."""
     available = state.of_state(AVAILABLE)
     return {
         "start_offset": _counted(state.start_offset),

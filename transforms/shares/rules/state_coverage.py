@@ -1,7 +1,7 @@
 """Says which stretches of `__share_group_state` begin with a pass, from those known and the starts of the logs.
 
 A partition that was not read yet begins a stretch at its log's start: what was pruned before is nobody's loss. Where
-the log's start has passed the next offset to read, there is a hole up to it, and a stretch begins behind the hole; the
+the log's start has passed the next offset to read, there is a hole up to it, and a stretch begins after the hole; the
 one before ends where rows end, if a pass that was cut short had not noted that.
 """
 
