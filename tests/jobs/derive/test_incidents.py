@@ -112,7 +112,8 @@ def test_with_the_logs(found: dict[str, list[Row]], simulated: Simulated) -> Non
             assert row["evidence"] == "observed"
             told[row["group_id"], row["kind"]] += row["occurrences"]
     assert told == expected
-    assert {row["evidence"] for row in found["logs"] if row["kind"] == "session_expired"} == {"observed"}
+    evidence = {row["evidence"] for row in found["logs"] if row["kind"] == "session_expired"}
+    assert "observed" in evidence <= {"observed", "logged"}  # logged: a coordinator wrote it, and no record confirms it
 
 
 def test_a_run_with_nothing_new_changes_nothing(found: dict[str, list[Row]]) -> None:
