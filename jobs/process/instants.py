@@ -19,6 +19,7 @@ import click
 
 from groupledger.transforms.coverage.rules.coverage_at import iso
 
+SECONDS_MAX = 10**11  # some thousand years: sums of what clients wrote may be above
 ZONE = "groupledger.zone"
 AGO = re.compile(r"(\d{1,9})([smhdw])", re.ASCII)
 # Two days on which a zone leaves out the same time never follow each other.
@@ -90,6 +91,11 @@ def lasted(duration: timedelta) -> str:
     first = next((number for number, (count, _) in enumerate(parts) if count), len(parts) - 1)
     shown = [f"{count} {unit}" for count, unit in parts[first : first + 2] if count]
     return " ".join(shown) or "0 s"
+
+
+def lasted_seconds(seconds: float) -> str:
+    """Returns a number of seconds as a duration for people; one that no duration holds stays a number of seconds."""
+    return lasted(timedelta(seconds=seconds)) if abs(seconds) < SECONDS_MAX else f"{seconds:,.0f} s"
 
 
 def zone_of(context: click.Context | None) -> tzinfo:

@@ -12,7 +12,7 @@ from markupsafe import Markup
 from groupledger.jobs.ask.places import host_name
 from groupledger.jobs.ask.told_verdict import pasted
 from groupledger.jobs.ask.what_if_spared import spared_text
-from groupledger.jobs.process.instants import lasted
+from groupledger.jobs.process.instants import lasted, lasted_seconds
 from groupledger.jobs.process.path_names import part
 from groupledger.jobs.process.terminal import escaped
 from groupledger.transforms.coverage.rules.coverage_at import iso
@@ -63,7 +63,7 @@ def when(at: datetime | None) -> str | Markup:
 
 
 def duration(seconds: float | None) -> str:
-    return "-" if seconds is None else lasted(timedelta(seconds=seconds))
+    return "-" if seconds is None else lasted_seconds(seconds)
 
 
 def day(at: datetime) -> str:
