@@ -17,7 +17,7 @@ from groupledger.jobs.ask.answers import last_known, within
 from groupledger.jobs.ask.incidents import harms, wrapped
 from groupledger.jobs.ask.rounds import of_round
 from groupledger.jobs.process.instants import in_zone, lasted
-from groupledger.jobs.process.terminal import escaped, printable
+from groupledger.jobs.process.terminal import coloured, escaped, printable
 from groupledger.schemas.kinds.incidents import COORDINATOR_FAILED
 from groupledger.schemas.words import Evidence, Severity
 from groupledger.transforms.history.rules.departures import EVENT_COLUMNS, with_logged_causes, with_unknown_causes
@@ -124,7 +124,7 @@ def diagnosis_lines(found: Answer, since: datetime) -> Iterator[str]:
     end = "and goes on" if found["until"] is None else f"to {in_zone(found['until'])}"
     length = lasted(found["last_seen_at"] - found["since"])
     before = f", began {lasted(since - found['since'])} before this time" if found["since"] < since else ""
-    yield f"{found['severity'].upper()}  {title(found)}: {in_zone(found['since'])} {end} ({length}{before})"
+    yield f"{coloured(found['severity'])}  {title(found)}: {in_zone(found['since'])} {end} ({length}{before})"
     yield from (f"    {line}" for line in wrapped(found["explanation"]))
     harm = "; ".join(harms(found))
     if harm:

@@ -23,6 +23,11 @@ COUNT_COLUMNS = (
     *("group_id", "rebalances", "increments_without_record", "partitions_moved", "longest_pause_lower_ms"),
     *("longest_pause_upper_ms", "most_frequent_trigger", "last_rebalance_at"),
 )
+COUNT_OPTIONAL = (
+    *("increments_without_record", "longest_pause_lower_ms", "partitions_moved", "longest_pause_upper_ms"),
+    *("last_rebalance_at", "most_frequent_trigger"),
+)
+"""Those that a narrow terminal can do without, the first of them first."""
 REBALANCE_COLUMNS = (
     *("happened_at", "from_generation", "to_generation", "protocol_kind", "trigger", "inferred_trigger"),
     *("inferred_trigger_confidence", "member_count", "partitions_moved", "pause_lower_ms", "pause_upper_ms"),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from groupledger.jobs.ask.rounds import newest
 from groupledger.jobs.process.instants import in_zone, lasted
-from groupledger.jobs.process.terminal import printable
+from groupledger.jobs.process.terminal import coloured, printable, text_width
 from groupledger.jobs.warehouse.judged_logs import judged_rows
 from groupledger.schemas.words import Evidence, Severity, words_of
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from groupledger.jobs.process.output import Answer
 
 RECENT = timedelta(days=1)
-EXPLANATION_WIDTH = 110
 
 
 def incidents_of(
@@ -60,7 +59,7 @@ def lines(incident: Answer) -> Iterator[str]:
     when = in_zone(incident["first_seen_at"])
     if incident["last_seen_at"] != incident["first_seen_at"]:
         when += f" to {in_zone(incident['last_seen_at'])}"
-    yield f"{when}  {incident['severity'].upper()}  {incident['kind']}{' (open)' if incident['is_open'] else ''}"
+    yield f"{when}  {coloured(incident['severity'])}  {incident['kind']}{' (open)' if incident['is_open'] else ''}"
     yield f"    group {printable(incident['group_id'])}, episode {incident['episode_id'][:8]}: {_evidence(incident)}"
     yield from (f"    {line}" for line in wrapped(incident["explanation"]))
     if incident["setting_to_change"] is not None:
@@ -72,7 +71,7 @@ def episode_lines(verdict: Answer, since: datetime) -> Iterator[str]:
     end = "and goes on" if verdict["until"] is None else f"to {in_zone(verdict['until'])}"
     length = lasted(verdict["last_seen_at"] - verdict["since"])
     before = f", began {lasted(since - verdict['since'])} before this time" if verdict["since"] < since else ""
-    yield f"{verdict['severity'].upper()}  {verdict['kind']}: {in_zone(verdict['since'])} {end} ({length}{before})"
+    yield f"{coloured(verdict['severity'])}  {verdict['kind']}: {in_zone(verdict['since'])} {end} ({length}{before})"
     yield from (f"    {line}" for line in wrapped(verdict["explanation"]))
     harm = "; ".join(harms(verdict))
     if harm:
@@ -107,9 +106,9 @@ def _evidence(incident: Answer) -> str:
 
 def wrapped(text: str) -> Iterator[str]:
     """Yields lines of whole words, each word made harmless."""
-    line = ""
+    line, width = "", text_width()
     for word in map(printable, text.split(" ")):
-        if line and len(line) + len(word) >= EXPLANATION_WIDTH:
+        if line and len(line) + len(word) >= width:
             yield line
             line = ""
         line = f"{line} {word}" if line else word

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from groupledger.jobs.cli.completion import group_names
 from groupledger.jobs.cli.instants import SINCE
+from groupledger.jobs.cli.names import group_name
 from groupledger.jobs.cli.question import question
 from groupledger.jobs.process.output import print_json, say
 from groupledger.schemas.kinds.incidents import INCIDENT_KINDS
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 
 @click.command()
+@group_name
 @question(Source.INCIDENTS)
-@click.option("--group", metavar="GROUP", shell_complete=group_names, help="Only this group.")
 @SINCE
 @click.option("--kind", type=click.Choice([kind.name for kind in INCIDENT_KINDS]), help="Only this kind.")
 @click.option(
@@ -35,14 +35,14 @@ if TYPE_CHECKING:
 def incidents(
     job: Question,
     *,
-    group: str | None,
+    name: str | None,
     since: datetime | None,
     kind: str | None,
     severity: str,
     as_json: bool,
     update: bool,
 ) -> bool:
-    """Show refused commits and what led to them: who, why, what is processed twice, and what to change."""
+    """Show incidents of all groups, or of the group NAME: who, why, what is processed twice, and what to change."""
     from groupledger.jobs.ask.answers import refuse_unknown
     from groupledger.jobs.ask.incidents import incidents_of, lines, rows_not_judged
 
@@ -54,10 +54,10 @@ def incidents(
             update_incidents(ledger)
             judged_nobody = bool(ledger.judged_nobody)
     tables = job.rows()
-    names = None if group is None else [group]
+    names = None if name is None else [name]
     found, not_judged = incidents_of(tables, names, since, kind, severity), rows_not_judged(tables)
-    if group is not None and not found:
-        refuse_unknown(tables, group)
+    if name is not None and not found:
+        refuse_unknown(tables, name)
     if not_judged:
         say(f"{not_judged:,} rows of imported logs are not yet judged: `groupledger incidents --update` looks at them")
     if as_json:

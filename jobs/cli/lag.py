@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from groupledger.jobs.cli.completion import group_names
 from groupledger.jobs.cli.instants import SINCE, UNTIL, instant
+from groupledger.jobs.cli.names import group_name
 from groupledger.jobs.cli.question import question
 from groupledger.jobs.process.instants import in_zone
 from groupledger.jobs.process.output import print_answers, print_json, say
@@ -27,8 +27,8 @@ WATCH_S = 5.0
 
 
 @click.command()
+@group_name
 @question(Source.SAMPLES)
-@click.option("--group", "name", metavar="GROUP", shell_complete=group_names, help="Only this one.")
 @click.option("--at", type=instant, metavar="TIME", help="The last sampling round by then, as 14:03 or 2h.")
 @click.option("--by", type=click.Choice(BY), default="partition", show_default=True, help="Sums of topics or groups.")
 @click.option(
@@ -51,9 +51,10 @@ def lag(  # noqa: PLR0913 - one for each option
     until: datetime | None,
     as_json: bool,
 ) -> None:
-    """Show each group's lag, as kafka-consumer-groups --describe does, at any time, and whether it is a problem.
+    """Show the lag of all groups, or of the group NAME, at any time, and whether it is a problem. The columns are those
+    of kafka-consumer-groups --describe.
 
-    With --group and --since: when the statuses changed, computed again by the settings of now.
+    With NAME and --since: when the statuses changed, computed again by the current settings.
     """
     if (exact is None) != (bootstrap_servers is None):
         raise click.UsageError("--exact goes with --bootstrap-servers.")
@@ -95,7 +96,7 @@ def check_times(
     name: str | None, at: datetime | None, since: datetime | None, until: datetime | None, *, watch: bool
 ) -> None:
     if since is not None and (name is None or at is not None):
-        raise click.UsageError("--since goes with --group, and not with --at.")
+        raise click.UsageError("--since needs the NAME of a group, and does not go with --at.")
     if until is not None and since is None:
         raise click.UsageError("--until goes with --since.")
     if watch and (at is not None or since is not None):

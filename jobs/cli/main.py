@@ -26,10 +26,11 @@ from groupledger.jobs.cli.logs import import_logs
 from groupledger.jobs.cli.monitor import monitor, sample
 from groupledger.jobs.cli.notify import notify
 from groupledger.jobs.cli.operations import check_quality, doctor, maintain, quality
-from groupledger.jobs.cli.options import AS_JSON, CONF, absolute, on_warehouse, settings_of
+from groupledger.jobs.cli.options import AS_JSON, CONF, NO_WAREHOUSE, absolute, on_warehouse, settings_of
 from groupledger.jobs.cli.protocols import protocols
 from groupledger.jobs.cli.questions import QUESTIONS
 from groupledger.jobs.cli.report import report
+from groupledger.jobs.cli.sections import SECTIONS
 from groupledger.jobs.cli.serve import serve
 from groupledger.jobs.cli.setup import setup
 from groupledger.jobs.cli.share import share
@@ -71,6 +72,10 @@ class Commands(click.Group):
             with ending_in_time(say):
                 has_findings = super().invoke(ctx)
             sys.stdout.flush()  # here a full disk can still be reported
+        except click.MissingParameter as error:
+            if error.param is not None and error.param.name == "warehouse":
+                raise click.UsageError(NO_WAREHOUSE, error.ctx) from None
+            raise
         except (click.ClickException, click.Abort, click.exceptions.Exit, SystemExit):
             raise  # click's own, with exit codes of their own
         except KeyboardInterrupt:
@@ -93,6 +98,17 @@ class Commands(click.Group):
         except OSError as error:
             is_gone = isinstance(error, BrokenPipeError) and is_unread()
             raise click.exceptions.Exit(UNREAD if is_gone else tell(error)) from None
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Lists the commands in sections, in the order in which people need them."""
+        listed = {name for commands in SECTIONS.values() for name in commands}
+        more = {
+            name: self.commands[name].get_short_help_str() for name in self.list_commands(ctx) if name not in listed
+        }
+        for title, commands in [*SECTIONS.items(), ("More", more)]:
+            if commands:
+                with formatter.section(title):
+                    formatter.write_dl([*commands.items()])
 
     def add_command(self, cmd: click.Command, name: str | None = None) -> None:
         """Gives every option its environment variable: GROUPLEDGER_WAREHOUSE for --warehouse. What takes a directory or

@@ -21,12 +21,29 @@ if TYPE_CHECKING:
     from groupledger.jobs.warehouse.ledger import Ledger
 
 WAREHOUSE = click.option(
-    "--warehouse", required=True, metavar="DIR", help="Where the Delta tables lie: a directory or a URI."
+    "--warehouse",
+    required=True,
+    metavar="DIR",
+    help="The folder of the Delta tables: a directory or a URI; or set GROUPLEDGER_WAREHOUSE.",
 )
-WAREHOUSE_IF_ANY = click.option("--warehouse", metavar="DIR", help="The same; it may be left out.")
-CLUSTER = click.option("--cluster", metavar="NAME", help="The cluster's name in the tables; overrides the settings.")
-CONF = click.option("--conf", type=click.Path(path_type=Path), metavar="FILE", help="Settings that differ from ours.")
-AS_JSON = click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+WAREHOUSE_IF_ANY = click.option(
+    "--warehouse", metavar="DIR", help="The folder of the Delta tables: a directory or a URI. Not required here."
+)
+CLUSTER = click.option(
+    "--cluster", metavar="NAME", help="The cluster's name in the tables; not required if there is only one."
+)
+CONF = click.option(
+    "--conf",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="A YAML file with settings that replace the defaults.",
+)
+AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
+
+NO_WAREHOUSE = (
+    "Which warehouse? Give --warehouse DIR or set GROUPLEDGER_WAREHOUSE. `groupledger serve --demo` shows an example"
+    " without one, and `groupledger demo` makes one."
+)
 
 
 def absolute(_context: click.Context, _option: click.Parameter, place: str | None) -> str | None:

@@ -9,6 +9,7 @@ import click
 
 from groupledger.jobs.cli.completion import group_names, topic_names
 from groupledger.jobs.cli.instants import AT, SINCE, UNTIL
+from groupledger.jobs.cli.names import group_name
 from groupledger.jobs.cli.options import on_warehouse
 from groupledger.jobs.cli.question import question
 from groupledger.jobs.process.instants import in_zone
@@ -62,23 +63,22 @@ def group(
 
 
 @click.command()
+@group_name
 @question(Source.HISTORY)
 @SINCE
 @UNTIL
 @TOP
-@click.option(
-    "--group", "name", metavar="GROUP", shell_complete=group_names, help="The rebalances of this group, one by one."
-)
 def rebalances(
     job: Job, *, name: str | None, since: datetime | None, until: datetime | None, top: int, as_json: bool
 ) -> None:
-    """Show the groups that rebalance most, or the last rebalances of one of them."""
+    """Show the groups that rebalance most, or the last rebalances of the group NAME."""
     tables = job.rows()
     from groupledger.jobs.ask import group_activity
 
     if name is None:
         found = group_activity.most_rebalancing(tables, since, until, top)
-        print_answers("Most rebalances", group_activity.COUNT_COLUMNS, found, as_json=as_json)
+        optional = group_activity.COUNT_OPTIONAL
+        print_answers("Most rebalances", group_activity.COUNT_COLUMNS, found, as_json=as_json, optional=optional)
     else:
         found = group_activity.rebalances_of(tables, name, since, until, top)
         title = f"Rebalances of {printable(name)}"

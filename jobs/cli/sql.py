@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from groupledger.jobs.cli.options import WAREHOUSE
+from groupledger.jobs.cli.options import NO_WAREHOUSE, WAREHOUSE
 from groupledger.jobs.process.output import say
 
 if TYPE_CHECKING:
@@ -98,6 +98,7 @@ def with_query(command: Callable[..., object]) -> Callable[..., object]:
 @with_query
 @click.option("--warehouse", metavar="DIR", help="Where the Delta tables lie: a directory or a URI.")
 @click.option("--format", "form", type=click.Choice(["table", "csv", "json"]), default="table", show_default=True)
+@click.option("--json", "form", flag_value="json", help="The same as --format json.")
 @click.option("--limit", type=click.IntRange(min=1), help=f"At most so many rows; {TABLE_ROWS:,} as a table.")
 @click.option(
     "--engine",
@@ -128,7 +129,7 @@ def sql(
     """Ask any question in SQL, of all clusters in the warehouse. The tables are called as they are, and there is the
     view offset_commits. Nothing can be written."""
     if warehouse is None:
-        raise click.UsageError("Missing option '--warehouse'.")
+        raise click.UsageError(NO_WAREHOUSE)
     if isnan(timeout_s):
         raise click.UsageError("--timeout needs a number of seconds.")
     rows_max = limit or (TABLE_ROWS if form == "table" else None)

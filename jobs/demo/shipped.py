@@ -102,7 +102,8 @@ def _moved(values: pa.Array, name: str, by: timedelta) -> pa.Array:
     if pa.types.is_timestamp(kind):
         return pc.add(values, pa.scalar(by, pa.duration(kind.unit)))
     if pa.types.is_integer(kind) and name.endswith(INSTANTS_MS):
-        return pc.add(values, pa.scalar(by // timedelta(milliseconds=1), kind))
+        moved = pc.add(values, pa.scalar(by // timedelta(milliseconds=1), kind))
+        return pc.if_else(pc.less(values, 0), values, moved)  # -1 is no time, as of an offset without an own expiry
     if pa.types.is_struct(kind):
         return pa.StructArray.from_arrays(list(_fields(values, by)), fields=list(kind), mask=pc.is_null(values))
     if pa.types.is_list(kind):

@@ -5,16 +5,45 @@ Rich is imported where a table is printed: JSON and errors do without.
 
 from __future__ import annotations
 
+import shutil
 import sys
 from contextlib import suppress
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import click
+
+from groupledger.jobs.process.instants import lasted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 CELL_CHARACTERS_MAX = 200
+TEXT_WIDTH = 110  # of sentences, where nobody knows the terminal's width
+TEXT_WIDTH_MIN = 40
+# The colours of severities, statuses of lag and states of groups; words without one have none.
+STYLES = {
+    "critical": "bold red",
+    "error": "red",
+    "warning": "yellow",
+    "info": "blue",
+    "ok": "green",
+    "stopped": "red",
+    "stalled": "red",
+    "ahead_of_log": "red",
+    "rewound": "yellow",
+    "growing": "yellow",
+    "rebalancing": "yellow",
+    "no_commit": "yellow",
+    "Stable": "green",
+    "Empty": "yellow",
+    "Dead": "red",
+    "PreparingRebalance": "yellow",
+    "CompletingRebalance": "yellow",
+}
+STYLED_COLUMNS = ("status", "severity", "state")
+SECONDS_MAX = 10**9
+INDENT = 4  # of the sentences of an answer
 FRAME_CHARACTERS = 3  # of a column: a space on each side, and a line
 
 
@@ -51,17 +80,44 @@ def print_table(
     from rich.table import Table
     from rich.text import Text
 
-    told = [[f"{value:,}" if type(value) is int else printable(value) for value in row] for row in cells]
-    shown = fitting(columns, told, optional, console.width)
-    table = Table(title=title or None, title_justify="left")
+    texts = [[_for_people(column, value) for column, value in zip(columns, row, strict=True)] for row in cells]
+    shown = fitting(columns, texts, optional, console.width)
+    table = Table(title=f"{title} ({len(cells):,})" if title else None, title_justify="left")
     for index in shown:
         table.add_column(columns[index], justify="right" if is_number(cells, index) else "left", overflow="fold")
-    for row in told:
-        table.add_row(*[Text(row[index]) for index in shown])
+    for row in texts:
+        table.add_row(*[Text(row[index], style=_style(columns[index], row[index])) for index in shown])
     console.print(table)
     left_out = [name for index, name in enumerate(columns) if index not in shown]
     if left_out:
         click.echo(f"left out, since the terminal is narrow: {', '.join(left_out)}", err=True)
+
+
+def _for_people(column: str, value: object) -> str:
+    """Returns a cell of a table on a terminal: thousands with commas, seconds as a duration."""
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        if "seconds" in column.lower():
+            return lasted(timedelta(seconds=value)) if value < SECONDS_MAX else f"{value:,}"
+        return f"{value:,}"
+    return printable(value)
+
+
+def _style(column: str, text: str) -> str:
+    return STYLES.get(text, "") if column.lower().split(" ")[-1] in STYLED_COLUMNS else ""
+
+
+def text_width() -> int:
+    """Returns how wide sentences may be: the terminal's width, and a readable one where the output is no terminal."""
+    if not sys.stdout.isatty():
+        return TEXT_WIDTH
+    return max(TEXT_WIDTH_MIN, min(TEXT_WIDTH, shutil.get_terminal_size().columns - INDENT - 1))
+
+
+def coloured(severity: str) -> str:
+    """Returns a severity in capitals, in its colour on a terminal."""
+    style = STYLES.get(severity, "").split(" ")
+    is_bold = "bold" in style
+    return click.style(severity.upper(), fg=style[-1] or None, bold=is_bold or None)
 
 
 def print_plain(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
@@ -83,7 +139,8 @@ def print_plain(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> Non
 
 
 def is_number(rows: Sequence[Sequence[object]], index: int) -> bool:
-    return all(type(row[index]) in (int, float) for row in rows)
+    found = [row[index] for row in rows if row[index] is not None]
+    return bool(found) and all(type(value) in (int, float) for value in found)
 
 
 def fitting(columns: Sequence[str], rows: Sequence[Sequence[str]], optional: Sequence[str], width: int) -> list[int]:

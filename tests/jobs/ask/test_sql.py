@@ -81,7 +81,7 @@ def test_every_query_has_a_head() -> None:
     [
         ([], "Give a query, or --file, or --named"),
         (["SELECT 1", "--named", "x"], "Give a query, or --file, or --named"),
-        (["SELECT 1"], "Missing option '--warehouse'"),
+        (["SELECT 1"], "Which warehouse?"),
         (["SELECT 1", "--warehouse", "w", "--timeout", "nan"], "needs a number of seconds"),
         (["SELECT 1", "--warehouse", "w", "--timeout", "1e9"], "not in the range"),
         (["--named", "nothing", "--warehouse", "w"], "There is no query 'nothing'"),

@@ -54,6 +54,12 @@ def test_pages_of_a_day_that_ends_now(directory: Path) -> None:
     assert pages == dict.fromkeys(by_name, 200)
 
 
+def test_no_time_stays_no_time() -> None:
+    """Goal: -1, which says that an offset has no expiry of its own, is not moved to 1970."""
+    rows = pa.table({"expire_timestamp_ms": pa.array([-1, 1_000], pa.int64())})
+    assert moved_by(rows, timedelta(seconds=5)).to_pydict() == {"expire_timestamp_ms": [-1, 6_000]}
+
+
 def test_it_is_unpacked_for_questions(tmp_path: Path) -> None:
     """Goal: `demo --packed` makes a warehouse that questions about the records can be asked, too, and replaces only
     what a demo has made."""

@@ -1,32 +1,61 @@
-"""Goal: a table is plain text behind a pipe, and fits a terminal without folding names."""
+"""Goal: a table on a terminal is for people: counts, durations and colours; a pipe gets the plain numbers."""
 
 from __future__ import annotations
 
-import pytest
+import sys
+from os import terminal_size
+from typing import TYPE_CHECKING
 
-from groupledger.jobs.process.terminal import fitting, print_table
+from rich.console import Console
 
-COLUMNS = ["group", "lag sum", "worst topic"]
-ROWS = [["pay" * 60, 1_234, "a b"], ["x\x1b[2J", 5, None]]
+from groupledger.jobs.process import terminal
+from groupledger.jobs.process.terminal import coloured, print_table
+
+if TYPE_CHECKING:
+    import pytest
+
+COLUMNS = ("group id", "lag seconds max", "status")
+ROWS = (("pay", 127.4, "stopped"), ("search", None, "ok"))
 
 
-def test_behind_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:
-    """Goal: one line for each row whatever its length, no frame, plain numbers; the title stays out of the way."""
-    print_table("Lag", COLUMNS, ROWS, ["lag sum"])
-    out, err = capsys.readouterr()
-    name = "pay" * 60
-    assert out.splitlines() == [
-        f"{'GROUP':180}  LAG-SUM  WORST-TOPIC",
-        f"{name}     1234  a b",
-        f"{'x' + chr(92) + 'x1b[2J':180}        5  -",
+def shown(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *, is_terminal: bool) -> str:
+    made = Console(force_terminal=is_terminal, width=80, color_system="standard" if is_terminal else None)
+    monkeypatch.setattr("rich.console.Console", lambda: made)
+    print_table("Groups", COLUMNS, ROWS)
+    return capsys.readouterr().out
+
+
+def test_on_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    text = shown(monkeypatch, capsys, is_terminal=True)
+    assert "Groups (2)" in text
+    assert "2 min 7 s" in text
+    assert "\x1b[31mstopped" in text
+    assert "\x1b[32mok" in text
+
+
+def test_in_a_pipe(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    text = shown(monkeypatch, capsys, is_terminal=False)
+    assert [line.split() for line in text.splitlines()] == [
+        ["GROUP-ID", "LAG-SECONDS-MAX", "STATUS"],
+        ["pay", "127.4", "stopped"],
+        ["search", "-", "ok"],
     ]
-    assert err == "Lag\n"
 
 
-@pytest.mark.parametrize(
-    ("width", "shown"), [(50, [0, 1, 2]), (36, [0, 1, 2]), (35, [0, 2]), (26, [0, 2]), (25, [0]), (1, [0])]
-)
-def test_columns_that_fit(width: int, shown: list[int]) -> None:
-    """Goal: columns are left out in the order that is given, as few as need be."""
-    rows = [["0123456", "7 chars", "wide 世界 it"], ["a", "b", "c"]]
-    assert fitting(["name", "b", "c"], rows, ["b", "c"], width) == shown
+def test_a_name_is_no_status(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Goal: a group that is named `error` has no colour."""
+    made = Console(force_terminal=True, width=80, color_system="standard")
+    monkeypatch.setattr("rich.console.Console", lambda: made)
+    print_table("Groups", ("group id",), [("error",)])
+    assert "\x1b[31m" not in capsys.readouterr().out
+
+
+def test_severities() -> None:
+    assert coloured("error") == "\x1b[31mERROR\x1b[0m"
+    assert coloured("critical") == "\x1b[31m\x1b[1mCRITICAL\x1b[0m"
+
+
+def test_sentences_are_as_wide_as_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr("shutil.get_terminal_size", lambda: terminal_size((60, 50)))
+    assert terminal.text_width() == 55

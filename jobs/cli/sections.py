@@ -1,0 +1,58 @@
+"""The sections of `groupledger --help`: the commands in the order in which people need them, each in one short line.
+
+A command that is missing here is listed under `More` with the beginning of its own text; a test allows none.
+"""
+
+from __future__ import annotations
+
+SECTIONS = {
+    "Start here": {
+        "demo": "Play a day of forty groups and show what groupledger finds",
+        "serve": "Serve pages about every group; --demo needs no warehouse",
+        "doctor": "Check the installation, the brokers and the warehouse",
+        "setup": "Fetch the libraries that Spark needs",
+    },
+    "What is wrong": {
+        "why": "What is wrong with a group, since when, who, what to do",
+        "groups": "All groups, those in trouble first",
+        "incidents": "Incidents with cause, harm and the setting to change",
+        "lag": "Lag by partition, topic or group, now or at any time",
+        "idle": "Groups whose committed offsets will expire",
+    },
+    "What happened": {
+        "group": "The history of a group: generations, members, owners",
+        "owner": "Who owned a partition at any time",
+        "diff": "What changed in a group between two times",
+        "rebalances": "The groups that rebalance most, or one group's rebalances",
+        "offsets": "Committed offsets at any time, ready for a reset",
+        "readers": "The groups that read a topic",
+        "committers": "The groups that commit most",
+        "share": "Progress of a share group",
+        "records": "The decoded records in log order",
+        "what-if": "What other settings would have saved",
+        "report": "The pages as one HTML file",
+        "sql": "Any question in SQL",
+    },
+    "Run": {
+        "monitor": "Follow a cluster: tables, lag, metrics, messages",
+        "pipeline": "One scheduled pass of all steps",
+        "ingest": "Only decode the topic into a table",
+        "history": "Only update generations, members and assignments",
+        "sample": "Ask the brokers once for ends of topics and groups",
+        "import-logs": "Import request logs and server logs of brokers",
+        "notify": "Send messages about incidents, or test the receivers",
+        "capture": "Copy the topic into Parquet files",
+    },
+    "Keep": {
+        "maintain": "Compact files and apply retention",
+        "validate": "Replay the history through the reference coordinator",
+        "quality": "Check the tables with Great Expectations",
+        "forget": "Remove a group, client or host from every table",
+        "register": "Make the tables known to a catalog",
+    },
+    "Try without a cluster": {
+        "simulate": "Simulate a cluster and its groups",
+        "coordinator": "Run the reference coordinator for real consumers",
+        "protocols": "Compare all group protocols on one script",
+    },
+}
