@@ -8,12 +8,11 @@ from __future__ import annotations
 import shutil
 import sys
 from contextlib import suppress
-from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import click
 
-from groupledger.jobs.process.instants import lasted
+from groupledger.jobs.process.instants import lasted_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -42,7 +41,6 @@ STYLES = {
     "CompletingRebalance": "yellow",
 }
 STYLED_COLUMNS = ("status", "severity", "state")
-SECONDS_MAX = 10**9
 INDENT = 4  # of the sentences of an answer
 FRAME_CHARACTERS = 3  # of a column: a space on each side, and a line
 
@@ -97,7 +95,7 @@ def _for_people(column: str, value: object) -> str:
     """Returns a cell of a table on a terminal: thousands with commas, seconds as a duration."""
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         if "seconds" in column.lower():
-            return lasted(timedelta(seconds=value)) if value < SECONDS_MAX else f"{value:,}"
+            return lasted_seconds(value)
         return f"{value:,}"
     return printable(value)
 
