@@ -305,7 +305,7 @@ def at(number: int) -> str:
     [
         (("--at", "2020-01-01"), "ask for a later instant"),
         (("--group", "nobody"), "knows nothing of the group nobody"),
-        (("--since", "2020-01-01"), "--since goes with --group"),
+        (("--since", "2020-01-01"), "--since needs the NAME"),
         (("--until", "2020-01-01"), "--until goes with --since"),
     ],
 )

@@ -79,4 +79,4 @@ def test_the_owner_while_nothing_could_be_stored(warehouse: Path) -> None:
 def test_a_crash_loop_in_a_group_of_kip_848(incidents: dict[str, dict[str, Row]]) -> None:
     row = incidents["loop-848"]["rebalance_storm"]
     assert row["setting_to_change"] == "group.instance.id"
-    assert "Members that keep their partitions go on processing" in row["explanation"]
+    assert "Members that keep their partitions continue to process" in row["explanation"]

@@ -135,7 +135,7 @@ def test_what_the_server_log_says_wins(spark: SparkSession, warehouse: Path, inc
         **dict.fromkeys(("gone-killed", "gone-killed-848"), "warning"),
     }
     assert "left by themselves" in told["gone-left-848"]["explanation"]
-    assert "somebody was gone without a word" in told["gone-killed-848"]["explanation"]
+    assert "a member disappeared without leaving" in told["gone-killed-848"]["explanation"]
     assert logged["gone-killed-848"]["session_expired"]["evidence"] == "observed"
     assert not any("import the server log" in row["explanation"] for row in told.values())
     _, entries, _ = group_timeline(ClusterRows(str(warehouse), CLUSTER), "gone-killed-848", None, None, 100)
