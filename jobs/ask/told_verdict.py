@@ -115,9 +115,17 @@ def pasted(name: str, each: Told) -> str:
     parts = [
         f"{each.severity.upper()} {name or '(the empty name)'}: {each.what}",
         f"Since {iso(each.since)} {end}.",
-        f"Harm: {'; '.join(each.harms)}." if each.harms else "",
-        each.remedy,
-        f"Change: {each.change}." if each.change else "",
-        f"Known: {each.known}.",
+        what_follows("; ".join(each.harms), each.remedy, each.change, each.known),
     ]
+    return " ".join(parts)
+
+
+def what_follows(harm: str | None, to_do: str | None, change: str | None, known: str | None) -> str:
+    """Returns the end of an episode's text: harm, what to do, what to change, and how it is known, as far as known."""
+    parts = (
+        f"Harm: {harm}." if harm else "",
+        to_do or "",
+        f"Change: {change}." if change else "",
+        f"Known: {known}." if known else "",
+    )
     return " ".join(part for part in parts if part)

@@ -12,13 +12,9 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-import duckdb
 import pyarrow as pa
 from deltalake.exceptions import DeltaError
 
-from groupledger.jobs.ask.cluster_rows import ClusterRows
-from groupledger.jobs.ask.told_verdict import told
-from groupledger.jobs.ask.why import why
 from groupledger.jobs.process.errors import JobError
 from groupledger.schemas.instants import instant_of_ms
 
@@ -31,7 +27,7 @@ if TYPE_CHECKING:
 DIAGNOSED_MAX = 20
 DIAGNOSIS_S = 10
 BEFORE = timedelta(minutes=1)
-UNREADABLE = (JobError, DeltaError, OSError, pa.ArrowException, duckdb.Error)
+UNREADABLE = (JobError, DeltaError, OSError, pa.ArrowException)
 
 
 class Diagnoses:
@@ -70,9 +66,19 @@ class Diagnoses:
 
 
 def _asked(warehouse: str, cluster: str, episode: Episode) -> Told | None:
-    """Returns the diagnosis that the episode's incidents belong to. Raises what reading the tables raises."""
+    """Returns the diagnosis that the episode's incidents belong to, None if DuckDB can't read for it. Raises what else
+    reading the tables raises."""
+    import duckdb  # this and what asks take a while, and most monitors send nothing
+
+    from groupledger.jobs.ask.cluster_rows import ClusterRows
+    from groupledger.jobs.ask.told_verdict import told
+    from groupledger.jobs.ask.why import why
+
     tables = ClusterRows(warehouse, cluster, DIAGNOSIS_S)
-    _, verdict = why(tables, episode.group_id or "", instant_of_ms(episode.first_seen_ms) - BEFORE, None)
+    try:
+        _, verdict = why(tables, episode.group_id or "", instant_of_ms(episode.first_seen_ms) - BEFORE, None)
+    except duckdb.Error:
+        return None
     return next((each for each in told(verdict) if episode.episode_id in each.episode_ids), None)
 
 

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
+from groupledger.jobs.ask.told_verdict import what_follows
 from groupledger.jobs.process.path_names import part
 from groupledger.jobs.process.terminal import escaped
 from groupledger.schemas.instants import instant_of_ms
@@ -83,17 +84,6 @@ def _subject(episode: Episode, context: Context) -> str:
     return f"{group}{of_team} on {context.cluster}"
 
 
-def _diagnosis(episode: Episode) -> str:
-    """Returns what follows the sentence: harm, what to do, what to change and how it is known, as far as known."""
-    parts = [
-        f"Harm: {episode.harm}." if episode.harm else "",
-        escaped(episode.advice) if episode.advice else "",
-        f"Change: {', '.join(episode.settings)}." if episode.settings else "",
-        f"Known: {episode.known}." if episode.known else "",
-    ]
-    return "".join(f" {part}" for part in parts if part)
-
-
 def text_of(message: Message, context: Context) -> str:
     """Returns the message as a line of text, in which no name is a link."""
     return LINK.sub(r"[\g<0>]", _told(message, context))
@@ -107,7 +97,9 @@ def _told(message: Message, context: Context) -> str:
         last = _instant(episode.last_seen_ms)
         return f"OVER: {', '.join(episode.kinds)} in {_subject(episode, context)}, last seen at {last}."
     head = f"{episode.severity.upper()}: {_subject(episode, context)}: {escaped(episode.sentence)}"
-    return head + _diagnosis(episode)
+    advice = None if episode.advice is None else escaped(episode.advice)
+    end = what_follows(episode.harm, advice, ", ".join(episode.settings), episode.known)
+    return f"{head} {end}" if end else head
 
 
 def _json(message: Message, context: Context) -> Body:

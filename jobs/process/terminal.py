@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from groupledger.jobs.process.instants import lasted_seconds
+from groupledger.schemas.words import LagStatus, Severity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -23,17 +24,17 @@ TEXT_WIDTH_MIN = 40
 # The colours of severities, statuses of lag and states of groups; words without one have none.
 STYLES = {
     "critical": "bold red",
-    "error": "red",
-    "warning": "yellow",
-    "info": "blue",
-    "ok": "green",
-    "stopped": "red",
-    "stalled": "red",
-    "ahead_of_log": "red",
-    "rewound": "yellow",
-    "growing": "yellow",
-    "rebalancing": "yellow",
-    "no_commit": "yellow",
+    Severity.ERROR: "red",
+    Severity.WARNING: "yellow",
+    Severity.INFO: "blue",
+    LagStatus.OK: "green",
+    LagStatus.STOPPED: "red",
+    LagStatus.STALLED: "red",
+    LagStatus.AHEAD_OF_LOG: "red",
+    LagStatus.REWOUND: "yellow",
+    LagStatus.GROWING: "yellow",
+    LagStatus.REBALANCING: "yellow",
+    LagStatus.NO_COMMIT: "yellow",
     "Stable": "green",
     "Empty": "yellow",
     "Dead": "red",

@@ -3,9 +3,6 @@ stays, also where it is delta-rs that deletes."""
 
 from __future__ import annotations
 
-import os
-import select
-import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -16,7 +13,8 @@ from deltalake import DeltaTable
 
 from groupledger.jobs.process.errors import OutsideError
 from groupledger.schemas.tables.topic_names import TOPIC_NAMES
-from lab.faults.shim import COUNT, Shim, Twist, build_shim
+from lab.faults.shim import COUNT, Twist
+from tests.jobs.warehouse.shimmed import Shimmed
 from tests.jobs.warehouse.test_commits import lease, names, topics, writer
 from tests.jobs.warehouse.test_deletions import Successor, age, prepare
 
@@ -31,7 +29,6 @@ from tests.jobs.warehouse.test_deletions_held import delete_as_told
 delete_as_told(sys.argv[1])
 """
 HELD_AT = 9  # so many of its calls, from the first to the last
-ANSWER_S_MAX = 300
 
 
 def prepare_old_log(warehouse: Path, commits: Commits) -> None:
@@ -66,52 +63,28 @@ def delete_as_told(root: str) -> None:
         sys.stdout.flush()
 
 
-class Deleter:
+class Deleter(Shimmed):
     """The process, and the shim that holds it."""
 
-    def __init__(self, folder: Path) -> None:
-        self.root = folder / "warehouses"
-        self._shim = Shim(build_shim(folder), self.root, folder, COUNT)
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", PROCESS, str(self.root)],
-            env=os.environ | self._shim.environment,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-
     def prepare(self, name: str, deleter: str) -> Path:
-        self._say(f"{name} {deleter}")
-        assert self._answer() == "ready"
+        assert self.ask(f"{name} {deleter}") == "ready"
         return self.root / name
 
     def delete(self, twist: Twist, meanwhile: Callable[[], None]) -> int:
         """Lets it delete, with something that happens while it is held; returns how many calls it made."""
-        self._shim.begin(twist)
-        self._say("go")
-        while not self._has_answered(0.01):
-            if self._shim.mark.exists() and not self._shim.until.exists():
+        self.shim.begin(twist)
+        self.say("go")
+        while not self.has_answered(0.01):
+            if self.shim.mark.exists() and not self.shim.until.exists():
                 meanwhile()
-                self._shim.until.touch()
-        assert self._answer() == "done"
-        return self._shim.counts()["all"]
-
-    def _say(self, text: str) -> None:
-        print(text, file=self.process.stdin, flush=True)
-
-    def _has_answered(self, seconds: float) -> bool:
-        assert self.process.stdout is not None
-        return bool(select.select([self.process.stdout], [], [], seconds)[0])
-
-    def _answer(self) -> str:
-        assert self._has_answered(ANSWER_S_MAX)
-        assert self.process.stdout is not None
-        return self.process.stdout.readline().strip()
+                self.shim.until.touch()
+        assert self.answer() == "done"
+        return self.shim.counts()["all"]
 
 
 @pytest.fixture(scope="module")
 def process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deleter]:
-    found = Deleter(tmp_path_factory.mktemp("deleter"))
+    found = Deleter(tmp_path_factory.mktemp("deleter"), PROCESS)
     with found.process:
         yield found
         found.process.kill()

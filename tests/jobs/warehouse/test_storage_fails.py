@@ -4,9 +4,6 @@ try makes it so: a disk that is full, one without inodes, one that fails, one th
 from __future__ import annotations
 
 import errno
-import os
-import select
-import subprocess
 import sys
 from typing import TYPE_CHECKING
 
@@ -14,7 +11,8 @@ import pytest
 
 from groupledger.jobs.process.outside import explain
 from groupledger.schemas.tables.topic_names import TOPIC_NAMES
-from lab.faults.shim import COUNT, Shim, Twist, build_shim
+from lab.faults.shim import COUNT, Twist
+from tests.jobs.warehouse.shimmed import Shimmed
 from tests.jobs.warehouse.test_commits import WAYS, lease, names, topics, writer
 
 if TYPE_CHECKING:
@@ -26,7 +24,6 @@ import sys
 from tests.jobs.warehouse.test_storage_fails import commit_as_told
 commit_as_told(sys.argv[1])
 """
-ANSWER_S_MAX = 300
 DONE = "done"
 # What each leaves of the rows "first" and "second". Those that are not told twice apart are left out.
 AFTER = {
@@ -73,43 +70,26 @@ def say(text: str) -> None:
     sys.stdout.flush()
 
 
-class Writer:
+class Writer(Shimmed):
     """The process, and the shim that lets its calls fail."""
 
-    def __init__(self, folder: Path) -> None:
-        self.root = folder / "warehouses"
-        self._shim = Shim(build_shim(folder), self.root, folder, COUNT)
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", PROCESS, str(self.root)],
-            env=os.environ | self._shim.environment,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-
     def prepare(self, name: str, way: str) -> Path:
-        self._shim.begin(COUNT)
-        assert self._ask(f"{name} {way}") == "ready"
+        self.shim.begin(COUNT)
+        assert self.ask(f"{name} {way}") == "ready"
         return self.root / name
 
     def commit(self, twist: Twist) -> tuple[str, int]:
         """Returns how it ended, and how many calls it made."""
-        self._shim.begin(twist)
-        answer = self._ask("go")
-        count = self._shim.counts()["all"]
-        self._shim.begin(COUNT)
+        self.shim.begin(twist)
+        answer = self.ask("go")
+        count = self.shim.counts()["all"]
+        self.shim.begin(COUNT)
         return answer, count
-
-    def _ask(self, text: str) -> str:
-        print(text, file=self.process.stdin, flush=True)
-        assert self.process.stdout is not None
-        assert select.select([self.process.stdout], [], [], ANSWER_S_MAX)[0]
-        return self.process.stdout.readline().strip()
 
 
 @pytest.fixture(scope="module")
 def process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Writer]:
-    found = Writer(tmp_path_factory.mktemp("writer"))
+    found = Writer(tmp_path_factory.mktemp("writer"), PROCESS)
     with found.process:
         yield found
         found.process.kill()
