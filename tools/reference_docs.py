@@ -52,7 +52,7 @@ def pages() -> dict[Path, str]:
 
 def commands() -> Iterator[str]:
     yield f"# Commands\n\n{MADE}\n"
-    yield "Each option has an environment variable, which stands in its place: `GROUPLEDGER_WAREHOUSE` for `--warehouse`."
+    yield "Each option can also be set by an environment variable: `GROUPLEDGER_WAREHOUSE` for `--warehouse`."
     yield "`groupledger --debug COMMAND` shows a traceback with an error; [how a command"
     yield "ends](promises.md#how-a-command-ends) lists the exit codes, and [asking](asking.md) says how instants are written."
     for title, names in KINDS.items():

@@ -23,7 +23,7 @@ _MIGRATION_POLICY = "group.consumer.migration.policy"
 
 @click.command()
 @click.option("--listen", default="127.0.0.1:9092", show_default=True, metavar="HOST:PORT", help="The first node's.")
-@click.option("--advertise", metavar="HOST", help="The host that clients are told, if it is not that of --listen.")
+@click.option("--advertise", metavar="HOST", help="The host that clients get, if it is not that of --listen.")
 @click.option("--topics", required=True, metavar="T:N,...", help="Topics and their numbers of partitions.")
 @click.option(
     "--rate",

@@ -25,7 +25,7 @@ LEFT = (
 @click.option("--group", metavar="GROUP", help="Remove all rows about this group.")
 @click.option("--client", metavar="ID", help="Take this client id, and member ids made of it, out of all rows.")
 @click.option("--host", metavar="HOST", help="Take this address of clients out of all rows.")
-@click.option("--dry-run", "is_dry_run", is_flag=True, help="Tell how many rows hold the name, and change nothing.")
+@click.option("--dry-run", "is_dry_run", is_flag=True, help="Show how many rows hold the name, and change nothing.")
 def forget(
     job: Job, *, as_json: bool, group: str | None, client: str | None, host: str | None, is_dry_run: bool
 ) -> None:

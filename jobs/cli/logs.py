@@ -36,7 +36,7 @@ LOG_PATH = click.Path(path_type=Path)
     help="A server log, or a directory of them. May be repeated.",
 )
 @click.argument("more", nargs=-1, type=LOG_PATH, metavar="[PATH]...")
-@click.option("--continuous", is_flag=True, help="Look for new lines until told to stop (SIGTERM, Ctrl-C).")
+@click.option("--continuous", is_flag=True, help="Look for new lines until stopped (SIGTERM, Ctrl-C).")
 def import_logs(
     job: Job,
     *,

@@ -58,7 +58,7 @@ CAPTURE = click.option("--capture", "capture_directory", metavar="DIR", help="Re
 SAMPLES = click.option(
     "--samples", "samples_directory", metavar="DIR", help="With --capture: the sampling rounds that go with it."
 )
-RECOVER = click.option("--recover", is_flag=True, help="After a loss: go on behind the last row of the table.")
+RECOVER = click.option("--recover", is_flag=True, help="After a loss: continue after the last row of the table.")
 
 
 class Commands(click.Group):
@@ -134,7 +134,7 @@ def main(*, debug: bool) -> None:
 @BOOTSTRAP_SERVERS
 @CAPTURE
 @on_warehouse
-@click.option("--continuous", is_flag=True, help="Go on until told to stop (SIGTERM, Ctrl-C).")
+@click.option("--continuous", is_flag=True, help="Continue until stopped (SIGTERM, Ctrl-C).")
 @RECOVER
 def ingest(
     job: Job, *, bootstrap_servers: str | None, capture_directory: str | None, continuous: bool, recover: bool

@@ -20,7 +20,7 @@ NOBODY = (
 
 
 @click.command()
-@click.option("--warehouse", metavar="DIR", help="Tell of the incidents that are there.")
+@click.option("--warehouse", metavar="DIR", help="Send the incidents of this warehouse.")
 @CLUSTER
 @CONF
 @click.option("--test", "is_test", is_flag=True, help="Send each receiver a message that says so, and its end.")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @WAREHOUSE
 @CONF
 @AS_JSON
-@click.option("--dry-run", "is_dry_run", is_flag=True, help="Tell what would be done, and change nothing.")
+@click.option("--dry-run", "is_dry_run", is_flag=True, help="Show what would be done, and change nothing.")
 def maintain(*, warehouse: str, conf: Path | None, as_json: bool, is_dry_run: bool) -> bool:
     """Compact small files, remove what the settings let go, and delete files that nothing refers to.
 

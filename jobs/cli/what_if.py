@@ -55,7 +55,7 @@ COLUMNS = ("group", "setting", "what", "observed", "replayed", "it would have be
     " once. Give it again for another answer.",
 )
 @click.option(
-    "--actual", default="", metavar="S[,S]...", help="What the groups have and no record tells, in the same words."
+    "--actual", default="", metavar="S[,S]...", help="Settings of the groups that no record has, in the same words."
 )
 @click.option("--keep", "is_kept", is_flag=True, help="Keep the answers in what_if_runs and what_if_effects, too.")
 def what_if(  # noqa: PLR0913 - one argument for each option
