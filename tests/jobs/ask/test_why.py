@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
+import click
 import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
@@ -70,7 +71,7 @@ def test_episodes() -> None:
     assert (first["kind"], first["explanation"], first["other_kinds"]) == ("other", "what happened", ["kind_restart"])
     assert (first["since"], first["until"], first["duplicates_max"]) == (AT - MINUTE, None, 7)
     assert (second["kind"], second["until"]) == ("kind_network", AT + MINUTE)
-    lines = list(verdict_lines(verdict([mild, grave], []), AT))
+    lines = [click.unstyle(line) for line in verdict_lines(verdict([mild, grave], []), AT)]
     assert lines[0].startswith("WARNING  other: ")
     assert "began 1 min before this time" in lines[0]
     assert "    harm: 0 to 7 records read twice" in lines

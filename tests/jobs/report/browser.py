@@ -164,6 +164,15 @@ class Browser:
                 raise TimeoutError(f"It does not come: {expression}")
             time.sleep(0.02)
 
+    def wait_for_request(self, ending: str) -> None:
+        """Waits until the page has asked for an address with this ending, answered or not."""
+        deadline = time.monotonic() + SECONDS_MAX
+        while not any(each.endswith(ending) for each in self.requests):
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"Nothing asks for {ending}.")
+            time.sleep(0.02)
+            self.evaluate("0")  # which reads what the browser reported since
+
     def press(self, *keys: str, modifiers: int = 0) -> None:
         """Keys by their names; one character is typed."""
         for key in keys:

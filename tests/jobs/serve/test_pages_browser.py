@@ -192,7 +192,9 @@ def test_the_picture(shown: Browser, client: Client) -> None:
     since = shown.evaluate("document.querySelector('figure.picture').dataset.since")
     shown.evaluate("window.isSame = true")
     shown.press("+")
-    shown.wait("new URL(location.href).searchParams.get('window') === '600s' && document.querySelector('.patterns')")
+    shown.wait(
+        "new URL(location.href).searchParams.get('window') === '600s' && document.querySelector('.patterns') !== null"
+    )
     shown.wait(f"document.querySelector('figure.picture').dataset.since > '{since}'")
     assert shown.evaluate("window.isSame")
     shown.look(400)
@@ -263,7 +265,7 @@ def test_a_password(browser: Browser, tmp_path: Path) -> None:
         browser.visit(f"http://ann:s3cret@127.0.0.1:{client.port}/")
         assert browser.evaluate("document.querySelector('.groups tbody a').textContent") == "pay"
         assert browser.evaluate("getComputedStyle(document.querySelector('caption')).textAlign") == "left"
-        browser.wait("performance.getEntriesByType('resource').some((each) => each.name.endsWith('/events'))")
+        browser.wait_for_request("/events")  # answered for as long as the page is open
         browser.visit("about:blank")
     asked = {re.sub(r"^.*:\d+", "", each) for each in browser.requests}
     assert asked >= {"/static/page.css", "/static/page.js", f"/api/v1/clusters/{CLUSTER}/events"}
