@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from groupledger.coordinator.assignors import ASSIGNORS
 
 if TYPE_CHECKING:
-    from groupledger.coordinator.model.streams.topology import Topology
+    from groupledger.coordinator.model.groups.streams.topology import Topology
 
 CLASSIC, CONSUMER = "classic", "consumer"
 SHARE = "share"  # no value of Kafka's setting: there a share consumer is a class of its own

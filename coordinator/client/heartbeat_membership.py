@@ -33,7 +33,7 @@ from groupledger.coordinator.client.network import backoff_ms
 from groupledger.coordinator.client.ownership import Ownership
 from groupledger.coordinator.client.reactions import Reset, Then, reaction_to
 from groupledger.coordinator.model.apis import API_OF_REQUEST
-from groupledger.coordinator.model.consumer.member import AWAY, LEFT
+from groupledger.coordinator.model.groups.modern.epochs import AWAY, LEFT
 from groupledger.schemas.kafka.errors import Error
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Protocol
 from groupledger.coordinator.client.events import ClientError, Fenced, Left, PollTimeout, RejoinRequested
 from groupledger.coordinator.client.reactions import Reset, Then, exception_name, reaction_to
 from groupledger.coordinator.model.apis import API_OF_REQUEST
-from groupledger.coordinator.model.group import CONSUMER_PROTOCOL_TYPE
+from groupledger.coordinator.model.groups.classic.group import CONSUMER_PROTOCOL_TYPE
 from groupledger.coordinator.model.messages import (
     NO_GENERATION,
     HeartbeatRequest,

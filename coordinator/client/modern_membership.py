@@ -12,12 +12,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 from groupledger.coordinator.client.heartbeat_membership import HeartbeatMembership, ModernState
-from groupledger.coordinator.model.consumer.member import Partitions
 from groupledger.coordinator.model.messages import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
     ShareGroupHeartbeatResponse,
 )
+from groupledger.coordinator.model.partitions import Partitions
 from groupledger.schemas.kafka.topic_partition import TopicPartition
 
 if TYPE_CHECKING:

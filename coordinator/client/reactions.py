@@ -22,6 +22,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from groupledger.coordinator.client.messages import FetchRequest
+from groupledger.coordinator.model.handlers.streams.messages import StreamsGroupHeartbeatRequest
 from groupledger.coordinator.model.messages import (
     ConsumerGroupHeartbeatRequest,
     HeartbeatRequest,
@@ -32,7 +33,6 @@ from groupledger.coordinator.model.messages import (
     ShareGroupHeartbeatRequest,
     SyncGroupRequest,
 )
-from groupledger.coordinator.model.streams_messages import StreamsGroupHeartbeatRequest
 from groupledger.schemas.kafka.errors import Error
 
 if TYPE_CHECKING:

@@ -15,16 +15,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from groupledger.coordinator.client.heartbeat_membership import HeartbeatMembership, ModernState
-from groupledger.coordinator.model.streams.configured import StatusCode
-from groupledger.coordinator.model.streams.tasks import TasksByRole
-from groupledger.coordinator.model.streams_messages import StreamsGroupHeartbeatRequest
+from groupledger.coordinator.model.groups.streams.configured import StatusCode
+from groupledger.coordinator.model.groups.streams.tasks import TasksByRole
+from groupledger.coordinator.model.handlers.streams.messages import StreamsGroupHeartbeatRequest
 from groupledger.schemas.kafka.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from groupledger.coordinator.model.handlers.streams.messages import StreamsGroupHeartbeatResponse
     from groupledger.coordinator.model.messages import Request
-    from groupledger.coordinator.model.streams_messages import StreamsGroupHeartbeatResponse
 
 NO_ENDPOINTS_KNOWN: Final = -1
 _NOT_READY = (

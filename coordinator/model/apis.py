@@ -1,5 +1,6 @@
 """Which API each request to the coordinator belongs to."""
 
+from groupledger.coordinator.model.handlers.streams.messages import StreamsGroupHeartbeatRequest
 from groupledger.coordinator.model.messages import (
     ConsumerGroupHeartbeatRequest,
     DeleteGroupsRequest,
@@ -14,7 +15,6 @@ from groupledger.coordinator.model.messages import (
     SyncGroupRequest,
     TxnOffsetCommitRequest,
 )
-from groupledger.coordinator.model.streams_messages import StreamsGroupHeartbeatRequest
 from groupledger.schemas.kafka.api_keys import ApiKey
 
 API_OF_REQUEST: dict[type[Request], ApiKey] = {

@@ -19,17 +19,33 @@ from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 from groupledger.coordinator.java_hash_map import hash_map_order, string_hash_code
-from groupledger.coordinator.model.administration import delete_groups, describe_group, list_groups
 from groupledger.coordinator.model.config import Config
-from groupledger.coordinator.model.consumer.topics import KnownTopics
-from groupledger.coordinator.model.consumer_epochs import begin_epoch
-from groupledger.coordinator.model.consumer_membership import expire_member
-from groupledger.coordinator.model.consumer_requests import (
-    describe_consumer_group,
-    refusal_of_fetch,
-)
 from groupledger.coordinator.model.deadlines import Deadlines
-from groupledger.coordinator.model.handlers import CHECKS, CONSUMER_HANDLERS, HANDLERS, SHARE_HANDLERS, STREAMS_HANDLERS
+from groupledger.coordinator.model.groups.classic.states import State
+from groupledger.coordinator.model.groups.modern.topics import KnownTopics
+from groupledger.coordinator.model.groups.streams.assignors import in_turn
+from groupledger.coordinator.model.handlers.administration import delete_groups, describe_group, list_groups
+from groupledger.coordinator.model.handlers.classic.rebalance import expire_session, rebalance_by_leader
+from groupledger.coordinator.model.handlers.consumer.epochs import begin_epoch
+from groupledger.coordinator.model.handlers.consumer.membership import expire_member
+from groupledger.coordinator.model.handlers.consumer.requests import describe_consumer_group, refusal_of_fetch
+from groupledger.coordinator.model.handlers.offsets import delete_offsets_of_partitions, fetch_offsets
+from groupledger.coordinator.model.handlers.share.heartbeat import expire_share_session
+from groupledger.coordinator.model.handlers.share.requests import describe_share_group, mark_states_deleting
+from groupledger.coordinator.model.handlers.streams.heartbeat import expire_streams_session
+from groupledger.coordinator.model.handlers.streams.messages import (
+    DescribedStreamsGroup,
+    StreamsGroupDescribeRequest,
+    StreamsGroupDescribeResponse,
+)
+from groupledger.coordinator.model.handlers.streams.requests import describe_streams_group, refusal_of_streams_fetch
+from groupledger.coordinator.model.handlers.table import (
+    CHECKS,
+    CONSUMER_HANDLERS,
+    HANDLERS,
+    SHARE_HANDLERS,
+    STREAMS_HANDLERS,
+)
 from groupledger.coordinator.model.messages import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
@@ -60,45 +76,19 @@ from groupledger.coordinator.model.messages import (
     WriteTxnMarkerRequest,
     refusal,
 )
-from groupledger.coordinator.model.offsets import (
-    delete_offsets_of_partitions,
-    fetch_offsets,
-)
 from groupledger.coordinator.model.operation import Result
-from groupledger.coordinator.model.rebalance import expire_session, rebalance_by_leader
 from groupledger.coordinator.model.shard import Shard
-from groupledger.coordinator.model.share_heartbeat import (
-    expire_share_session,
-)
-from groupledger.coordinator.model.share_requests import (
-    describe_share_group,
-    mark_states_deleting,
-)
-from groupledger.coordinator.model.states import State
-from groupledger.coordinator.model.streams.assignors import in_turn
-from groupledger.coordinator.model.streams_heartbeat import (
-    expire_streams_session,
-)
-from groupledger.coordinator.model.streams_messages import (
-    DescribedStreamsGroup,
-    StreamsGroupDescribeRequest,
-    StreamsGroupDescribeResponse,
-)
-from groupledger.coordinator.model.streams_requests import (
-    describe_streams_group,
-    refusal_of_streams_fetch,
-)
 from groupledger.schemas.kafka.errors import Error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from groupledger.coordinator.model.consumer.group import ConsumerGroup
-    from groupledger.coordinator.model.group import Group
+    from groupledger.coordinator.model.groups.classic.group import Group
+    from groupledger.coordinator.model.groups.consumer.group import ConsumerGroup
+    from groupledger.coordinator.model.groups.share.group import ShareGroup
+    from groupledger.coordinator.model.groups.streams.assignors import StreamsAssignor
+    from groupledger.coordinator.model.groups.streams.group import StreamsGroup
     from groupledger.coordinator.model.operation import Batch, Operation
-    from groupledger.coordinator.model.share.group import ShareGroup
-    from groupledger.coordinator.model.streams.assignors import StreamsAssignor
-    from groupledger.coordinator.model.streams.group import StreamsGroup
     from groupledger.schemas.kafka.topic_partition import TopicPartition
 
 _INT32_MIN = -(1 << 31)

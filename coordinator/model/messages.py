@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from groupledger.coordinator.model.consumer.member import Partitions
+from groupledger.coordinator.model.partitions import Partitions
 from groupledger.schemas.kafka.errors import Error
 from groupledger.schemas.kafka.names import ZERO_UUID
 from groupledger.schemas.kafka.topic_partition import TopicPartition

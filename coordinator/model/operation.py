@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 
     from groupledger.coordinator.java_hash_map import TimelineHashMap
     from groupledger.coordinator.model.config import Config
-    from groupledger.coordinator.model.consumer.group import ConsumerGroup
-    from groupledger.coordinator.model.consumer.topics import KnownTopics
     from groupledger.coordinator.model.deadlines import Deadlines
-    from groupledger.coordinator.model.group import Group
+    from groupledger.coordinator.model.groups.classic.group import Group
+    from groupledger.coordinator.model.groups.consumer.group import ConsumerGroup
+    from groupledger.coordinator.model.groups.modern.topics import KnownTopics
+    from groupledger.coordinator.model.groups.share.group import ShareGroup
+    from groupledger.coordinator.model.groups.streams.assignors import StreamsAssignor
+    from groupledger.coordinator.model.groups.streams.group import StreamsGroup
     from groupledger.coordinator.model.messages import Response
     from groupledger.coordinator.model.offset_store import OffsetStore
-    from groupledger.coordinator.model.share.group import ShareGroup
-    from groupledger.coordinator.model.streams.assignors import StreamsAssignor
-    from groupledger.coordinator.model.streams.group import StreamsGroup
     from groupledger.schemas.codec.records import Record
     from groupledger.schemas.kafka.errors import Error
 

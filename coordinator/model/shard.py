@@ -17,24 +17,16 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from groupledger.coordinator.java_hash_map import TimelineHashMap
-from groupledger.coordinator.model.consumer import timers as consumer_timers
-from groupledger.coordinator.model.consumer.group import ConsumerGroup
-from groupledger.coordinator.model.consumer.records import EPOCH, RECORDS
-from groupledger.coordinator.model.consumer_membership import expire_member, expire_revocation, watch_loaded
 from groupledger.coordinator.model.errors import IllegalStateError, response_error_of_failed_append
-from groupledger.coordinator.model.group import ANSWERED, Group
-from groupledger.coordinator.model.log_lines import Reason
-from groupledger.coordinator.model.messages import (
-    JoinGroupRequest,
-    Request,
-    WriteTxnMarkerRequest,
-    WriteTxnMarkerResponse,
-    refusal,
-)
-from groupledger.coordinator.model.offset_store import OffsetStore
-from groupledger.coordinator.model.offsets import expire_groups
-from groupledger.coordinator.model.operation import Batch, Operation, Result
-from groupledger.coordinator.model.rebalance import (
+from groupledger.coordinator.model.groups.classic.group import ANSWERED, Group
+from groupledger.coordinator.model.groups.classic.states import Event
+from groupledger.coordinator.model.groups.consumer.group import ConsumerGroup
+from groupledger.coordinator.model.groups.consumer.records import EPOCH, RECORDS
+from groupledger.coordinator.model.groups.share import records as share_records
+from groupledger.coordinator.model.groups.share.group import ShareGroup
+from groupledger.coordinator.model.groups.streams import records as streams_records
+from groupledger.coordinator.model.groups.streams.group import StreamsGroup
+from groupledger.coordinator.model.handlers.classic.rebalance import (
     INITIAL_JOIN_TIMER,
     JOIN_TIMER,
     SESSION_TIMER,
@@ -46,17 +38,15 @@ from groupledger.coordinator.model.rebalance import (
     prepare_rebalance,
     reset_session,
 )
-from groupledger.coordinator.model.share import records as share_records
-from groupledger.coordinator.model.share.group import ShareGroup
-from groupledger.coordinator.model.share_heartbeat import (
+from groupledger.coordinator.model.handlers.consumer import timers as consumer_timers
+from groupledger.coordinator.model.handlers.consumer.membership import expire_member, expire_revocation, watch_loaded
+from groupledger.coordinator.model.handlers.offsets import expire_groups
+from groupledger.coordinator.model.handlers.share.heartbeat import (
     SHARE_SESSION_TIMER,
     expire_share_session,
     watch_loaded_share,
 )
-from groupledger.coordinator.model.states import Event
-from groupledger.coordinator.model.streams import records as streams_records
-from groupledger.coordinator.model.streams.group import StreamsGroup
-from groupledger.coordinator.model.streams_heartbeat import (
+from groupledger.coordinator.model.handlers.streams.heartbeat import (
     STREAMS_INITIAL_TIMER,
     STREAMS_REVOCATION_TIMER,
     STREAMS_SESSION_TIMER,
@@ -65,6 +55,16 @@ from groupledger.coordinator.model.streams_heartbeat import (
     expire_streams_session,
     watch_loaded_streams,
 )
+from groupledger.coordinator.model.log_lines import Reason
+from groupledger.coordinator.model.messages import (
+    JoinGroupRequest,
+    Request,
+    WriteTxnMarkerRequest,
+    WriteTxnMarkerResponse,
+    refusal,
+)
+from groupledger.coordinator.model.offset_store import OffsetStore
+from groupledger.coordinator.model.operation import Batch, Operation, Result
 from groupledger.schemas.kafka.errors import Error
 from groupledger.schemas.kafka.rebalance_reasons import CLASSIC_NOT_JOINED_FENCE, CLASSIC_NOT_SYNCED_FENCE
 
@@ -72,9 +72,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from groupledger.coordinator.model.config import Config
-    from groupledger.coordinator.model.consumer.topics import KnownTopics
     from groupledger.coordinator.model.deadlines import Deadlines, Timer
-    from groupledger.coordinator.model.streams.assignors import StreamsAssignor
+    from groupledger.coordinator.model.groups.modern.topics import KnownTopics
+    from groupledger.coordinator.model.groups.streams.assignors import StreamsAssignor
     from groupledger.schemas.codec.records import Record
 
 EXPIRATION_TIMER = "expire-group-metadata"

@@ -9,19 +9,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from groupledger.coordinator.model.consumer.topics import KnownTopics
 from groupledger.coordinator.model.coordinator import Coordinator, partition_for
+from groupledger.coordinator.model.groups.modern.topics import KnownTopics
+from groupledger.coordinator.model.groups.streams.assignors import keeping
 from groupledger.coordinator.model.operation import Result
-from groupledger.coordinator.model.streams.assignors import keeping
 from groupledger.coordinator.simulator.partition_log import PartitionLog
 
 if TYPE_CHECKING:
     from groupledger.coordinator.model.config import Config
-    from groupledger.coordinator.model.consumer.group import ConsumerGroup
-    from groupledger.coordinator.model.group import Group
+    from groupledger.coordinator.model.groups.classic.group import Group
+    from groupledger.coordinator.model.groups.consumer.group import ConsumerGroup
+    from groupledger.coordinator.model.groups.share.group import ShareGroup
+    from groupledger.coordinator.model.groups.streams.group import StreamsGroup
     from groupledger.coordinator.model.messages import Request
-    from groupledger.coordinator.model.share.group import ShareGroup
-    from groupledger.coordinator.model.streams.group import StreamsGroup
 
 
 class Brokers:

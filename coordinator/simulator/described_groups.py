@@ -5,8 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from groupledger.coordinator.model.consumer.group import ConsumerGroup
-from groupledger.coordinator.model.group import CONSUMER_PROTOCOL_TYPE
+from groupledger.coordinator.model.groups.classic.group import CONSUMER_PROTOCOL_TYPE
+from groupledger.coordinator.model.groups.consumer.group import ConsumerGroup
+from groupledger.coordinator.model.groups.share.group import ShareGroup
+from groupledger.coordinator.model.groups.streams.group import StreamsGroup
+from groupledger.coordinator.model.handlers.streams.messages import (
+    DescribedStreamsGroup,
+    StreamsGroupDescribeRequest,
+    StreamsGroupDescribeResponse,
+)
 from groupledger.coordinator.model.messages import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
@@ -17,13 +24,6 @@ from groupledger.coordinator.model.messages import (
     DescribeGroupsResponse,
     ShareGroupDescribeRequest,
     ShareGroupDescribeResponse,
-)
-from groupledger.coordinator.model.share.group import ShareGroup
-from groupledger.coordinator.model.streams.group import StreamsGroup
-from groupledger.coordinator.model.streams_messages import (
-    DescribedStreamsGroup,
-    StreamsGroupDescribeRequest,
-    StreamsGroupDescribeResponse,
 )
 from groupledger.schemas.words import GroupType
 

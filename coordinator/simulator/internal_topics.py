@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from groupledger.coordinator.model.streams.configured import StatusCode
+from groupledger.coordinator.model.groups.streams.configured import StatusCode
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator
 
-    from groupledger.coordinator.model.streams.group import StreamsGroup
+    from groupledger.coordinator.model.groups.streams.group import StreamsGroup
 
 
 def missing_topics(group: StreamsGroup | None, known: Container[str]) -> Iterator[tuple[str, int]]:

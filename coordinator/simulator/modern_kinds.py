@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from groupledger.coordinator.model.groups.share.records import STATES
+from groupledger.coordinator.model.groups.streams.records import GroupWords
+from groupledger.coordinator.model.handlers.streams.messages import StreamsGroupHeartbeatRequest
 from groupledger.coordinator.model.messages import ShareGroupHeartbeatRequest
-from groupledger.coordinator.model.share.records import STATES
-from groupledger.coordinator.model.streams.records import GroupWords
-from groupledger.coordinator.model.streams_messages import StreamsGroupHeartbeatRequest
 from groupledger.schemas.kafka.topic_partition import TopicPartition
 from groupledger.schemas.kinds import triggers
 from groupledger.schemas.words import TaskRole
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from groupledger.coordinator.model.config import Config
+    from groupledger.coordinator.model.groups.share.group import ShareGroup
+    from groupledger.coordinator.model.groups.share.member import ShareMember
+    from groupledger.coordinator.model.groups.streams.group import StreamsGroup
+    from groupledger.coordinator.model.groups.streams.member import StreamsMember
+    from groupledger.coordinator.model.groups.streams.tasks import Task
     from groupledger.coordinator.model.log_lines import LogEvent
     from groupledger.coordinator.model.messages import Request
-    from groupledger.coordinator.model.share.group import ShareGroup
-    from groupledger.coordinator.model.share.member import ShareMember
-    from groupledger.coordinator.model.streams.group import StreamsGroup
-    from groupledger.coordinator.model.streams.member import StreamsMember
-    from groupledger.coordinator.model.streams.tasks import Task
     from groupledger.coordinator.simulator.topics import Topics
 
 SHARE_PREFIX, STREAMS_PREFIX = "share_group_", "streams_group_"

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from groupledger.coordinator.model.consumer.member import AWAY
+from groupledger.coordinator.model.groups.modern.epochs import AWAY
 from groupledger.coordinator.model.messages import ConsumerGroupHeartbeatRequest
 from groupledger.coordinator.simulator.modern_kinds import SHARE_PREFIX, STREAMS_PREFIX, Call, Start
 from groupledger.coordinator.simulator.truth import Epoch, Holding, TaskHolding, Tenure
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from groupledger.coordinator.model.config import Config
-    from groupledger.coordinator.model.consumer.group import ConsumerGroup
-    from groupledger.coordinator.model.consumer.member import ConsumerMember
-    from groupledger.coordinator.model.group import Group
+    from groupledger.coordinator.model.groups.classic.group import Group
+    from groupledger.coordinator.model.groups.consumer.group import ConsumerGroup
+    from groupledger.coordinator.model.groups.consumer.member import ConsumerMember
+    from groupledger.coordinator.model.groups.streams.tasks import Task
     from groupledger.coordinator.model.log_lines import LogEvent
     from groupledger.coordinator.model.messages import Request
     from groupledger.coordinator.model.operation import Batch, Result
-    from groupledger.coordinator.model.streams.tasks import Task
     from groupledger.coordinator.simulator.modern_kinds import GroupKind
     from groupledger.coordinator.simulator.topics import Topics
     from groupledger.coordinator.simulator.truth import Truth

@@ -11,9 +11,9 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from groupledger.coordinator.model.groups.classic.subscription import topics_of_subscription
 from groupledger.coordinator.model.log_lines import render
 from groupledger.coordinator.model.messages import JoinGroupRequest, JoinGroupResponse
-from groupledger.coordinator.model.subscription import topics_of_subscription
 from groupledger.coordinator.simulator.changes import Roster, Seat, changes_between, has_added_partitions, revokers
 from groupledger.coordinator.simulator.modern_recorder import PREFIXES, ModernRecorder
 from groupledger.coordinator.simulator.rejections import group_of, refusal_error, rejection
@@ -29,7 +29,7 @@ from groupledger.schemas.words import LeaveCause
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from groupledger.coordinator.model.group import Group
+    from groupledger.coordinator.model.groups.classic.group import Group
     from groupledger.coordinator.model.log_lines import LogEvent
     from groupledger.coordinator.model.messages import Request
     from groupledger.coordinator.model.operation import Batch, Result

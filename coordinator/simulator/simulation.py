@@ -26,7 +26,7 @@ from groupledger.coordinator.client.messages import (
     OffsetForLeaderEpochResponse,
 )
 from groupledger.coordinator.model.config import Config
-from groupledger.coordinator.model.streams_messages import StreamsGroupHeartbeatRequest
+from groupledger.coordinator.model.handlers.streams.messages import StreamsGroupHeartbeatRequest
 from groupledger.coordinator.simulator.brokers import Brokers
 from groupledger.coordinator.simulator.described_groups import (
     DESCRIBE_RESPONSES,

@@ -21,8 +21,8 @@ from groupledger.coordinator.client.messages import (
     PartitionMetadata,
     TopicMetadata,
 )
-from groupledger.coordinator.model.consumer.topics import KnownTopics
-from groupledger.coordinator.model.consumer.topics import Topic as ToldTopic
+from groupledger.coordinator.model.groups.modern.topics import KnownTopics
+from groupledger.coordinator.model.groups.modern.topics import Topic as ToldTopic
 from groupledger.schemas.kafka.errors import Error
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from groupledger.schemas.kafka.uuids import uuid_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from groupledger.coordinator.model.consumer.member import Partitions
+    from groupledger.coordinator.model.partitions import Partitions
     from groupledger.jobs.coordinator.frames import Incoming
     from groupledger.jobs.coordinator.requests import Cluster
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from groupledger.coordinator.model import messages as model
-from groupledger.coordinator.model.consumer.member import partitions_of
+from groupledger.coordinator.model.partitions import partitions_of
 from groupledger.schemas.kafka.api_keys import ApiKey
 from groupledger.schemas.kafka.names import ZERO_UUID
 from groupledger.schemas.kafka.topic_partition import TopicPartition

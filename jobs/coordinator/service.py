@@ -30,8 +30,8 @@ from groupledger.schemas.kafka.api_keys import ApiKey
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from groupledger.coordinator.model.consumer.group import ConsumerGroup
-    from groupledger.coordinator.model.group import Group
+    from groupledger.coordinator.model.groups.classic.group import Group
+    from groupledger.coordinator.model.groups.consumer.group import ConsumerGroup
     from groupledger.coordinator.model.operation import Result
     from groupledger.jobs.coordinator.faults import Fault
     from groupledger.jobs.coordinator.world import World

@@ -26,8 +26,8 @@ from groupledger.schemas.kafka.topic_partition import TopicPartition
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from groupledger.coordinator.model.consumer.group import ConsumerGroup
-    from groupledger.coordinator.model.group import Group
+    from groupledger.coordinator.model.groups.classic.group import Group
+    from groupledger.coordinator.model.groups.consumer.group import ConsumerGroup
     from groupledger.coordinator.simulator.network import Exchange
     from groupledger.jobs.coordinator.server import Running
 

@@ -12,7 +12,7 @@ from functools import cached_property
 from itertools import count
 from typing import TYPE_CHECKING
 
-from groupledger.coordinator.model.consumer.topics import Topic as ToldTopic
+from groupledger.coordinator.model.groups.modern.topics import Topic as ToldTopic
 from groupledger.coordinator.simulator.brokers import Brokers
 from groupledger.coordinator.simulator.random_source import RandomSource
 from groupledger.coordinator.simulator.topics import Topic, Topics

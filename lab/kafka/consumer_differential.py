@@ -24,7 +24,7 @@ from uuid import UUID
 from kafka.protocol.admin import CreatePartitionsRequest, CreateTopicsRequest, DeleteTopicsRequest
 
 from groupledger.coordinator.model.config import Config
-from groupledger.coordinator.model.consumer.member import AWAY, LEFT, Partitions, common, together
+from groupledger.coordinator.model.groups.modern.epochs import AWAY, LEFT
 from groupledger.coordinator.model.messages import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupHeartbeatRequest,
@@ -38,6 +38,7 @@ from groupledger.coordinator.model.messages import (
     OffsetFetchRequest,
     OffsetToCommit,
 )
+from groupledger.coordinator.model.partitions import Partitions, common, together
 from groupledger.schemas.kafka.errors import Error
 from groupledger.schemas.kafka.topic_partition import TopicPartition
 from lab.kafka.connection import CLIENT_ID, Connection

@@ -15,7 +15,7 @@ from kafka.protocol.consumer import group as membership
 from kafka.protocol.producer import transaction as transactions
 
 from groupledger.coordinator.model import messages
-from groupledger.coordinator.model.consumer.member import partitions_of
+from groupledger.coordinator.model.partitions import partitions_of
 from groupledger.jobs.kafka.messages import ConsumerGroupDescribeRequest, ConsumerGroupHeartbeatRequest
 from groupledger.schemas.kafka.errors import Error
 from groupledger.schemas.kafka.uuids import kafka_id_of, uuid_of
@@ -24,7 +24,7 @@ from lab.kafka import share_messages, streams_messages
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from groupledger.coordinator.model.consumer.member import Partitions
+    from groupledger.coordinator.model.partitions import Partitions
 
 HEARTBEAT_VERSION = 4
 OFFSET_FETCH_VERSION = 9  # the last in which topics have names

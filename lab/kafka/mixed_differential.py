@@ -20,6 +20,12 @@ from typing import TYPE_CHECKING, Any
 
 from groupledger.coordinator.model.config import MIGRATION_POLICIES
 from groupledger.coordinator.model.errors import IllegalStateError
+from groupledger.coordinator.model.groups.classic.states import State
+from groupledger.coordinator.model.groups.classic.subscription import (
+    OWNED_SINCE,
+    UnreadableSubscriptionError,
+    read_assignment,
+)
 from groupledger.coordinator.model.messages import (
     ConsumerGroupDescribeRequest,
     DescribeGroupsRequest,
@@ -34,8 +40,6 @@ from groupledger.coordinator.model.messages import (
     OffsetToCommit,
     SyncGroupRequest,
 )
-from groupledger.coordinator.model.states import State
-from groupledger.coordinator.model.subscription import OWNED_SINCE, UnreadableSubscriptionError, read_assignment
 from groupledger.schemas.codec.consumer_protocol import (
     decode_subscription,
     encode_assignment,

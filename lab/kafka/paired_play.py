@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any
 
 from kafka.protocol.metadata.metadata import MetadataRequest
 
-from groupledger.coordinator.model.consumer.topics import Topic
 from groupledger.coordinator.model.coordinator import Coordinator
+from groupledger.coordinator.model.groups.modern.topics import Topic
+from groupledger.coordinator.model.groups.streams.assignors import in_turn
 from groupledger.coordinator.model.log_lines import LogEvent, render
-from groupledger.coordinator.model.streams.assignors import in_turn
 from groupledger.schemas.kafka.errors import Error
 from groupledger.schemas.kafka.uuids import kafka_id_of
 from lab.kafka.broker_driver import await_groups
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from groupledger.coordinator.model.config import Config
+    from groupledger.coordinator.model.groups.streams.assignors import StreamsAssignor
     from groupledger.coordinator.model.messages import Request
     from groupledger.coordinator.model.operation import Batch, Result
-    from groupledger.coordinator.model.streams.assignors import StreamsAssignor
     from groupledger.schemas.codec.records import Record
 
 # Times, and the version of the cluster's metadata, which a broker counts up every half second.

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from hypothesis import strategies as st
 
+from groupledger.coordinator.model.groups.classic.states import State
 from groupledger.coordinator.model.messages import (
     DeleteGroupsRequest,
     DescribeGroupsRequest,
@@ -27,14 +28,13 @@ from groupledger.coordinator.model.messages import (
     OffsetToCommit,
     TxnOffsetCommitRequest,
 )
-from groupledger.coordinator.model.states import State
 from groupledger.schemas.kafka.names import ZERO_UUID
 from groupledger.schemas.kafka.topic_partition import TopicPartition
 from lab.kafka.broker_driver import TOPICS
 from lab.scenarios.driver import subscription
 
 if TYPE_CHECKING:
-    from groupledger.coordinator.model.group import Group
+    from groupledger.coordinator.model.groups.classic.group import Group
     from groupledger.coordinator.model.messages import Protocols
     from lab.kafka.broker_driver import BrokerDriver
 

@@ -9,7 +9,8 @@ with all members silent: the broker is then configured to end their sessions soo
 A broker answers a heartbeat before the share coordinator has initialized new partitions and it has written so. What a
 request makes is therefore waited for, until as many records are there as the coordinator wrote; the order in which they
 stand is compared, the instant is not. Not played: the deletion of topics, a share coordinator that fails or is slow,
-and topics with more than sixteen partitions, of which the coordinator may give others than a broker (`share.simple`).
+and topics with more than sixteen partitions, where the coordinator may assign others than a broker
+(`groups/share/simple.py`).
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ from uuid import UUID
 from kafka.protocol.admin import CreatePartitionsRequest, CreateTopicsRequest
 
 from groupledger.coordinator.model.config import Config
-from groupledger.coordinator.model.consumer.member import LEFT
-from groupledger.coordinator.model.consumer.topics import Topic
+from groupledger.coordinator.model.groups.modern.epochs import LEFT
+from groupledger.coordinator.model.groups.modern.topics import Topic
 from groupledger.coordinator.model.messages import (
     ConsumerGroupHeartbeatRequest,
     DeleteGroupsRequest,

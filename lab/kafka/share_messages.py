@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from groupledger.coordinator.model import messages
-from groupledger.coordinator.model.share.member import all_partitions_of
+from groupledger.coordinator.model.partitions import all_partitions_of
 from groupledger.jobs.kafka.messages import ShareGroupDescribeRequest, ShareGroupHeartbeatRequest
 from groupledger.schemas.kafka.errors import Error
 from groupledger.schemas.kafka.uuids import kafka_id_of
@@ -13,7 +13,7 @@ from groupledger.schemas.kafka.uuids import kafka_id_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from groupledger.coordinator.model.consumer.member import Partitions
+    from groupledger.coordinator.model.partitions import Partitions
 
 VERSION = 1
 

@@ -23,7 +23,16 @@ from typing import TYPE_CHECKING, Any
 from kafka.protocol.admin import CreatePartitionsRequest
 from kafka.protocol.metadata.find_coordinator import FindCoordinatorRequest
 
-from groupledger.coordinator.model.consumer.member import AWAY, LEFT
+from groupledger.coordinator.model.groups.modern.epochs import AWAY, LEFT
+from groupledger.coordinator.model.groups.streams.member import Endpoint
+from groupledger.coordinator.model.groups.streams.records import CURRENT, TARGET_EPOCH
+from groupledger.coordinator.model.groups.streams.tasks import TasksByRole, by_role, tasks_of
+from groupledger.coordinator.model.groups.streams.topology import KeyValue, Subtopology, Topology
+from groupledger.coordinator.model.handlers.streams.heartbeat import STANDBYS_SETTING
+from groupledger.coordinator.model.handlers.streams.messages import (
+    StreamsGroupDescribeRequest,
+    StreamsGroupHeartbeatRequest,
+)
 from groupledger.coordinator.model.messages import (
     ConsumerGroupHeartbeatRequest,
     DeleteGroupsRequest,
@@ -43,12 +52,6 @@ from groupledger.coordinator.model.messages import (
     TxnOffsetCommitRequest,
     WriteTxnMarkerRequest,
 )
-from groupledger.coordinator.model.streams.member import Endpoint
-from groupledger.coordinator.model.streams.records import CURRENT, TARGET_EPOCH
-from groupledger.coordinator.model.streams.tasks import TasksByRole, by_role, tasks_of
-from groupledger.coordinator.model.streams.topology import KeyValue, Subtopology, Topology
-from groupledger.coordinator.model.streams_heartbeat import STANDBYS_SETTING
-from groupledger.coordinator.model.streams_messages import StreamsGroupDescribeRequest, StreamsGroupHeartbeatRequest
 from groupledger.schemas.kafka.errors import Error
 from groupledger.schemas.kafka.topic_partition import TopicPartition
 from lab.kafka.broker_driver import TRANSACTION_KEY

@@ -8,20 +8,20 @@ from __future__ import annotations
 from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
-from groupledger.coordinator.model import streams_messages as messages
-from groupledger.coordinator.model.streams.configured import Status
-from groupledger.coordinator.model.streams.endpoints import EndpointPartitions
-from groupledger.coordinator.model.streams.member import Endpoint
-from groupledger.coordinator.model.streams.tasks import TasksByRole
-from groupledger.coordinator.model.streams.topology import KeyValue, Subtopology, TopicInfo, Topology
+from groupledger.coordinator.model.groups.streams.configured import Status
+from groupledger.coordinator.model.groups.streams.endpoints import EndpointPartitions
+from groupledger.coordinator.model.groups.streams.member import Endpoint
+from groupledger.coordinator.model.groups.streams.tasks import TasksByRole
+from groupledger.coordinator.model.groups.streams.topology import KeyValue, Subtopology, TopicInfo, Topology
+from groupledger.coordinator.model.handlers.streams import messages
 from groupledger.jobs.kafka.messages import StreamsGroupDescribeRequest, StreamsGroupHeartbeatRequest
 from groupledger.schemas.kafka.errors import Error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from groupledger.coordinator.model.groups.streams.tasks import TaskIds
     from groupledger.coordinator.model.messages import Request, Response
-    from groupledger.coordinator.model.streams.tasks import TaskIds
 
 VERSION = 0
 

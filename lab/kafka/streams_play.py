@@ -15,17 +15,17 @@ from kafka.protocol.admin import CreateTopicsRequest
 from kafka.protocol.metadata import MetadataRequest
 
 from groupledger.coordinator.model.config import Config
-from groupledger.coordinator.model.consumer.member import LEFT
-from groupledger.coordinator.model.consumer.topics import Topic
+from groupledger.coordinator.model.groups.modern.epochs import LEFT
+from groupledger.coordinator.model.groups.modern.topics import Topic
+from groupledger.coordinator.model.groups.streams.assignors import in_turn
+from groupledger.coordinator.model.groups.streams.configured import StatusCode
+from groupledger.coordinator.model.groups.streams.group import StreamsGroup
+from groupledger.coordinator.model.groups.streams.member import Endpoint
+from groupledger.coordinator.model.groups.streams.records import TARGET
+from groupledger.coordinator.model.groups.streams.tasks import TasksByRole
+from groupledger.coordinator.model.groups.streams.topology import KeyValue, Subtopology, Topology
+from groupledger.coordinator.model.handlers.streams.messages import StreamsGroupHeartbeatRequest
 from groupledger.coordinator.model.messages import DeleteGroupsRequest
-from groupledger.coordinator.model.streams.assignors import in_turn
-from groupledger.coordinator.model.streams.configured import StatusCode
-from groupledger.coordinator.model.streams.group import StreamsGroup
-from groupledger.coordinator.model.streams.member import Endpoint
-from groupledger.coordinator.model.streams.records import TARGET
-from groupledger.coordinator.model.streams.tasks import TasksByRole
-from groupledger.coordinator.model.streams.topology import KeyValue, Subtopology, Topology
-from groupledger.coordinator.model.streams_messages import StreamsGroupHeartbeatRequest
 from groupledger.schemas.kafka.errors import Error
 from groupledger.schemas.kafka.uuids import kafka_id_of
 from lab.kafka.connection import CLIENT_ID, Connection
@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     import random
     from collections.abc import Mapping
 
-    from groupledger.coordinator.model.streams.assignors import TasksToAssign
-    from groupledger.coordinator.model.streams.tasks import Tasks
+    from groupledger.coordinator.model.groups.streams.assignors import TasksToAssign
+    from groupledger.coordinator.model.groups.streams.tasks import Tasks
     from groupledger.schemas.codec.records import Record
 
 MAX_SIZE = 5

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from groupledger.coordinator.model.streams.topology import (
+from groupledger.coordinator.model.groups.streams.topology import (
     CopartitionGroup,
     KeyValue,
     Subtopology,

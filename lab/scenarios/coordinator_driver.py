@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from groupledger.coordinator.model.config import Config
 from groupledger.coordinator.model.coordinator import Coordinator
+from groupledger.coordinator.model.groups.classic.states import TRANSITIONS, State
 from groupledger.coordinator.model.messages import WriteTxnMarkerRequest
 from groupledger.coordinator.model.operation import Result
-from groupledger.coordinator.model.states import TRANSITIONS, State
 from groupledger.schemas.kafka.errors import Error
 
 from .driver import Call, Driver

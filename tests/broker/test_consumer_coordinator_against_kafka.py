@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from groupledger.coordinator.model.consumer.reconciliation import Reconciliation
+from groupledger.coordinator.model.groups.consumer.reconciliation import Reconciliation
 from lab.kafka import mixed_differential
 from lab.kafka.broker_driver import SETTINGS
 from lab.kafka.consumer_differential import PROPERTIES, play_all

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from groupledger.coordinator.model.share.group import ShareGroup
+from groupledger.coordinator.model.groups.share.group import ShareGroup
 from lab.kafka import paired_play
 from lab.kafka.broker_driver import SETTINGS
 from lab.kafka.consumer_sequences import prepare

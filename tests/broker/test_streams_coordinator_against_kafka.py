@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from groupledger.coordinator.model.streams.reconciliation import StreamsReconciliation
+from groupledger.coordinator.model.groups.streams.reconciliation import StreamsReconciliation
 from lab.kafka.broker_driver import SETTINGS
 from lab.kafka.consumer_sequences import prepare
 from lab.kafka.local_broker import LocalBroker

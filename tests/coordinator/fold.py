@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from groupledger.coordinator.model.config import Config
 from groupledger.coordinator.model.coordinator import Coordinator
-from groupledger.coordinator.model.states import State
+from groupledger.coordinator.model.groups.classic.states import State
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from groupledger.coordinator.model.group import Group
+    from groupledger.coordinator.model.groups.classic.group import Group
     from groupledger.coordinator.model.offset_store import OffsetStore, PartitionMap
     from groupledger.coordinator.model.operation import Batch
     from groupledger.coordinator.model.shard import Shard

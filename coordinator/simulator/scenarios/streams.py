@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from groupledger.coordinator.client.config import STREAMS
 from groupledger.coordinator.model.config import Config
+from groupledger.coordinator.model.groups.streams.topology import Subtopology, TopicInfo, Topology
 from groupledger.coordinator.model.messages import DeleteGroupsRequest
-from groupledger.coordinator.model.streams.topology import Subtopology, TopicInfo, Topology
 from groupledger.coordinator.simulator.scenarios.registry import scenario
 from groupledger.coordinator.simulator.scenarios.script import MINUTE_MS, SECOND_MS
 from groupledger.coordinator.simulator.simulation import Settings

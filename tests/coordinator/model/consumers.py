@@ -6,17 +6,17 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from groupledger.coordinator.model.config import Config
-from groupledger.coordinator.model.consumer.topics import Topic
 from groupledger.coordinator.model.coordinator import Coordinator
+from groupledger.coordinator.model.groups.modern.topics import Topic
+from groupledger.coordinator.model.groups.streams.assignors import in_turn
 from groupledger.coordinator.model.log_lines import render
 from groupledger.coordinator.model.messages import ConsumerGroupHeartbeatRequest
-from groupledger.coordinator.model.streams.assignors import in_turn
 
 if TYPE_CHECKING:
-    from groupledger.coordinator.model.consumer.group import ConsumerGroup
+    from groupledger.coordinator.model.groups.consumer.group import ConsumerGroup
+    from groupledger.coordinator.model.groups.streams.assignors import StreamsAssignor
     from groupledger.coordinator.model.messages import Request
     from groupledger.coordinator.model.operation import Batch, Result
-    from groupledger.coordinator.model.streams.assignors import StreamsAssignor
 
 GROUP = "billing"
 ORDERS = Topic("orders", "AAAAAAAAAAAAAAAAAAAAAQ", 6)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from groupledger.coordinator.model.consumer.topics import Topic
-from groupledger.coordinator.model.streams.topology import Subtopology, TopicInfo, Topology
-from groupledger.coordinator.model.streams_messages import StreamsGroupHeartbeatRequest
+from groupledger.coordinator.model.groups.modern.topics import Topic
+from groupledger.coordinator.model.groups.streams.topology import Subtopology, TopicInfo, Topology
+from groupledger.coordinator.model.handlers.streams.messages import StreamsGroupHeartbeatRequest
 from tests.coordinator.model.consumers import GROUP, ORDERS, PAYMENTS, Cluster
 
 if TYPE_CHECKING:
-    from groupledger.coordinator.model.streams.group import StreamsGroup
-    from groupledger.coordinator.model.streams.tasks import TaskIds
+    from groupledger.coordinator.model.groups.streams.group import StreamsGroup
+    from groupledger.coordinator.model.groups.streams.tasks import TaskIds
 
 COUNTS = Subtopology(
     subtopology_id="0", source_topics=(ORDERS.name,), state_changelog_topics=(TopicInfo("app-counts-changelog"),)

@@ -172,7 +172,7 @@ def test_every_kind_has_a_template() -> None:
     """Goal: what the coordinator logs, and each reason that it gives, is in the table of a broker's texts."""
     logged = set()
     reasons = set()
-    for path in (ROOT / "coordinator" / "model").glob("*.py"):
+    for path in (ROOT / "coordinator" / "model").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if not isinstance(node, ast.Call) or not node.args or not isinstance(node.args[0], ast.Constant):
                 continue

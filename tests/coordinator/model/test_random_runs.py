@@ -21,7 +21,14 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from groupledger.coordinator.model.group import Group
+from groupledger.coordinator.model.groups.classic.group import Group
+from groupledger.coordinator.model.groups.classic.states import TRANSITIONS, Event, State
+from groupledger.coordinator.model.handlers.classic.rebalance import (
+    INITIAL_JOIN_TIMER,
+    JOIN_TIMER,
+    SESSION_TIMER,
+    SYNC_TIMER,
+)
 from groupledger.coordinator.model.messages import (
     DeleteGroupsRequest,
     LeaveGroupRequest,
@@ -29,8 +36,6 @@ from groupledger.coordinator.model.messages import (
     OffsetDeleteRequest,
     WriteTxnMarkerRequest,
 )
-from groupledger.coordinator.model.rebalance import INITIAL_JOIN_TIMER, JOIN_TIMER, SESSION_TIMER, SYNC_TIMER
-from groupledger.coordinator.model.states import TRANSITIONS, Event, State
 from groupledger.schemas.kafka.errors import Error
 from groupledger.schemas.kafka.topic_partition import TopicPartition
 

@@ -9,9 +9,12 @@ from hypothesis import strategies as st
 
 from groupledger.coordinator.model.config import Config
 from groupledger.coordinator.model.coordinator import Coordinator
+from groupledger.coordinator.model.handlers.offset_records import (
+    new_offset_commit_record,
+    new_offset_commit_tombstone_record,
+)
 from groupledger.coordinator.model.messages import OffsetToCommit
 from groupledger.coordinator.model.operation import Batch
-from groupledger.coordinator.model.records import new_offset_commit_record, new_offset_commit_tombstone_record
 from groupledger.coordinator.simulator.partition_log import DELETE_RETENTION_MS, PartitionLog, cleaned
 
 PRODUCERS = st.sampled_from([-1, -1, 5, 6])

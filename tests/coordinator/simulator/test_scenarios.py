@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from groupledger.coordinator.model.coordinator import Coordinator
+from groupledger.coordinator.model.groups.classic.states import State
 from groupledger.coordinator.model.operation import Batch
-from groupledger.coordinator.model.states import State
 from groupledger.coordinator.simulator.run import prepare
 from groupledger.coordinator.simulator.scenarios import SCENARIOS
 from groupledger.coordinator.simulator.scenarios.day import OF_A_DAY, SINGLE

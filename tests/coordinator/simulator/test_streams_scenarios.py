@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from groupledger.coordinator.model.handlers.streams.messages import StreamsGroupHeartbeatRequest
 from groupledger.coordinator.model.messages import OffsetCommitRequest
-from groupledger.coordinator.model.streams_messages import StreamsGroupHeartbeatRequest
 from groupledger.coordinator.simulator.scenarios.streams import DELAY_MS, STREAMED
 from groupledger.schemas.words import TaskRole
 

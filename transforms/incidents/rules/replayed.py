@@ -24,9 +24,9 @@ from typing import TYPE_CHECKING, Any
 
 from groupledger.coordinator.model.config import Config
 from groupledger.coordinator.model.coordinator import Coordinator
+from groupledger.coordinator.model.groups.classic.states import State
 from groupledger.coordinator.model.messages import JoinGroupResponse
 from groupledger.coordinator.model.operation import Batch
-from groupledger.coordinator.model.states import State
 from groupledger.schemas.codec.records import Record
 from groupledger.schemas.kafka.api_keys import ApiKey
 from groupledger.schemas.kafka.errors import Error
@@ -45,7 +45,7 @@ from groupledger.transforms.incidents.rules.requests_again import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from groupledger.coordinator.model.group import Group
+    from groupledger.coordinator.model.groups.classic.group import Group
     from groupledger.coordinator.model.operation import Result
     from groupledger.transforms.incidents.rules.facts import GroupFacts, GroupState, Request
     from groupledger.transforms.incidents.rules.sighting import Sighting

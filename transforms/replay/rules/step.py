@@ -43,7 +43,7 @@ from groupledger.transforms.replay.rules.finding import Contradiction
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
-    from groupledger.coordinator.model.group import Group
+    from groupledger.coordinator.model.groups.classic.group import Group
     from groupledger.coordinator.model.operation import Result
     from groupledger.transforms.history.rules.events import GroupMember, GroupRecord, MemberFacts
 

@@ -1,0 +1,118 @@
+"""The assignors that a 4.2 broker has: `uniform`, its default, and `range`.
+
+Both take members by id, the number of partitions of each topic id, and whether all members are held to subscribe to the
+same topics; then the first one's are those of all. They give targets by member id. Orders that decide who gets what are
+those of Java's hash maps.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from groupledger.coordinator.java_hash_map import hash_map_order, int_order, uuid_order
+from groupledger.coordinator.model.groups.consumer.uniform_heterogeneous import assign_unequal
+from groupledger.coordinator.model.groups.modern.target import Target
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+
+    from groupledger.coordinator.model.partitions import Partitions
+
+UNIFORM: Final = "uniform"
+RANGE: Final = "range"
+
+
+@dataclass(frozen=True, slots=True)
+class Subscriber:
+    """The facts that an assignor gets about a member: its instance id, the ids of its topics, and its target so far."""
+
+    instance_id: str | None
+    topics: tuple[str, ...]
+    target: Partitions
+
+
+def assign_uniform(
+    members: Mapping[str, Subscriber], counts: Mapping[str, int], *, is_equal: bool
+) -> dict[str, Partitions]:
+    """Gives each member as many partitions as any other, or one more, and moves as few as that allows."""
+    if not is_equal:
+        return assign_unequal({name: (each.topics, each.target) for name, each in members.items()}, counts)
+    order = hash_map_order(members)
+    if not order or not members[order[0]].topics:
+        return {}
+    topics = uuid_order(members[order[0]].topics, expected_size=len(members[order[0]].topics))
+    total = sum(counts[topic] for topic in topics)
+    taken = {
+        (topic, number) for each in members.values() for topic, numbers in each.target.items() for number in numbers
+    }
+    free = [(topic, number) for topic in topics for number in range(counts[topic]) if (topic, number) not in taken]
+    found: dict[str, Target] = {}
+    rooms: dict[str, int] = {}
+    extra = total % len(members)
+    for place, name in enumerate(order):
+        target, given_up, room = _keep(members[name], total // len(members) + (extra > 0), topics)
+        has_extra = extra > 0
+        if room and has_extra and len(order) - place > extra:
+            room, has_extra = room - 1, False
+        extra -= has_extra
+        found[name], rooms[name] = target, room
+        free += given_up
+    for name in order:
+        if rooms[name]:
+            found[name].alter()
+        for topic, number in free[: rooms[name]]:
+            found[name].add(topic, number)
+        free = free[rooms[name] :]
+    return {name: target.told() for name, target in found.items()}
+
+
+def _keep(member: Subscriber, quota: int, topics: Collection[str]) -> tuple[Target, list[tuple[str, int]], int]:
+    """Returns what a member keeps of its target, what is too much, and how many more it may have."""
+    target = Target(member.target)
+    given_up: list[tuple[str, int]] = []
+    for topic, numbers in member.target.items():
+        if topic not in topics:
+            target.remove_topic(topic)
+        elif len(numbers) > quota:
+            surplus = int_order(numbers)[quota:]
+            quota = 0
+            for number in surplus:
+                target.remove(topic, number)
+            given_up += [(topic, number) for number in surplus]
+        else:
+            quota -= len(numbers)
+    return target, given_up, quota
+
+
+def assign_range(
+    members: Mapping[str, Subscriber], counts: Mapping[str, int], *, is_equal: bool
+) -> dict[str, Partitions]:
+    """Gives each member the next partitions of each topic that it wants, whatever it had; members with an instance id
+    come first."""
+    order = sorted(members, key=lambda name: _rank(name, members[name].instance_id))
+    found: dict[str, dict[str, tuple[int, ...]]] = {name: {} for name in order}
+    wanted = {name: members[order[0] if is_equal else name].topics for name in order}
+    for topic in dict.fromkeys(topic for name in order for topic in wanted[name]):
+        subscribers = [name for name in order if topic in wanted[name]]
+        least, extra = divmod(counts[topic], len(subscribers))
+        begin = 0
+        for place, name in enumerate(subscribers):
+            end = begin + least + (place < extra)
+            if begin < end:
+                found[name][topic] = tuple(range(begin, end))
+            begin = end
+    return {
+        name: {topic: found[name][topic] for topic in uuid_order(found[name], expected_size=len(wanted[name]))}
+        for name in order
+    }
+
+
+def _rank(name: str, instance_id: str | None) -> tuple[bool, bytes]:
+    return instance_id is None, (name if instance_id is None else instance_id).encode("utf-16-be", "surrogatepass")
+
+
+ASSIGNORS: Final[dict[str, Callable[..., dict[str, Partitions]]]] = {
+    UNIFORM: assign_uniform,
+    RANGE: assign_range,
+}

@@ -1,0 +1,239 @@
+"""A consumer group of KIP-848: three epochs, its members, the target that each is to reach, and the regular expressions
+by which they subscribe.
+
+Nothing changes but by applying records: `apply` takes those of types 3, 5 to 8 and 16, when they are appended and when
+a log is loaded. The state of the group follows from them. Not in them is which changes of the cluster's topics the
+group has noticed (`handlers/consumer/epochs.py`), so a group that was loaded has noticed none.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from groupledger.coordinator.java_hash_map import HashOrder, TimelineHashMap, hash_map_order, uuid_order
+from groupledger.coordinator.model.groups.consumer.member import ConsumerMember, MemberState
+from groupledger.coordinator.model.groups.consumer.records import CURRENT, EPOCH, MEMBER, REGEX, TARGET, TARGET_EPOCH
+from groupledger.coordinator.model.groups.consumer.regex import ResolvedRegex
+from groupledger.coordinator.model.groups.modern.epochs import NO_EPOCH
+from groupledger.coordinator.model.groups.modern.states import ASSIGNING, EMPTY, RECONCILING, STABLE
+from groupledger.coordinator.model.partitions import partitions_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping
+
+    from groupledger.coordinator.model.partitions import Partitions
+    from groupledger.schemas.codec.records import Record
+
+
+class ConsumerGroup:
+    __slots__ = (
+        "_are_equal",
+        "_holders",
+        "_votes",
+        "epoch",
+        "group_id",
+        "is_loaded",
+        "members",
+        "metadata_hash",
+        "noticed",
+        "regexes",
+        "resolved",
+        "static_members",
+        "target",
+        "target_epoch",
+    )
+
+    def __init__(self, group_id: str) -> None:
+        self.group_id = group_id
+        self.epoch = 0
+        self.metadata_hash = 0
+        self.target_epoch = 0
+        self.members: TimelineHashMap[str, ConsumerMember] = TimelineHashMap()
+        self.static_members: dict[str, str] = {}
+        self.target: dict[str, Partitions] = {}
+        self.regexes: TimelineHashMap[str, int] = TimelineHashMap()  # by how many members each is asked for
+        self.resolved: TimelineHashMap[str, ResolvedRegex] = TimelineHashMap()
+        self.is_loaded = False  # and nothing was resolved since, so that versions are another broker's
+        self.noticed: tuple[int, int] | None = None  # the version of the topics, and the epoch that came of it
+        self._are_equal: bool | None = None  # None until somebody asks
+        self._holders: dict[tuple[str, int], str] = {}
+        self._votes: TimelineHashMap[str, int] = TimelineHashMap()
+
+    @property
+    def state(self) -> str:
+        if not self.members:
+            return EMPTY
+        if self.epoch > self.target_epoch:
+            return ASSIGNING
+        reached = (
+            each.state is MemberState.STABLE and each.epoch == self.target_epoch for each in self.members.values()
+        )
+        return STABLE if all(reached) else RECONCILING
+
+    def static_member(self, instance_id: str) -> ConsumerMember | None:
+        member_id = self.static_members.get(instance_id)
+        return None if member_id is None else self.members.get(member_id)
+
+    def target_of(self, member_id: str, instance_id: str | None) -> Partitions:
+        """Returns what a member is to have. A static one that has just taken the place of another has its target."""
+        before = None if instance_id is None else self.static_members.get(instance_id)
+        return self.target.get(member_id if before is None else before, {})
+
+    def is_held(self, topic_id: str, partition: int) -> bool:
+        """Whether some member has a partition, or has still to give it up."""
+        return (topic_id, partition) in self._holders
+
+    def subscribed_topics(self) -> frozenset[str]:
+        return self.topics_of_all(self.members.values(), self.resolved.get)
+
+    @staticmethod
+    def topics_of_all(
+        members: Iterable[ConsumerMember], resolved: Callable[[str], ResolvedRegex | None]
+    ) -> frozenset[str]:
+        """Returns the topics to which members subscribe, by name or by a regular expression."""
+        found: set[str] = set()
+        for member in members:
+            found |= member.topics
+            matched = resolved(member.regex)
+            found |= frozenset() if matched is None else matched.topics
+        return frozenset(found)
+
+    @property
+    def are_equal(self) -> bool:
+        """Whether a broker takes the members for equal. It decides that with a record of a member, and not again when
+        an expression is resolved or goes behind it."""
+        if self._are_equal is None:
+            self._are_equal = are_equal(self.members.values(), self.resolved.values())
+        return self._are_equal
+
+    def topics_of(self, member: ConsumerMember) -> list[str]:
+        """Returns the topics to which a member subscribes, in the order of the broker's sets: those of the larger one,
+        then what only the other has."""
+        resolved = self.resolved.get(member.regex)
+        names, matched = _set_order(member.topics), _set_order(() if resolved is None else resolved.topics)
+        larger, smaller = (names, matched) if len(names) > len(matched) else (matched, names)
+        return [*larger, *(name for name in smaller if name not in larger)]
+
+    def is_subscribed_to_topic(self, topic: str) -> bool:
+        return topic in self.subscribed_topics()
+
+    def others(self, member: ConsumerMember) -> list[ConsumerMember]:
+        """Returns the members but one, and but the one whose place it takes."""
+        return [
+            each
+            for each in self.members.values()
+            if each.member_id != member.member_id
+            and (each.instance_id is None or each.instance_id != member.instance_id)
+        ]
+
+    def preferred_assignor(
+        self, before: ConsumerMember | None = None, after: ConsumerMember | None = None
+    ) -> str | None:
+        """Returns the assignor that most members ask for, with the vote of a member as it was and as it will be. Of two
+        it is the first in the order of the map of votes, which a broker copies for that."""
+        if before is None or after is None:
+            return max(self._votes, key=self._votes.__getitem__, default=None)
+        votes = Counter(dict(self._votes.items()))
+        order = HashOrder.of_copy([*self._votes])
+        if before.assignor is not None and before.assignor in votes:
+            votes[before.assignor] -= 1
+            if not votes[before.assignor]:
+                order.remove(before.assignor)
+        if after.assignor is not None:
+            votes[after.assignor] += 1
+            order.compute(after.assignor)
+        return max((str(name) for name in order), key=votes.__getitem__, default=None)
+
+    def add(self, member: ConsumerMember) -> None:
+        """Adds a member that no record has described yet; the order of the members hangs on how often they are put."""
+        self._replace(None, member)
+
+    def apply(self, record: Record) -> None:
+        value = record.value
+        if record.record_type == EPOCH and value is not None:
+            self.epoch, self.metadata_hash = value["epoch"], value["metadata_hash"]
+        elif record.record_type == TARGET_EPOCH:
+            self.target_epoch = NO_EPOCH if value is None else value["assignment_epoch"]
+        elif record.record_type == TARGET:
+            if value is None:
+                self.target.pop(record.key["member_id"], None)
+            else:
+                found = partitions_of(value["topic_partitions"])
+                self.target[record.key["member_id"]] = {topic: found[topic] for topic in uuid_order(found)}
+        elif record.record_type == REGEX:
+            self._apply_regex(record.key["regular_expression"], value)
+        elif record.record_type in (MEMBER, CURRENT):
+            self._apply_to_member(record)
+
+    def _apply_regex(self, regex: str, value: Mapping[str, Any] | None) -> None:
+        self._are_equal = self.are_equal
+        self.resolved.pop(regex)
+        if value is not None:
+            self.resolved.put(regex, ResolvedRegex.from_record(value))
+            self.is_loaded = False
+
+    def _apply_to_member(self, record: Record) -> None:
+        member_id, value = record.key["member_id"], record.value
+        before = self.members.get(member_id)
+        member = before or ConsumerMember(member_id=member_id)
+        if record.record_type == CURRENT:
+            if value is not None or before is not None:
+                self._replace(before, member.with_assignment(value))
+        elif value is not None:
+            self._replace(before, member.with_subscription(value))
+        elif before is not None:
+            self._replace(before, before.with_assignment(None))
+            _count(self._votes, before.assignor, -1)
+            _count(self.regexes, before.regex, -1)
+            self.members.pop(member_id)
+            if before.instance_id is not None and self.static_members.get(before.instance_id) == member_id:
+                del self.static_members[before.instance_id]
+
+    def _replace(self, before: ConsumerMember | None, after: ConsumerMember) -> None:
+        self._are_equal = None
+        for held in () if before is None else (before.assigned, before.pending_revocation):
+            for topic, numbers in held.items():
+                for number in numbers:
+                    if self._holders.get((topic, number)) == after.member_id:
+                        del self._holders[topic, number]
+        for held in (after.assigned, after.pending_revocation):
+            for topic, numbers in held.items():
+                for number in numbers:
+                    self._holders[topic, number] = after.member_id
+        _count(self._votes, None if before is None else before.assignor, -1)
+        _count(self._votes, after.assignor, 1)
+        if before is None or before.regex != after.regex:
+            _count(self.regexes, None if before is None else before.regex, -1)
+            _count(self.regexes, after.regex, 1)
+        self.members.put(after.member_id, after)
+        if after.instance_id is not None:
+            self.static_members[after.instance_id] = after.member_id
+
+
+def are_equal(members: Collection[ConsumerMember], resolved: Iterable[ResolvedRegex]) -> bool:
+    """Whether a broker takes members for equal: they name the same topics, and there are no others; or they have the
+    same regular expression, name nothing, and there is no other expression with one of its topics."""
+    subscriptions = [(member.topics, member.regex) for member in members]
+    if not subscriptions:
+        return True
+    topics, regex = subscriptions[0]
+    if any(each != (topics, regex) for each in subscriptions):
+        return False
+    by_regex = Counter(topic for each in resolved for topic in each.topics)
+    if regex:
+        return not topics and all(count == 1 for count in by_regex.values())
+    return by_regex.keys() <= topics
+
+
+def _count(counts: TimelineHashMap[str, int], name: str | None, difference: int) -> None:
+    if name:
+        count = (counts.get(name) or 0) + difference
+        if count:
+            counts.put(name, count)
+        else:
+            counts.pop(name)
+
+
+def _set_order(names: Collection[str]) -> list[str]:
+    return hash_map_order(sorted(names), expected_size=len(names))

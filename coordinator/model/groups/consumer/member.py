@@ -1,0 +1,100 @@
+"""A member of a consumer group of KIP-848, as the records of types 5 and 8 describe it.
+
+Members are values: a heartbeat makes another one, and what differs becomes a record. The group changes when that record
+is applied.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any
+
+from groupledger.coordinator.model.groups.modern.epochs import LEFT, NO_EPOCH
+from groupledger.coordinator.model.partitions import partitions_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from groupledger.coordinator.model.partitions import Partitions
+
+
+class MemberState(IntEnum):
+    STABLE = 0
+    UNREVOKED_PARTITIONS = 1
+    UNRELEASED_PARTITIONS = 2
+    UNKNOWN = 127
+
+    @classmethod
+    def _missing_(cls, value: object) -> MemberState:  # noqa: ARG003  # as IntEnum asks
+        return cls.UNKNOWN
+
+
+@dataclass(frozen=True, slots=True)
+class ClassicWords:
+    """What a member of the classic protocol said as it joined: its protocols in its order, each with the bytes of its
+    subscription."""
+
+    session_timeout_ms: int
+    protocols: tuple[tuple[str, bytes], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerMember:
+    """`epoch` is AWAY for a static member that left for a while, and 0 for one that has not been reconciled yet.
+    `classic` is None for a member that sends heartbeats of KIP-848."""
+
+    member_id: str
+    instance_id: str | None = None
+    rack_id: str | None = None
+    client_id: str = ""
+    client_host: str = ""
+    topics: frozenset[str] = frozenset()
+    regex: str = ""
+    rebalance_timeout_ms: int = -1
+    assignor: str | None = None
+    epoch: int = 0
+    previous_epoch: int = NO_EPOCH
+    state: MemberState = MemberState.STABLE
+    assigned: Partitions = field(default_factory=dict)
+    pending_revocation: Partitions = field(default_factory=dict)
+    classic: ClassicWords | None = None
+
+    def at_epoch(self, epoch: int, **changes: Any) -> ConsumerMember:
+        """Returns the member at an epoch, which keeps the one before where it changes."""
+        return replace(self, epoch=epoch, previous_epoch=self.epoch, **changes)
+
+    def with_subscription(self, value: Mapping[str, Any]) -> ConsumerMember:
+        classic = value["classic_member_metadata"]
+        return replace(
+            self,
+            instance_id=value["instance_id"],
+            rack_id=value["rack_id"],
+            client_id=value["client_id"],
+            client_host=value["client_host"],
+            topics=frozenset(value["subscribed_topic_names"]),
+            regex=value["subscribed_topic_regex"] or "",
+            rebalance_timeout_ms=value["rebalance_timeout_ms"],
+            assignor=value["server_assignor"],
+            classic=None
+            if classic is None
+            else ClassicWords(
+                classic["session_timeout_ms"],
+                tuple((each["name"], each["metadata"]) for each in classic["supported_protocols"]),
+            ),
+        )
+
+    def with_assignment(self, value: Mapping[str, Any] | None) -> ConsumerMember:
+        """Returns the member as record type 8 describes it; after its tombstone it has no partitions and no epoch."""
+        if value is None:
+            return replace(
+                self, epoch=LEFT, previous_epoch=LEFT, state=MemberState.STABLE, assigned={}, pending_revocation={}
+            )
+        return replace(
+            self,
+            epoch=value["member_epoch"],
+            previous_epoch=value["previous_member_epoch"],
+            state=MemberState(value["state"]),
+            assigned=partitions_of(value["assigned_partitions"]),
+            pending_revocation=partitions_of(value["partitions_pending_revocation"]),
+        )

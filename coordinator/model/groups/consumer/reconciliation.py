@@ -1,0 +1,73 @@
+"""How a member gets from what it has to its target, one heartbeat at a time.
+
+A member keeps what it has and is to have. While it still holds what it has to give up, it stays in its epoch; when it
+no longer does, it goes on to the target's epoch with what is free, and takes the rest as others give it up. Source:
+what a 4.2 broker answers, step by step (`lab.kafka.consumer_differential`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from groupledger.coordinator.model.groups.consumer.member import ConsumerMember, MemberState
+from groupledger.coordinator.model.partitions import Partitions, common, together, without
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reconciliation:
+    """What decides the next step of a member. `owned` is what it says that it has, None if it says nothing;
+    `is_held` says whether somebody has a partition, and `subscribed` are the ids of the member's topics."""
+
+    target_epoch: int
+    target: Partitions
+    owned: Partitions | None
+    subscribed: Collection[str]
+    is_held: Callable[[str, int], bool]
+
+    def step(self, member: ConsumerMember, *, has_changed_subscription: bool) -> ConsumerMember:
+        """Returns the member after the step; the same one where it has to wait, or has arrived."""
+        if member.state is MemberState.STABLE and member.epoch == self.target_epoch:
+            return self._without_unsubscribed(member) if has_changed_subscription else member
+        if member.state is MemberState.UNREVOKED_PARTITIONS and self._still_owns(member.pending_revocation):
+            return self._without_unsubscribed(member) if has_changed_subscription else member
+        return self._next(member)
+
+    def _still_owns(self, partitions: Partitions) -> bool:
+        return self.owned is None or bool(common(partitions, self.owned))
+
+    def _without_unsubscribed(self, member: ConsumerMember) -> ConsumerMember:
+        """Takes from a member what it has of topics that it no longer wants, before there is a target for that."""
+        kept = {topic: numbers for topic, numbers in member.assigned.items() if topic in self.subscribed}
+        if kept == member.assigned:
+            return member
+        pending = together(member.pending_revocation, without(member.assigned, kept))
+        if self._still_owns(pending):
+            return replace(member, state=MemberState.UNREVOKED_PARTITIONS, assigned=kept, pending_revocation=pending)
+        return replace(member, assigned=kept)
+
+    def _next(self, member: ConsumerMember) -> ConsumerMember:
+        target = {topic: numbers for topic, numbers in self.target.items() if topic in self.subscribed}
+        kept = common(member.assigned, target)
+        surplus = without(member.assigned, kept)
+        if surplus and self._still_owns(surplus):
+            return member.at_epoch(
+                member.epoch, state=MemberState.UNREVOKED_PARTITIONS, assigned=kept, pending_revocation=surplus
+            )
+        wanted = without(target, kept)
+        others = {
+            topic: tuple(number for number in numbers if self._is_anothers(member, topic, number))
+            for topic, numbers in wanted.items()
+        }
+        return member.at_epoch(
+            self.target_epoch,
+            state=MemberState.UNRELEASED_PARTITIONS if any(others.values()) else MemberState.STABLE,
+            assigned=together(kept, without(wanted, others)),
+            pending_revocation={},
+        )
+
+    def _is_anothers(self, member: ConsumerMember, topic: str, number: int) -> bool:
+        return self.is_held(topic, number) and number not in member.pending_revocation.get(topic, ())

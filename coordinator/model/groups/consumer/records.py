@@ -1,0 +1,123 @@
+"""The records that a 4.2 broker writes for consumer groups of KIP-848, and their tombstones.
+
+The topics of a target are in the order in which its assignor leaves them, because the next target can hang on it.
+Those of a member's current assignment are in the order of a default HashMap of their ids, and partitions ascend: a
+broker's own order can differ there, and nothing rests on it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from groupledger.coordinator.java_hash_map import uuid_order
+from groupledger.schemas.codec.records import Record
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from groupledger.coordinator.model.groups.consumer.member import ConsumerMember
+    from groupledger.coordinator.model.groups.consumer.regex import ResolvedRegex
+    from groupledger.coordinator.model.partitions import Partitions
+
+EPOCH: Final = "consumer_group_metadata"
+MEMBER: Final = "consumer_group_member_metadata"
+PARTITION_METADATA: Final = "consumer_group_partition_metadata"  # only its tombstone, and only with the group's
+TARGET_EPOCH: Final = "consumer_group_target_assignment_metadata"
+TARGET: Final = "consumer_group_target_assignment_member"
+CURRENT: Final = "consumer_group_current_member_assignment"
+REGEX: Final = "consumer_group_regular_expression"
+RECORDS: Final = frozenset({EPOCH, MEMBER, TARGET_EPOCH, TARGET, CURRENT, REGEX})
+VERSION: Final = 0
+
+
+def new_epoch_record(group_id: str, epoch: int, metadata_hash: int) -> Record:
+    return _of_group(EPOCH, group_id, {"epoch": epoch, "metadata_hash": metadata_hash})
+
+
+def new_target_epoch_record(group_id: str, epoch: int) -> Record:
+    return _of_group(TARGET_EPOCH, group_id, {"assignment_epoch": epoch, "assignment_timestamp_ms": 0})
+
+
+def new_member_record(group_id: str, member: ConsumerMember) -> Record:
+    classic = member.classic
+    value = {
+        "instance_id": member.instance_id,
+        "rack_id": member.rack_id,
+        "client_id": member.client_id,
+        "client_host": member.client_host,
+        "subscribed_topic_names": sorted(member.topics),
+        "subscribed_topic_regex": member.regex,
+        "rebalance_timeout_ms": member.rebalance_timeout_ms,
+        "server_assignor": member.assignor,
+        "classic_member_metadata": None
+        if classic is None
+        else {
+            "session_timeout_ms": classic.session_timeout_ms,
+            "supported_protocols": [{"name": name, "metadata": metadata} for name, metadata in classic.protocols],
+        },
+    }
+    return _of_member(MEMBER, group_id, member.member_id, value)
+
+
+def new_target_record(group_id: str, member_id: str, partitions: Partitions) -> Record:
+    return _of_member(TARGET, group_id, member_id, {"topic_partitions": _told(partitions, [*partitions])})
+
+
+def new_current_record(group_id: str, member: ConsumerMember) -> Record:
+    value = {
+        "member_epoch": member.epoch,
+        "previous_member_epoch": member.previous_epoch,
+        "state": int(member.state),
+        "assigned_partitions": _held(member.assigned),
+        "partitions_pending_revocation": _held(member.pending_revocation),
+    }
+    return _of_member(CURRENT, group_id, member.member_id, value)
+
+
+def new_regex_record(group_id: str, regex: str, resolved: ResolvedRegex) -> Record:
+    value = {
+        "topics": sorted(resolved.topics),
+        "version": resolved.version,
+        "timestamp_ms": resolved.timestamp_ms,
+    }
+    return Record(REGEX, {"group_id": group_id, "regular_expression": regex}, VERSION, value)
+
+
+def new_regex_tombstone(group_id: str, regex: str) -> Record:
+    return Record(REGEX, {"group_id": group_id, "regular_expression": regex}, None, None)
+
+
+def member_tombstones(group_id: str, member_id: str) -> list[Record]:
+    return [_of_member(record_type, group_id, member_id, None) for record_type in (CURRENT, TARGET, MEMBER)]
+
+
+def group_tombstones(group_id: str, member_ids: Iterable[str] = (), regexes: Iterable[str] = ()) -> list[Record]:
+    """Returns the tombstones of a group, and of these members and resolved regular expressions, which are all that it
+    has."""
+    order = [*member_ids]
+    return [
+        *(_of_member(CURRENT, group_id, member_id, None) for member_id in order),
+        *(_of_member(TARGET, group_id, member_id, None) for member_id in order),
+        _of_group(TARGET_EPOCH, group_id, None),
+        *(_of_member(MEMBER, group_id, member_id, None) for member_id in order),
+        *(new_regex_tombstone(group_id, regex) for regex in regexes),
+        _of_group(PARTITION_METADATA, group_id, None),
+        _of_group(EPOCH, group_id, None),
+    ]
+
+
+def _told(partitions: Partitions, order: list[str]) -> list[dict[str, Any]]:
+    return [{"topic_id": topic, "partitions": [*partitions[topic]]} for topic in order]
+
+
+def _held(partitions: Partitions) -> list[dict[str, Any]]:
+    return [{**each, "assignment_epochs": []} for each in _told(partitions, uuid_order(partitions))]
+
+
+def _of_group(record_type: str, group_id: str, value: dict[str, Any] | None) -> Record:
+    return Record(record_type, {"group_id": group_id}, None if value is None else VERSION, value)
+
+
+def _of_member(record_type: str, group_id: str, member_id: str, value: dict[str, Any] | None) -> Record:
+    key = {"group_id": group_id, "member_id": member_id}
+    return Record(record_type, key, None if value is None else VERSION, value)

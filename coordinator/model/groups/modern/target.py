@@ -1,0 +1,58 @@
+"""A target while an assignor works on it, with the order that its topics would have in the broker's map.
+
+A broker leaves a target as it is until something of it changes, and then goes on with a copy, whose map has less room.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from groupledger.coordinator.java_hash_map import HashOrder, uuid_number
+
+if TYPE_CHECKING:
+    from groupledger.coordinator.model.partitions import Partitions
+
+
+class Target:
+    def __init__(self, before: Partitions) -> None:
+        self._before = before
+        self._order: HashOrder | None = None
+        self._topics: dict[int, str] = {}
+        self._numbers: dict[str, set[int]] = {}
+
+    def alter(self) -> None:
+        """Goes on with a copy, if this is not one yet."""
+        if self._order is None:
+            self._topics = {uuid_number(topic): topic for topic in self._before}
+            self._numbers = {topic: set(numbers) for topic, numbers in self._before.items()}
+            self._order = HashOrder(self._topics, room=len(self._before))
+
+    def add(self, topic: str, number: int) -> None:
+        self.alter()
+        if self._order is not None:
+            self._order.compute(uuid_number(topic))
+        self._topics[uuid_number(topic)] = topic
+        self._numbers.setdefault(topic, set()).add(number)
+
+    def remove(self, topic: str, number: int) -> None:
+        self.alter()
+        self._numbers[topic].remove(number)
+        if not self._numbers[topic]:
+            self.remove_topic(topic)
+
+    def take(self, topic: str, number: int) -> None:
+        """Removes a partition, and keeps its topic even if it has none any more."""
+        self.alter()
+        self._numbers[topic].remove(number)
+
+    def remove_topic(self, topic: str) -> None:
+        self.alter()
+        self._numbers.pop(topic)
+        if self._order is not None:
+            self._order.remove(uuid_number(topic))
+
+    def told(self) -> Partitions:
+        if self._order is None:
+            return self._before
+        topics = [self._topics[int(number)] for number in self._order]
+        return {topic: tuple(sorted(self._numbers[topic])) for topic in topics}

@@ -1,0 +1,100 @@
+"""The records that a 4.2 broker writes for share groups, and their tombstones: types 10 to 15.
+
+Partitions of a target are in the order in which its maker left them; those of a member's current assignment, and
+topics of the states of partitions, in the order of a default HashMap of their ids. Partitions ascend. A broker's own
+order can differ, and nothing rests on it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from groupledger.coordinator.java_hash_map import uuid_order
+from groupledger.schemas.codec.records import Record
+
+if TYPE_CHECKING:
+    from groupledger.coordinator.model.groups.share.member import ShareMember
+    from groupledger.coordinator.model.groups.share.partition_states import ByTopic, PartitionStates
+    from groupledger.coordinator.model.partitions import Partitions
+
+MEMBER: Final = "share_group_member_metadata"
+EPOCH: Final = "share_group_metadata"
+TARGET_EPOCH: Final = "share_group_target_assignment_metadata"
+TARGET: Final = "share_group_target_assignment_member"
+CURRENT: Final = "share_group_current_member_assignment"
+STATES: Final = "share_group_state_partition_metadata"
+RECORDS: Final = frozenset({MEMBER, EPOCH, TARGET_EPOCH, TARGET, CURRENT, STATES})
+VERSION: Final = 0
+STABLE: Final = 0  # the only state of a member
+
+
+def new_share_epoch_record(group_id: str, epoch: int, metadata_hash: int) -> Record:
+    return _of_group(EPOCH, group_id, {"epoch": epoch, "metadata_hash": metadata_hash})
+
+
+def new_share_target_epoch_record(group_id: str, epoch: int) -> Record:
+    return _of_group(TARGET_EPOCH, group_id, {"assignment_epoch": epoch, "assignment_timestamp_ms": 0})
+
+
+def new_share_member_record(group_id: str, member: ShareMember) -> Record:
+    value = {
+        "rack_id": member.rack_id,
+        "client_id": member.client_id,
+        "client_host": member.client_host,
+        "subscribed_topic_names": sorted(member.topics),
+    }
+    return _of_member(MEMBER, group_id, member.member_id, value)
+
+
+def new_share_target_record(group_id: str, member_id: str, partitions: Partitions) -> Record:
+    return _of_member(TARGET, group_id, member_id, {"topic_partitions": _told(partitions, [*partitions])})
+
+
+def new_share_current_record(group_id: str, member: ShareMember) -> Record:
+    value = {
+        "member_epoch": member.epoch,
+        "previous_member_epoch": member.previous_epoch,
+        "state": STABLE,
+        "assigned_partitions": _told(member.assigned, uuid_order(member.assigned)),
+    }
+    return _of_member(CURRENT, group_id, member.member_id, value)
+
+
+def new_share_states_record(group_id: str, states: PartitionStates) -> Record:
+    value = {
+        "initializing_topics": _named(states.initializing),
+        "initialized_topics": _named(states.initialized),
+        "deleting_topics": [
+            {"topic_id": topic_id, "topic_name": states.deleting[topic_id]} for topic_id in uuid_order(states.deleting)
+        ],
+    }
+    return _of_group(STATES, group_id, value)
+
+
+def share_member_tombstones(group_id: str, member_id: str) -> list[Record]:
+    return [_of_member(record_type, group_id, member_id, None) for record_type in (CURRENT, TARGET, MEMBER)]
+
+
+def share_group_tombstones(group_id: str) -> list[Record]:
+    """Returns the tombstones of a group without members."""
+    return [_of_group(record_type, group_id, None) for record_type in (TARGET_EPOCH, STATES, EPOCH)]
+
+
+def _told(partitions: Partitions, order: list[str]) -> list[dict[str, Any]]:
+    return [{"topic_id": topic, "partitions": [*partitions[topic]]} for topic in order]
+
+
+def _named(topics: ByTopic) -> list[dict[str, Any]]:
+    return [
+        {"topic_id": topic_id, "topic_name": topics[topic_id].name, "partitions": [*topics[topic_id].partitions]}
+        for topic_id in uuid_order(topics)
+    ]
+
+
+def _of_group(record_type: str, group_id: str, value: dict[str, Any] | None) -> Record:
+    return Record(record_type, {"group_id": group_id}, None if value is None else VERSION, value)
+
+
+def _of_member(record_type: str, group_id: str, member_id: str, value: dict[str, Any] | None) -> Record:
+    key = {"group_id": group_id, "member_id": member_id}
+    return Record(record_type, key, None if value is None else VERSION, value)

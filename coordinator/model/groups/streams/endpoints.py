@@ -1,0 +1,53 @@
+"""Which partitions members have behind the endpoints at which their state can be queried.
+
+A topic with fewer partitions than its subtopology has tasks is listed with its first tasks, as many as it has.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from groupledger.coordinator.model.errors import IllegalStateError
+from groupledger.coordinator.model.groups.streams.tasks import by_role
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from groupledger.coordinator.model.groups.modern.topics import Topic
+    from groupledger.coordinator.model.groups.streams.configured import ConfiguredTopology
+    from groupledger.coordinator.model.groups.streams.member import Endpoint, StreamsMember
+    from groupledger.coordinator.model.groups.streams.tasks import TaskIds
+
+
+class EndpointPartitions(NamedTuple):
+    """What a member behind an endpoint has: partitions by topic, of its active tasks and of its standbys."""
+
+    user_endpoint: Endpoint
+    active: TaskIds
+    standby: TaskIds
+
+
+def endpoints_of(
+    members: Iterable[StreamsMember], configured: ConfiguredTopology | None, topics: Mapping[str, Topic]
+) -> tuple[EndpointPartitions, ...]:
+    """Returns what each member with an endpoint has. A broker throws where the topology lacks topics."""
+    found = []
+    for member in members:
+        if member.user_endpoint is not None:
+            if configured is None or not configured.task_counts:
+                raise IllegalStateError(f"{member.member_id} has an endpoint, and the topology is not configured")
+            inputs = {each.subtopology_id: each.input_topics() for each in configured.topology.subtopologies}
+            told = by_role(member.assigned)
+            active, standby = (_partitions(each, inputs, topics) for each in (told.active, told.standby))
+            found.append(EndpointPartitions(member.user_endpoint, active, standby))
+    return tuple(found)
+
+
+def _partitions(tasks: TaskIds, inputs: Mapping[str, tuple[str, ...]], topics: Mapping[str, Topic]) -> TaskIds:
+    found = []
+    for subtopology_id, numbers in tasks:
+        for name in dict.fromkeys(inputs[subtopology_id]):
+            if name not in topics:
+                raise IllegalStateError(f"{name} is not there")
+            found.append((name, numbers[: topics[name].partition_count]))
+    return tuple(sorted(found))

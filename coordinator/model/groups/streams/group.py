@@ -1,0 +1,141 @@
+"""A streams group (KIP-1071): its topology, its members, the target of each, and who has which task.
+
+What a log keeps changes by applying records alone: `apply` takes those of types 17 and 19 to 23, when they are appended
+and when a log is loaded. Four things no log keeps, and a group that has just been made by its first member has none of
+them, since a broker makes it once more from that member's records: the configured topology, the number of times that
+endpoints were sent, who asked that the application shut down, and what of these a description shows (`shown`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from groupledger.coordinator.java_hash_map import TimelineHashMap
+from groupledger.coordinator.model.groups.modern.epochs import NO_EPOCH
+from groupledger.coordinator.model.groups.modern.states import ASSIGNING, EMPTY, RECONCILING, STABLE
+from groupledger.coordinator.model.groups.streams.member import StreamsMember
+from groupledger.coordinator.model.groups.streams.records import (
+    CURRENT,
+    EPOCH,
+    MEMBER,
+    TARGET,
+    TARGET_EPOCH,
+    TOPOLOGY,
+    GroupWords,
+)
+from groupledger.coordinator.model.groups.streams.tasks import Task, TasksByRole, tasks_of
+from groupledger.coordinator.model.groups.streams.topology import KeyValue, topology_of
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+    from typing import Any
+
+    from groupledger.coordinator.model.groups.streams.configured import ConfiguredTopology
+    from groupledger.coordinator.model.groups.streams.tasks import Tasks
+    from groupledger.coordinator.model.groups.streams.topology import Topology
+    from groupledger.schemas.codec.records import Record
+
+NOT_READY: Final = "NotReady"
+
+
+class StreamsGroup:
+    __slots__ = (
+        "_holders",
+        "configured",
+        "endpoint_epoch",
+        "epoch",
+        "group_id",
+        "members",
+        "shown",
+        "shutdown_member_id",
+        "target",
+        "target_epoch",
+        "topology",
+        "words",
+    )
+
+    def __init__(self, group_id: str) -> None:
+        self.group_id = group_id
+        self.epoch = 0
+        self.words = GroupWords()
+        self.target_epoch = 0
+        self.topology: Topology | None = None
+        self.members: TimelineHashMap[str, StreamsMember] = TimelineHashMap()
+        self.target: dict[str, Tasks] = {}
+        self.configured: ConfiguredTopology | None = None
+        self.shown: ConfiguredTopology | None = None
+        self.endpoint_epoch = 0
+        self.shutdown_member_id: str | None = None
+        self._holders: dict[Task, dict[str, str]] = {}
+
+    @property
+    def state(self) -> str:
+        if not len(self.members):
+            return EMPTY
+        if self.topology is None or self.topology.epoch != self.words.validated_topology_epoch:
+            return NOT_READY
+        if self.epoch > self.target_epoch:
+            return ASSIGNING
+        are_there = all(member.is_reconciled_to(self.target_epoch) for member in self.members.values())
+        return STABLE if are_there else RECONCILING
+
+    def processes_with(self, task: Task) -> Collection[str]:
+        """Returns the processes whose members have a task, or have still to give it up."""
+        return self._holders.get(task, {}).values()
+
+    def is_subscribed_to_topic(self, topic: str) -> bool:
+        return self.state != EMPTY and topic in self.subtopology_by_topic()
+
+    def subtopology_by_topic(self) -> dict[str, str]:
+        """Returns which subtopology reads each topic."""
+        read = () if self.topology is None else self.topology.in_hash_order()
+        return {topic: each.subtopology_id for each in read for topic in each.input_topics()}
+
+    def apply(self, record: Record) -> None:
+        value = record.value
+        if record.record_type == EPOCH and value is not None:
+            configs = tuple(KeyValue(each["key"], each["value"]) for each in value["last_assignment_configs"] or ())
+            self.words = GroupWords(value["metadata_hash"], value["validated_topology_epoch"], configs)
+            self.epoch = value["epoch"]
+        elif record.record_type == TARGET_EPOCH:
+            self.target_epoch = NO_EPOCH if value is None else value["assignment_epoch"]
+        elif record.record_type == TOPOLOGY:
+            self.topology = None if value is None else topology_of(value)
+        elif record.record_type == TARGET:
+            self._apply_target(record.key["member_id"], value)
+        elif record.record_type in (MEMBER, CURRENT):
+            self._apply_to_member(record)
+        if not len(self.members):
+            self.shutdown_member_id = None
+
+    def _apply_target(self, member_id: str, value: Mapping[str, Any] | None) -> None:
+        if value is None:
+            self.target.pop(member_id, None)
+            return
+        told = TasksByRole(
+            *(
+                tuple((each["subtopology_id"], tuple(each["partitions"])) for each in value[name])
+                for name in ("active_tasks", "standby_tasks", "warmup_tasks")
+            )
+        )
+        self.target[member_id] = tasks_of(told)
+
+    def _apply_to_member(self, record: Record) -> None:
+        member_id, value = record.key["member_id"], record.value
+        before = self.members.get(member_id)
+        member = before or StreamsMember(member_id=member_id)
+        if record.record_type == CURRENT:
+            if value is not None or before is not None:
+                self._replace(before, member.with_assignment(value))
+        elif value is not None:
+            self._replace(before, member.with_words(value))
+        elif before is not None:
+            self._replace(before, before.with_assignment(None))
+            self.members.pop(member_id)
+
+    def _replace(self, before: StreamsMember | None, after: StreamsMember) -> None:
+        for task in () if before is None else (*before.assigned, *before.pending_revocation):
+            self._holders[task].pop(after.member_id, None)
+        for task in (*after.assigned, *after.pending_revocation):
+            self._holders.setdefault(task, {})[after.member_id] = after.process_id
+        self.members.put(after.member_id, after)

@@ -1,0 +1,76 @@
+"""How a member of a streams group gets from the tasks that it has to its target, one heartbeat at a time.
+
+A member keeps what it has and is to have. While it still holds what it has to give up, it stays where it is; having
+given it up, it goes on by one epoch at least, and to the target's epoch with what is free. An active task is free when
+nobody has it active and the member's process has no copy of it; a copy is free when the member's process does not have
+the task in any role. Every step keeps the epoch before it, a step without another epoch too. Source: what a 4.2 broker
+answers (`lab.kafka.streams_differential`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from groupledger.coordinator.model.errors import RefusedError
+from groupledger.coordinator.model.groups.streams.member import StreamsMember, StreamsMemberState
+from groupledger.coordinator.model.groups.streams.tasks import held_from
+from groupledger.schemas.kafka.errors import Error
+from groupledger.schemas.words import TaskRole
+
+if TYPE_CHECKING:
+    from groupledger.coordinator.model.groups.streams.group import StreamsGroup
+    from groupledger.coordinator.model.groups.streams.tasks import Held, Task, Tasks
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamsReconciliation:
+    """What decides the next step of a member. `owned` is what it says that it has, None if it says nothing."""
+
+    group: StreamsGroup
+    target_epoch: int
+    target: Tasks
+    owned: Tasks | None
+
+    def step(self, member: StreamsMember) -> StreamsMember:
+        """Returns the member after the step; the same one where it has to wait, or has arrived."""
+        if member.is_reconciled_to(self.target_epoch):
+            return member
+        if member.state is StreamsMemberState.UNREVOKED_TASKS:
+            return member if self._still_owns(member.pending_revocation) else self._next(member, member.epoch + 1)
+        if member.state is StreamsMemberState.UNKNOWN and (self.owned is None or self.owned):
+            raise RefusedError(Error.FENCED_MEMBER_EPOCH)
+        return self._next(member, member.epoch)
+
+    def _still_owns(self, tasks: Held) -> bool:
+        return self.owned is None or not self.owned.isdisjoint(tasks)
+
+    def _next(self, member: StreamsMember, epoch: int) -> StreamsMember:
+        kept = {task: given for task, given in member.assigned.items() if task in self.target}
+        surplus = {task: given for task, given in member.assigned.items() if task not in self.target}
+        if surplus and self._still_owns(surplus):
+            state = StreamsMemberState.UNREVOKED_TASKS
+        else:
+            wanted = [task for task in self.target if task not in kept]
+            free = [task for task in wanted if self._is_free(task, member.process_id)]
+            is_whole = len(free) == len(wanted)
+            state = StreamsMemberState.STABLE if is_whole else StreamsMemberState.UNRELEASED_TASKS
+            epoch, surplus = self.target_epoch, {}
+            kept |= held_from(free, self.target_epoch)
+        return replace(
+            member,
+            state=state,
+            epoch=epoch,
+            previous_epoch=member.epoch,
+            assigned=kept,
+            pending_revocation=surplus,
+        )
+
+    def _is_free(self, task: Task, process_id: str) -> bool:
+        active, *copies = (
+            self.group.processes_with(task._replace(role=role))
+            for role in (TaskRole.ACTIVE, TaskRole.STANDBY, TaskRole.WARMUP)
+        )
+        if any(process_id in processes for processes in copies):
+            return False
+        return not active if task.role == TaskRole.ACTIVE else process_id not in active

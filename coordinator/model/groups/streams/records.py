@@ -1,0 +1,126 @@
+"""The records that a 4.2 broker writes for streams groups, and their tombstones: types 17 and 19 to 23.
+
+Subtopologies and partitions are in order; those of a topology are as the member sent them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from groupledger.coordinator.model.groups.streams.tasks import by_role
+from groupledger.coordinator.model.groups.streams.topology import as_record
+from groupledger.schemas.codec.records import Record
+from groupledger.schemas.words import TaskRole
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from groupledger.coordinator.model.groups.streams.member import StreamsMember
+    from groupledger.coordinator.model.groups.streams.tasks import Held, Task
+    from groupledger.coordinator.model.groups.streams.topology import KeyValue, Topology
+
+EPOCH: Final = "streams_group_metadata"
+MEMBER: Final = "streams_group_member_metadata"
+TARGET_EPOCH: Final = "streams_group_target_assignment_metadata"
+TARGET: Final = "streams_group_target_assignment_member"
+CURRENT: Final = "streams_group_current_member_assignment"
+TOPOLOGY: Final = "streams_group_topology"
+RECORDS: Final = frozenset({EPOCH, MEMBER, TARGET_EPOCH, TARGET, CURRENT, TOPOLOGY})
+VERSION: Final = 0
+NOT_VALIDATED: Final = -1
+_ROLES: Final = (TaskRole.ACTIVE, TaskRole.STANDBY, TaskRole.WARMUP)
+
+
+class GroupWords(NamedTuple):
+    """What the group's record says beside the epoch."""
+
+    metadata_hash: int = 0
+    validated_topology_epoch: int = NOT_VALIDATED
+    assignment_configs: tuple[KeyValue, ...] = ()
+
+
+def new_streams_epoch_record(group_id: str, epoch: int, words: GroupWords) -> Record:
+    value = {
+        "epoch": epoch,
+        "metadata_hash": words.metadata_hash,
+        "validated_topology_epoch": words.validated_topology_epoch,
+        "last_assignment_configs": as_record(words.assignment_configs),
+        "stored_description_topology_epoch": -1,
+        "failed_description_topology_epoch": -1,
+    }
+    return _of_group(EPOCH, group_id, value)
+
+
+def new_streams_topology_record(group_id: str, topology: Topology) -> Record:
+    return _of_group(TOPOLOGY, group_id, as_record(topology))
+
+
+def new_streams_target_epoch_record(group_id: str, epoch: int) -> Record:
+    return _of_group(TARGET_EPOCH, group_id, {"assignment_epoch": epoch, "assignment_timestamp_ms": 0})
+
+
+def new_streams_member_record(group_id: str, member: StreamsMember) -> Record:
+    value = {
+        "instance_id": None,
+        "rack_id": member.rack_id,
+        "client_id": member.client_id,
+        "client_host": member.client_host,
+        "rebalance_timeout_ms": member.rebalance_timeout_ms,
+        "topology_epoch": member.topology_epoch,
+        "process_id": member.process_id,
+        "user_endpoint": as_record(member.user_endpoint),
+        "client_tags": as_record(member.client_tags),
+    }
+    return _of_member(MEMBER, group_id, member.member_id, value)
+
+
+def new_streams_target_record(group_id: str, member_id: str, tasks: Iterable[Task]) -> Record:
+    value = {
+        f"{role}_tasks": [{"subtopology_id": name, "partitions": [*numbers]} for name, numbers in told]
+        for role, told in zip(_ROLES, by_role(tasks), strict=True)
+    }
+    return _of_member(TARGET, group_id, member_id, value)
+
+
+def new_streams_current_record(group_id: str, member: StreamsMember) -> Record:
+    value = {
+        "member_epoch": member.epoch,
+        "previous_member_epoch": member.previous_epoch,
+        "state": int(member.state),
+        **_told(member.assigned, ""),
+        **_told(member.pending_revocation, "_pending_revocation"),
+    }
+    return _of_member(CURRENT, group_id, member.member_id, value)
+
+
+def streams_member_tombstones(group_id: str, member_id: str) -> list[Record]:
+    return [_of_member(record_type, group_id, member_id, None) for record_type in (CURRENT, TARGET, MEMBER)]
+
+
+def streams_group_tombstones(group_id: str) -> list[Record]:
+    """Returns the tombstones of a group without members."""
+    return [_of_group(record_type, group_id, None) for record_type in (TARGET_EPOCH, EPOCH, TOPOLOGY)]
+
+
+def _told(held: Held, suffix: str) -> dict[str, Any]:
+    epochs = {task[1:]: epoch for task, epoch in held.items() if task.role == TaskRole.ACTIVE}
+    return {
+        f"{role}_tasks{suffix}": [
+            {
+                "subtopology_id": name,
+                "partitions": [*numbers],
+                "assignment_epochs": [epochs[name, each] for each in numbers] if role == TaskRole.ACTIVE else [],
+            }
+            for name, numbers in told
+        ]
+        for role, told in zip(_ROLES, by_role(held), strict=True)
+    }
+
+
+def _of_group(record_type: str, group_id: str, value: dict[str, Any] | None) -> Record:
+    return Record(record_type, {"group_id": group_id}, None if value is None else VERSION, value)
+
+
+def _of_member(record_type: str, group_id: str, member_id: str, value: dict[str, Any] | None) -> Record:
+    key = {"group_id": group_id, "member_id": member_id}
+    return Record(record_type, key, None if value is None else VERSION, value)

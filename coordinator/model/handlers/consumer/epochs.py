@@ -1,0 +1,66 @@
+"""When a consumer group begins a new epoch, and with which hash of its topics.
+
+A group begins one when a member's topics change, when a member goes, when a regular expression stands for other topics,
+and when a topic of the group was created, changed or deleted. A request looks for the last only where that happened
+since somebody looked; so a hash that is out of date for another reason, as after a change to a regular expression that
+is not resolved yet, stays until something else begins an epoch.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from groupledger.coordinator.model.groups.consumer.records import new_epoch_record
+from groupledger.coordinator.model.groups.modern.topics import metadata_hash
+
+if TYPE_CHECKING:
+    from groupledger.coordinator.model.groups.consumer.group import ConsumerGroup
+    from groupledger.coordinator.model.groups.consumer.member import ConsumerMember
+    from groupledger.coordinator.model.operation import Operation
+
+
+class Epoch(NamedTuple):
+    """The epoch of a group as a request leaves it. `is_looked_at` says whether the request had to look at what all
+    members subscribe to, its own words among them."""
+
+    number: int
+    is_looked_at: bool
+
+
+def new_epoch(group: ConsumerGroup, member: ConsumerMember, operation: Operation, *, has_changed: bool) -> Epoch:
+    """Returns the epoch of the group, a new one if the member's topics or the cluster's changed."""
+    is_due = has_changed or not group.epoch
+    if not is_due and not _has_to_look(group, operation):
+        return Epoch(group.epoch, is_looked_at=False)
+    topics = group.topics_of_all([*group.others(member), member], group.resolved.get)
+    found = metadata_hash(topics, operation.topics)
+    epoch = bump_epoch(group, found, operation) if is_due or found != group.metadata_hash else group.epoch
+    notice_topics(group, epoch, operation)
+    return Epoch(epoch, is_looked_at=True)
+
+
+def _has_to_look(group: ConsumerGroup, operation: Operation) -> bool:
+    """Whether a topic of the group changed since somebody looked, or the epoch that came of that was not written."""
+    if group.noticed is None:
+        return True
+    version, epoch = group.noticed
+    return group.epoch < epoch or operation.topics.has_changed(group.subscribed_topics, version)
+
+
+def notice_topics(group: ConsumerGroup, epoch: int, operation: Operation) -> None:
+    """Notes that somebody looked at the topics, and which epoch of the group came of it."""
+    group.noticed = operation.topics.version, epoch
+
+
+def bump_epoch(group: ConsumerGroup, found: int, operation: Operation) -> int:
+    """Writes the next epoch of a group with the hash that was found of its topics, and returns it."""
+    epoch = group.epoch + 1
+    operation.records.append(new_epoch_record(group.group_id, epoch, found))
+    operation.log("group_epoch_bumped", group_id=group.group_id, generation=epoch, metadata_hash=found)
+    return epoch
+
+
+def begin_epoch(group: ConsumerGroup, operation: Operation) -> None:
+    """Begins an epoch without a cause, as a test may want it; a group without members has nobody to notify."""
+    if group.members:
+        bump_epoch(group, metadata_hash(group.subscribed_topics(), operation.topics), operation)

@@ -1,0 +1,204 @@
+"""ConsumerGroupHeartbeat: joining, reconciling and leaving a consumer group of KIP-848.
+
+The first one that joins an empty classic group ends it, and one that joins a classic group with members makes a
+consumer group of it (`conversion`). What happens to members is in `membership`, and what comes of their regular
+expressions in `regexes`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from groupledger.coordinator.model.errors import RefusedError
+from groupledger.coordinator.model.groups.classic.records import new_group_metadata_tombstone_record
+from groupledger.coordinator.model.groups.classic.states import State
+from groupledger.coordinator.model.groups.consumer.assignors import ASSIGNORS
+from groupledger.coordinator.model.groups.consumer.group import ConsumerGroup
+from groupledger.coordinator.model.groups.consumer.records import new_current_record, new_member_record
+from groupledger.coordinator.model.groups.modern.epochs import AWAY, LEFT
+from groupledger.coordinator.model.handlers.consumer.conversion import CLASSIC_TO_CONSUMER, upgrade
+from groupledger.coordinator.model.handlers.consumer.epochs import new_epoch
+from groupledger.coordinator.model.handlers.consumer.membership import (
+    check_size,
+    fence,
+    member_of_instance,
+    new_dynamic_member,
+    new_static_member,
+    step_to_target,
+    take_place,
+)
+from groupledger.coordinator.model.handlers.consumer.regexes import RegexChange, change_regex
+from groupledger.coordinator.model.handlers.consumer.timers import SESSION_TIMER
+from groupledger.coordinator.model.messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+from groupledger.coordinator.model.partitions import common
+from groupledger.schemas.kafka.errors import Error
+
+if TYPE_CHECKING:
+    from groupledger.coordinator.model.groups.consumer.member import ConsumerMember
+    from groupledger.coordinator.model.operation import Operation
+
+PROTOCOL: Final = "consumer"  # as the log calls it
+
+
+def heartbeat_of_consumer(request: ConsumerGroupHeartbeatRequest, operation: Operation) -> None:
+    try:
+        if request.member_epoch in (LEFT, AWAY):
+            operation.response = _leave(request, operation)
+        else:
+            operation.response = _heartbeat(request, operation)
+    except RefusedError as refused:
+        operation.records.clear()
+        operation.response = ConsumerGroupHeartbeatResponse(request.request_id, error=refused.error)
+
+
+def refusal_of_invalid(request: ConsumerGroupHeartbeatRequest) -> Error:
+    """Returns why a request is refused before any group is looked at; NONE if it is not."""
+    epoch = request.member_epoch
+    is_joining = epoch == 0
+    wrong = (
+        (request.api_version > 0 or epoch > 0 or epoch == LEFT) and not request.member_id.strip(),
+        not request.group_id.strip(),
+        any(text is not None and not text.strip() for text in (request.instance_id, request.rack_id)),
+        is_joining and (request.rebalance_timeout_ms == -1 or request.owned is None or bool(request.owned)),
+        is_joining and request.subscribed_topic_names is None and request.subscribed_topic_regex is None,
+        epoch == AWAY and request.instance_id is None,
+        epoch < AWAY,
+    )
+    if any(wrong):
+        return Error.INVALID_REQUEST
+    if request.server_assignor is not None and request.server_assignor not in ASSIGNORS:
+        return Error.UNSUPPORTED_ASSIGNOR
+    return Error.NONE
+
+
+# A member that is or will be there
+
+
+def _heartbeat(request: ConsumerGroupHeartbeatRequest, operation: Operation) -> ConsumerGroupHeartbeatResponse:
+    group = _group(request, operation)
+    member_id = request.member_id or request.new_member_id
+    check_size(group, member_id, operation)
+    before = (_static if request.instance_id else _dynamic)(group, member_id, request, operation)
+    member = _as_asked(before, request)
+    if member != before:
+        operation.records.append(new_member_record(group.group_id, member))
+    has_changed = member.topics != before.topics
+    regex = change_regex(group, before, member, operation)
+    epoch = new_epoch(group, member, operation, has_changed=has_changed or regex is RegexChange.RESOLVED)
+    has_changed = has_changed or regex is not RegexChange.NONE
+    member = step_to_target(group, before, member, epoch, request.owned, operation, has_changed=has_changed)
+    operation.set_timer(SESSION_TIMER, group.group_id, operation.config.group_consumer_session_timeout_ms, member_id)
+    is_full = (
+        request.rebalance_timeout_ms != -1
+        and (request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None)
+        and request.owned is not None
+    )
+    is_told = request.member_epoch == 0 or is_full or member.assigned != before.assigned
+    return ConsumerGroupHeartbeatResponse(
+        request.request_id,
+        error=Error.NONE,
+        member_id=member_id,
+        member_epoch=member.epoch,
+        heartbeat_interval_ms=operation.config.group_consumer_heartbeat_interval_ms,
+        assignment=member.assigned if is_told else None,
+    )
+
+
+def _group(request: ConsumerGroupHeartbeatRequest, operation: Operation) -> ConsumerGroup:
+    """Returns the group, which the first member makes, also of a classic one."""
+    group = operation.consumer_groups.get(request.group_id)
+    if group is not None:
+        return group
+    classic = operation.groups.get(request.group_id)
+    if request.member_epoch != 0:
+        raise RefusedError(Error.GROUP_ID_NOT_FOUND)
+    if classic is not None and classic.state is not State.EMPTY:
+        return upgrade(classic, operation)
+    if classic is not None:
+        operation.log("empty_group_converted", group_id=request.group_id, **CLASSIC_TO_CONSUMER)
+        operation.records.append(new_group_metadata_tombstone_record(request.group_id))
+    return ConsumerGroup(request.group_id)
+
+
+def _dynamic(
+    group: ConsumerGroup, member_id: str, request: ConsumerGroupHeartbeatRequest, operation: Operation
+) -> ConsumerMember:
+    if request.member_epoch == 0:
+        return new_dynamic_member(group, member_id, PROTOCOL, operation)
+    member = group.members.get(member_id)
+    if member is None:
+        raise RefusedError(Error.UNKNOWN_MEMBER_ID)
+    _check_epoch(member, request)
+    return member
+
+
+def _static(
+    group: ConsumerGroup, member_id: str, request: ConsumerGroupHeartbeatRequest, operation: Operation
+) -> ConsumerMember:
+    """Returns the member of an instance. One that joins takes the place of one that is away, or of a classic one."""
+    instance_id = request.instance_id or ""
+    if request.member_epoch != 0:
+        known = member_of_instance(group, instance_id, member_id, operation)
+        _check_epoch(known, request)
+        return known
+    member = group.static_member(instance_id)
+    if member is None:
+        return new_static_member(group, instance_id, member_id, PROTOCOL, operation)
+    if member.classic is None and member.epoch != AWAY:
+        words = {"group_id": group.group_id, "member_id": member_id, "group_instance_id": instance_id}
+        operation.log("instance_id_owned", **words, previous_member_id=member.member_id)
+        raise RefusedError(Error.UNRELEASED_INSTANCE_ID)
+    return take_place(group, member, member_id, PROTOCOL, operation)
+
+
+def _check_epoch(member: ConsumerMember, request: ConsumerGroupHeartbeatRequest) -> None:
+    """Refuses an epoch that is not the member's, but the one before if the member owns nothing beyond its own."""
+    epoch = request.member_epoch
+    if epoch in (0, member.epoch):
+        return
+    is_retried = epoch < member.epoch and epoch == member.previous_epoch and request.owned is not None
+    if not is_retried or common(request.owned or {}, member.assigned) != request.owned:
+        raise RefusedError(Error.FENCED_MEMBER_EPOCH)
+
+
+def _as_asked(member: ConsumerMember, request: ConsumerGroupHeartbeatRequest) -> ConsumerMember:
+    """Returns the member with what the request says of it; what it does not say stays."""
+    said: dict[str, Any] = {
+        "instance_id": request.instance_id,
+        "rack_id": request.rack_id,
+        "rebalance_timeout_ms": None if request.rebalance_timeout_ms == -1 else request.rebalance_timeout_ms,
+        "assignor": request.server_assignor,
+        "topics": None if request.subscribed_topic_names is None else frozenset(request.subscribed_topic_names),
+        "regex": request.subscribed_topic_regex,
+    }
+    said = {name: value for name, value in said.items() if value is not None}
+    return replace(member, client_id=request.client_id, client_host=request.client_host, classic=None, **said)
+
+
+# A member that goes
+
+
+def _leave(request: ConsumerGroupHeartbeatRequest, operation: Operation) -> ConsumerGroupHeartbeatResponse:
+    group = operation.consumer_groups.get(request.group_id)
+    if group is None:
+        raise RefusedError(Error.GROUP_ID_NOT_FOUND)
+    words = {"group_id": group.group_id, "member_id": request.member_id}
+    if request.instance_id is None:
+        known = group.members.get(request.member_id)
+        if known is None:
+            raise RefusedError(Error.UNKNOWN_MEMBER_ID)
+        member = known
+        operation.log("consumer_member_left", **words)
+    else:
+        member = member_of_instance(group, request.instance_id, request.member_id, operation)
+        kind = "consumer_static_member_paused" if request.member_epoch == AWAY else "consumer_static_member_left"
+        operation.log(kind, **words, group_instance_id=request.instance_id)
+    if request.member_epoch == AWAY:
+        away = replace(member, epoch=AWAY, pending_revocation={})
+        operation.records.append(new_current_record(group.group_id, away))
+    else:
+        fence(group, [member], operation)
+    return ConsumerGroupHeartbeatResponse(
+        request.request_id, error=Error.NONE, member_id=request.member_id, member_epoch=request.member_epoch
+    )

@@ -1,0 +1,227 @@
+"""What happens to a member of a consumer group, whichever protocol it speaks.
+
+A request of a member does up to four things, and each writes its records in this order: the member's own words, a
+new epoch of the group if they or the topics changed (`epochs`), a new target for it, and the member's next step
+towards its target. Who leaves, or lets a timer run out, is taken out: that is a new epoch, whose target the next
+request of somebody else computes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from groupledger.coordinator.java_hash_map import hash_map_order
+from groupledger.coordinator.model.errors import RefusedError
+from groupledger.coordinator.model.groups.consumer.assignors import ASSIGNORS, Subscriber
+from groupledger.coordinator.model.groups.consumer.group import are_equal
+from groupledger.coordinator.model.groups.consumer.member import ConsumerMember, MemberState
+from groupledger.coordinator.model.groups.consumer.reconciliation import Reconciliation
+from groupledger.coordinator.model.groups.consumer.records import (
+    member_tombstones,
+    new_current_record,
+    new_member_record,
+    new_target_epoch_record,
+    new_target_record,
+)
+from groupledger.coordinator.model.groups.modern.epochs import AWAY
+from groupledger.coordinator.model.groups.modern.topics import metadata_hash
+from groupledger.coordinator.model.handlers.consumer.conversion import becomes_classic_without, downgrade
+from groupledger.coordinator.model.handlers.consumer.epochs import bump_epoch
+from groupledger.coordinator.model.handlers.consumer.regexes import drop_regexes
+from groupledger.coordinator.model.handlers.consumer.timers import REVOCATION_TIMER, SESSION_TIMER, TIMERS
+from groupledger.schemas.kafka.errors import Error
+from groupledger.schemas.kafka.rebalance_reasons import SESSION_EXPIRED_FENCE
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from groupledger.coordinator.model.groups.consumer.group import ConsumerGroup
+    from groupledger.coordinator.model.handlers.consumer.epochs import Epoch
+    from groupledger.coordinator.model.operation import Operation
+    from groupledger.coordinator.model.partitions import Partitions
+
+
+def check_size(group: ConsumerGroup, member_id: str, operation: Operation) -> None:
+    if len(group.members) >= operation.config.group_consumer_max_size and member_id not in group.members:
+        raise RefusedError(Error.GROUP_MAX_SIZE_REACHED)
+
+
+def member_of_instance(group: ConsumerGroup, instance_id: str, member_id: str, operation: Operation) -> ConsumerMember:
+    """Returns the member of an instance. Refuses who speaks for one that nobody has, or another."""
+    member = group.static_member(instance_id)
+    if member is None:
+        raise RefusedError(Error.UNKNOWN_MEMBER_ID)
+    if member.member_id != member_id:
+        words = {"group_id": group.group_id, "member_id": member_id, "group_instance_id": instance_id}
+        operation.log("instance_id_fenced", **words, previous_member_id=member.member_id)
+        raise RefusedError(Error.FENCED_INSTANCE_ID)
+    return member
+
+
+def new_static_member(
+    group: ConsumerGroup, instance_id: str, member_id: str, protocol: str, operation: Operation
+) -> ConsumerMember:
+    """Returns the member that joins under an instance id that nobody has."""
+    words = {"group_id": group.group_id, "member_id": member_id, "group_instance_id": instance_id}
+    operation.log("consumer_static_member_joined", **words, protocol=protocol)
+    return group.members.get(member_id) or ConsumerMember(member_id=member_id)
+
+
+def new_dynamic_member(group: ConsumerGroup, member_id: str, protocol: str, operation: Operation) -> ConsumerMember:
+    """Returns the member that joins without an instance id, which may be there already."""
+    operation.log("consumer_member_joined", group_id=group.group_id, member_id=member_id, protocol=protocol)
+    return group.members.get(member_id) or ConsumerMember(member_id=member_id)
+
+
+def take_place(
+    group: ConsumerGroup, member: ConsumerMember, member_id: str, protocol: str, operation: Operation
+) -> ConsumerMember:
+    """Gives a static member another id, with all that it had."""
+    words = {"group_id": group.group_id, "member_id": member_id, "group_instance_id": member.instance_id}
+    operation.log("consumer_static_member_replaced", **words, previous_member_id=member.member_id, protocol=protocol)
+    joining = replace(member, member_id=member_id, epoch=0, previous_epoch=0)
+    operation.cancel_timer(SESSION_TIMER, group.group_id, member.member_id)
+    operation.cancel_timer(REVOCATION_TIMER, group.group_id, member.member_id)
+    operation.records += [
+        *member_tombstones(group.group_id, member.member_id),
+        new_member_record(group.group_id, joining),
+        new_target_record(group.group_id, member_id, group.target.get(member.member_id, {})),
+        new_current_record(group.group_id, joining),
+    ]
+    return joining
+
+
+def step_to_target(
+    group: ConsumerGroup,
+    before: ConsumerMember,
+    member: ConsumerMember,
+    epoch: Epoch,
+    owned: Partitions | None,
+    operation: Operation,
+    *,
+    has_changed: bool,
+) -> ConsumerMember:
+    """Computes a target if the group's epoch has none yet, and takes the member one step towards its own."""
+    target_epoch, target = group.target_epoch, group.target_of(member.member_id, member.instance_id)
+    if epoch.number > group.target_epoch:
+        target_epoch, target = epoch.number, _new_target(group, (before, member), epoch, operation)
+    reconciliation = Reconciliation(
+        target_epoch=target_epoch,
+        target=target,
+        owned=owned,
+        subscribed=_topic_ids(group, member, operation),
+        is_held=group.is_held,
+    )
+    return _reconciled(group, member, reconciliation, has_changed=has_changed, operation=operation)
+
+
+def _new_target(
+    group: ConsumerGroup, before_and_after: tuple[ConsumerMember, ConsumerMember], epoch: Epoch, operation: Operation
+) -> Partitions:
+    """Computes a target for all members, writes what is new of it, and returns that of the member that asks."""
+    before, member = before_and_after
+    members = {each.member_id: each for each in group.members.values()}
+    members[member.member_id] = member
+    members = {name: each for name, each in members.items() if each is member or each in group.others(member)}
+    subscribers = {
+        name: Subscriber(each.instance_id, _topic_ids(group, each, operation), group.target_of(name, each.instance_id))
+        for name, each in members.items()
+    }
+    counts = {topic.topic_id: topic.partition_count for topic in operation.topics.values()}
+    assignor = group.preferred_assignor(before, member) or operation.config.group_consumer_assignors[0]
+    is_equal = group.are_equal  # before this request, unless it looked at what all subscribe to
+    if epoch.is_looked_at:
+        regexes = {each.regex for each in members.values()}
+        resolved = [group.resolved[regex] for regex in group.resolved if regex in regexes]
+        is_equal = are_equal(members.values(), resolved)
+    found = ASSIGNORS[assignor](subscribers, counts, is_equal=is_equal)
+    for name in hash_map_order(members):
+        if found.get(name, {}) != group.target.get(name):
+            operation.records.append(new_target_record(group.group_id, name, found.get(name, {})))
+    operation.records.append(new_target_epoch_record(group.group_id, epoch.number))
+    operation.log("target_assignment_computed", group_id=group.group_id, generation=epoch.number, assignor=assignor)
+    return found.get(member.member_id, {})
+
+
+def _topic_ids(group: ConsumerGroup, member: ConsumerMember, operation: Operation) -> tuple[str, ...]:
+    names = group.topics_of(member)
+    return tuple(operation.topics[name].topic_id for name in names if name in operation.topics)
+
+
+def _reconciled(
+    group: ConsumerGroup,
+    member: ConsumerMember,
+    reconciliation: Reconciliation,
+    *,
+    has_changed: bool,
+    operation: Operation,
+) -> ConsumerMember:
+    after = reconciliation.step(member, has_changed_subscription=has_changed)
+    if after == member:
+        return member
+    operation.records.append(new_current_record(group.group_id, after))
+    if after.classic is not None:
+        return after  # it has timers of its own
+    if after.state is MemberState.UNREVOKED_PARTITIONS:
+        timer = REVOCATION_TIMER, group.group_id, after.rebalance_timeout_ms, after.member_id
+        operation.set_timer(*timer)
+    else:
+        operation.cancel_timer(REVOCATION_TIMER, group.group_id, after.member_id)
+    return after
+
+
+# Members that go
+
+
+def fence(group: ConsumerGroup, members: Sequence[ConsumerMember], operation: Operation) -> None:
+    """Takes members out of their group, which may become a classic one by that."""
+    if becomes_classic_without(group, members, operation):
+        downgrade(group, members, operation)
+        return
+    gone = [member.member_id for member in members]
+    for name in gone:
+        operation.records += member_tombstones(group.group_id, name)
+    drop_regexes(group, members, operation)
+    topics = group.topics_of_all((each for name, each in group.members.items() if name not in gone), group.resolved.get)
+    bump_epoch(group, metadata_hash(topics, operation.topics), operation)
+    for name in gone:
+        for timer in TIMERS:
+            operation.cancel_timer(timer, group.group_id, name)
+
+
+def expire_member(
+    group: ConsumerGroup, member_id: str, operation: Operation, *, reason: str = SESSION_EXPIRED_FENCE
+) -> None:
+    """Takes out a member whose session, or time to join or to sync, has ended."""
+    member = group.members.get(member_id)
+    if member is not None:
+        operation.log("consumer_member_fenced", group_id=group.group_id, member_id=member_id, reason=reason)
+        _fence_by_timer(group, member, operation)
+
+
+def _fence_by_timer(group: ConsumerGroup, member: ConsumerMember, operation: Operation) -> None:
+    try:
+        fence(group, [member], operation)
+    except RefusedError:  # what remains can't become a classic group: the member stays, as on a broker
+        operation.records.clear()
+
+
+def expire_revocation(group: ConsumerGroup, member_id: str, operation: Operation) -> None:
+    """Takes out a member that still has what it had to give up, unless it went away meanwhile."""
+    member = group.members.get(member_id)
+    if member is not None and member.state is MemberState.UNREVOKED_PARTITIONS and member.epoch != AWAY:
+        words = {"group_id": group.group_id, "member_id": member_id, "generation": member.epoch}
+        operation.log("consumer_member_not_revoking", **words, timeout_ms=member.rebalance_timeout_ms)
+        _fence_by_timer(group, member, operation)
+
+
+def watch_loaded(group: ConsumerGroup, operation: Operation) -> None:
+    """Starts the timers of a group that was loaded from its log; a classic member's own session timeout is not asked
+    for, as on a broker."""
+    group.is_loaded = True
+    for member in group.members.values():
+        session_ms = operation.config.group_consumer_session_timeout_ms
+        operation.set_timer(SESSION_TIMER, group.group_id, session_ms, member.member_id)
+        if member.state is MemberState.UNREVOKED_PARTITIONS:
+            operation.set_timer(REVOCATION_TIMER, group.group_id, member.rebalance_timeout_ms, member.member_id)

@@ -1,0 +1,36 @@
+"""The records that a 4.2 broker writes for committed offsets, of groups of every type, and their tombstones.
+
+Contents as in Kafka's GroupCoordinatorRecordHelpers: offset commit v4, or v1 where the request brought an explicit
+retention, since only that version has a place for the expiry.
+"""
+
+from groupledger.coordinator.model.messages import OffsetToCommit
+from groupledger.schemas.codec.records import Record
+
+NO_EXPIRY = -1
+
+_OFFSET_COMMIT_VERSION = 4
+_OFFSET_COMMIT_VERSION_WITH_EXPIRY = 1
+
+
+def new_offset_commit_record(
+    group_id: str, offset: OffsetToCommit, commit_timestamp_ms: int, expire_timestamp_ms: int
+) -> Record:
+    version = _OFFSET_COMMIT_VERSION
+    if expire_timestamp_ms != NO_EXPIRY:
+        version = _OFFSET_COMMIT_VERSION_WITH_EXPIRY
+    value = {
+        "offset": offset.offset,
+        "leader_epoch": offset.leader_epoch,
+        "metadata": offset.metadata or "",
+        "commit_timestamp_ms": commit_timestamp_ms,
+        "expire_timestamp_ms": expire_timestamp_ms,
+        "topic_id": offset.topic_id,
+    }
+    key = {"group_id": group_id, "topic": offset.topic, "partition": offset.partition}
+    return Record("offset_commit", key, version, value)
+
+
+def new_offset_commit_tombstone_record(group_id: str, topic: str, partition: int) -> Record:
+    key = {"group_id": group_id, "topic": topic, "partition": partition}
+    return Record("offset_commit", key, None, None)
