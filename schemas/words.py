@@ -365,6 +365,27 @@ class FindingSeverity:
     ERROR = Severity.ERROR
 
 
+# Objectives of lag
+
+
+class MinuteState:
+    """Says what a group's minute was for an objective of lag (`groupledger objectives`), the mildest first."""
+
+    ON_TIME = "on_time"  # in every round and partition the next record to read was young enough
+    UNKNOWN = "unknown"  # it was not sampled, or not late and a lag not known
+    LATE = "late"
+
+
+class Burning:
+    """Says how fast a group uses up what an objective allows (`groupledger objectives`), the mildest first."""
+
+    NO = "no"
+    UNKNOWN = "unknown"  # too few minutes are known
+    SLOWLY = "slowly"
+    STEADILY = "steadily"
+    FAST = "fast"
+
+
 # Logs
 
 

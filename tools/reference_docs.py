@@ -30,7 +30,7 @@ MADE = "<!-- Made by `python -m tools.reference_docs`; a test compares it with t
 KINDS = {
     "Asking": (
         *("groups", "why", "group", "incidents", "rebalances", "owner", "lag", "offsets", "diff", "idle", "readers"),
-        *("committers", "share", "records", "sql", "report", "serve", "quality", "what-if"),
+        *("objectives", "committers", "share", "records", "sql", "report", "serve", "quality", "what-if"),
     ),
     "Writing": (
         *("monitor", "pipeline", "ingest", "sample", "history", "import-logs", "notify", "validate", "maintain"),

@@ -25,6 +25,7 @@ from groupledger.jobs.cli.lag import lag
 from groupledger.jobs.cli.logs import import_logs
 from groupledger.jobs.cli.monitor import monitor, sample
 from groupledger.jobs.cli.notify import notify
+from groupledger.jobs.cli.objectives import objectives
 from groupledger.jobs.cli.operations import check_quality, doctor, maintain, quality
 from groupledger.jobs.cli.options import AS_JSON, CONF, NO_WAREHOUSE, absolute, on_warehouse, settings_of
 from groupledger.jobs.cli.protocols import protocols
@@ -364,6 +365,7 @@ for command in (
     quality,
     doctor,
     notify,
+    objectives,
     protocols,
     what_if,
     coordinator,

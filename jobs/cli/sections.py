@@ -18,6 +18,7 @@ SECTIONS = {
         "incidents": "Incidents with cause, harm and the setting to change",
         "lag": "Lag by partition, topic or group, now or at any time",
         "idle": "Groups whose committed offsets will expire",
+        "objectives": "Objectives of lag: attainment, budget, burn rate",
     },
     "What happened": {
         "group": "The history of a group: generations, members, owners",

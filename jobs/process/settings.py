@@ -302,6 +302,23 @@ class TeamSettings(Section):
     groups: NamePattern
 
 
+class ObjectiveSettings(Section):
+    """An objective of lag of some groups: those whose names match, or those of a team."""
+
+    groups: NamePattern | None = None
+    team: Name | None = None
+    lag_s: Annotated[float, Field(gt=0)]
+    target_percent: Annotated[float, Field(gt=0, lt=100)]
+    window_days: Annotated[int, Field(ge=1, le=92)] = 30
+
+    @model_validator(mode="after")
+    def has_groups(self) -> ObjectiveSettings:
+        if (self.groups is None) == (self.team is None):
+            msg = "write either groups, a pattern of their names, or team"
+            raise ValueError(msg)
+        return self
+
+
 def checked_kind(name: str) -> str:
     if name not in {kind.name for kind in INCIDENT_KINDS}:
         msg = "there is no such kind of incident: `groupledger incidents --help` lists them"
@@ -377,6 +394,7 @@ class ClusterSettings(Section):
     logs: Part
     selection: Part
     teams: Part
+    objectives: Part
     notify: Part
 
 
@@ -401,8 +419,17 @@ class Settings(Section):
     quality: QualitySettings
     selection: SelectionSettings
     teams: dict[Name, TeamSettings]
+    objectives: dict[Name, ObjectiveSettings]
     notify: NotifySettings
     _given: frozenset[tuple[str, str]] = PrivateAttr(default=frozenset())
+
+    @model_validator(mode="after")
+    def teams_are_known(self) -> Settings:
+        for name, objective in self.objectives.items():
+            if objective.team is not None and objective.team not in self.teams:
+                msg = f"objectives.{name}.team is no team of the section teams"
+                raise ValueError(msg)
+        return self
 
     @property
     def given(self) -> frozenset[tuple[str, str]]:

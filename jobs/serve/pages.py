@@ -10,7 +10,14 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from groupledger.jobs.process.errors import UnknownNameError
 from groupledger.jobs.process.path_names import part
-from groupledger.jobs.serve import group_page, incident_pages, overview_page, place_pages, question_pages
+from groupledger.jobs.serve import (
+    group_page,
+    incident_pages,
+    objective_routes,
+    overview_page,
+    place_pages,
+    question_pages,
+)
 from groupledger.jobs.serve.answers import Warehouse
 from groupledger.jobs.serve.shown import templates
 
@@ -41,4 +48,6 @@ def routes(warehouse: Warehouse) -> APIRouter:
 
     for each in (overview_page, group_page, incident_pages, place_pages, question_pages):
         pages.include_router(each.routes(warehouse, environment))
+    pages.include_router(objective_routes.page_routes(warehouse, environment))
+    environment.globals["has_objectives"] = bool(warehouse.settings.objectives)
     return pages

@@ -42,7 +42,7 @@ def templates() -> Environment:
         "spared": spared_text,
         "when": when,
     }
-    found.globals |= {"link": link}
+    found.globals |= {"link": link, "has_objectives": False}
     return found
 
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from groupledger.jobs.process.settings import Settings
     from groupledger.jobs.serve.entrance import Proxy
     from groupledger.jobs.serve.passwords import Passwords
 
@@ -59,9 +60,13 @@ class Client(NamedTuple):
 
 @contextmanager
 def served(
-    warehouse: Path | str, passwords: Passwords | None = None, proxy: Proxy | None = None, limits: Limits = LIMITS
+    warehouse: Path | str,
+    passwords: Passwords | None = None,
+    proxy: Proxy | None = None,
+    limits: Limits = LIMITS,
+    settings: Settings | None = None,
 ) -> Iterator[Client]:
-    app = make_app(Warehouse(str(warehouse), load_settings()), LOOPBACK, passwords, proxy)
+    app = make_app(Warehouse(str(warehouse), settings or load_settings()), LOOPBACK, passwords, proxy)
     socket = listening("127.0.0.1", 0)  # from here on a client waits until the server is ready
     server = gated(app, limits)
     thread = threading.Thread(target=server.run, args=([socket],))
