@@ -2,7 +2,7 @@
 
 Every run plays new sequences; it prints its seed, and `--seed` plays them again.
 
-    python -m bench.consumer_coordinator [--sequences 3000] [--seed N]
+    python -m bench.consumer_coordinator [--sequences 3000] [--release 4.4] [--seed N]
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING
 from lab.kafka.broker_driver import SETTINGS
 from lab.kafka.consumer_differential import PROPERTIES, play_all
 from lab.kafka.consumer_sequences import prepare
-from lab.kafka.local_broker import LocalBroker
+from lab.kafka.local_broker import JARS_OF_RELEASE, LocalBroker
+from lab.kafka.paired_play import PROPERTIES_OF_4_4
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -36,16 +37,19 @@ def compare(
     exits with the first differences."""
     parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sequences", type=int, default=sequences)
+    parser.add_argument("--release", choices=JARS_OF_RELEASE, default="4.2", help="of the broker")
     parser.add_argument("--seed", type=int, default=secrets.randbelow(1 << 32))
     arguments = parser.parse_args()
     print(f"seed {arguments.seed}", flush=True)
     started = time.monotonic()
     compared: Counter[str] = Counter()
+    jars = JARS_OF_RELEASE[arguments.release]
+    of_release = PROPERTIES_OF_4_4 if arguments.release == "4.4" else {}
     share = -(-arguments.sequences // len(plays))
     for place, (properties, play) in enumerate(plays):
         with (
             tempfile.TemporaryDirectory(prefix="groupledger-paired-") as directory,
-            LocalBroker(Path(directory), properties={**SETTINGS, **properties}) as broker,
+            LocalBroker(Path(directory), jars=jars, properties={**SETTINGS, **of_release, **properties}) as broker,
         ):
             prepare(broker.bootstrap_servers)
             end = min((place + 1) * share, arguments.sequences)

@@ -3,7 +3,7 @@
 Every run plays new sequences; it prints its seed, and `--seed` plays them again. The first difference ends the run,
 which prints the smallest sequence that shows it and both answers.
 
-    python -m bench.differential [--sequences 5000] [--seed N]
+    python -m bench.differential [--sequences 5000] [--release 4.4] [--seed N]
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 
 from lab.kafka.broker_driver import SETTINGS, Broker
 from lab.kafka.differential import explained, generated, play_all
-from lab.kafka.local_broker import LocalBroker
+from lab.kafka.local_broker import JARS_OF_RELEASE, LocalBroker
 
 CHUNK = 500  # sequences in memory; each chunk has a seed of its own
 
@@ -26,6 +26,7 @@ CHUNK = 500  # sequences in memory; each chunk has a seed of its own
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sequences", type=int, default=5_000)
+    parser.add_argument("--release", choices=JARS_OF_RELEASE, default="4.2", help="of the broker")
     parser.add_argument("--seed", type=int, default=secrets.randbelow(1 << 32))
     arguments = parser.parse_args()
     print(f"seed {arguments.seed}", flush=True)
@@ -34,7 +35,7 @@ def main() -> None:
     compared: Counter[tuple[str, str]] = Counter()
     with (
         tempfile.TemporaryDirectory(prefix="groupledger-differential-") as directory,
-        LocalBroker(Path(directory), properties=SETTINGS) as local,
+        LocalBroker(Path(directory), jars=JARS_OF_RELEASE[arguments.release], properties=SETTINGS) as local,
     ):
         broker = Broker.prepare(local.bootstrap_servers)
         while played < arguments.sequences:

@@ -7,11 +7,16 @@ BIDIRECTIONAL: Final = "bidirectional"
 UPGRADE: Final = "upgrade"
 DOWNGRADE: Final = "downgrade"
 DISABLED: Final = "disabled"
+KAFKA_4_2: Final = "4.2"
+KAFKA_4_4: Final = "4.4"
+RELEASES: Final = (KAFKA_4_2, KAFKA_4_4)
+"""The releases whose coordinator the model is. What differs stands in docs/protocols.md."""
 MIGRATION_POLICIES: Final = (BIDIRECTIONAL, UPGRADE, DOWNGRADE, DISABLED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
+    release: str = KAFKA_4_2
     group_min_session_timeout_ms: int = 6_000
     group_max_session_timeout_ms: int = 1_800_000
     group_initial_rebalance_delay_ms: int = 3_000
@@ -27,6 +32,8 @@ class Config:
     group_consumer_regex_refresh_interval_ms: int = 600_000
     group_consumer_regex_refresh_min_interval_ms: int = 10_000  # a constant of the broker: no setting changes it
     group_consumer_migration_policy: str = BIDIRECTIONAL  # which groups with members may change their protocol
+    group_consumer_assignment_interval_ms: int = 1_000  # between two targets, as that of share groups; not in 4.2
+    group_share_assignment_interval_ms: int = 1_000
     group_share_session_timeout_ms: int = 45_000
     group_share_heartbeat_interval_ms: int = 5_000
     group_share_max_size: int = 200
@@ -36,6 +43,19 @@ class Config:
     group_streams_num_standby_replicas: int = 0
     group_streams_initial_rebalance_delay_ms: int = 3_000
     group_consumer_assignors: tuple[str, ...] = ("uniform", "range")
+
+    @property
+    def is_4_4(self) -> bool:
+        return self.release == KAFKA_4_4
+
+    @property
+    def first_epoch(self) -> int:
+        """Returns the epoch of a group of KIP-848's kind that has not begun one yet."""
+        return 1 if self.is_4_4 else 0
+
+    def may_assign(self, targeted_at_ms: int, interval_ms: int, now_ms: int) -> bool:
+        """Returns whether a group may have a new target, if the last one that counts is of that time, 0 for none."""
+        return not self.is_4_4 or not targeted_at_ms or now_ms >= targeted_at_ms + interval_ms
 
     @property
     def upgrades_groups(self) -> bool:

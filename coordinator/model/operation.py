@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from groupledger.coordinator.model.groups.classic.subscription import unreadable
 from groupledger.coordinator.model.log_lines import LogEvent
 from groupledger.coordinator.model.messages import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 
@@ -138,6 +139,7 @@ class Operation:  # no dataclass, because one is built with every request, and t
         self.after_append = after_append
 
     def create_group(self, group: Group) -> None:
+        group.unreadable = unreadable(self.config)
         self.groups.put(group.group_id, group)
         self.created_group_id = group.group_id
 

@@ -42,3 +42,8 @@ def together(partitions: Mapping[str, Iterable[int]], others: Mapping[str, Itera
     both = dict.fromkeys([*partitions, *others])
     numbers = {topic: [*partitions.get(topic, ()), *others.get(topic, ())] for topic in both}
     return {topic: tuple(sorted(dict.fromkeys(numbers[topic]))) for topic in both}
+
+
+def units_of(partitions: Mapping[str, Iterable[int]]) -> list[tuple[str, int]]:
+    """Returns each partition as topic id and number."""
+    return [(topic, number) for topic, numbers in partitions.items() for number in numbers]

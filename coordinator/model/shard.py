@@ -20,6 +20,7 @@ from groupledger.coordinator.java_hash_map import TimelineHashMap
 from groupledger.coordinator.model.errors import IllegalStateError, response_error_of_failed_append
 from groupledger.coordinator.model.groups.classic.group import ANSWERED, Group
 from groupledger.coordinator.model.groups.classic.states import Event
+from groupledger.coordinator.model.groups.classic.subscription import unreadable
 from groupledger.coordinator.model.groups.consumer.group import ConsumerGroup
 from groupledger.coordinator.model.groups.consumer.records import EPOCH, RECORDS
 from groupledger.coordinator.model.groups.share import records as share_records
@@ -325,6 +326,7 @@ class Shard:
 
     def _apply(self, record: Record, operation: Operation) -> None:
         group_id = record.key["group_id"]
+        passed_over = unreadable(self._config)
         if record.record_type in _OFFSET_RECORDS:
             is_there = (
                 self.groups.get(group_id) is not None  # the most common one, and the cheapest to ask for
@@ -332,13 +334,20 @@ class Shard:
                 or group_id in self.streams_groups
             )
             if record.value is not None and not is_there:
-                self.groups.put(group_id, Group(group_id=group_id, current_state_timestamp_ms=operation.now_ms))
+                self.groups.put(
+                    group_id,
+                    Group(
+                        group_id=group_id,
+                        current_state_timestamp_ms=operation.now_ms,
+                        unreadable=passed_over,
+                    ),
+                )
             self.offsets.apply(record, self.log_end_offset, operation.producer_id)
         elif record.record_type == "group_metadata":
             if record.value is None:
                 self.groups.pop(group_id)
             else:
-                self.groups.put(group_id, Group.from_record(group_id, record.value))
+                self.groups.put(group_id, Group.from_record(group_id, record.value, passed_over))
         elif record.record_type in RECORDS:
             self._apply_to_consumer_group(record, group_id)
         elif record.record_type in share_records.RECORDS:
@@ -355,7 +364,7 @@ class Shard:
         elif record.value is not None:
             # What was no more than offsets until now.
             self.groups.pop(group_id)
-            group = ConsumerGroup(group_id)
+            group = ConsumerGroup(group_id, self._config.first_epoch)
             self.consumer_groups.put(group_id, group)
             group.apply(record)
 
@@ -364,7 +373,7 @@ class Shard:
             self.share_groups.pop(group_id)
             return
         if record.value is not None and group_id not in self.share_groups:
-            self.share_groups.put(group_id, ShareGroup(group_id))
+            self.share_groups.put(group_id, ShareGroup(group_id, self._config.first_epoch))
         group = self.share_groups.get(group_id)
         if group is not None:
             group.apply(record)

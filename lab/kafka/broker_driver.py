@@ -29,6 +29,8 @@ from typing import TYPE_CHECKING, Any
 from kafka.protocol.admin.topics import CreateTopicsRequest
 from kafka.protocol.metadata.find_coordinator import FindCoordinatorRequest
 
+from groupledger.coordinator.model.config import KAFKA_4_2
+from groupledger.coordinator.model.groups.modern.topics import Topic
 from groupledger.coordinator.model.messages import (
     NO_RETENTION_TIME,
     DescribeGroupsRequest,
@@ -40,7 +42,7 @@ from groupledger.coordinator.model.messages import (
 )
 from groupledger.schemas.kafka.errors import Error
 from groupledger.schemas.kafka.uuids import kafka_id_of
-from lab.kafka.connection import ANSWER_SECONDS_MAX, Appended, Connection, end_offset, read_offsets_topic
+from lab.kafka.connection import ANSWER_SECONDS_MAX, Appended, Connection, end_offset, read_offsets_topic, release_of
 from lab.kafka.group_messages import as_told, errors_of, from_wire, to_wire
 from lab.kafka.producers import NOT_YET, Producer, retried
 from lab.scenarios.coordinator_driver import CoordinatorDriver
@@ -79,6 +81,7 @@ class Broker:
 
     bootstrap_servers: str
     topic_ids: dict[str, str]
+    release: str = KAFKA_4_2
 
     @classmethod
     def prepare(cls, bootstrap_servers: str) -> Broker:
@@ -91,8 +94,9 @@ class Broker:
         for key_type in (GROUP_KEY, TRANSACTION_KEY):
             retried(connection, FindCoordinatorRequest(version=3, key="any", key_type=key_type))
         await_groups(connection, [f"group-{number}" for number in range(GROUPS_FOR_ALL_PARTITIONS)])
+        release = release_of(connection)
         connection.close()
-        return cls(bootstrap_servers, topic_ids)
+        return cls(bootstrap_servers, topic_ids, release)
 
 
 def await_groups(connection: Connection, group_ids: list[str]) -> None:
@@ -123,7 +127,9 @@ class BrokerDriver(Driver):
         """`tick_ms` is the virtual time before each request; `restart` restarts the broker, `settings` are its own."""
         super().__init__(group_id)
         self.broker = broker
-        self.model = CoordinatorDriver(**settings)
+        self.model = CoordinatorDriver(release=broker.release, **settings)
+        topics = {name: Topic(name, topic_id, TOPIC_PARTITIONS) for name, topic_id in broker.topic_ids.items()}
+        self.model.coordinator.topics.update(topics)
         self.compared: Counter[tuple[str, str]] = Counter()  # API and error, or "Record" and its type
         self._time_scale = time_scale
         self._tick_ms = tick_ms

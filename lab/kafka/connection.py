@@ -14,9 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 from kafka.protocol.consumer.fetch import FetchRequest
 from kafka.protocol.consumer.offsets import ListOffsetsRequest
+from kafka.protocol.metadata.api_versions import ApiVersionsRequest
 from kafka.record import MemoryRecords
 
+from groupledger.coordinator.model.config import KAFKA_4_2, KAFKA_4_4
 from groupledger.schemas.codec.records import Record, decode_record
+from groupledger.schemas.kafka.api_keys import ApiKey
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 
 if TYPE_CHECKING:
@@ -89,6 +92,13 @@ class Connection:
     def call(self, request: Any) -> Any:
         self.send(request)
         return self.receive()
+
+
+def release_of(connection: Connection) -> str:
+    """Returns which of the coordinator's releases a broker is, by the APIs that it offers."""
+    answer = connection.call(ApiVersionsRequest(version=0))
+    of_4_4 = ApiKey.STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE
+    return KAFKA_4_4 if any(each.api_key == of_4_4 for each in answer.api_keys) else KAFKA_4_2
 
 
 @dataclass(frozen=True, slots=True)

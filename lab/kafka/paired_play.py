@@ -27,11 +27,11 @@ from groupledger.coordinator.model.log_lines import LogEvent, render
 from groupledger.schemas.kafka.errors import Error
 from groupledger.schemas.kafka.uuids import kafka_id_of
 from lab.kafka.broker_driver import await_groups
-from lab.kafka.connection import Connection, end_offset, read_offsets_topic
+from lab.kafka.connection import Connection, end_offset, read_offsets_topic, release_of
 from lab.kafka.group_messages import as_told, from_wire, to_wire
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
     from contextlib import AbstractContextManager
     from pathlib import Path
 
@@ -43,6 +43,13 @@ if TYPE_CHECKING:
 
 # Times, and the version of the cluster's metadata, which a broker counts up every half second.
 NOT_COMPARED = ("commit_timestamp_ms", "current_state_timestamp_ms", "timestamp_ms", "version")
+ASSIGNMENT_TIME = "assignment_timestamp_ms"
+# A broker of 4.4 waits between two targets; here it must not, since the coordinator's clock stands still meanwhile.
+WITHOUT_INTERVALS: dict[str, Any] = {
+    "group_consumer_assignment_interval_ms": 0,
+    "group_share_assignment_interval_ms": 0,
+}
+PROPERTIES_OF_4_4 = {f"group.{each}.assignment.interval.ms": "0" for each in ("consumer", "share", "streams")}
 PARTITIONS = ("topic_partitions", "assigned_partitions", "partitions_pending_revocation")
 WAIT_SECONDS_MAX, POLL_SECONDS = 5.0, 0.002
 METADATA_VERSION = 12  # names topics with their ids
@@ -112,6 +119,7 @@ class PairedPlay:
         self.connection, self.group_ids, self.dice = connection, group_ids, dice
         self.requests = count()
         self.now_ms = 0
+        config = replace(config, release=release_of(connection), **WITHOUT_INTERVALS)
         self.model = _Written(config, streams_assignor)
         self.model.topics.update({topic.name: topic for topic in topics})
         self.model.load(0, [], now_ms=0)
@@ -267,12 +275,17 @@ def told(record: Record) -> Any:
     value = record.value
     if value is not None:
         value = {name: each for name, each in value.items() if name not in NOT_COMPARED}
+        if ASSIGNMENT_TIME in value:  # is there one
+            value[ASSIGNMENT_TIME] = bool(value[ASSIGNMENT_TIME])
     for name in (*PARTITIONS, *NAMED_TOPICS):
         if value is not None and name in value:
-            value[name] = sorted(
-                (each["topic_id"], each.get("topic_name"), sorted(each.get("partitions", ()))) for each in value[name]
-            )
+            value[name] = sorted((each["topic_id"], each.get("topic_name"), _with_epochs(each)) for each in value[name])
     return record.record_type, record.key, record.value_version if value is not None else None, value
+
+
+def _with_epochs(topic: Mapping[str, Any]) -> list[tuple[int, int | None]]:
+    """Returns partitions in order, each with the epoch in which it came to its member, if the record has that."""
+    return sorted(zip_longest(topic.get("partitions", ()), topic.get("assignment_epochs") or ()))
 
 
 def known_topics(connection: Connection, rack: str | None) -> list[Topic]:

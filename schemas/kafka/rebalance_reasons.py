@@ -54,6 +54,7 @@ over_capacity: Freshly-loaded group is over capacity ({group_max_size}). Rebalac
 group_downgraded: Downgrade group {group_id} from consumer to classic for member leaving.
 group_downgraded_by_replacement: Downgrade group {group_id} from consumer to classic for static member replacement with
     different subscription.
+group_downgraded_with_old_target: Downgrade group {group_id} from consumer to classic with stale assignment.
 """)
 # Before 2.5 and 2.6. The last then stood for a leader that joins again, too.
 _OF_OLDER_COORDINATORS = read_templates("""

@@ -121,6 +121,7 @@ _OF_REASONS = {
     "member_left": LEFT,
     "members_left": LEFT,
     "group_downgraded_by_replacement": GROUP_DOWNGRADED,
+    "group_downgraded_with_old_target": GROUP_DOWNGRADED,
 } | {each.name: each for each in TRIGGERS}
 
 

@@ -8,6 +8,7 @@ changes when these are applied.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +35,7 @@ from groupledger.coordinator.model.messages import (
     OffsetDeleteRequest,
     OffsetDeleteResponse,
     OffsetFetchGroup,
+    OffsetToCommit,
     PartitionResult,
     TxnOffsetCommitRequest,
     refusal,
@@ -120,17 +122,32 @@ def write_offsets(
     if error is not Error.NONE:
         operation.response = refusal(request, error)
         return
-    max_length = operation.config.offset_metadata_max_bytes
     results = []
     for offset in request.offsets:
         error = Error.NONE
-        if utf16_length(offset.metadata or "") > max_length:
+        if is_too_large(offset, operation):
             error = Error.OFFSET_METADATA_TOO_LARGE
         else:
-            record = new_offset_commit_record(request.group_id, offset, operation.now_ms, expire_timestamp_ms)
+            named = with_topic_id(offset, operation)
+            record = new_offset_commit_record(request.group_id, named, operation.now_ms, expire_timestamp_ms)
             operation.records.append(record)
         results.append(PartitionResult(offset.topic, offset.partition, error))
     operation.response = OffsetCommitResponse(request.request_id, tuple(results))
+
+
+def is_too_large(offset: OffsetToCommit, operation: Operation) -> bool:
+    return utf16_length(offset.metadata or "") > operation.config.offset_metadata_max_bytes
+
+
+def with_topic_id(offset: OffsetToCommit, operation: Operation) -> OffsetToCommit:
+    """Returns an offset with the id of its topic, which a broker of 4.4 writes also where the client names none."""
+    topic = operation.topics.get(offset.topic) if operation.config.is_4_4 else None
+    return offset if topic is None else replace(offset, topic_id=topic.topic_id)
+
+
+def takeable(request: OffsetCommitRequest | TxnOffsetCommitRequest, operation: Operation) -> list[OffsetToCommit]:
+    """Returns the offsets whose metadata is short enough; who may commit is asked for these only."""
+    return [offset for offset in request.offsets if not is_too_large(offset, operation)]
 
 
 # Reading

@@ -94,6 +94,7 @@ class Group:
     num_awaiting_join: int = 0
     supported_protocols: dict[str, int] = field(default_factory=dict)  # how often it is offered, by name
     subscribed_topics: frozenset[str] | None = None  # None: not known
+    unreadable: tuple[type[Exception], ...] = (UnreadableSubscriptionError,)  # subscriptions whose topics are not known
     # The initial rebalance delay, extended while members keep coming and time remains.
     new_member_added: bool = False
     initial_delay_ms: int = 0
@@ -103,10 +104,19 @@ class Group:
         self.state = next_state(None, birth)
 
     @classmethod
-    def from_record(cls, group_id: str, value: Mapping[str, Any]) -> Group:
+    def from_record(
+        cls,
+        group_id: str,
+        value: Mapping[str, Any],
+        unreadable: tuple[type[Exception], ...] = (UnreadableSubscriptionError,),
+    ) -> Group:
         """Returns the group as its last record describes it, of any value version."""
-        birth = Event.LOADED_WITH_MEMBERS if value["members"] else Event.LOADED_WITHOUT_MEMBERS
-        group = cls(group_id=group_id, current_state_timestamp_ms=value["current_state_timestamp_ms"], birth=birth)
+        group = cls(
+            group_id=group_id,
+            current_state_timestamp_ms=value["current_state_timestamp_ms"],
+            birth=Event.LOADED_WITH_MEMBERS if value["members"] else Event.LOADED_WITHOUT_MEMBERS,
+            unreadable=unreadable,
+        )
         group.generation_id = value["generation"]
         group.protocol_type = value["protocol_type"] or None
         group.protocol_name = value["protocol"]
@@ -282,7 +292,7 @@ class Group:
             try:
                 subscriptions = [member.metadata(self.protocol_name) for member in self.members.values()]
                 topics = frozenset().union(*map(topics_of_subscription, subscriptions))
-            except UnreadableSubscriptionError:
+            except self.unreadable:
                 topics = None
         self.subscribed_topics = topics
 

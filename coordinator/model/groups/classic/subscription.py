@@ -1,10 +1,11 @@
 """The contents of consumers' subscriptions and assignments, as far as the broker reads them.
 
 An int16 version leads (ConsumerProtocol). Of a classic group's subscriptions the broker reads topics and user data
-only, whatever version the client wrote; where a group changes its protocol it reads all of the version that is given, a
-later one as the latest that it knows. Where a number is cut off, Kafka throws what the broker expects. A null, or a
-length beyond the end, is an unchecked exception in the generated Java reader, and stops the operation that reads it. So
-this reader raises two kinds of error. The codec's reader is another one: it refuses other damage, too.
+only, whatever version the client wrote; where a group changes its protocol it reads all of the version that is given,
+a later one as the latest that it knows. Where a number is cut off, Kafka throws what the broker expects. A null, or a
+length beyond the end, is an unchecked exception in the generated Java reader. Up to 4.2 it stops the operation that
+reads it; since 4.4 it is what the broker expects, too. So this reader raises two kinds of error. The codec's reader is
+another one: it refuses other damage, too.
 """
 
 from __future__ import annotations
@@ -20,12 +21,25 @@ from groupledger.schemas.codec.protocol_message import ProtocolMessage
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from groupledger.coordinator.model.config import Config
+
 LATEST_VERSION: Final = 3
 OWNED_SINCE, GENERATION_SINCE, RACK_SINCE = 1, 2, 3
 
 
 class UnreadableSubscriptionError(Exception):
     """A number was cut off, or the version is below the first. The broker warns, and knows nothing of the rest."""
+
+
+class MalformedSubscriptionError(IllegalStateError):
+    """A null, or a length beyond the end."""
+
+
+def unreadable(config: Config) -> tuple[type[Exception], ...]:
+    """Returns the errors after which a broker of this release goes on."""
+    if config.is_4_4:
+        return UnreadableSubscriptionError, MalformedSubscriptionError
+    return (UnreadableSubscriptionError,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +132,7 @@ def _read_user_data(buffer: bytes, offset: int) -> tuple[bytes, int]:
 def _read_count(buffer: bytes, offset: int) -> tuple[int, int]:
     count, offset = _read_int(buffer, offset, size=4)
     if not 0 <= count <= len(buffer) - offset:
-        raise IllegalStateError(f"subscription with {count} elements")
+        raise MalformedSubscriptionError(f"subscription with {count} elements")
     return count, offset
 
 
@@ -142,5 +156,5 @@ def _read_int(buffer: bytes, offset: int, *, size: int) -> tuple[int, int]:
 def _read_bytes(buffer: bytes, offset: int, length: int) -> tuple[bytes, int]:
     end = offset + length
     if length < 0 or end > len(buffer):
-        raise IllegalStateError(f"subscription with a field of {length} bytes")
+        raise MalformedSubscriptionError(f"subscription with a field of {length} bytes")
     return buffer[offset:end], end

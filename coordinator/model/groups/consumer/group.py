@@ -42,13 +42,15 @@ class ConsumerGroup:
         "static_members",
         "target",
         "target_epoch",
+        "targeted_at_ms",
     )
 
-    def __init__(self, group_id: str) -> None:
+    def __init__(self, group_id: str, first_epoch: int = 0) -> None:
         self.group_id = group_id
-        self.epoch = 0
+        self.epoch = first_epoch
         self.metadata_hash = 0
-        self.target_epoch = 0
+        self.target_epoch = first_epoch
+        self.targeted_at_ms = 0
         self.members: TimelineHashMap[str, ConsumerMember] = TimelineHashMap()
         self.static_members: dict[str, str] = {}
         self.target: dict[str, Partitions] = {}
@@ -155,6 +157,7 @@ class ConsumerGroup:
             self.epoch, self.metadata_hash = value["epoch"], value["metadata_hash"]
         elif record.record_type == TARGET_EPOCH:
             self.target_epoch = NO_EPOCH if value is None else value["assignment_epoch"]
+            self.targeted_at_ms = 0 if value is None else value.get("assignment_timestamp_ms", 0)
         elif record.record_type == TARGET:
             if value is None:
                 self.target.pop(record.key["member_id"], None)

@@ -14,9 +14,12 @@ from groupledger.coordinator.model.groups.modern.epochs import LEFT, NO_EPOCH
 from groupledger.coordinator.model.partitions import partitions_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from groupledger.coordinator.model.partitions import Partitions
+
+Epochs = dict[tuple[str, int], int]
+"""The epoch in which a member got each partition."""
 
 
 class MemberState(IntEnum):
@@ -42,7 +45,8 @@ class ClassicWords:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerMember:
     """`epoch` is AWAY for a static member that left for a while, and 0 for one that has not been reconciled yet.
-    `classic` is None for a member that sends heartbeats of KIP-848."""
+    `classic` is None for a member that sends heartbeats of KIP-848. `epochs` are those in which the member got what it
+    has or has to give up; a broker of 4.2 names none."""
 
     member_id: str
     instance_id: str | None = None
@@ -58,6 +62,7 @@ class ConsumerMember:
     state: MemberState = MemberState.STABLE
     assigned: Partitions = field(default_factory=dict)
     pending_revocation: Partitions = field(default_factory=dict)
+    epochs: Epochs = field(default_factory=dict)
     classic: ClassicWords | None = None
 
     def at_epoch(self, epoch: int, **changes: Any) -> ConsumerMember:
@@ -88,7 +93,13 @@ class ConsumerMember:
         """Returns the member as record type 8 describes it; after its tombstone it has no partitions and no epoch."""
         if value is None:
             return replace(
-                self, epoch=LEFT, previous_epoch=LEFT, state=MemberState.STABLE, assigned={}, pending_revocation={}
+                self,
+                epoch=LEFT,
+                previous_epoch=LEFT,
+                state=MemberState.STABLE,
+                assigned={},
+                pending_revocation={},
+                epochs={},
             )
         return replace(
             self,
@@ -97,4 +108,17 @@ class ConsumerMember:
             state=MemberState(value["state"]),
             assigned=partitions_of(value["assigned_partitions"]),
             pending_revocation=partitions_of(value["partitions_pending_revocation"]),
+            epochs=epochs_of([*value["assigned_partitions"], *value["partitions_pending_revocation"]]),
         )
+
+    def epoch_of(self, topic_id: str, partition: int) -> int:
+        """Returns the epoch in which the member got a partition: its own, where an older broker has named none."""
+        return self.epochs.get((topic_id, partition), max(self.epoch, 0))
+
+
+def epochs_of(named: Iterable[Mapping[str, Any]]) -> Epochs:
+    return {
+        (each["topic_id"], number): epoch
+        for each in named
+        for number, epoch in zip(each["partitions"], each.get("assignment_epochs") or (), strict=False)
+    }

@@ -2,7 +2,7 @@
 
 A member keeps what it has and is to have. While it still holds what it has to give up, it stays in its epoch; when it
 no longer does, it goes on to the target's epoch with what is free, and takes the rest as others give it up. Source:
-what a 4.2 broker answers, step by step (`lab.kafka.consumer_differential`).
+what brokers of 4.2 and 4.4 answer, step by step (`lab.kafka.consumer_differential`).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from groupledger.coordinator.model.groups.consumer.member import ConsumerMember, MemberState
-from groupledger.coordinator.model.partitions import Partitions, common, together, without
+from groupledger.coordinator.model.partitions import Partitions, common, together, units_of, without
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -20,13 +20,15 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reconciliation:
     """What decides the next step of a member. `owned` is what it says that it has, None if it says nothing;
-    `is_held` says whether somebody has a partition, and `subscribed` are the ids of the member's topics."""
+    `is_held` says whether somebody has a partition, and `subscribed` are the ids of the member's topics. With
+    `names_epochs` the member remembers in which epoch it got each partition, as since 4.3."""
 
     target_epoch: int
     target: Partitions
     owned: Partitions | None
     subscribed: Collection[str]
     is_held: Callable[[str, int], bool]
+    names_epochs: bool = False
 
     def step(self, member: ConsumerMember, *, has_changed_subscription: bool) -> ConsumerMember:
         """Returns the member after the step; the same one where it has to wait, or has arrived."""
@@ -45,29 +47,39 @@ class Reconciliation:
         if kept == member.assigned:
             return member
         pending = together(member.pending_revocation, without(member.assigned, kept))
+        after = replace(member, assigned=kept)
         if self._still_owns(pending):
-            return replace(member, state=MemberState.UNREVOKED_PARTITIONS, assigned=kept, pending_revocation=pending)
-        return replace(member, assigned=kept)
+            after = replace(after, state=MemberState.UNREVOKED_PARTITIONS, pending_revocation=pending)
+        return self._with_epochs(member, after.at_epoch(after.epoch) if self.names_epochs else after)
+
+    def _with_epochs(self, before: ConsumerMember, after: ConsumerMember) -> ConsumerMember:
+        if not self.names_epochs:
+            return after
+        kept = {*units_of(common(before.assigned, after.assigned)), *units_of(after.pending_revocation)}
+        units = units_of(together(after.assigned, after.pending_revocation))
+        return replace(after, epochs={u: before.epoch_of(*u) if u in kept else self.target_epoch for u in units})
 
     def _next(self, member: ConsumerMember) -> ConsumerMember:
         target = {topic: numbers for topic, numbers in self.target.items() if topic in self.subscribed}
         kept = common(member.assigned, target)
         surplus = without(member.assigned, kept)
         if surplus and self._still_owns(surplus):
-            return member.at_epoch(
+            after = member.at_epoch(
                 member.epoch, state=MemberState.UNREVOKED_PARTITIONS, assigned=kept, pending_revocation=surplus
             )
+            return self._with_epochs(member, after)
         wanted = without(target, kept)
         others = {
             topic: tuple(number for number in numbers if self._is_anothers(member, topic, number))
             for topic, numbers in wanted.items()
         }
-        return member.at_epoch(
+        after = member.at_epoch(
             self.target_epoch,
             state=MemberState.UNRELEASED_PARTITIONS if any(others.values()) else MemberState.STABLE,
             assigned=together(kept, without(wanted, others)),
             pending_revocation={},
         )
+        return self._with_epochs(member, after)
 
     def _is_anothers(self, member: ConsumerMember, topic: str, number: int) -> bool:
         return self.is_held(topic, number) and number not in member.pending_revocation.get(topic, ())

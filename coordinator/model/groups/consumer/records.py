@@ -34,8 +34,9 @@ def new_epoch_record(group_id: str, epoch: int, metadata_hash: int) -> Record:
     return _of_group(EPOCH, group_id, {"epoch": epoch, "metadata_hash": metadata_hash})
 
 
-def new_target_epoch_record(group_id: str, epoch: int) -> Record:
-    return _of_group(TARGET_EPOCH, group_id, {"assignment_epoch": epoch, "assignment_timestamp_ms": 0})
+def new_target_epoch_record(group_id: str, epoch: int, targeted_at_ms: int = 0) -> Record:
+    """Returns the record of a target; a broker of 4.2 names no time, nor does one of a target that was not computed."""
+    return _of_group(TARGET_EPOCH, group_id, {"assignment_epoch": epoch, "assignment_timestamp_ms": targeted_at_ms})
 
 
 def new_member_record(group_id: str, member: ConsumerMember) -> Record:
@@ -68,8 +69,8 @@ def new_current_record(group_id: str, member: ConsumerMember) -> Record:
         "member_epoch": member.epoch,
         "previous_member_epoch": member.previous_epoch,
         "state": int(member.state),
-        "assigned_partitions": _held(member.assigned),
-        "partitions_pending_revocation": _held(member.pending_revocation),
+        "assigned_partitions": _held(member, member.assigned),
+        "partitions_pending_revocation": _held(member, member.pending_revocation),
     }
     return _of_member(CURRENT, group_id, member.member_id, value)
 
@@ -110,8 +111,13 @@ def _told(partitions: Partitions, order: list[str]) -> list[dict[str, Any]]:
     return [{"topic_id": topic, "partitions": [*partitions[topic]]} for topic in order]
 
 
-def _held(partitions: Partitions) -> list[dict[str, Any]]:
-    return [{**each, "assignment_epochs": []} for each in _told(partitions, uuid_order(partitions))]
+def _held(member: ConsumerMember, partitions: Partitions) -> list[dict[str, Any]]:
+    def epochs(topic: str) -> list[int]:
+        return [member.epoch_of(topic, number) for number in partitions[topic]] if member.epochs else []
+
+    return [
+        {**each, "assignment_epochs": epochs(each["topic_id"])} for each in _told(partitions, uuid_order(partitions))
+    ]
 
 
 def _of_group(record_type: str, group_id: str, value: dict[str, Any] | None) -> Record:

@@ -22,13 +22,14 @@ if TYPE_CHECKING:
 
 
 class ShareGroup:
-    __slots__ = ("epoch", "group_id", "members", "metadata_hash", "states", "target", "target_epoch")
+    __slots__ = ("epoch", "group_id", "members", "metadata_hash", "states", "target", "target_epoch", "targeted_at_ms")
 
-    def __init__(self, group_id: str) -> None:
+    def __init__(self, group_id: str, first_epoch: int = 0) -> None:
         self.group_id = group_id
-        self.epoch = 0
+        self.epoch = first_epoch
         self.metadata_hash = 0
-        self.target_epoch = 0
+        self.target_epoch = first_epoch
+        self.targeted_at_ms = 0
         self.members: TimelineHashMap[str, ShareMember] = TimelineHashMap()
         self.target: dict[str, Partitions] = {}
         self.states: PartitionStates | None = None
@@ -63,6 +64,7 @@ class ShareGroup:
             self.epoch, self.metadata_hash = value["epoch"], value["metadata_hash"]
         elif record.record_type == TARGET_EPOCH:
             self.target_epoch = NO_EPOCH if value is None else value["assignment_epoch"]
+            self.targeted_at_ms = 0 if value is None else value.get("assignment_timestamp_ms", 0)
         elif record.record_type == STATES:
             self.states = None if value is None else PartitionStates.from_record(value)
         elif record.record_type == TARGET:

@@ -12,12 +12,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from groupledger.coordinator.java_hash_map import uuid_order
+from groupledger.coordinator.model.config import DISABLED
 from groupledger.coordinator.model.errors import IllegalStateError, RefusedError
 from groupledger.coordinator.model.groups.classic.group import CONSUMER_PROTOCOL_TYPE
 from groupledger.coordinator.model.groups.classic.subscription import (
     Subscription,
-    UnreadableSubscriptionError,
     read_subscription,
+    unreadable,
     written_assignment,
 )
 from groupledger.coordinator.model.groups.consumer.member import ClassicWords, ConsumerMember, MemberState
@@ -93,8 +94,12 @@ def join_as_classic(request: JoinGroupRequest, operation: Operation) -> None:
 
 
 def _join(group: ConsumerGroup, request: JoinGroupRequest, operation: Operation) -> None:
+    config = operation.config
+    if config.is_4_4 and config.group_consumer_migration_policy == DISABLED:
+        operation.log("classic_member_refused", group_id=group.group_id, reason="the group migration is disabled")
+        raise RefusedError(Error.INCONSISTENT_GROUP_PROTOCOL)
     member_id = request.member_id or request.new_member_uuid
-    check_size(group, member_id, operation)
+    check_size(group, member_id, request.group_instance_id, operation)
     if not _supports(group, request):
         raise RefusedError(Error.INCONSISTENT_GROUP_PROTOCOL)
     is_dynamic = request.group_instance_id is None
@@ -104,7 +109,7 @@ def _join(group: ConsumerGroup, request: JoinGroupRequest, operation: Operation)
         return
     replaced = None if request.group_instance_id is None else group.static_member(request.group_instance_id)
     before = _before(group, member_id, replaced, request, operation)
-    subscription = _subscription(request)
+    subscription = _subscription(request, operation)
     member = _as_joined(before, subscription, request)
     if member != before:
         operation.records.append(new_member_record(group.group_id, member))
@@ -113,11 +118,12 @@ def _join(group: ConsumerGroup, request: JoinGroupRequest, operation: Operation)
     epoch = new_epoch(group, member, operation, has_changed=has_changed)
     owned = _owned(subscription, operation)
     if replaced is not None and becomes_classic_by_replacing(group, replaced, operation):
-        if not has_changed:
+        has_to_join = group.target_epoch < epoch.number if config.is_4_4 else has_changed
+        if not has_to_join:
             epoch = Epoch(group.target_epoch, is_looked_at=False)  # what there is of a target will do
             member = step_to_target(group, before, member, epoch, owned, operation, has_changed=False)
         operation.cancel_timer(JOIN_TIMER, group.group_id, member.member_id)
-        downgrade_by_replacing(group, member, replaced, operation, is_changed=has_changed)
+        downgrade_by_replacing(group, member, replaced, operation, has_to_join=has_to_join)
     else:
         member = step_to_target(group, before, member, epoch, owned, operation, has_changed=has_changed)
         operation.after_append = _watch(member, request, operation)
@@ -158,11 +164,13 @@ def _before(
     return take_place(group, existing, member_id, PROTOCOL, operation)
 
 
-def _subscription(request: JoinGroupRequest) -> Subscription:
+def _subscription(request: JoinGroupRequest, operation: Operation) -> Subscription:
     """Returns what the member wants, which it says with each of its protocols."""
     try:
         return read_subscription(request.protocols[0][1])
-    except UnreadableSubscriptionError:
+    except unreadable(operation.config):
+        if operation.config.is_4_4:
+            raise RefusedError(Error.INCONSISTENT_GROUP_PROTOCOL) from None
         raise IllegalStateError("a subscription is cut off") from None
 
 
@@ -233,7 +241,7 @@ def _syncing_member(
     if request.protocol_type not in (None, CONSUMER_PROTOCOL_TYPE) or request.protocol_name not in (None, name):
         raise RefusedError(Error.INCONSISTENT_GROUP_PROTOCOL)
     # Who has something to give up has joined already, and learns of the new epoch when it has given that up.
-    if group.epoch > member.epoch and member.state is not MemberState.UNREVOKED_PARTITIONS:
+    if _newest_epoch(group, operation) > member.epoch and member.state is not MemberState.UNREVOKED_PARTITIONS:
         _await_join(group, member, operation)
         raise RefusedError(Error.REBALANCE_IN_PROGRESS)
     return member, words
@@ -249,13 +257,18 @@ def heartbeat_as_classic(request: HeartbeatRequest, operation: Operation) -> Non
     operation.set_timer(SESSION_TIMER, group.group_id, words.session_timeout_ms, member.member_id)
     error = Error.NONE
     if (
-        member.epoch < group.epoch
+        member.epoch < _newest_epoch(group, operation)
         or member.state is MemberState.UNREVOKED_PARTITIONS
         or (member.state is MemberState.UNRELEASED_PARTITIONS and not _waits_for_others(group, member))
     ):
         error = Error.REBALANCE_IN_PROGRESS
         _await_join(group, member, operation)
     operation.response = HeartbeatResponse(request.request_id, error)
+
+
+def _newest_epoch(group: ConsumerGroup, operation: Operation) -> int:
+    """Returns the epoch that members are told of: since 4.4 they join again only when it has a target."""
+    return group.target_epoch if operation.config.is_4_4 else group.epoch
 
 
 def _classic_member(

@@ -23,9 +23,9 @@ from groupledger.coordinator.model.groups.classic.records import (
 )
 from groupledger.coordinator.model.groups.classic.states import Event
 from groupledger.coordinator.model.groups.classic.subscription import (
-    UnreadableSubscriptionError,
     read_assignment,
     read_subscription,
+    unreadable,
     written_assignment,
 )
 from groupledger.coordinator.model.groups.consumer.group import ConsumerGroup
@@ -46,6 +46,7 @@ from groupledger.coordinator.model.handlers.classic.rebalance import (
 )
 from groupledger.coordinator.model.handlers.consumer.timers import SESSION_TIMER
 from groupledger.coordinator.model.log_lines import Reason
+from groupledger.coordinator.model.partitions import units_of
 from groupledger.schemas.kafka.errors import Error
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ def upgrade(classic: Group, operation: Operation) -> ConsumerGroup:
     operation.records.append(new_group_metadata_tombstone_record(classic.group_id))
     try:
         group = _consumer_group(classic, operation)
-    except UnreadableSubscriptionError:
+    except unreadable(operation.config):
         raise RefusedError(Error.GROUP_ID_NOT_FOUND) from None
     for name, each in group.members.items():
         if each.classic is not None:
@@ -109,6 +110,7 @@ def _consumer(classic: Group, member: Member, operation: Operation) -> ConsumerM
         epoch=classic.generation_id,
         previous_epoch=classic.generation_id,
         assigned=assigned,
+        epochs=dict.fromkeys(units_of(assigned), classic.generation_id) if operation.config.is_4_4 else {},
         classic=ClassicWords(member.session_timeout_ms, member.protocols),
     )
 
@@ -130,7 +132,7 @@ def _assigned(assignment: bytes, operation: Operation) -> Partitions:
 
 def _consumer_group(classic: Group, operation: Operation) -> ConsumerGroup:
     """Returns the group of the same members, and writes it in the order in which its own map has them."""
-    group = ConsumerGroup(classic.group_id)
+    group = ConsumerGroup(classic.group_id, operation.config.first_epoch)
     for each in classic.members.values():
         member = _consumer(classic, each, operation)
         if any(group.is_held(topic, number) for topic, numbers in member.assigned.items() for number in numbers):
@@ -196,16 +198,18 @@ def downgrade(group: ConsumerGroup, gone: Collection[ConsumerMember], operation:
 
 
 def downgrade_by_replacing(
-    group: ConsumerGroup, joining: ConsumerMember, replaced: ConsumerMember, operation: Operation, *, is_changed: bool
+    group: ConsumerGroup, joining: ConsumerMember, replaced: ConsumerMember, operation: Operation, *, has_to_join: bool
 ) -> None:
     """Makes a classic group in which a static member takes the place of another. The records that let it in are
-    written already, so it is ended under its own id; it has what the other was to have."""
+    written already, so it is ended under its own id; it has what the other was to have, unless all have to join
+    again."""
     names = [joining.member_id if name == replaced.member_id else name for name in group.members]
     operation.records += group_tombstones(group.group_id, names, group.resolved)
     others = [member for member in group.members.values() if member.instance_id != joining.instance_id]
     classic = _classic_group(group, [*others, joining], {joining.member_id: replaced.member_id}, operation)
-    if is_changed:
-        _rebalance(classic, "group_downgraded_by_replacement", operation)
+    if has_to_join:
+        kind = "group_downgraded_with_old_target" if operation.config.is_4_4 else "group_downgraded_by_replacement"
+        _rebalance(classic, kind, operation)
     operation.log("group_converted", group_id=group.group_id, **CONSUMER_TO_CLASSIC)
 
 
@@ -222,6 +226,7 @@ def _classic_group(
         group_id=group.group_id,
         current_state_timestamp_ms=operation.now_ms,
         birth=Event.LOADED_WITH_MEMBERS,
+        unreadable=unreadable(operation.config),
         generation_id=group.epoch,
     )
     for each in members:
@@ -235,7 +240,7 @@ def _classic_group(
         try:
             subscription = member.metadata(classic.protocol_name)
             member.assignment = written_assignment(named(target, operation), subscription)
-        except UnreadableSubscriptionError:
+        except unreadable(operation.config):
             raise RefusedError(Error.GROUP_ID_NOT_FOUND) from None
         reset_session(classic, member, operation)
 

@@ -31,7 +31,7 @@ from groupledger.coordinator.model.handlers.consumer.membership import (
 from groupledger.coordinator.model.handlers.consumer.regexes import RegexChange, change_regex
 from groupledger.coordinator.model.handlers.consumer.timers import SESSION_TIMER
 from groupledger.coordinator.model.messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
-from groupledger.coordinator.model.partitions import common
+from groupledger.coordinator.model.partitions import common, units_of
 from groupledger.schemas.kafka.errors import Error
 
 if TYPE_CHECKING:
@@ -78,14 +78,15 @@ def refusal_of_invalid(request: ConsumerGroupHeartbeatRequest) -> Error:
 def _heartbeat(request: ConsumerGroupHeartbeatRequest, operation: Operation) -> ConsumerGroupHeartbeatResponse:
     group = _group(request, operation)
     member_id = request.member_id or request.new_member_id
-    check_size(group, member_id, operation)
+    check_size(group, member_id, request.instance_id, operation)
     before = (_static if request.instance_id else _dynamic)(group, member_id, request, operation)
     member = _as_asked(before, request)
     if member != before:
         operation.records.append(new_member_record(group.group_id, member))
     has_changed = member.topics != before.topics
     regex = change_regex(group, before, member, operation)
-    epoch = new_epoch(group, member, operation, has_changed=has_changed or regex is RegexChange.RESOLVED)
+    begins_epoch = has_changed or regex is RegexChange.RESOLVED or _changes_assignor(group, before, member, operation)
+    epoch = new_epoch(group, member, operation, has_changed=begins_epoch)
     has_changed = has_changed or regex is not RegexChange.NONE
     member = step_to_target(group, before, member, epoch, request.owned, operation, has_changed=has_changed)
     operation.set_timer(SESSION_TIMER, group.group_id, operation.config.group_consumer_session_timeout_ms, member_id)
@@ -105,6 +106,15 @@ def _heartbeat(request: ConsumerGroupHeartbeatRequest, operation: Operation) -> 
     )
 
 
+def _changes_assignor(
+    group: ConsumerGroup, before: ConsumerMember, member: ConsumerMember, operation: Operation
+) -> bool:
+    """Whether the group's assignor is another one by the member's vote, which begins an epoch since 4.4."""
+    default = operation.config.group_consumer_assignors[0]
+    after = group.preferred_assignor(before, member) or default
+    return operation.config.is_4_4 and after != (group.preferred_assignor() or default)
+
+
 def _group(request: ConsumerGroupHeartbeatRequest, operation: Operation) -> ConsumerGroup:
     """Returns the group, which the first member makes, also of a classic one."""
     group = operation.consumer_groups.get(request.group_id)
@@ -118,7 +128,7 @@ def _group(request: ConsumerGroupHeartbeatRequest, operation: Operation) -> Cons
     if classic is not None:
         operation.log("empty_group_converted", group_id=request.group_id, **CLASSIC_TO_CONSUMER)
         operation.records.append(new_group_metadata_tombstone_record(request.group_id))
-    return ConsumerGroup(request.group_id)
+    return ConsumerGroup(request.group_id, operation.config.first_epoch)
 
 
 def _dynamic(
@@ -195,7 +205,8 @@ def _leave(request: ConsumerGroupHeartbeatRequest, operation: Operation) -> Cons
         kind = "consumer_static_member_paused" if request.member_epoch == AWAY else "consumer_static_member_left"
         operation.log(kind, **words, group_instance_id=request.instance_id)
     if request.member_epoch == AWAY:
-        away = replace(member, epoch=AWAY, pending_revocation={})
+        epochs = dict.fromkeys(units_of(member.assigned), 0) if operation.config.is_4_4 else {}
+        away = replace(member, epoch=AWAY, pending_revocation={}, epochs=epochs)
         operation.records.append(new_current_record(group.group_id, away))
     else:
         fence(group, [member], operation)

@@ -42,7 +42,10 @@ if TYPE_CHECKING:
     from groupledger.coordinator.model.partitions import Partitions
 
 
-def check_size(group: ConsumerGroup, member_id: str, operation: Operation) -> None:
+def check_size(group: ConsumerGroup, member_id: str, instance_id: str | None, operation: Operation) -> None:
+    """Refuses who would be one too many. Since 4.4 a static member that comes back never is."""
+    if operation.config.is_4_4 and instance_id is not None and group.static_member(instance_id) is not None:
+        return
     if len(group.members) >= operation.config.group_consumer_max_size and member_id not in group.members:
         raise RefusedError(Error.GROUP_MAX_SIZE_REACHED)
 
@@ -102,9 +105,12 @@ def step_to_target(
     *,
     has_changed: bool,
 ) -> ConsumerMember:
-    """Computes a target if the group's epoch has none yet, and takes the member one step towards its own."""
+    """Computes a target if the group's epoch has none yet and may have one, and takes the member one step towards its
+    own."""
     target_epoch, target = group.target_epoch, group.target_of(member.member_id, member.instance_id)
-    if epoch.number > group.target_epoch:
+    interval_ms = operation.config.group_consumer_assignment_interval_ms
+    may_assign = operation.config.may_assign(group.targeted_at_ms, interval_ms, operation.now_ms)
+    if epoch.number > group.target_epoch and may_assign:
         target_epoch, target = epoch.number, _new_target(group, (before, member), epoch, operation)
     reconciliation = Reconciliation(
         target_epoch=target_epoch,
@@ -112,6 +118,7 @@ def step_to_target(
         owned=owned,
         subscribed=_topic_ids(group, member, operation),
         is_held=group.is_held,
+        names_epochs=operation.config.is_4_4,
     )
     return _reconciled(group, member, reconciliation, has_changed=has_changed, operation=operation)
 
@@ -139,7 +146,8 @@ def _new_target(
     for name in hash_map_order(members):
         if found.get(name, {}) != group.target.get(name):
             operation.records.append(new_target_record(group.group_id, name, found.get(name, {})))
-    operation.records.append(new_target_epoch_record(group.group_id, epoch.number))
+    targeted_at_ms = operation.now_ms if operation.config.is_4_4 else 0
+    operation.records.append(new_target_epoch_record(group.group_id, epoch.number, targeted_at_ms))
     operation.log("target_assignment_computed", group_id=group.group_id, generation=epoch.number, assignor=assignor)
     return found.get(member.member_id, {})
 
@@ -184,7 +192,9 @@ def fence(group: ConsumerGroup, members: Sequence[ConsumerMember], operation: Op
         operation.records += member_tombstones(group.group_id, name)
     drop_regexes(group, members, operation)
     topics = group.topics_of_all((each for name, each in group.members.items() if name not in gone), group.resolved.get)
-    bump_epoch(group, metadata_hash(topics, operation.topics), operation)
+    epoch = bump_epoch(group, metadata_hash(topics, operation.topics), operation)
+    if operation.config.is_4_4 and len(gone) == len(group.members):
+        operation.records.append(new_target_epoch_record(group.group_id, epoch))
     for name in gone:
         for timer in TIMERS:
             operation.cancel_timer(timer, group.group_id, name)

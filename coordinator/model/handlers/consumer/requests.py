@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from groupledger.coordinator.model.handlers.offset_records import NO_EXPIRY
-from groupledger.coordinator.model.handlers.offsets import delete_unsubscribed, expiry_of, write_offsets
+from groupledger.coordinator.model.handlers.offsets import delete_unsubscribed, expiry_of, takeable, write_offsets
 from groupledger.coordinator.model.messages import (
     DescribedConsumerGroup,
     DescribedConsumerMember,
@@ -17,6 +17,7 @@ from groupledger.coordinator.model.messages import (
     OffsetFetchGroup,
     TxnOffsetCommitRequest,
 )
+from groupledger.coordinator.model.partitions import together, units_of
 from groupledger.schemas.kafka.errors import Error
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     from groupledger.coordinator.model.config import Config
     from groupledger.coordinator.model.groups.consumer.group import ConsumerGroup
+    from groupledger.coordinator.model.groups.consumer.member import ConsumerMember
     from groupledger.coordinator.model.groups.modern.topics import Topic
     from groupledger.coordinator.model.operation import Operation
     from groupledger.coordinator.model.partitions import Partitions
@@ -33,7 +35,7 @@ COMMITS_SINCE: Final = 9  # the first version of OffsetCommit that names a membe
 
 def commit_by_epoch(request: OffsetCommitRequest, operation: Operation) -> None:
     group = operation.consumer_groups[request.group_id]
-    error = _refusal_of_commit(group, request)
+    error = _refusal_of_commit(group, request, operation)
     member = group.members.get(request.member_id)
     if member is not None and member.classic is None and request.api_version < COMMITS_SINCE:
         error = Error.UNSUPPORTED_VERSION
@@ -44,7 +46,7 @@ def commit_transactional_by_epoch(request: TxnOffsetCommitRequest, operation: Op
     group = operation.consumer_groups[request.group_id]
     names_nobody = request.generation_id < 0 and not request.member_id and request.group_instance_id is None
     operation.producer_id, operation.producer_epoch = request.producer_id, request.producer_epoch
-    error = Error.NONE if names_nobody else in_transaction(_refusal_of_commit(group, request))
+    error = Error.NONE if names_nobody else in_transaction(_refusal_of_commit(group, request, operation))
     write_offsets(request, error, NO_EXPIRY, operation)
 
 
@@ -53,10 +55,23 @@ def in_transaction(error: Error) -> Error:
     return Error.ILLEGAL_GENERATION if error is Error.STALE_MEMBER_EPOCH else error
 
 
-def _refusal_of_commit(group: ConsumerGroup, request: OffsetCommitRequest | TxnOffsetCommitRequest) -> Error:
+def _refusal_of_commit(
+    group: ConsumerGroup, request: OffsetCommitRequest | TxnOffsetCommitRequest, operation: Operation
+) -> Error:
     if request.generation_id < 0 and not group.members:
         return Error.NONE
-    return refusal_of_epoch(group, request.member_id, request.generation_id)
+    error = refusal_of_epoch(group, request.member_id, request.generation_id)
+    member = group.members.get(request.member_id)
+    if member is None or not operation.config.is_4_4 or request.generation_id >= member.epoch:
+        return error
+    # An older epoch will do for what the member has had since then (KIP-1251).
+    held = {*units_of(member.assigned), *units_of(member.pending_revocation)}
+    for offset in takeable(request, operation):
+        topic = operation.topics.get(offset.topic)
+        unit = ("" if topic is None else topic.topic_id, offset.partition)
+        if unit not in held or request.generation_id < member.epoch_of(*unit):
+            return error
+    return Error.NONE
 
 
 def refusal_of_epoch(group: ConsumerGroup, member_id: str, epoch: int) -> Error:
@@ -103,13 +118,18 @@ def describe_consumer_group(
                 client_host=member.client_host,
                 subscribed_topic_names=tuple(sorted(member.topics)),
                 subscribed_topic_regex=member.regex,
-                assignment=_of_topics(member.assigned, known),
+                assignment=_of_topics(_assigned(member, config), known),
                 target=_of_topics(group.target.get(member.member_id, {}), known),
                 is_classic=member.classic is not None,
             )
             for member in group.members.values()
         ),
     )
+
+
+def _assigned(member: ConsumerMember, config: Config) -> Partitions:
+    """Returns what a member has; since 4.4 that is told with what it has to give up."""
+    return together(member.assigned, member.pending_revocation) if config.is_4_4 else member.assigned
 
 
 def _of_topics(partitions: Partitions, known: Collection[str]) -> Partitions:

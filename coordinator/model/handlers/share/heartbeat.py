@@ -76,12 +76,16 @@ def _heartbeat(request: ShareGroupHeartbeatRequest, operation: Operation) -> Sha
         operation.records.append(new_share_member_record(group.group_id, member))
     topics = group.topics_with(member)
     found = metadata_hash(topics, operation.topics)
-    is_new_epoch = member.topics != before.topics or group.has_ungiven() or found != group.metadata_hash
+    config = operation.config
+    # Since 4.4 what is not given yet waits for the target that is due anyway.
+    has_ungiven = group.has_ungiven() and not (config.is_4_4 and group.target_epoch < group.epoch)
+    is_new_epoch = member.topics != before.topics or has_ungiven or found != group.metadata_hash
     epoch = group.epoch + is_new_epoch
     if is_new_epoch:
         operation.records.append(new_share_epoch_record(group.group_id, epoch, found))
     target_epoch, target = group.target_epoch, group.target.get(member.member_id, {})
-    if epoch > group.target_epoch:
+    may_assign = config.may_assign(group.targeted_at_ms, config.group_share_assignment_interval_ms, operation.now_ms)
+    if epoch > group.target_epoch and may_assign:
         target_epoch, target = epoch, _new_target(group, member, epoch, operation)
     if is_new_epoch or member.epoch != target_epoch:
         member = _reconciled(group, member, target_epoch, target, operation)
@@ -108,7 +112,7 @@ def _group(request: ShareGroupHeartbeatRequest, operation: Operation) -> ShareGr
     others = operation.groups, operation.consumer_groups, operation.streams_groups
     if request.member_epoch != 0 or any(request.group_id in groups for groups in others):
         raise RefusedError(Error.GROUP_ID_NOT_FOUND)
-    return ShareGroup(request.group_id)
+    return ShareGroup(request.group_id, operation.config.first_epoch)
 
 
 def _member(group: ShareGroup, request: ShareGroupHeartbeatRequest) -> ShareMember:
@@ -159,7 +163,8 @@ def _new_target(group: ShareGroup, member: ShareMember, epoch: int, operation: O
     for name in hash_map_order(members):
         if found.get(name, {}) != group.target.get(name):
             operation.records.append(new_share_target_record(group.group_id, name, found.get(name, {})))
-    operation.records.append(new_share_target_epoch_record(group.group_id, epoch))
+    targeted_at_ms = operation.now_ms if operation.config.is_4_4 else 0
+    operation.records.append(new_share_target_epoch_record(group.group_id, epoch, targeted_at_ms))
     return found.get(member.member_id, {})
 
 
@@ -220,6 +225,8 @@ def _fence(group: ShareGroup, member: ShareMember, operation: Operation) -> None
     operation.records += share_member_tombstones(group.group_id, member.member_id)
     found = metadata_hash(group.topics_with(replace(member, topics=frozenset())), operation.topics)
     operation.records.append(new_share_epoch_record(group.group_id, group.epoch + 1, found))
+    if operation.config.is_4_4 and len(group.members) == 1:
+        operation.records.append(new_share_target_epoch_record(group.group_id, group.epoch + 1))
     operation.cancel_timer(SHARE_SESSION_TIMER, group.group_id, member.member_id)
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from groupledger.coordinator.model.config import KAFKA_4_2, KAFKA_4_4
 from groupledger.coordinator.model.errors import IllegalStateError
 from groupledger.coordinator.model.groups.classic.group import Group, Member
 from groupledger.coordinator.model.groups.classic.states import TRANSITIONS, Event, State
@@ -14,6 +15,7 @@ from groupledger.coordinator.model.groups.classic.subscription import (
     topics_of_subscription,
 )
 from groupledger.schemas.kafka.errors import Error
+from lab.scenarios.coordinator_driver import CoordinatorDriver
 
 MODEL = Path(__file__).parents[5] / "coordinator" / "model"
 LEGAL: dict[tuple[State | None, Event], State] = {
@@ -240,6 +242,12 @@ def test_subscription_cut_off(subscription: bytes) -> None:
     ],
 )
 def test_subscription_with_wrong_lengths(subscription: bytes) -> None:
-    """Nulls and lengths beyond the end are what it does not."""
+    """A broker of 4.2 stops at nulls and at lengths beyond the end, and answers nobody; one of 4.4 goes on without the
+    topics."""
     with pytest.raises(IllegalStateError):
         topics_of_subscription(subscription)
+    for release, is_answered in ((KAFKA_4_2, False), (KAFKA_4_4, True)):
+        driver = CoordinatorDriver(release=release, group_initial_rebalance_delay_ms=0)
+        join = driver.join(protocols=(("range", subscription),), api_version=3)
+        driver.advance(0)
+        assert join.is_parked != is_answered
