@@ -28,6 +28,7 @@ from groupledger.jobs.monitor.activity import Activity
 from groupledger.jobs.monitor.activity_metrics import GroupActivity
 from groupledger.jobs.monitor.group_info import GroupInfo
 from groupledger.jobs.monitor.lag_metrics import lag_metrics
+from groupledger.jobs.monitor.objectives import objective_metrics
 from groupledger.jobs.monitor.own_metrics import (
     MonitorReport,
     incident_metrics,
@@ -41,6 +42,8 @@ from groupledger.jobs.serve.answers import Warehouse
 from groupledger.jobs.serve.app import questions
 from groupledger.schemas.kafka.topic_partition import TopicPartition
 from groupledger.transforms.lag.rules import Commit, End, LagState, Round, Watermark, rollup
+from groupledger.transforms.objectives.rules.burn import BURN_WINDOWS, Counts, standing
+from groupledger.transforms.objectives.rules.minutes import Objective
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -100,6 +103,9 @@ def served_metrics() -> list[Metric]:
     state.commit("g", "t", 0, Commit(1, 0, 0, 0))
     rows = list(state.round(Round(1, {0: End(1)}, {TopicPartition("t", 0): Watermark(1, 0, 5, 5)}), {}))
     report = MonitorReport(1, lag_offsets={0: 1}, hidden_offsets={0: 1}, stalled_ms={0: 1})
+    objective = Objective(name="o", lag_s=60, target_percent=99, window_days=1)
+    whole = Counts(1_440)
+    known = standing(objective, whole, dict.fromkeys(BURN_WINDOWS, whole))
     info = GroupInfo(rebalances=1, generation=1, member_count=1, idle_since_ms=1)
     return [
         *lag_metrics("c", rows, rollup(rows), {"g": info}, load_settings().metrics, 0, GroupActivity(Activity(0))),
@@ -107,6 +113,7 @@ def served_metrics() -> list[Metric]:
         *incident_metrics("c", {("g", "rebalance_storm", "warning"): 1}, {("chat", "sent"): 1}),
         *step_metrics("c", {"history": Step(1, 1)}, {"history": 1}, ("history",)),
         *source_metrics("c", {"topic": 1}, 1),
+        *objective_metrics("c", [(objective, "g", known)]),
     ]
 
 

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
+from groupledger.jobs.ask.cluster_rows import ClusterRows
 from groupledger.jobs.derive.history import update_history
 from groupledger.jobs.derive.lag import (
     append_lag,
@@ -39,6 +40,7 @@ from groupledger.jobs.monitor.activity_metrics import GroupActivity, Holding, ho
 from groupledger.jobs.monitor.commits import commits_in
 from groupledger.jobs.monitor.group_info import NO_INFO, GroupInfo
 from groupledger.jobs.monitor.lag_metrics import lag_metrics
+from groupledger.jobs.monitor.objectives import LiveObjectives, objective_metrics
 from groupledger.jobs.monitor.rules import Elections
 from groupledger.jobs.process.clock import now_ms
 from groupledger.jobs.process.selection import chosen_rows
@@ -99,6 +101,7 @@ class MonitorState:
         self._commits: Counter[str] = Counter()
         self._holdings: dict[str, Holding] = {}
         self._elections = Elections()
+        self._objectives = LiveObjectives(ledger.settings)
         self._topics: set[str] | None = None
         self._version = 0
         self._rows: list[LagRow] = []
@@ -120,6 +123,7 @@ class MonitorState:
             update_lag(self._ledger, stop)
         self._read_history()
         self.recover()
+        self._restore_objectives()
         self.is_recovered.set()
 
     def recover(self) -> None:
@@ -130,6 +134,13 @@ class MonitorState:
         self._version = ledger.version(COORDINATOR_RECORDS)
         self._lag = recover_state(ledger, self._rules, self._report)
         self._topics = sampled_topics(ledger)
+
+    def _restore_objectives(self) -> None:
+        ledger = self._ledger
+        last_ms = last_sampled_at_ms(ledger, LAG)
+        if ledger.settings.objectives and last_ms:
+            tables = ClusterRows(ledger.warehouse, ledger.cluster)
+            self._objectives.restore(tables, {*self._infos, *self._lag.groups}, last_ms)
 
     def update_history(self, stop: threading.Event) -> None:
         update_history(self._ledger, stop)
@@ -193,6 +204,7 @@ class MonitorState:
             (row.partition, row.leader_epoch) for row in sampled.watermarks if row.topic == OFFSETS_TOPIC
         )
         self._states = sampled.group_states
+        self._objectives.observe(sampled.sampled_at_ms, self._rows)
         self._shown = chosen_rows(self._ledger.settings.selection, self._rows)
         self.rollups = rollup(self._shown)
         subscribed = {topic for row in sampled.group_states for topic in row.subscribed_topics or ()}
@@ -203,6 +215,7 @@ class MonitorState:
         """Takes back what is shown if its round was before an instant. `states` are those of the groups now."""
         if self.sampled_at_ms is None or self.sampled_at_ms >= before_ms:
             return
+        self._objectives.close_before(before_ms)
         self._shown = [out_of_date(row, states.get(row.group_id)) for row in self._shown]
         self.rollups = rollup(self._shown)
 
@@ -224,6 +237,7 @@ class MonitorState:
         settings, cluster = self._ledger.settings.metrics, self._ledger.cluster
         activity = GroupActivity(self._activity, self._commits, self._elections.moves, self._holdings)
         yield from lag_metrics(cluster, self._shown, self.rollups, infos, settings, round(round_s * 1000), activity)
+        yield from objective_metrics(cluster, [*self._objectives.standings()])
 
     def append(self, sampled: SampledRound) -> bool:
         """Queues the last round for the writer, after the rounds before it, or leaves it out of the tables if too many

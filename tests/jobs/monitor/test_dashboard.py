@@ -16,6 +16,7 @@ from tools.surface import served_metrics
 CASES = Path(__file__).parents[2] / "conf" / "prometheus" / "groupledger.test.yaml"
 METRIC = re.compile(r"\b(?:kafka|groupledger)_\w+")
 LABELS = {*BY_PARTITION, "status", "kind", "severity", "receiver", "outcome", "step", "cause", "trigger", "le"}
+LABELS |= {"objective", "burning", "window", "state"}
 
 
 def served() -> set[str]:

@@ -21,6 +21,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from groupledger.jobs.monitor.group_info import GroupInfo
 from groupledger.jobs.monitor.lag_metrics import lag_metrics
+from groupledger.jobs.monitor.objectives import LiveObjectives, objective_metrics
 from groupledger.jobs.monitor.own_metrics import (
     MonitorReport,
     incident_metrics,
@@ -324,6 +325,29 @@ def test_incidents_fire() -> None:
     assert fired(with_incident("rebalance_storm", "warning")) == {"ConsumerGroupRebalanceStorm": 330}
     assert fired(with_incident("illegal_generation", "error")) == {"ConsumerGroupIncident": 330}
     assert fired(with_incident("commit_gap", "warning")) == {}
+
+
+@pytest.mark.parametrize(
+    ("late_minutes", "alerts"),
+    [
+        (range(0), {}),
+        (range(60, 68), {}),  # 13.3 times what is allowed in an hour
+        (range(60, 75), {"ConsumerGroupObjectiveBurns": 69 * 60}),
+    ],
+)
+def test_an_objective_that_burns_fires(late_minutes: range, alerts: dict[str, float]) -> None:
+    """Goal: an outage fires when nine minutes of an hour were late; a shorter one, and a clean time, fire nothing."""
+    objective = {"groups": "g", "lag_s": 60, "target_percent": 99}
+    live = LiveObjectives(load_settings(objectives={"on-time": objective}))
+
+    def metrics(elapsed_s: float) -> Iterator[Metric]:
+        now_ms = START_MS // 60_000 * 60_000 + round(elapsed_s * 1_000)
+        seconds = 90.0 if elapsed_s // 60 in late_minutes else 1.0
+        (row,) = round_of({"g": 5})
+        live.observe(now_ms, [replace(row, lag_seconds=seconds, lag_seconds_lower_bound=None)])
+        return objective_metrics("test", [*live.standings()])
+
+    assert fired(with_metrics(played(90, healthy), metrics)) == alerts
 
 
 def test_a_receiver_that_is_not_told_fires() -> None:

@@ -1,0 +1,138 @@
+"""What a monitor follows of the objectives of lag: the minutes of each group that is held to one, and their metrics.
+
+    groupledger_objective_minutes            by objective, group and state (on_time, late, unknown): of its window
+    groupledger_objective_attained_ratio     the part of the known minutes that were on time
+    groupledger_objective_budget_left_ratio  what is left of the budget: 1 is all of it, below 0 it is overspent
+    groupledger_objective_burn_rate          by window, too: how many times faster than allowed it was late
+    groupledger_objective_burning            1 for what holds of fast, steadily, slowly, no, unknown (`burning`)
+    groupledger_objective_target_ratio       by objective: the part of the minutes that have to be on time
+
+Each round adds to the minute that it lies in; nothing of the past is read again (`transforms.objectives.rules.live`).
+The minutes before the start are read once from the table `lag`, by the query of the command. What is not known has no
+sample. `metrics.groups_max` bounds the groups, as each takes a byte for each minute of its window.
+"""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from groupledger.jobs.ask.objectives import WHOLE, known_runs
+from groupledger.jobs.monitor.families import Gauge, family
+from groupledger.jobs.process.held_groups import objectives_by_group
+from groupledger.jobs.process.selection import chosen_names
+from groupledger.schemas.words import MinuteState
+from groupledger.transforms.objectives.rules.burn import BURN_WINDOWS, standing
+from groupledger.transforms.objectives.rules.live import LiveWindows
+from groupledger.transforms.objectives.rules.minutes import MINUTE_MS, round_state
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Sequence
+
+    from prometheus_client import Metric
+
+    from groupledger.jobs.ask.cluster_rows import ClusterRows
+    from groupledger.jobs.process.settings import Settings
+    from groupledger.transforms.lag.rules import LagRow
+    from groupledger.transforms.objectives.rules.burn import Standing
+    from groupledger.transforms.objectives.rules.minutes import Objective
+
+BY_GROUP = ("cluster_name", "objective", "group")
+PREFIX = "groupledger_objective"
+
+
+class LiveObjectives:
+    """The objectives of a cluster's groups. A group is followed from its first round on, as long as anything is known
+    of its windows."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._objectives: dict[str, list[Objective]] = {}  # of every group that was seen
+        self._windows: dict[tuple[str, str], tuple[Objective, LiveWindows]] = {}
+
+    def restore(self, tables: ClusterRows, names: Collection[str], last_ms: int) -> None:
+        """Reads what is known up to the last round, which was at an instant, of groups that may be silent by now."""
+        end = last_ms // MINUTE_MS
+        self._learn(names)
+        held = {name: self._objectives[name] for name in names if self._objectives[name]}
+        for (objective, name), runs in known_runs(tables, held, end + 1).items():
+            (each,) = (each for each in held[name] if each.name == objective)
+            self._windows[objective, name] = (each, LiveWindows(_lengths(each), end, runs))
+
+    def observe(self, sampled_at_ms: int, rows: Iterable[LagRow]) -> None:
+        """Takes the rows of a round, those of a group one after the other; rounds come in the order of time."""
+        if not self._settings.objectives:
+            return
+        minute = sampled_at_ms // MINUTE_MS
+        by_group = {name: [*of_group] for name, of_group in groupby(rows, key=lambda row: row.group_id)}
+        self._learn(by_group)
+        for name, of_group in by_group.items():
+            for each in self._objectives[name]:
+                state = round_state(of_group, each.lag_s)
+                windows = self._followed(name, each, minute)
+                if state is not None and windows is not None:
+                    windows.observe(minute, state)
+        self.close_before(sampled_at_ms)
+
+    def close_before(self, at_ms: int) -> None:
+        """Ends the minutes before an instant: those without a round are unknown."""
+        for key, (_, windows) in [*self._windows.items()]:
+            windows.close_before(at_ms // MINUTE_MS)
+            if windows.knows_nothing:
+                del self._windows[key]
+
+    def standings(self) -> Iterator[tuple[Objective, str, Standing]]:
+        """Yields where each group stands by each of its objectives."""
+        for (_, name), (objective, windows) in sorted(self._windows.items()):
+            counts = windows.counts()
+            yield objective, name, standing(objective, counts[WHOLE], counts)
+
+    def _learn(self, names: Collection[str]) -> None:
+        """Finds the objectives of groups that were never seen: patterns meet each name once."""
+        new = {name for name in names if name not in self._objectives}
+        if new:
+            held = objectives_by_group(self._settings, chosen_names(self._settings.selection.groups, new))
+            self._objectives |= {name: held.get(name, []) for name in new}
+
+    def _followed(self, name: str, objective: Objective, minute: int) -> LiveWindows | None:
+        known = self._windows.get((objective.name, name))
+        if known is None and len(self._windows) < self._settings.metrics.groups_max:
+            known = self._windows[objective.name, name] = (objective, LiveWindows(_lengths(objective), minute))
+        return None if known is None else known[1]
+
+
+def _lengths(objective: Objective) -> dict[str, int]:
+    return {WHOLE: objective.minutes, **BURN_WINDOWS}
+
+
+def objective_metrics(cluster: str, standings: Sequence[tuple[Objective, str, Standing]]) -> Iterator[Metric]:
+    """Yields the metrics of all groups that have an objective."""
+    by_group = [((cluster, objective.name, name), told) for objective, name, told in standings]
+    minutes = (
+        ((*labels, state), number)
+        for labels, told in by_group
+        for state, number in (
+            (MinuteState.ON_TIME, told.minutes_on_time),
+            (MinuteState.LATE, told.minutes_late),
+            (MinuteState.UNKNOWN, told.minutes_unknown),
+        )
+    )
+    text = "Minutes of the objective's window."
+    yield family(Gauge, f"{PREFIX}_minutes", text, (*BY_GROUP, "state"), minutes)
+    for name, text, values in (
+        ("attained_ratio", "Known minutes that were on time.", [told.attained_percent for _, told in by_group]),
+        ("budget_left_ratio", "What is left of the budget.", [told.budget_left_percent for _, told in by_group]),
+    ):
+        ratios = (None if value is None else value / 100 for value in values)
+        samples = zip((labels for labels, _ in by_group), ratios, strict=True)
+        yield family(Gauge, f"{PREFIX}_{name}", text, BY_GROUP, samples)
+    rates = (((*labels, window), rate) for labels, told in by_group for window, rate in told.burn_rates.items())
+    text = "How many times faster than allowed the window was late."
+    yield family(Gauge, f"{PREFIX}_burn_rate", text, (*BY_GROUP, "window"), rates)
+    burning = (((*labels, told.burning), 1) for labels, told in by_group)
+    text = "1 for how fast the budget burns."
+    yield family(Gauge, f"{PREFIX}_burning", text, (*BY_GROUP, "burning"), burning)
+    targets = {objective.name: objective.target_percent / 100 for objective, _, _ in standings}
+    by_objective = (((cluster, name), target) for name, target in targets.items())
+    text = "The part of the minutes that have to be on time."
+    yield family(Gauge, f"{PREFIX}_target_ratio", text, ("cluster_name", "objective"), by_objective)
