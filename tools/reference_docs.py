@@ -29,7 +29,21 @@ MADE = "<!-- Made by `python -m tools.reference_docs`; a test compares it with t
 # Commands by what one wants, in the order of the page.
 KINDS = {
     "Asking": (
-        *("groups", "why", "group", "incidents", "rebalances", "owner", "lag", "offsets", "diff", "idle", "readers"),
+        *(
+            "groups",
+            "why",
+            "group",
+            "incidents",
+            "rebalances",
+            "owner",
+            "members",
+            "topics",
+            "lag",
+            "offsets",
+            "diff",
+            "idle",
+            "readers",
+        ),
         *("objectives", "committers", "share", "records", "sql", "report", "serve", "quality", "what-if"),
     ),
     "Writing": (

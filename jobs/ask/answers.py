@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from groupledger.jobs.process.errors import InputError, UnknownNameError
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 # The tables that may know a group before the history does.
 BESIDE_HISTORY = ("coordinator_records", "group_states", "lag")
 TELL_OWNERS = ("generations", "members", "assignments", "member_epochs")
+# The end of a stretch that is known is not part of it.
+LAST_KNOWN = timedelta(microseconds=1)
 NO_HISTORY = "its history is not made yet: run `groupledger history`"
 
 
@@ -112,6 +115,11 @@ def known_until(tables: ClusterRows) -> datetime:
     if at is None:
         raise InputError("The ledger has not read any log to its end yet: run `groupledger ingest` again.")
     return at
+
+
+def last_answered(tables: ClusterRows) -> datetime:
+    """Returns the last instant of which the ledger knows who was there: it knows the log until just after that."""
+    return known_until(tables) - LAST_KNOWN
 
 
 def last_known(tables: ClusterRows, name: str | None = None) -> datetime | None:

@@ -134,7 +134,7 @@ def _is_wanted(row: Answer, wanted: Wanted, named: set[str] | None) -> bool:
     )
 
 
-def rank(row: Answer) -> tuple[int, int, str]:
-    """Returns the place of a group in the list: those in trouble come first."""
+def rank(row: Answer, name: str = "group_id") -> tuple[int, int, str]:
+    """Returns the place of a group, or of what else has a name and lag, in a list: those in trouble come first."""
     severity = words_of(LagStatus).index(row["status"]) if row["status"] else -1
-    return -severity, -(row["lag_sum"] or 0), row["group_id"]
+    return -severity, -(row["lag_sum"] or 0), row[name]

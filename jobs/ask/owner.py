@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from groupledger.jobs.ask.cluster_rows import ClusterRows
+    from groupledger.jobs.ask.table_rows import Filter
     from groupledger.jobs.process.output import Answer
     from groupledger.transforms.history.rules.never_seen import Unseen
 
@@ -39,6 +40,7 @@ GENERATION_COLUMNS = (
     *("incarnation", "generation", "kafka_offset", "to_offset", "started_at", "ended_at", "ended_by"),
     *("is_start_known", "is_ownership_known", "group_type", "protocol_type", "generation_gap"),
 )
+ABSENT = (Ownership.NOT_BORN, Ownership.ENDED)
 WHY = {
     Ownership.RESERVED: "its static member is away: nobody reads it until the member is back or its session has ended",
     Ownership.NOT_BORN: "the group was not there yet: it has no record from before",
@@ -59,9 +61,7 @@ COMMITTED_PLACES = "SELECT topic, max(partition) AS partition FROM commit_log GR
 def owner(tables: ClusterRows, name: str, topic: str, partition: int, at: datetime) -> list[Answer]:
     """Returns one answer, or several where several members had the partition: those of a share group, or those to whom
     an assignor gave it. The member of a reserved partition is the one that is away."""
-    found: Answer = {"group_id": name, "topic": topic, "partition": partition, "at": at, "status": Ownership.UNKNOWN}
-    found |= dict.fromkeys(("incarnation", "generation", "since", "until", *MEMBER_COLUMNS))
-    found |= dict.fromkeys(("reason", "never_seen", "nearest_names"))
+    found = _unknown(name, topic, partition, at)
     of_group = ("group_id", "=", name)
     groups = tables.rows("groups", of_group)
     if not groups:
@@ -109,6 +109,26 @@ def owner(tables: ClusterRows, name: str, topic: str, partition: int, at: dateti
     ]
 
 
+def owners_of(tables: ClusterRows, topic: str, partition: int, at: datetime) -> list[Answer]:
+    """Returns the answers for each group that ever had the partition and was there at the instant, those that owned it
+    first; one without a group if no group ever had it."""
+    place: list[Filter] = [("topic", "=", topic), ("partition", "=", partition)]
+    had = {
+        row["group_id"]
+        for table in ("assignments", "share_assignments")
+        for row in tables.rows_if_any(table, *place, columns=("group_id",))
+    }
+    found = [answer for name in sorted(had) for answer in owner(tables, name, topic, partition, at)]
+    there = [answer for answer in found if answer["status"] not in ABSENT]
+    if there:
+        return sorted(there, key=lambda answer: answer["status"] != Ownership.OWNED)
+    nobody = _unknown(None, topic, partition, at)
+    unseen = None if had else unseen_in(tables, topic, partition)
+    if unseen is not None:
+        return [nobody | _told(unseen)]
+    return [nobody | {"status": Ownership.UNOWNED, "reason": "no group of that time ever had it"}]
+
+
 def unseen_in(tables: ClusterRows, topic: str, partition: int) -> Unseen | None:
     """Returns what the ledger has not seen of a place that the group never owned; None if the place exists. All commits
     are read only for a place that nobody owned and no round sampled."""
@@ -127,6 +147,12 @@ def unseen_in(tables: ClusterRows, topic: str, partition: int) -> Unseen | None:
         last = last_partitions.get(row["topic"])
         last_partitions[row["topic"]] = row["partition"] if last is None else max(last, row["partition"])
     return unseen_place(topic, partition, last_partitions)
+
+
+def _unknown(name: str | None, topic: str, partition: int, at: datetime) -> Answer:
+    found: Answer = {"group_id": name, "topic": topic, "partition": partition, "at": at, "status": Ownership.UNKNOWN}
+    found |= dict.fromkeys(("incarnation", "generation", "since", "until", *MEMBER_COLUMNS))
+    return found | dict.fromkeys(("reason", "never_seen", "nearest_names"))
 
 
 def _told(unseen: Unseen) -> Answer:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from groupledger.jobs.ask.answers import group_row, history_coverage, ownership_rows
+from groupledger.jobs.ask.answers import LAST_KNOWN, group_row, history_coverage, ownership_rows
 from groupledger.transforms.history.rules.ownership_answer import generation_at, owners_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from datetime import datetime
 
     from groupledger.jobs.ask.cluster_rows import ClusterRows
     from groupledger.jobs.process.output import Answer
@@ -25,8 +25,6 @@ GENERATION_COLUMNS = (
 MEMBER_COLUMNS = (
     *("incarnation", "member_id", "client_id", "client_host", "group_instance_id", "from_offset", "to_offset"),
 )
-# The end of a stretch that is known is not part of it.
-LAST_KNOWN = timedelta(microseconds=1)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -27,6 +27,12 @@ def topic_names(ctx: click.Context, _param: click.Parameter, incomplete: str) ->
     return _names(ctx, incomplete, "assignments", "topic")
 
 
+def place_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """Completes a place that may begin with a group: the first word is a group or a topic, the second a topic."""
+    groups = [] if ctx.params.get("place") else group_names(ctx, param, incomplete)
+    return [*groups, *topic_names(ctx, param, incomplete)]
+
+
 def _names(ctx: click.Context, incomplete: str, table: str, column: str) -> list[str]:
     """Returns the names that begin with what was typed, the first of them by the alphabet."""
     warehouse = ctx.params.get("warehouse")

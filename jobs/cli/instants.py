@@ -41,6 +41,9 @@ def _set_zone(ctx: click.Context, _option: click.Parameter, name: str | None) ->
 
 FORMS = "2026-01-31T14:03:00Z, 14:03, or 2h ago as 2h"
 AT = click.option("--at", required=True, type=instant, metavar="TIME", help=f"The instant: {FORMS}.")
+AT_OR_LAST = click.option(
+    "--at", type=instant, metavar="TIME", help=f"The instant: {FORMS}; the last that is known unless given."
+)
 SINCE = click.option("--since", type=instant, metavar="TIME", help="Only from then on; forms as 2026-01-31T14:03, 2h.")
 UNTIL = click.option("--until", type=instant, metavar="TIME", help="Only before then.")
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from groupledger.jobs.cli.completion import group_names, topic_names
-from groupledger.jobs.cli.instants import AT, SINCE, UNTIL
-from groupledger.jobs.cli.names import group_name
+from groupledger.jobs.cli.instants import AT, AT_OR_LAST, SINCE, UNTIL
+from groupledger.jobs.cli.names import group_name, owned_place
 from groupledger.jobs.cli.options import on_warehouse
 from groupledger.jobs.cli.question import question
 from groupledger.jobs.process.instants import in_zone
@@ -86,21 +86,23 @@ def rebalances(
 
 
 @click.command()
-@click.argument("name", shell_complete=group_names)
-@click.argument("topic", shell_complete=topic_names)
-@click.argument("partition", type=click.IntRange(min=0))
+@owned_place
 @question(Source.HISTORY)
-@AT
-def owner(job: Job, *, name: str, topic: str, partition: int, at: datetime, as_json: bool) -> None:
+@AT_OR_LAST
+def owner(job: Job, *, name: str | None, topic: str, partition: int, at: datetime | None, as_json: bool) -> None:
     """Show who owned a partition at an instant: owned, reserved, unowned, not_born, ended, or unknown and why.
+    Without the group's NAME: in each group that ever had it.
 
     It is reserved while a static member of a KIP-848 group is away: nobody reads it, and nobody else gets it. The group
     was not_born before its first record, and had ended by its removal.
     A group, a topic or a partition that the ledger never saw is unknown, with the names nearest to it."""
     tables = job.rows()
+    from groupledger.jobs.ask.answers import last_answered
     from groupledger.jobs.ask.owner import owner as owner_of
+    from groupledger.jobs.ask.owner import owners_of
 
-    found = owner_of(tables, name, topic, partition, at)
+    place = (topic, partition, at or last_answered(tables))
+    found = owners_of(tables, *place) if name is None else owner_of(tables, name, *place)
     if as_json:
         print_json(found)
         return
@@ -185,6 +187,40 @@ def readers(job: Job, *, topic: str, as_json: bool) -> None:
 
 
 @click.command()
+@group_name
+@question(Source.HISTORY)
+@AT_OR_LAST
+@click.option("--client", metavar="ID", help="Only members with this client id.")
+@click.option("--host", metavar="HOST", help="Only members on this host, as the broker saw its address.")
+def members(
+    job: Job, *, name: str | None, at: datetime | None, client: str | None, host: str | None, as_json: bool
+) -> None:
+    """Show the members of all groups, or of the group NAME, at an instant, and how many partitions each had."""
+    tables = job.rows()
+    from groupledger.jobs.ask.answers import last_answered, refuse_unknown
+    from groupledger.jobs.ask.members import COLUMNS, OPTIONAL
+    from groupledger.jobs.ask.members import members as members_at
+
+    if name is not None:
+        refuse_unknown(tables, name)
+    at = at or last_answered(tables)
+    found = members_at(tables, at, group=name, client=client, host=host)
+    print_answers(f"Members at {in_zone(at)}", COLUMNS, found, as_json=as_json, optional=OPTIONAL)
+
+
+@click.command()
+@question(Source.SAMPLES)
+def topics(job: Job, *, as_json: bool) -> None:
+    """Show all topics with the lag of the groups that read them, those in trouble first."""
+    tables = job.rows()
+    from groupledger.jobs.ask.topics import COLUMNS, OPTIONAL
+    from groupledger.jobs.ask.topics import topics as topics_with_lag
+
+    found = topics_with_lag(tables)
+    print_answers("Topics", COLUMNS, found, as_json=as_json, optional=OPTIONAL)
+
+
+@click.command()
 @question(Source.TOPIC)
 @SINCE
 @UNTIL
@@ -212,4 +248,4 @@ def records(job: Job, *, group: str | None, limit: int | None, as_json: bool) ->
     print_records(tables, group=group, limit=limit, as_json=as_json)
 
 
-QUESTIONS = (group, rebalances, owner, offsets, idle, readers, committers, records)
+QUESTIONS = (group, rebalances, owner, members, topics, offsets, idle, readers, committers, records)
