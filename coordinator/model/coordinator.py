@@ -15,15 +15,20 @@ topics exist come before the coordinator, in Kafka as here: the caller passes on
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from groupledger.coordinator.java_hash_map import hash_map_order, string_hash_code
 from groupledger.coordinator.model.config import Config
 from groupledger.coordinator.model.deadlines import Deadlines
+from groupledger.coordinator.model.groups.any_group import of_type
+from groupledger.coordinator.model.groups.classic.group import Group
 from groupledger.coordinator.model.groups.classic.states import State
+from groupledger.coordinator.model.groups.consumer.group import ConsumerGroup
 from groupledger.coordinator.model.groups.modern.topics import KnownTopics
+from groupledger.coordinator.model.groups.share.group import ShareGroup
 from groupledger.coordinator.model.groups.streams.assignors import in_turn
+from groupledger.coordinator.model.groups.streams.group import StreamsGroup
 from groupledger.coordinator.model.handlers.administration import delete_groups, describe_group, list_groups
 from groupledger.coordinator.model.handlers.classic.rebalance import expire_session, rebalance_by_leader
 from groupledger.coordinator.model.handlers.consumer.epochs import begin_epoch
@@ -39,13 +44,7 @@ from groupledger.coordinator.model.handlers.streams.messages import (
     StreamsGroupDescribeResponse,
 )
 from groupledger.coordinator.model.handlers.streams.requests import describe_streams_group, refusal_of_streams_fetch
-from groupledger.coordinator.model.handlers.table import (
-    CHECKS,
-    CONSUMER_HANDLERS,
-    HANDLERS,
-    SHARE_HANDLERS,
-    STREAMS_HANDLERS,
-)
+from groupledger.coordinator.model.handlers.table import CHECKS, CLASSIC_HANDLERS, HANDLERS
 from groupledger.coordinator.model.messages import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
@@ -76,18 +75,15 @@ from groupledger.coordinator.model.messages import (
     WriteTxnMarkerRequest,
     refusal,
 )
-from groupledger.coordinator.model.operation import Result
+from groupledger.coordinator.model.operation import PartitionState, Result
 from groupledger.coordinator.model.shard import Shard
 from groupledger.schemas.kafka.errors import Error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from groupledger.coordinator.model.groups.classic.group import Group
-    from groupledger.coordinator.model.groups.consumer.group import ConsumerGroup
-    from groupledger.coordinator.model.groups.share.group import ShareGroup
+    from groupledger.coordinator.model.groups.any_group import AnyGroup
     from groupledger.coordinator.model.groups.streams.assignors import StreamsAssignor
-    from groupledger.coordinator.model.groups.streams.group import StreamsGroup
     from groupledger.coordinator.model.operation import Batch, Operation
     from groupledger.schemas.kafka.topic_partition import TopicPartition
 
@@ -157,7 +153,14 @@ class Coordinator:
         """
         self._move_to(now_ms)
         self._deadlines.cancel_partition(partition)
-        shard = Shard(partition, self.config, self._deadlines, self.topics, self._streams_assignor)
+        state = PartitionState(
+            partition=partition,
+            config=self.config,
+            deadlines=self._deadlines,
+            topics=self.topics,
+            streams_assignor=self._streams_assignor,
+        )
+        shard = Shard(state)
         self._shards[partition] = shard
         return shard.load(batches, now_ms)
 
@@ -175,55 +178,38 @@ class Coordinator:
         return self._shards.get(partition)
 
     def group(self, group_id: str) -> Group | None:
-        """Returns the live group, to look at."""
-        shard = self.shard(self.partition_for(group_id))
-        return None if shard is None else shard.groups.get(group_id)
+        """Returns the live classic group, to look at."""
+        return of_type(self._group(group_id), Group)
 
     def consumer_group(self, group_id: str) -> ConsumerGroup | None:
         """Returns the group of KIP-848, to look at."""
-        shard = self.shard(self.partition_for(group_id))
-        return None if shard is None else shard.consumer_groups.get(group_id)
+        return of_type(self._group(group_id), ConsumerGroup)
 
     def share_group(self, group_id: str) -> ShareGroup | None:
         """Returns the share group, to look at."""
-        shard = self.shard(self.partition_for(group_id))
-        return None if shard is None else shard.share_groups.get(group_id)
+        return of_type(self._group(group_id), ShareGroup)
 
     def streams_group(self, group_id: str) -> StreamsGroup | None:
         """Returns the streams group, to look at."""
+        return of_type(self._group(group_id), StreamsGroup)
+
+    def _group(self, group_id: str) -> AnyGroup | None:
         shard = self.shard(self.partition_for(group_id))
-        return None if shard is None else shard.streams_groups.get(group_id)
+        return None if shard is None else shard.groups.get(group_id)
 
     # What a test may force
 
     def expire_member(self, group_id: str, member_id: str, *, now_ms: int) -> Result:
         """Lets a member's session end now, as if it had been silent for its whole timeout. Without such a member, or
         while it waits for an answer, nothing happens."""
-        consumers, shares = self.consumer_group(group_id), self.share_group(group_id)
-        streams = self.streams_group(group_id)
-        handler: Callable[[Any, Operation], None] | None = None
-        if consumers is not None:
-            handler = partial(expire_member, consumers)
-        elif shares is not None:
-            handler = partial(expire_share_session, shares)
-        elif streams is not None:
-            handler = partial(expire_streams_session, streams)
-        shard = self.shard(self.partition_for(group_id))
-        if handler is not None and shard is not None:
-            self._move_to(now_ms)
-            return shard.run(handler, member_id, now_ms=now_ms, append_error=Error.NONE)
-        return self._force(group_id, now_ms, lambda group, operation: expire_session(group, member_id, operation))
+        return self._force(group_id, now_ms, lambda group, operation: _EXPIRE[type(group)](group, member_id, operation))
 
     def begin_rebalance(self, group_id: str, *, now_ms: int) -> Result:
         """Begins a rebalance as if the leader had asked for one; in a group of KIP-848, a new epoch, whose target the
         next heartbeat computes. Nothing happens where none can begin."""
-        consumers, shard = self.consumer_group(group_id), self.shard(self.partition_for(group_id))
-        if consumers is not None and shard is not None:
-            self._move_to(now_ms)
-            return shard.run(begin_epoch, consumers, now_ms=now_ms, append_error=Error.NONE)
-        return self._force(group_id, now_ms, rebalance_by_leader)
+        return self._force(group_id, now_ms, _begin_rebalance)
 
-    def _force(self, group_id: str, now_ms: int, action: Callable[[Group, Operation], None]) -> Result:
+    def _force(self, group_id: str, now_ms: int, action: Callable[[Any, Operation], None]) -> Result:
         self._move_to(now_ms)
         shard = self.shard(self.partition_for(group_id))
         group = None if shard is None else shard.groups.get(group_id)
@@ -236,17 +222,12 @@ class Coordinator:
     def handle(self, request: Request, *, now_ms: int, append_error: Error = Error.NONE) -> Result:
         """Takes one request. Timers that are due come first, so the caller must `advance` to `now_ms` before."""
         self._move_to(now_ms)
-        handler = HANDLERS.get(type(request))
-        if handler is None:
+        if type(request) not in CLASSIC_HANDLERS:
             return _ROUTERS[type(request)](self, request, append_error)
         shard = self._route(request)
         if isinstance(shard, Shard):
-            if request.group_id in shard.consumer_groups:  # type: ignore[attr-defined]
-                handler = CONSUMER_HANDLERS[type(request)]
-            elif request.group_id in shard.share_groups:  # type: ignore[attr-defined]
-                handler = SHARE_HANDLERS[type(request)]
-            elif request.group_id in shard.streams_groups:  # type: ignore[attr-defined]
-                handler = STREAMS_HANDLERS[type(request)]
+            group = shard.groups.get(request.group_id)  # type: ignore[attr-defined]
+            handler = HANDLERS[None if group is None else type(group)][type(request)]
             return shard.run(handler, request, now_ms=now_ms, append_error=append_error)
         return Result(responses=(_refused(request, shard),))
 
@@ -299,10 +280,7 @@ class Coordinator:
             if isinstance(shard, Error):
                 groups.append(DescribedGroup(group_id=group_id, error=shard))
             else:
-                modern = shard.consumer_group(group_id), shard.share_groups.get(group_id), shard.streams_group(group_id)
-                is_modern = any(each is not None for each in modern)
-                described = shard.groups.get(group_id), group_id, request.api_version
-                groups.append(describe_group(*described, is_modern=is_modern))
+                groups.append(describe_group(shard.shown_group(group_id), group_id, request.api_version))
         return Result(responses=(DescribeGroupsResponse(request.request_id, tuple(groups)),))
 
     def _describe_consumer_groups(self, request: ConsumerGroupDescribeRequest, _: Error) -> Result:
@@ -312,7 +290,7 @@ class Coordinator:
             if isinstance(shard, Error):
                 groups.append(DescribedConsumerGroup(group_id=group_id, error=shard))
             else:
-                group = shard.consumer_group(group_id)
+                group = of_type(shard.shown_group(group_id), ConsumerGroup)
                 groups.append(describe_consumer_group(group, group_id, self.config, self.topics))
         return Result(responses=(ConsumerGroupDescribeResponse(request.request_id, groups=tuple(groups)),))
 
@@ -323,7 +301,8 @@ class Coordinator:
             if isinstance(shard, Error):
                 groups.append(DescribedShareGroup(group_id=group_id, error=shard))
             else:
-                groups.append(describe_share_group(shard.share_groups.get(group_id), group_id))
+                group = of_type(shard.shown_group(group_id), ShareGroup)
+                groups.append(describe_share_group(group, group_id))
         return Result(responses=(ShareGroupDescribeResponse(request.request_id, groups=tuple(groups)),))
 
     def _describe_streams_groups(self, request: StreamsGroupDescribeRequest, _: Error) -> Result:
@@ -333,7 +312,8 @@ class Coordinator:
             if isinstance(shard, Error):
                 groups.append(DescribedStreamsGroup(group_id=group_id, error=shard))
             else:
-                groups.append(describe_streams_group(shard.streams_group(group_id), group_id))
+                group = of_type(shard.shown_group(group_id), StreamsGroup)
+                groups.append(describe_streams_group(group, group_id))
         return Result(responses=(StreamsGroupDescribeResponse(request.request_id, groups=tuple(groups)),))
 
     def _list_groups(self, request: ListGroupsRequest, _: Error) -> Result:
@@ -343,8 +323,7 @@ class Coordinator:
             shard = self._shard(partition)
             if isinstance(shard, Error):
                 return Result(responses=(refusal(request, shard),))
-            known = shard.groups.values(), shard.all_consumer_groups(), shard.share_groups.values()
-            groups.extend(list_groups(*known, shard.all_streams_groups(), request))
+            groups.extend(list_groups(shard.shown_groups(), request))
         return Result(responses=(ListGroupsResponse(request.request_id, Error.NONE, tuple(groups)),))
 
     def _delete_groups(self, request: DeleteGroupsRequest, append_error: Error) -> Result:
@@ -403,17 +382,31 @@ def _refused(request: Request, error: Error) -> Response:
 
 
 def _fetched(shard: Shard, asked: OffsetFetchGroup, *, require_stable: bool) -> FetchedGroup:
-    group, consumers = shard.groups.get(asked.group_id), shard.consumer_group(asked.group_id)
-    streams = shard.streams_group(asked.group_id)
-    error = Error.NONE if consumers is None else refusal_of_fetch(consumers, asked)
-    error = error if streams is None else refusal_of_streams_fetch(streams, asked)
+    group = shard.shown_group(asked.group_id)
+    error = Error.NONE
+    if isinstance(group, ConsumerGroup):
+        error = refusal_of_fetch(group, asked)
+    elif isinstance(group, StreamsGroup):
+        error = refusal_of_streams_fetch(group, asked)
     if error is not Error.NONE:
         return FetchedGroup(asked.group_id, error)
-    is_modern = consumers is not None or streams is not None
-    is_known = is_modern or (group is not None and group.state is not State.DEAD)
+    is_known = group is not None and not isinstance(group, ShareGroup) and group.state is not State.DEAD
     return fetch_offsets(asked, shard.offsets, is_known=is_known, require_stable=require_stable)
 
 
+def _begin_rebalance(group: AnyGroup, operation: Operation) -> None:
+    if isinstance(group, Group):
+        rebalance_by_leader(group, operation)
+    elif isinstance(group, ConsumerGroup):
+        begin_epoch(group, operation)
+
+
+_EXPIRE: dict[type[AnyGroup], Callable[[Any, str, Operation], None]] = {
+    Group: expire_session,
+    ConsumerGroup: expire_member,
+    ShareGroup: expire_share_session,
+    StreamsGroup: expire_streams_session,
+}
 _ROUTERS: dict[type[Request], Callable[[Coordinator, Any, Error], Result]] = {
     WriteTxnMarkerRequest: Coordinator._write_txn_marker,  # noqa: SLF001  # the class's own table
     OffsetFetchRequest: Coordinator._fetch_offsets,  # noqa: SLF001

@@ -8,27 +8,27 @@ handler that waits for this (Kafka's append future), and `response` is sent, or 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from groupledger.coordinator.java_hash_map import TimelineHashMap
+from groupledger.coordinator.model.groups.any_group import of_type
 from groupledger.coordinator.model.groups.classic.subscription import unreadable
+from groupledger.coordinator.model.groups.unwritten import Unwritten
 from groupledger.coordinator.model.log_lines import LogEvent
 from groupledger.coordinator.model.messages import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
+from groupledger.coordinator.model.offset_store import OffsetStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from groupledger.coordinator.java_hash_map import TimelineHashMap
     from groupledger.coordinator.model.config import Config
     from groupledger.coordinator.model.deadlines import Deadlines
+    from groupledger.coordinator.model.groups.any_group import AnyGroup, GroupT
     from groupledger.coordinator.model.groups.classic.group import Group
-    from groupledger.coordinator.model.groups.consumer.group import ConsumerGroup
     from groupledger.coordinator.model.groups.modern.topics import KnownTopics
-    from groupledger.coordinator.model.groups.share.group import ShareGroup
     from groupledger.coordinator.model.groups.streams.assignors import StreamsAssignor
-    from groupledger.coordinator.model.groups.streams.group import StreamsGroup
     from groupledger.coordinator.model.messages import Response
-    from groupledger.coordinator.model.offset_store import OffsetStore
     from groupledger.schemas.codec.records import Record
     from groupledger.schemas.kafka.errors import Error
 
@@ -68,15 +68,27 @@ class Result(NamedTuple):  # a tuple, because one is built with every request
         return tuple(record for batch in self.batches for record in batch.records)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionState:
+    """The things that operations of one `__consumer_offsets` partition use and change."""
+
+    partition: int
+    config: Config
+    deadlines: Deadlines
+    topics: KnownTopics
+    streams_assignor: StreamsAssignor
+    groups: TimelineHashMap[str, AnyGroup] = field(default_factory=TimelineHashMap)
+    unwritten: Unwritten = field(default_factory=Unwritten)
+    offsets: OffsetStore = field(default_factory=OffsetStore)
+
+
 class Operation:  # no dataclass, because one is built with every request, and this is twice as fast
     __slots__ = (
         "after_append",
         "config",
-        "consumer_groups",
         "created_group_id",
         "deadlines",
         "events",
-        "forgotten",
         "groups",
         "now_ms",
         "offsets",
@@ -84,45 +96,25 @@ class Operation:  # no dataclass, because one is built with every request, and t
         "producer_epoch",
         "producer_id",
         "records",
+        "replaced_group",
         "response",
         "responses",
-        "share_groups",
         "streams_assignor",
-        "streams_groups",
         "then",
         "topics",
-        "unshown",
+        "unwritten",
     )
 
-    def __init__(  # noqa: PLR0913, PLR0917  # what a shard has, as it has it
-        self,
-        config: Config,
-        deadlines: Deadlines,
-        groups: TimelineHashMap[str, Group],
-        offsets: OffsetStore,
-        partition: int,
-        now_ms: int,
-        consumer_groups: TimelineHashMap[str, ConsumerGroup],
-        share_groups: TimelineHashMap[str, ShareGroup],
-        topics: KnownTopics,
-        forgotten: dict[str, ConsumerGroup | StreamsGroup],
-        streams_groups: TimelineHashMap[str, StreamsGroup],
-        unshown: list[StreamsGroup],
-        streams_assignor: StreamsAssignor,
-    ) -> None:
-        self.config = config
-        self.deadlines = deadlines
-        self.groups = groups
-        self.offsets = offsets
-        self.partition = partition
+    def __init__(self, state: PartitionState, now_ms: int) -> None:
+        self.partition = state.partition
+        self.config = state.config
+        self.deadlines = state.deadlines
+        self.topics = state.topics
+        self.streams_assignor = state.streams_assignor
+        self.groups = state.groups
+        self.unwritten = state.unwritten
+        self.offsets = state.offsets
         self.now_ms = now_ms
-        self.consumer_groups = consumer_groups
-        self.share_groups = share_groups
-        self.topics = topics
-        self.forgotten = forgotten  # without a record: who only reads still sees them
-        self.streams_groups = streams_groups
-        self.unshown = unshown  # configured, which who only reads sees after the next append
-        self.streams_assignor = streams_assignor
         self.producer_id = NO_PRODUCER_ID
         self.producer_epoch = NO_PRODUCER_EPOCH
         self.records: list[Record] = []
@@ -132,16 +124,42 @@ class Operation:  # no dataclass, because one is built with every request, and t
         self.after_append: Callable[[Error], None] | None = None
         self.then: Callable[[Any, Operation], None] | None = None  # the next operation, if the append succeeds
         self.created_group_id: str | None = None  # this group is removed if the append fails
+        self.replaced_group: AnyGroup | None = None  # and this one is put back
 
     def append(self, record: Record, after_append: Callable[[Error], None]) -> None:
         """Appends a group's record; `after_append` is called with Error.NONE or with the error of the append."""
         self.records.append(record)
         self.after_append = after_append
 
+    def group(self, group_id: str, group_type: type[GroupT]) -> GroupT | None:
+        """Returns a group of this type; None also if the group with this id is of another type."""
+        return of_type(self.groups.get(group_id), group_type)
+
+    def require_group(self, group_id: str, group_type: type[GroupT]) -> GroupT:
+        """Returns a group that is known to be of this type, since requests go to handlers by the type of the group."""
+        group = self.group(group_id, group_type)
+        if group is None:
+            raise LookupError(f"{group_id} is not a {group_type.group_type} group")
+        return group
+
     def create_group(self, group: Group) -> None:
+        """Puts a group where there is none, or only an empty one of another type."""
         group.unreadable = unreadable(self.config)
-        self.groups.put(group.group_id, group)
         self.created_group_id = group.group_id
+        self.replaced_group = self.groups.get(group.group_id)
+        self.groups.put(group.group_id, group)
+
+    def remove_created_group(self) -> None:
+        """Takes back what `create_group` did."""
+        if self.replaced_group is not None:
+            self.groups.put(self.replaced_group.group_id, self.replaced_group)
+        elif self.created_group_id is not None:
+            self.groups.pop(self.created_group_id)
+
+    def forget(self, group: AnyGroup) -> None:
+        """Removes a group without a record."""
+        self.groups.pop(group.group_id)
+        self.unwritten.forgotten[group.group_id] = group
 
     def log(self, kind: str, **fields: Any) -> None:
         self.events.append(LogEvent(self.now_ms, self.partition, kind, fields))

@@ -14,15 +14,14 @@ records alone, so theirs are applied in both cases.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Union
 
-from groupledger.coordinator.java_hash_map import TimelineHashMap
 from groupledger.coordinator.model.errors import IllegalStateError, response_error_of_failed_append
 from groupledger.coordinator.model.groups.classic.group import ANSWERED, Group
 from groupledger.coordinator.model.groups.classic.states import Event
 from groupledger.coordinator.model.groups.classic.subscription import unreadable
+from groupledger.coordinator.model.groups.consumer import records as consumer_records
 from groupledger.coordinator.model.groups.consumer.group import ConsumerGroup
-from groupledger.coordinator.model.groups.consumer.records import EPOCH, RECORDS
 from groupledger.coordinator.model.groups.share import records as share_records
 from groupledger.coordinator.model.groups.share.group import ShareGroup
 from groupledger.coordinator.model.groups.streams import records as streams_records
@@ -64,18 +63,15 @@ from groupledger.coordinator.model.messages import (
     WriteTxnMarkerResponse,
     refusal,
 )
-from groupledger.coordinator.model.offset_store import OffsetStore
-from groupledger.coordinator.model.operation import Batch, Operation, Result
+from groupledger.coordinator.model.operation import Batch, Operation, PartitionState, Result
 from groupledger.schemas.kafka.errors import Error
 from groupledger.schemas.kafka.rebalance_reasons import CLASSIC_NOT_JOINED_FENCE, CLASSIC_NOT_SYNCED_FENCE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable
 
-    from groupledger.coordinator.model.config import Config
-    from groupledger.coordinator.model.deadlines import Deadlines, Timer
-    from groupledger.coordinator.model.groups.modern.topics import KnownTopics
-    from groupledger.coordinator.model.groups.streams.assignors import StreamsAssignor
+    from groupledger.coordinator.model.deadlines import Timer
+    from groupledger.coordinator.model.groups.any_group import AnyGroup
     from groupledger.schemas.codec.records import Record
 
 EXPIRATION_TIMER = "expire-group-metadata"
@@ -83,62 +79,23 @@ _OFFSET_RECORDS = ("offset_commit", "legacy_offset_commit")
 
 
 class Shard:
-    __slots__ = (
-        "_config",
-        "_deadlines",
-        "_forgotten",
-        "_streams_assignor",
-        "_topics",
-        "_unshown",
-        "consumer_groups",
-        "groups",
-        "log_end_offset",
-        "offsets",
-        "partition",
-        "share_groups",
-        "streams_groups",
-    )
+    __slots__ = ("_config", "_deadlines", "_state", "groups", "log_end_offset", "offsets", "partition")
 
-    def __init__(
-        self,
-        partition: int,
-        config: Config,
-        deadlines: Deadlines,
-        topics: KnownTopics,
-        streams_assignor: StreamsAssignor,
-    ) -> None:
-        self.partition = partition
-        self.groups: TimelineHashMap[str, Group] = TimelineHashMap()
-        self.consumer_groups: TimelineHashMap[str, ConsumerGroup] = TimelineHashMap()
-        self.share_groups: TimelineHashMap[str, ShareGroup] = TimelineHashMap()
-        self.streams_groups: TimelineHashMap[str, StreamsGroup] = TimelineHashMap()
-        self.offsets = OffsetStore()
+    def __init__(self, state: PartitionState) -> None:
+        self.partition = state.partition
+        self.groups = state.groups
+        self.offsets = state.offsets
         self.log_end_offset = 0
-        self._config = config
-        self._deadlines = deadlines
-        self._topics = topics
-        self._streams_assignor = streams_assignor
-        self._forgotten: dict[str, ConsumerGroup | StreamsGroup] = {}
-        self._unshown: list[StreamsGroup] = []
+        self._config = state.config
+        self._deadlines = state.deadlines
+        self._state = state
 
-    # Requests that only read see groups as of the newest record: one that was forgotten without a record is there until
-    # somebody writes, and what was configured without a record is not.
+    def shown_group(self, group_id: str) -> AnyGroup | None:
+        """Returns a group as requests that only read see it."""
+        return self.groups.get(group_id) or self._state.unwritten.forgotten.get(group_id)
 
-    def consumer_group(self, group_id: str) -> ConsumerGroup | None:
-        forgotten = self._forgotten.get(group_id)
-        return self.consumer_groups.get(group_id) or (forgotten if isinstance(forgotten, ConsumerGroup) else None)
-
-    def streams_group(self, group_id: str) -> StreamsGroup | None:
-        forgotten = self._forgotten.get(group_id)
-        return self.streams_groups.get(group_id) or (forgotten if isinstance(forgotten, StreamsGroup) else None)
-
-    def all_consumer_groups(self) -> Iterator[ConsumerGroup]:
-        yield from self.consumer_groups.values()
-        yield from (group for group in self._forgotten.values() if isinstance(group, ConsumerGroup))
-
-    def all_streams_groups(self) -> Iterator[StreamsGroup]:
-        yield from self.streams_groups.values()
-        yield from (group for group in self._forgotten.values() if isinstance(group, StreamsGroup))
+    def shown_groups(self) -> list[AnyGroup]:
+        return [*self.groups.values(), *self._state.unwritten.forgotten.values()]
 
     # Operations
 
@@ -164,10 +121,8 @@ class Shard:
         if operation.records and append_error is Error.NONE:
             batch = self._append(operation)
         elif operation.records:
-            self._remove_created_group(operation)
-            for group in self._unshown:
-                group.configured = group.shown
-            self._unshown.clear()
+            operation.remove_created_group()
+            operation.unwritten.unconfigure()
             if operation.response is not None:
                 operation.response = refusal(subject, response_error_of_failed_append(append_error))
         if operation.after_append is not None:
@@ -182,31 +137,16 @@ class Shard:
     def fire(self, timer: Timer, *, now_ms: int, append_error: Error) -> Result:
         """Handles a timer that has run out. Its group may be gone; then nothing happens."""
         kind, _, group_id, member_id = timer
-        group = self.groups.get(group_id)
         if kind == EXPIRATION_TIMER:
             return self.run(self._expire_groups, None, now_ms=now_ms, append_error=append_error)
-        if kind in _MODERN_TIMERS:
-            groups: TimelineHashMap[str, Any] = self.consumer_groups
-            if kind in _STREAMS_TIMERS:
-                groups = self.streams_groups
-            elif kind == SHARE_SESSION_TIMER:
-                groups = self.share_groups
-            if group_id not in groups:
-                return Result()
-            handler = partial(_MODERN_TIMERS[kind], groups[group_id])
-            return self.run(handler, member_id, now_ms=now_ms, append_error=append_error)
-        if group is None:
+        group_type, handler = _TIMERS[kind]
+        group = self.groups.get(group_id)
+        if not isinstance(group, group_type):
             return Result()
-        if kind == SESSION_TIMER:
-            return self.run(partial(expire_session, group), member_id, now_ms=now_ms, append_error=append_error)
-        return self.run(_REBALANCE_TIMERS[kind], group, now_ms=now_ms, append_error=append_error)
+        return self.run(partial(handler, group), member_id, now_ms=now_ms, append_error=append_error)
 
     def _operation(self, now_ms: int) -> Operation:
-        return Operation(
-            *(self._config, self._deadlines, self.groups, self.offsets, self.partition, now_ms),
-            *(self.consumer_groups, self.share_groups, self._topics, self._forgotten),
-            *(self.streams_groups, self._unshown, self._streams_assignor),
-        )
+        return Operation(self._state, now_ms)
 
     def _append(self, operation: Operation) -> Batch:
         batch = Batch(
@@ -221,27 +161,17 @@ class Shard:
             if record.record_type != "group_metadata" or record.value is None:
                 self._apply(record, operation)
             self.log_end_offset += 1
-        self._show()
+        operation.unwritten.show()
         return batch
-
-    def _show(self) -> None:
-        """Lets requests that only read see what changed without a record, since something was written."""
-        self._forgotten.clear()
-        for group in self._unshown:
-            group.shown = group.configured
-        self._unshown.clear()
-
-    def _remove_created_group(self, operation: Operation) -> None:
-        if operation.created_group_id is not None:
-            self.groups.pop(operation.created_group_id)
 
     def _fail(self, operation: Operation, subject: Any) -> Result:
         """Answers a request with UNKNOWN_SERVER_ERROR. Its member still counts as one that waits, as in Kafka."""
-        self._remove_created_group(operation)
+        operation.remove_created_group()
         if isinstance(subject, Request):
             operation.responses.append(refusal(subject, Error.UNKNOWN_SERVER_ERROR))
-        if isinstance(subject, JoinGroupRequest) and subject.group_id in self.groups:
-            for member in self.groups[subject.group_id].members.values():
+        group = operation.group(subject.group_id, Group) if isinstance(subject, JoinGroupRequest) else None
+        if group is not None:
+            for member in group.members.values():
                 if member.awaiting_join == subject.request_id:
                     member.awaiting_join = ANSWERED
         return _result(operation, None)
@@ -258,23 +188,9 @@ class Shard:
         for batch in batches:
             self._replay(batch, operation)
         for group in self.groups.values():
-            size = len(group.members)
-            operation.log("group_loaded", group_type="classic", group_id=group.group_id, member_count=size)
-            for member in group.members.values():
-                reset_session(group, member, operation)
-            max_size = self._config.group_max_size
-            if size > max_size:
-                fields = {"group_id": group.group_id, "member_count": size, "group_max_size": max_size}
-                prepare_rebalance(group, Reason("over_capacity", fields), operation)
-        for consumer_group in self.consumer_groups.values():
-            _log_loaded("consumer", consumer_group, operation)
-            watch_loaded(consumer_group, operation)
-        for share_group in self.share_groups.values():
-            _log_loaded("share", share_group, operation)
-            watch_loaded_share(share_group, operation)
-        for streams_group in self.streams_groups.values():
-            _log_loaded("streams", streams_group, operation)
-            watch_loaded_streams(streams_group, operation)
+            words = {"group_type": group.group_type, "group_id": group.group_id, "member_count": len(group.members)}
+            operation.log("group_loaded", **words)
+            _WATCH_LOADED[type(group)](group, operation)
         operation.set_timer(EXPIRATION_TIMER, "", self._config.offsets_retention_check_interval_ms)
         return _result(operation, None)
 
@@ -283,18 +199,14 @@ class Shard:
         operation = self._operation(now_ms)
         self._deadlines.cancel_partition(self.partition)
         for group in self.groups.values():
+            if not isinstance(group, Group):
+                operation.log("modern_group_unloaded", group_id=group.group_id, generation=group.epoch)
+                continue
             operation.log("group_unloaded", group_id=group.group_id, generation=group.generation_id)
             group.apply(Event.UNLOADED, now_ms)
             for member in group.members.values():
                 group.complete_join(member, operation, error=Error.NOT_COORDINATOR)
                 group.complete_sync(member, operation, Error.NOT_COORDINATOR)
-        modern: list[ConsumerGroup | ShareGroup | StreamsGroup] = [
-            *self.consumer_groups.values(),
-            *self.share_groups.values(),
-            *self.streams_groups.values(),
-        ]
-        for each in modern:
-            operation.log("modern_group_unloaded", group_id=each.group_id, generation=each.epoch)
         return _result(operation, None)
 
     def write_txn_marker(self, request: WriteTxnMarkerRequest, now_ms: int) -> Result:
@@ -310,7 +222,7 @@ class Shard:
             committed=request.committed,
         )
         self._replay(batch, operation)
-        self._show()
+        operation.unwritten.show()
         operation.responses.append(WriteTxnMarkerResponse(request.request_id, Error.NONE))
         return _result(operation, batch)
 
@@ -328,89 +240,73 @@ class Shard:
         group_id = record.key["group_id"]
         passed_over = unreadable(self._config)
         if record.record_type in _OFFSET_RECORDS:
-            is_there = (
-                self.groups.get(group_id) is not None  # the most common one, and the cheapest to ask for
-                or group_id in self.consumer_groups
-                or group_id in self.streams_groups
-            )
-            if record.value is not None and not is_there:
-                self.groups.put(
-                    group_id,
-                    Group(
-                        group_id=group_id,
-                        current_state_timestamp_ms=operation.now_ms,
-                        unreadable=passed_over,
-                    ),
-                )
+            if record.value is not None and group_id not in self.groups:
+                now_ms = operation.now_ms
+                group = Group(group_id=group_id, current_state_timestamp_ms=now_ms, unreadable=passed_over)
+                self.groups.put(group_id, group)
             self.offsets.apply(record, self.log_end_offset, operation.producer_id)
         elif record.record_type == "group_metadata":
-            if record.value is None:
-                self.groups.pop(group_id)
-            else:
+            if record.value is not None:
                 self.groups.put(group_id, Group.from_record(group_id, record.value, passed_over))
-        elif record.record_type in RECORDS:
-            self._apply_to_consumer_group(record, group_id)
-        elif record.record_type in share_records.RECORDS:
-            self._apply_to_share_group(record, group_id)
-        elif record.record_type in streams_records.RECORDS:
-            self._apply_to_streams_group(record, group_id)
+            elif operation.group(group_id, Group) is not None:
+                self.groups.pop(group_id)
+        elif record.record_type in _MODERN_GROUPS:
+            self._apply_to_modern_group(record, group_id, _MODERN_GROUPS[record.record_type])
 
-    def _apply_to_consumer_group(self, record: Record, group_id: str) -> None:
-        group = self.consumer_groups.get(group_id)
-        if record.record_type == EPOCH and record.value is None:
-            self.consumer_groups.pop(group_id)
-        elif group is not None:
-            group.apply(record)
-        elif record.value is not None:
-            # What was no more than offsets until now.
+    def _apply_to_modern_group(self, record: Record, group_id: str, group_type: type[_AnyModernGroup]) -> None:
+        group = self.groups.get(group_id)
+        if not isinstance(group, group_type):
+            if record.value is None:
+                return
+            first_epoch = 0 if group_type is StreamsGroup else self._config.first_epoch  # streams groups are 4.2's
+            group = group_type(group_id, first_epoch)
+            self.groups.put(group_id, group)  # instead of a classic group that was only offsets until now
+        group.apply(record)
+        if record.record_type == group.record_types.epoch and record.value is None:
             self.groups.pop(group_id)
-            group = ConsumerGroup(group_id, self._config.first_epoch)
-            self.consumer_groups.put(group_id, group)
-            group.apply(record)
-
-    def _apply_to_share_group(self, record: Record, group_id: str) -> None:
-        if record.record_type == share_records.EPOCH and record.value is None:
-            self.share_groups.pop(group_id)
-            return
-        if record.value is not None and group_id not in self.share_groups:
-            self.share_groups.put(group_id, ShareGroup(group_id, self._config.first_epoch))
-        group = self.share_groups.get(group_id)
-        if group is not None:
-            group.apply(record)
-
-    def _apply_to_streams_group(self, record: Record, group_id: str) -> None:
-        if record.value is not None and group_id not in self.streams_groups:
-            self.groups.pop(group_id)  # what was no more than offsets until now
-            self.streams_groups.put(group_id, StreamsGroup(group_id))
-        group = self.streams_groups.get(group_id)
-        if group is not None:
-            group.apply(record)
-        if record.record_type == streams_records.EPOCH and record.value is None:
-            self.streams_groups.pop(group_id)
 
 
-_REBALANCE_TIMERS: dict[str, Callable[[Group, Operation], None]] = {
-    JOIN_TIMER: complete_join,
-    INITIAL_JOIN_TIMER: complete_initial_join_or_delay,
-    SYNC_TIMER: expire_pending_sync,
+def _watch_loaded_classic(group: Group, operation: Operation) -> None:
+    for member in group.members.values():
+        reset_session(group, member, operation)
+    size, max_size = len(group.members), operation.config.group_max_size
+    if size > max_size:
+        fields = {"group_id": group.group_id, "member_count": size, "group_max_size": max_size}
+        prepare_rebalance(group, Reason("over_capacity", fields), operation)
+
+
+def _of_group(handler: Callable[[Group, Operation], None]) -> Callable[[Group, str, Operation], None]:
+    """Returns a handler of a timer that is not one member's."""
+    return lambda group, _, operation: handler(group, operation)
+
+
+_AnyModernGroup = Union[ConsumerGroup, ShareGroup, StreamsGroup]  # noqa: UP007  # an alias is read at run time
+_MODERN_GROUPS: dict[str, type[_AnyModernGroup]] = {
+    **dict.fromkeys(consumer_records.RECORDS, ConsumerGroup),
+    **dict.fromkeys(share_records.RECORDS, ShareGroup),
+    **dict.fromkeys(streams_records.RECORDS, StreamsGroup),
 }
-
-_MODERN_TIMERS: dict[str, Callable[[Any, str, Operation], None]] = {
-    consumer_timers.SESSION_TIMER: expire_member,
-    consumer_timers.REVOCATION_TIMER: expire_revocation,
-    consumer_timers.JOIN_TIMER: partial(expire_member, reason=CLASSIC_NOT_JOINED_FENCE),
-    consumer_timers.SYNC_TIMER: partial(expire_member, reason=CLASSIC_NOT_SYNCED_FENCE),
-    SHARE_SESSION_TIMER: expire_share_session,
-    STREAMS_SESSION_TIMER: expire_streams_session,
-    STREAMS_REVOCATION_TIMER: expire_streams_revocation,
-    STREAMS_INITIAL_TIMER: begin_streams_assignment,
+_WATCH_LOADED: dict[type[AnyGroup], Callable[[Any, Operation], None]] = {
+    Group: _watch_loaded_classic,
+    ConsumerGroup: watch_loaded,
+    ShareGroup: watch_loaded_share,
+    StreamsGroup: watch_loaded_streams,
 }
-_STREAMS_TIMERS = (STREAMS_SESSION_TIMER, STREAMS_REVOCATION_TIMER, STREAMS_INITIAL_TIMER)
-
-
-def _log_loaded(group_type: str, group: ConsumerGroup | ShareGroup | StreamsGroup, operation: Operation) -> None:
-    words = {"group_id": group.group_id, "member_count": len(group.members)}
-    operation.log("group_loaded", group_type=group_type, **words)
+# The groups that each timer is for, and its handler.
+_TIMERS: dict[str, tuple[type[AnyGroup], Callable[[Any, str, Operation], None]]] = {
+    SESSION_TIMER: (Group, expire_session),
+    JOIN_TIMER: (Group, _of_group(complete_join)),
+    INITIAL_JOIN_TIMER: (Group, _of_group(complete_initial_join_or_delay)),
+    SYNC_TIMER: (Group, _of_group(expire_pending_sync)),
+    consumer_timers.SESSION_TIMER: (ConsumerGroup, expire_member),
+    consumer_timers.REVOCATION_TIMER: (ConsumerGroup, expire_revocation),
+    consumer_timers.JOIN_TIMER: (ConsumerGroup, partial(expire_member, reason=CLASSIC_NOT_JOINED_FENCE)),
+    consumer_timers.SYNC_TIMER: (ConsumerGroup, partial(expire_member, reason=CLASSIC_NOT_SYNCED_FENCE)),
+    SHARE_SESSION_TIMER: (ShareGroup, expire_share_session),
+    STREAMS_SESSION_TIMER: (StreamsGroup, expire_streams_session),
+    STREAMS_REVOCATION_TIMER: (StreamsGroup, expire_streams_revocation),
+    STREAMS_INITIAL_TIMER: (StreamsGroup, begin_streams_assignment),
+}
 
 
 def _result(operation: Operation, batch: Batch | None) -> Result:

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from groupledger.coordinator.model.config import Config
 from groupledger.coordinator.model.coordinator import Coordinator
+from groupledger.coordinator.model.groups.classic.group import Group
 from groupledger.coordinator.model.groups.classic.states import State
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from groupledger.coordinator.model.groups.classic.group import Group
     from groupledger.coordinator.model.offset_store import OffsetStore, PartitionMap
     from groupledger.coordinator.model.operation import Batch
     from groupledger.coordinator.model.shard import Shard
@@ -41,6 +41,8 @@ def _assert_shard_is_fold(live: Shard, folded: Shard) -> None:
             # No record tells of a group that began as a simple group, and in which no member has synced.
             assert not list(live.offsets.committed.of_group(group_id))
         else:
+            assert isinstance(group, Group)
+            assert isinstance(of_log, Group)
             _assert_group_is_fold(group, of_log)
 
 

@@ -14,12 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from groupledger.coordinator.java_hash_map import signed64, utf16_length
 from groupledger.coordinator.model.groups.classic.group import CONSUMER_PROTOCOL_TYPE, Group
-from groupledger.coordinator.model.groups.classic.records import new_group_metadata_tombstone_record
 from groupledger.coordinator.model.groups.classic.states import State
-from groupledger.coordinator.model.groups.consumer.group import ConsumerGroup
-from groupledger.coordinator.model.groups.consumer.records import group_tombstones
-from groupledger.coordinator.model.groups.modern.states import EMPTY
-from groupledger.coordinator.model.groups.streams.records import streams_group_tombstones
+from groupledger.coordinator.model.groups.share.group import ShareGroup
 from groupledger.coordinator.model.handlers.classic.rebalance import reset_session
 from groupledger.coordinator.model.handlers.offset_records import (
     NO_EXPIRY,
@@ -47,6 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from groupledger.coordinator.model.config import Config
+    from groupledger.coordinator.model.groups.consumer.group import ConsumerGroup
     from groupledger.coordinator.model.groups.streams.group import StreamsGroup
     from groupledger.coordinator.model.offset_store import OffsetStore
     from groupledger.coordinator.model.operation import Operation
@@ -58,7 +55,7 @@ _NO_TIMESTAMP = -1
 
 
 def commit_offsets(request: OffsetCommitRequest, operation: Operation) -> None:
-    group = operation.groups.get(request.group_id)
+    group = operation.group(request.group_id, Group)
     error = Error.NONE
     if group is not None:
         error = _validate_commit(group, request, operation, is_transactional=False)
@@ -82,7 +79,7 @@ def expiry_of(request: OffsetCommitRequest, operation: Operation) -> int:
 
 def commit_transactional_offsets(request: TxnOffsetCommitRequest, operation: Operation) -> None:
     """Takes offsets that stay pending until their transaction ends. Sessions and rebalances don't matter."""
-    group = operation.groups.get(request.group_id)
+    group = operation.group(request.group_id, Group)
     error = Error.NONE
     if group is not None:
         error = _validate_commit(group, request, operation, is_transactional=True)
@@ -187,7 +184,7 @@ def fetch_offsets(
 
 def delete_offsets(request: OffsetDeleteRequest, operation: Operation) -> None:
     """Writes tombstones for the group's offsets of these partitions, unless its members consume the topic."""
-    group = operation.groups.get(request.group_id)
+    group = operation.group(request.group_id, Group)
     if group is None or group.state is State.DEAD:
         operation.response = refusal(request, Error.GROUP_ID_NOT_FOUND)
         return
@@ -247,29 +244,22 @@ def delete_offsets_of_partitions(partitions: tuple[TopicPartition, ...], operati
 def expire_groups(operation: Operation) -> None:
     """Writes tombstones for expired offsets, and for Empty groups that have no offset left."""
     for group in operation.groups.values():
-        if _expire_offsets(group.group_id, partial(_is_over, group), operation) and group.state is State.EMPTY:
-            operation.records.append(new_group_metadata_tombstone_record(group.group_id))
-    modern: list[ConsumerGroup | StreamsGroup] = [
-        *operation.consumer_groups.values(),
-        *operation.streams_groups.values(),
-    ]
-    for each in modern:
-        if _expire_offsets(each.group_id, partial(_is_over_for_modern, each), operation) and each.state == EMPTY:
-            of_consumers = isinstance(each, ConsumerGroup)
-            operation.records += (group_tombstones if of_consumers else streams_group_tombstones)(each.group_id)
+        if isinstance(group, ShareGroup):
+            continue  # it has no offsets, and never expires
+        if _expire_offsets(group.group_id, partial(_is_over, group), operation) and group.is_empty:
+            operation.records += group.tombstones()
     if operation.records:
         operation.log("tombstones_generated", tombstone_count=len(operation.records))
 
 
-def _is_over(group: Group, topic: str, offset: Mapping[str, Any], now_ms: int, config: Config) -> bool:
-    return not group.is_subscribed_to_topic(topic) and is_expired(group, offset, now_ms, config)
-
-
-def _is_over_for_modern(
-    group: ConsumerGroup | StreamsGroup, topic: str, offset: Mapping[str, Any], now_ms: int, config: Config
+def _is_over(
+    group: Group | ConsumerGroup | StreamsGroup, topic: str, offset: Mapping[str, Any], now_ms: int, config: Config
 ) -> bool:
-    is_subscribed = group.is_subscribed_to_topic(topic)
-    return not is_subscribed and _has_outlived(offset, offset["commit_timestamp_ms"], now_ms, config)
+    if group.is_subscribed_to_topic(topic):
+        return False
+    if isinstance(group, Group):
+        return is_expired(group, offset, now_ms, config)
+    return _has_outlived(offset, offset["commit_timestamp_ms"], now_ms, config)
 
 
 def _expire_offsets(group_id: str, is_over: Callable[..., bool], operation: Operation) -> bool:

@@ -7,6 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from groupledger.coordinator.model.groups.classic.group import Group
+from groupledger.coordinator.model.groups.consumer.group import ConsumerGroup
+from groupledger.coordinator.model.groups.share.group import ShareGroup
+from groupledger.coordinator.model.groups.streams.group import StreamsGroup
 from groupledger.coordinator.model.handlers.classic.join_group import join_group
 from groupledger.coordinator.model.handlers.classic.membership import heartbeat, leave_group, sync_group
 from groupledger.coordinator.model.handlers.consumer.classic_members import (
@@ -47,9 +51,12 @@ from groupledger.coordinator.model.messages import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from groupledger.coordinator.model.groups.any_group import AnyGroup
     from groupledger.coordinator.model.messages import Request
     from groupledger.coordinator.model.operation import Operation
     from groupledger.schemas.kafka.errors import Error
+
+Handlers = dict[type["Request"], "Callable[[Any, Operation], None]"]
 
 # Refusals before any group is looked at.
 CHECKS: dict[type[Request], Callable[[Any], Error]] = {
@@ -57,7 +64,7 @@ CHECKS: dict[type[Request], Callable[[Any], Error]] = {
     ShareGroupHeartbeatRequest: refusal_of_invalid_share,
     StreamsGroupHeartbeatRequest: refusal_of_invalid_streams,
 }
-HANDLERS: dict[type[Request], Callable[[Any, Operation], None]] = {
+CLASSIC_HANDLERS: Handlers = {
     JoinGroupRequest: join_group,
     SyncGroupRequest: sync_group,
     HeartbeatRequest: heartbeat,
@@ -69,8 +76,8 @@ HANDLERS: dict[type[Request], Callable[[Any, Operation], None]] = {
     ShareGroupHeartbeatRequest: heartbeat_of_share,
     StreamsGroupHeartbeatRequest: heartbeat_of_streams,
 }
-# The same requests about a group that is one of KIP-848.
-CONSUMER_HANDLERS: dict[type[Request], Callable[[Any, Operation], None]] = {
+# The same requests about a consumer group.
+CONSUMER_HANDLERS: Handlers = {
     JoinGroupRequest: join_as_classic,
     SyncGroupRequest: sync_as_classic,
     HeartbeatRequest: heartbeat_as_classic,
@@ -83,7 +90,7 @@ CONSUMER_HANDLERS: dict[type[Request], Callable[[Any, Operation], None]] = {
     StreamsGroupHeartbeatRequest: heartbeat_of_streams,
 }
 # And about a share group.
-SHARE_HANDLERS: dict[type[Request], Callable[[Any, Operation], None]] = {
+SHARE_HANDLERS: Handlers = {
     JoinGroupRequest: refuse_join,
     SyncGroupRequest: refuse_as_unknown,
     HeartbeatRequest: refuse_as_unknown,
@@ -96,7 +103,7 @@ SHARE_HANDLERS: dict[type[Request], Callable[[Any, Operation], None]] = {
     StreamsGroupHeartbeatRequest: heartbeat_of_streams,
 }
 # And about a streams group.
-STREAMS_HANDLERS: dict[type[Request], Callable[[Any, Operation], None]] = {
+STREAMS_HANDLERS: Handlers = {
     JoinGroupRequest: join_streams_as_classic,
     SyncGroupRequest: refuse_as_unknown,
     HeartbeatRequest: refuse_as_unknown,
@@ -107,4 +114,12 @@ STREAMS_HANDLERS: dict[type[Request], Callable[[Any, Operation], None]] = {
     ConsumerGroupHeartbeatRequest: refuse_as_not_found,
     ShareGroupHeartbeatRequest: heartbeat_of_share,
     StreamsGroupHeartbeatRequest: heartbeat_of_streams,
+}
+
+HANDLERS: dict[type[AnyGroup] | None, Handlers] = {
+    None: CLASSIC_HANDLERS,  # there is no group
+    Group: CLASSIC_HANDLERS,
+    ConsumerGroup: CONSUMER_HANDLERS,
+    ShareGroup: SHARE_HANDLERS,
+    StreamsGroup: STREAMS_HANDLERS,
 }

@@ -73,6 +73,6 @@ class Cluster:
 
     @property
     def group(self) -> ConsumerGroup:
-        shard = self.coordinator.shard(0)
-        assert shard is not None
-        return shard.consumer_groups[GROUP]
+        group = self.coordinator.consumer_group(GROUP)
+        assert group is not None
+        return group

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from groupledger.coordinator.model.coordinator import Coordinator
+from groupledger.coordinator.model.groups.classic.group import Group
 from groupledger.coordinator.model.groups.classic.states import State
 from groupledger.coordinator.model.operation import Batch
 from groupledger.coordinator.simulator.run import prepare
@@ -65,7 +66,10 @@ def test_capture_folds_to_the_durable_state(play: Play, name: str) -> None:
         assert fold._offsets(live.offsets)["committed"] == fold._offsets(of_log.offsets)["committed"]
         assert [*live.groups] == [*of_log.groups]
         for group_id, group in live.groups.items():
-            fold._assert_group_is_fold(group, of_log.groups[group_id])
+            folded = of_log.groups[group_id]
+            assert isinstance(group, Group)
+            assert isinstance(folded, Group)
+            fold._assert_group_is_fold(group, folded)
 
 
 @pytest.mark.parametrize("name", NAMES)

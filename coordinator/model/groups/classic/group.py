@@ -10,7 +10,7 @@ protocols, only the one that the group had chosen is left.
 from __future__ import annotations
 
 from dataclasses import InitVar, dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from groupledger.coordinator.java_hash_map import JavaHashMap
 from groupledger.coordinator.model.errors import IllegalStateError
@@ -20,6 +20,7 @@ from groupledger.coordinator.model.groups.classic.subscription import (
     topics_of_subscription,
 )
 from groupledger.coordinator.model.messages import JoinedMember, JoinGroupResponse, Protocols, SyncGroupResponse
+from groupledger.schemas.codec.records import Record
 from groupledger.schemas.kafka.errors import Error
 
 if TYPE_CHECKING:
@@ -77,6 +78,8 @@ class Member:
 @dataclass(slots=True, eq=False, kw_only=True)
 class Group:
     """A new group is at generation 0 and has neither protocol nor leader."""
+
+    group_type: ClassVar[str] = "classic"
 
     group_id: str
     current_state_timestamp_ms: int  # -1 if an old record does not have it
@@ -231,6 +234,13 @@ class Group:
                 )
                 return Error.FENCED_INSTANCE_ID
         return Error.UNKNOWN_MEMBER_ID if self.members.get(member_id) is None else Error.NONE
+
+    @property
+    def is_empty(self) -> bool:
+        return self.state is State.EMPTY
+
+    def tombstones(self) -> list[Record]:
+        return [Record("group_metadata", {"group_id": self.group_id}, None, None)]
 
     @property
     def has_all_members_joined(self) -> bool:

@@ -1,13 +1,18 @@
-"""The records that a 4.2 broker writes for classic groups, and their tombstones.
+"""The records that a 4.2 broker writes for classic groups.
 
 Contents as in Kafka's GroupCoordinatorRecordHelpers: group metadata v3.
 """
 
-from collections.abc import Mapping
-from typing import Any
+from __future__ import annotations
 
-from groupledger.coordinator.model.groups.classic.group import Group
+from typing import TYPE_CHECKING, Any
+
 from groupledger.schemas.codec.records import Record
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from groupledger.coordinator.model.groups.classic.group import Group
 
 _GROUP_METADATA_VERSION = 3
 
@@ -40,10 +45,6 @@ def new_group_metadata_record(group: Group, assignments: Mapping[str, bytes]) ->
 def new_empty_group_metadata_record(group: Group) -> Record:
     """Returns the record of a group's creation, at generation 0, whatever the group has become since."""
     return _group_metadata_record(group, protocol_type="", generation=0, protocol=None, leader=None, members=[])
-
-
-def new_group_metadata_tombstone_record(group_id: str) -> Record:
-    return Record("group_metadata", {"group_id": group_id}, None, None)
 
 
 def _group_metadata_record(group: Group, **value: Any) -> Record:

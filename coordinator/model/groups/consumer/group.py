@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from groupledger.coordinator.java_hash_map import HashOrder, TimelineHashMap, hash_map_order, uuid_order
 from groupledger.coordinator.model.groups.consumer.member import ConsumerMember, MemberState
-from groupledger.coordinator.model.groups.consumer.records import CURRENT, EPOCH, MEMBER, REGEX, TARGET, TARGET_EPOCH
+from groupledger.coordinator.model.groups.consumer.records import REGEX, TYPES, group_tombstones
 from groupledger.coordinator.model.groups.consumer.regex import ResolvedRegex
-from groupledger.coordinator.model.groups.modern.epochs import NO_EPOCH
+from groupledger.coordinator.model.groups.modern.group import ModernGroup
 from groupledger.coordinator.model.groups.modern.states import ASSIGNING, EMPTY, RECONCILING, STABLE
 from groupledger.coordinator.model.partitions import partitions_of
 
@@ -26,34 +26,25 @@ if TYPE_CHECKING:
     from groupledger.schemas.codec.records import Record
 
 
-class ConsumerGroup:
+class ConsumerGroup(ModernGroup[ConsumerMember, "Partitions"]):
     __slots__ = (
         "_are_equal",
         "_holders",
         "_votes",
-        "epoch",
-        "group_id",
         "is_loaded",
-        "members",
         "metadata_hash",
         "noticed",
         "regexes",
         "resolved",
         "static_members",
-        "target",
-        "target_epoch",
-        "targeted_at_ms",
     )
+    group_type = "consumer"
+    record_types = TYPES
 
     def __init__(self, group_id: str, first_epoch: int = 0) -> None:
-        self.group_id = group_id
-        self.epoch = first_epoch
+        super().__init__(group_id, first_epoch)
         self.metadata_hash = 0
-        self.target_epoch = first_epoch
-        self.targeted_at_ms = 0
-        self.members: TimelineHashMap[str, ConsumerMember] = TimelineHashMap()
         self.static_members: dict[str, str] = {}
-        self.target: dict[str, Partitions] = {}
         self.regexes: TimelineHashMap[str, int] = TimelineHashMap()  # by how many members each is asked for
         self.resolved: TimelineHashMap[str, ResolvedRegex] = TimelineHashMap()
         self.is_loaded = False  # and nothing was resolved since, so that versions are another broker's
@@ -151,23 +142,16 @@ class ConsumerGroup:
         """Adds a member that no record has described yet; the order of the members hangs on how often they are put."""
         self._replace(None, member)
 
-    def apply(self, record: Record) -> None:
-        value = record.value
-        if record.record_type == EPOCH and value is not None:
-            self.epoch, self.metadata_hash = value["epoch"], value["metadata_hash"]
-        elif record.record_type == TARGET_EPOCH:
-            self.target_epoch = NO_EPOCH if value is None else value["assignment_epoch"]
-            self.targeted_at_ms = 0 if value is None else value.get("assignment_timestamp_ms", 0)
-        elif record.record_type == TARGET:
-            if value is None:
-                self.target.pop(record.key["member_id"], None)
-            else:
-                found = partitions_of(value["topic_partitions"])
-                self.target[record.key["member_id"]] = {topic: found[topic] for topic in uuid_order(found)}
-        elif record.record_type == REGEX:
-            self._apply_regex(record.key["regular_expression"], value)
-        elif record.record_type in (MEMBER, CURRENT):
-            self._apply_to_member(record)
+    def tombstones(self) -> list[Record]:
+        return group_tombstones(self.group_id)
+
+    def _apply_epoch(self, value: Mapping[str, Any]) -> None:
+        super()._apply_epoch(value)
+        self.metadata_hash = value["metadata_hash"]
+
+    def _apply_other(self, record: Record) -> None:
+        if record.record_type == REGEX:
+            self._apply_regex(record.key["regular_expression"], record.value)
 
     def _apply_regex(self, regex: str, value: Mapping[str, Any] | None) -> None:
         self._are_equal = self.are_equal
@@ -176,22 +160,20 @@ class ConsumerGroup:
             self.resolved.put(regex, ResolvedRegex.from_record(value))
             self.is_loaded = False
 
-    def _apply_to_member(self, record: Record) -> None:
-        member_id, value = record.key["member_id"], record.value
-        before = self.members.get(member_id)
-        member = before or ConsumerMember(member_id=member_id)
-        if record.record_type == CURRENT:
-            if value is not None or before is not None:
-                self._replace(before, member.with_assignment(value))
-        elif value is not None:
-            self._replace(before, member.with_subscription(value))
-        elif before is not None:
-            self._replace(before, before.with_assignment(None))
-            _count(self._votes, before.assignor, -1)
-            _count(self.regexes, before.regex, -1)
-            self.members.pop(member_id)
-            if before.instance_id is not None and self.static_members.get(before.instance_id) == member_id:
-                del self.static_members[before.instance_id]
+    def _target_of(self, value: Mapping[str, Any]) -> Partitions:
+        found = partitions_of(value["topic_partitions"])
+        return {topic: found[topic] for topic in uuid_order(found)}
+
+    def _new_member(self, member_id: str) -> ConsumerMember:
+        return ConsumerMember(member_id=member_id)
+
+    def _remove(self, member: ConsumerMember) -> None:
+        self._replace(member, member.with_assignment(None))
+        _count(self._votes, member.assignor, -1)
+        _count(self.regexes, member.regex, -1)
+        super()._remove(member)
+        if member.instance_id is not None and self.static_members.get(member.instance_id) == member.member_id:
+            del self.static_members[member.instance_id]
 
     def _replace(self, before: ConsumerMember | None, after: ConsumerMember) -> None:
         self._are_equal = None
@@ -209,7 +191,7 @@ class ConsumerGroup:
         if before is None or before.regex != after.regex:
             _count(self.regexes, None if before is None else before.regex, -1)
             _count(self.regexes, after.regex, 1)
-        self.members.put(after.member_id, after)
+        super()._replace(before, after)
         if after.instance_id is not None:
             self.static_members[after.instance_id] = after.member_id
 

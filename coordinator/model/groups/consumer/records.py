@@ -10,6 +10,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from groupledger.coordinator.java_hash_map import uuid_order
+from groupledger.coordinator.model.groups.modern.records import (
+    VERSION,
+    RecordTypes,
+    of_group,
+    of_member,
+    topic_partitions,
+)
 from groupledger.schemas.codec.records import Record
 
 if TYPE_CHECKING:
@@ -26,17 +33,17 @@ TARGET_EPOCH: Final = "consumer_group_target_assignment_metadata"
 TARGET: Final = "consumer_group_target_assignment_member"
 CURRENT: Final = "consumer_group_current_member_assignment"
 REGEX: Final = "consumer_group_regular_expression"
-RECORDS: Final = frozenset({EPOCH, MEMBER, TARGET_EPOCH, TARGET, CURRENT, REGEX})
-VERSION: Final = 0
+TYPES: Final = RecordTypes(epoch=EPOCH, member=MEMBER, target_epoch=TARGET_EPOCH, target=TARGET, current=CURRENT)
+RECORDS: Final = frozenset({*TYPES, REGEX})
 
 
 def new_epoch_record(group_id: str, epoch: int, metadata_hash: int) -> Record:
-    return _of_group(EPOCH, group_id, {"epoch": epoch, "metadata_hash": metadata_hash})
+    return of_group(EPOCH, group_id, {"epoch": epoch, "metadata_hash": metadata_hash})
 
 
 def new_target_epoch_record(group_id: str, epoch: int, targeted_at_ms: int = 0) -> Record:
     """Returns the record of a target; a broker of 4.2 names no time, nor does one of a target that was not computed."""
-    return _of_group(TARGET_EPOCH, group_id, {"assignment_epoch": epoch, "assignment_timestamp_ms": targeted_at_ms})
+    return of_group(TARGET_EPOCH, group_id, {"assignment_epoch": epoch, "assignment_timestamp_ms": targeted_at_ms})
 
 
 def new_member_record(group_id: str, member: ConsumerMember) -> Record:
@@ -57,11 +64,11 @@ def new_member_record(group_id: str, member: ConsumerMember) -> Record:
             "supported_protocols": [{"name": name, "metadata": metadata} for name, metadata in classic.protocols],
         },
     }
-    return _of_member(MEMBER, group_id, member.member_id, value)
+    return of_member(MEMBER, group_id, member.member_id, value)
 
 
 def new_target_record(group_id: str, member_id: str, partitions: Partitions) -> Record:
-    return _of_member(TARGET, group_id, member_id, {"topic_partitions": _told(partitions, [*partitions])})
+    return of_member(TARGET, group_id, member_id, {"topic_partitions": topic_partitions(partitions, [*partitions])})
 
 
 def new_current_record(group_id: str, member: ConsumerMember) -> Record:
@@ -72,7 +79,7 @@ def new_current_record(group_id: str, member: ConsumerMember) -> Record:
         "assigned_partitions": _held(member, member.assigned),
         "partitions_pending_revocation": _held(member, member.pending_revocation),
     }
-    return _of_member(CURRENT, group_id, member.member_id, value)
+    return of_member(CURRENT, group_id, member.member_id, value)
 
 
 def new_regex_record(group_id: str, regex: str, resolved: ResolvedRegex) -> Record:
@@ -88,42 +95,24 @@ def new_regex_tombstone(group_id: str, regex: str) -> Record:
     return Record(REGEX, {"group_id": group_id, "regular_expression": regex}, None, None)
 
 
-def member_tombstones(group_id: str, member_id: str) -> list[Record]:
-    return [_of_member(record_type, group_id, member_id, None) for record_type in (CURRENT, TARGET, MEMBER)]
-
-
 def group_tombstones(group_id: str, member_ids: Iterable[str] = (), regexes: Iterable[str] = ()) -> list[Record]:
     """Returns the tombstones of a group, and of these members and resolved regular expressions, which are all that it
     has."""
     order = [*member_ids]
     return [
-        *(_of_member(CURRENT, group_id, member_id, None) for member_id in order),
-        *(_of_member(TARGET, group_id, member_id, None) for member_id in order),
-        _of_group(TARGET_EPOCH, group_id, None),
-        *(_of_member(MEMBER, group_id, member_id, None) for member_id in order),
+        *(of_member(CURRENT, group_id, member_id, None) for member_id in order),
+        *(of_member(TARGET, group_id, member_id, None) for member_id in order),
+        of_group(TARGET_EPOCH, group_id, None),
+        *(of_member(MEMBER, group_id, member_id, None) for member_id in order),
         *(new_regex_tombstone(group_id, regex) for regex in regexes),
-        _of_group(PARTITION_METADATA, group_id, None),
-        _of_group(EPOCH, group_id, None),
+        of_group(PARTITION_METADATA, group_id, None),
+        of_group(EPOCH, group_id, None),
     ]
-
-
-def _told(partitions: Partitions, order: list[str]) -> list[dict[str, Any]]:
-    return [{"topic_id": topic, "partitions": [*partitions[topic]]} for topic in order]
 
 
 def _held(member: ConsumerMember, partitions: Partitions) -> list[dict[str, Any]]:
     def epochs(topic: str) -> list[int]:
         return [member.epoch_of(topic, number) for number in partitions[topic]] if member.epochs else []
 
-    return [
-        {**each, "assignment_epochs": epochs(each["topic_id"])} for each in _told(partitions, uuid_order(partitions))
-    ]
-
-
-def _of_group(record_type: str, group_id: str, value: dict[str, Any] | None) -> Record:
-    return Record(record_type, {"group_id": group_id}, None if value is None else VERSION, value)
-
-
-def _of_member(record_type: str, group_id: str, member_id: str, value: dict[str, Any] | None) -> Record:
-    key = {"group_id": group_id, "member_id": member_id}
-    return Record(record_type, key, None if value is None else VERSION, value)
+    listed = topic_partitions(partitions, uuid_order(partitions))
+    return [{**each, "assignment_epochs": epochs(each["topic_id"])} for each in listed]

@@ -8,30 +8,30 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from groupledger.coordinator.java_hash_map import TimelineHashMap, uuid_order
-from groupledger.coordinator.model.groups.modern.epochs import NO_EPOCH
+from groupledger.coordinator.java_hash_map import uuid_order
+from groupledger.coordinator.model.groups.modern.group import ModernGroup
 from groupledger.coordinator.model.groups.modern.states import EMPTY, STABLE
 from groupledger.coordinator.model.groups.share.member import ShareMember
 from groupledger.coordinator.model.groups.share.partition_states import PartitionStates
-from groupledger.coordinator.model.groups.share.records import CURRENT, EPOCH, MEMBER, STATES, TARGET, TARGET_EPOCH
+from groupledger.coordinator.model.groups.share.records import STATES, TYPES, share_group_tombstones
 from groupledger.coordinator.model.partitions import all_partitions_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
     from groupledger.coordinator.model.partitions import Partitions
     from groupledger.schemas.codec.records import Record
 
 
-class ShareGroup:
-    __slots__ = ("epoch", "group_id", "members", "metadata_hash", "states", "target", "target_epoch", "targeted_at_ms")
+class ShareGroup(ModernGroup[ShareMember, "Partitions"]):
+    __slots__ = ("metadata_hash", "states")
+    group_type = "share"
+    record_types = TYPES
 
     def __init__(self, group_id: str, first_epoch: int = 0) -> None:
-        self.group_id = group_id
-        self.epoch = first_epoch
+        super().__init__(group_id, first_epoch)
         self.metadata_hash = 0
-        self.target_epoch = first_epoch
-        self.targeted_at_ms = 0
-        self.members: TimelineHashMap[str, ShareMember] = TimelineHashMap()
-        self.target: dict[str, Partitions] = {}
         self.states: PartitionStates | None = None
 
     @property
@@ -58,32 +58,20 @@ class ShareGroup:
             for topic, each in self.states.initialized.items()
         )
 
-    def apply(self, record: Record) -> None:
-        value = record.value
-        if record.record_type == EPOCH and value is not None:
-            self.epoch, self.metadata_hash = value["epoch"], value["metadata_hash"]
-        elif record.record_type == TARGET_EPOCH:
-            self.target_epoch = NO_EPOCH if value is None else value["assignment_epoch"]
-            self.targeted_at_ms = 0 if value is None else value.get("assignment_timestamp_ms", 0)
-        elif record.record_type == STATES:
-            self.states = None if value is None else PartitionStates.from_record(value)
-        elif record.record_type == TARGET:
-            if value is None:
-                self.target.pop(record.key["member_id"], None)
-            else:
-                found = all_partitions_of(value["topic_partitions"])
-                self.target[record.key["member_id"]] = {topic: found[topic] for topic in uuid_order(found)}
-        elif record.record_type in (MEMBER, CURRENT):
-            self._apply_to_member(record)
+    def tombstones(self) -> list[Record]:
+        return share_group_tombstones(self.group_id)
 
-    def _apply_to_member(self, record: Record) -> None:
-        member_id, value = record.key["member_id"], record.value
-        before = self.members.get(member_id)
-        member = before or ShareMember(member_id=member_id)
-        if record.record_type == CURRENT:
-            if value is not None or before is not None:
-                self.members.put(member_id, member.with_assignment(value))
-        elif value is not None:
-            self.members.put(member_id, member.with_subscription(value))
-        else:
-            self.members.pop(member_id)
+    def _apply_epoch(self, value: Mapping[str, Any]) -> None:
+        super()._apply_epoch(value)
+        self.metadata_hash = value["metadata_hash"]
+
+    def _apply_other(self, record: Record) -> None:
+        if record.record_type == STATES:
+            self.states = None if record.value is None else PartitionStates.from_record(record.value)
+
+    def _target_of(self, value: Mapping[str, Any]) -> Partitions:
+        found = all_partitions_of(value["topic_partitions"])
+        return {topic: found[topic] for topic in uuid_order(found)}
+
+    def _new_member(self, member_id: str) -> ShareMember:
+        return ShareMember(member_id=member_id)

@@ -10,12 +10,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from groupledger.coordinator.java_hash_map import uuid_order
-from groupledger.schemas.codec.records import Record
+from groupledger.coordinator.model.groups.modern.records import RecordTypes, of_group, of_member, topic_partitions
 
 if TYPE_CHECKING:
     from groupledger.coordinator.model.groups.share.member import ShareMember
     from groupledger.coordinator.model.groups.share.partition_states import ByTopic, PartitionStates
     from groupledger.coordinator.model.partitions import Partitions
+    from groupledger.schemas.codec.records import Record
 
 MEMBER: Final = "share_group_member_metadata"
 EPOCH: Final = "share_group_metadata"
@@ -23,17 +24,17 @@ TARGET_EPOCH: Final = "share_group_target_assignment_metadata"
 TARGET: Final = "share_group_target_assignment_member"
 CURRENT: Final = "share_group_current_member_assignment"
 STATES: Final = "share_group_state_partition_metadata"
-RECORDS: Final = frozenset({MEMBER, EPOCH, TARGET_EPOCH, TARGET, CURRENT, STATES})
-VERSION: Final = 0
+TYPES: Final = RecordTypes(epoch=EPOCH, member=MEMBER, target_epoch=TARGET_EPOCH, target=TARGET, current=CURRENT)
+RECORDS: Final = frozenset({*TYPES, STATES})
 STABLE: Final = 0  # the only state of a member
 
 
 def new_share_epoch_record(group_id: str, epoch: int, metadata_hash: int) -> Record:
-    return _of_group(EPOCH, group_id, {"epoch": epoch, "metadata_hash": metadata_hash})
+    return of_group(EPOCH, group_id, {"epoch": epoch, "metadata_hash": metadata_hash})
 
 
 def new_share_target_epoch_record(group_id: str, epoch: int, targeted_at_ms: int = 0) -> Record:
-    return _of_group(TARGET_EPOCH, group_id, {"assignment_epoch": epoch, "assignment_timestamp_ms": targeted_at_ms})
+    return of_group(TARGET_EPOCH, group_id, {"assignment_epoch": epoch, "assignment_timestamp_ms": targeted_at_ms})
 
 
 def new_share_member_record(group_id: str, member: ShareMember) -> Record:
@@ -43,11 +44,11 @@ def new_share_member_record(group_id: str, member: ShareMember) -> Record:
         "client_host": member.client_host,
         "subscribed_topic_names": sorted(member.topics),
     }
-    return _of_member(MEMBER, group_id, member.member_id, value)
+    return of_member(MEMBER, group_id, member.member_id, value)
 
 
 def new_share_target_record(group_id: str, member_id: str, partitions: Partitions) -> Record:
-    return _of_member(TARGET, group_id, member_id, {"topic_partitions": _told(partitions, [*partitions])})
+    return of_member(TARGET, group_id, member_id, {"topic_partitions": topic_partitions(partitions, [*partitions])})
 
 
 def new_share_current_record(group_id: str, member: ShareMember) -> Record:
@@ -55,9 +56,9 @@ def new_share_current_record(group_id: str, member: ShareMember) -> Record:
         "member_epoch": member.epoch,
         "previous_member_epoch": member.previous_epoch,
         "state": STABLE,
-        "assigned_partitions": _told(member.assigned, uuid_order(member.assigned)),
+        "assigned_partitions": topic_partitions(member.assigned, uuid_order(member.assigned)),
     }
-    return _of_member(CURRENT, group_id, member.member_id, value)
+    return of_member(CURRENT, group_id, member.member_id, value)
 
 
 def new_share_states_record(group_id: str, states: PartitionStates) -> Record:
@@ -68,20 +69,12 @@ def new_share_states_record(group_id: str, states: PartitionStates) -> Record:
             {"topic_id": topic_id, "topic_name": states.deleting[topic_id]} for topic_id in uuid_order(states.deleting)
         ],
     }
-    return _of_group(STATES, group_id, value)
-
-
-def share_member_tombstones(group_id: str, member_id: str) -> list[Record]:
-    return [_of_member(record_type, group_id, member_id, None) for record_type in (CURRENT, TARGET, MEMBER)]
+    return of_group(STATES, group_id, value)
 
 
 def share_group_tombstones(group_id: str) -> list[Record]:
     """Returns the tombstones of a group without members."""
-    return [_of_group(record_type, group_id, None) for record_type in (TARGET_EPOCH, STATES, EPOCH)]
-
-
-def _told(partitions: Partitions, order: list[str]) -> list[dict[str, Any]]:
-    return [{"topic_id": topic, "partitions": [*partitions[topic]]} for topic in order]
+    return [of_group(record_type, group_id, None) for record_type in (TARGET_EPOCH, STATES, EPOCH)]
 
 
 def _named(topics: ByTopic) -> list[dict[str, Any]]:
@@ -89,12 +82,3 @@ def _named(topics: ByTopic) -> list[dict[str, Any]]:
         {"topic_id": topic_id, "topic_name": topics[topic_id].name, "partitions": [*topics[topic_id].partitions]}
         for topic_id in uuid_order(topics)
     ]
-
-
-def _of_group(record_type: str, group_id: str, value: dict[str, Any] | None) -> Record:
-    return Record(record_type, {"group_id": group_id}, None if value is None else VERSION, value)
-
-
-def _of_member(record_type: str, group_id: str, member_id: str, value: dict[str, Any] | None) -> Record:
-    key = {"group_id": group_id, "member_id": member_id}
-    return Record(record_type, key, None if value is None else VERSION, value)

@@ -10,19 +10,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from groupledger.coordinator.java_hash_map import TimelineHashMap
-from groupledger.coordinator.model.groups.modern.epochs import NO_EPOCH
+from groupledger.coordinator.model.groups.modern.group import ModernGroup
 from groupledger.coordinator.model.groups.modern.states import ASSIGNING, EMPTY, RECONCILING, STABLE
 from groupledger.coordinator.model.groups.streams.member import StreamsMember
-from groupledger.coordinator.model.groups.streams.records import (
-    CURRENT,
-    EPOCH,
-    MEMBER,
-    TARGET,
-    TARGET_EPOCH,
-    TOPOLOGY,
-    GroupWords,
-)
+from groupledger.coordinator.model.groups.streams.records import TOPOLOGY, TYPES, GroupWords, streams_group_tombstones
 from groupledger.coordinator.model.groups.streams.tasks import Task, TasksByRole, tasks_of
 from groupledger.coordinator.model.groups.streams.topology import KeyValue, topology_of
 
@@ -38,30 +29,23 @@ if TYPE_CHECKING:
 NOT_READY: Final = "NotReady"
 
 
-class StreamsGroup:
+class StreamsGroup(ModernGroup[StreamsMember, "Tasks"]):
     __slots__ = (
         "_holders",
         "configured",
         "endpoint_epoch",
-        "epoch",
-        "group_id",
-        "members",
         "shown",
         "shutdown_member_id",
-        "target",
-        "target_epoch",
         "topology",
         "words",
     )
+    group_type = "streams"
+    record_types = TYPES
 
-    def __init__(self, group_id: str) -> None:
-        self.group_id = group_id
-        self.epoch = 0
+    def __init__(self, group_id: str, first_epoch: int = 0) -> None:
+        super().__init__(group_id, first_epoch)
         self.words = GroupWords()
-        self.target_epoch = 0
         self.topology: Topology | None = None
-        self.members: TimelineHashMap[str, StreamsMember] = TimelineHashMap()
-        self.target: dict[str, Tasks] = {}
         self.configured: ConfiguredTopology | None = None
         self.shown: ConfiguredTopology | None = None
         self.endpoint_epoch = 0
@@ -91,51 +75,42 @@ class StreamsGroup:
         read = () if self.topology is None else self.topology.in_hash_order()
         return {topic: each.subtopology_id for each in read for topic in each.input_topics()}
 
+    def tombstones(self) -> list[Record]:
+        return streams_group_tombstones(self.group_id)
+
     def apply(self, record: Record) -> None:
-        value = record.value
-        if record.record_type == EPOCH and value is not None:
-            configs = tuple(KeyValue(each["key"], each["value"]) for each in value["last_assignment_configs"] or ())
-            self.words = GroupWords(value["metadata_hash"], value["validated_topology_epoch"], configs)
-            self.epoch = value["epoch"]
-        elif record.record_type == TARGET_EPOCH:
-            self.target_epoch = NO_EPOCH if value is None else value["assignment_epoch"]
-        elif record.record_type == TOPOLOGY:
-            self.topology = None if value is None else topology_of(value)
-        elif record.record_type == TARGET:
-            self._apply_target(record.key["member_id"], value)
-        elif record.record_type in (MEMBER, CURRENT):
-            self._apply_to_member(record)
+        super().apply(record)
         if not len(self.members):
             self.shutdown_member_id = None
 
-    def _apply_target(self, member_id: str, value: Mapping[str, Any] | None) -> None:
-        if value is None:
-            self.target.pop(member_id, None)
-            return
-        told = TasksByRole(
+    def _apply_epoch(self, value: Mapping[str, Any]) -> None:
+        super()._apply_epoch(value)
+        configs = tuple(KeyValue(each["key"], each["value"]) for each in value["last_assignment_configs"] or ())
+        self.words = GroupWords(value["metadata_hash"], value["validated_topology_epoch"], configs)
+
+    def _apply_other(self, record: Record) -> None:
+        if record.record_type == TOPOLOGY:
+            self.topology = None if record.value is None else topology_of(record.value)
+
+    def _target_of(self, value: Mapping[str, Any]) -> Tasks:
+        listed = TasksByRole(
             *(
                 tuple((each["subtopology_id"], tuple(each["partitions"])) for each in value[name])
                 for name in ("active_tasks", "standby_tasks", "warmup_tasks")
             )
         )
-        self.target[member_id] = tasks_of(told)
+        return tasks_of(listed)
 
-    def _apply_to_member(self, record: Record) -> None:
-        member_id, value = record.key["member_id"], record.value
-        before = self.members.get(member_id)
-        member = before or StreamsMember(member_id=member_id)
-        if record.record_type == CURRENT:
-            if value is not None or before is not None:
-                self._replace(before, member.with_assignment(value))
-        elif value is not None:
-            self._replace(before, member.with_words(value))
-        elif before is not None:
-            self._replace(before, before.with_assignment(None))
-            self.members.pop(member_id)
+    def _new_member(self, member_id: str) -> StreamsMember:
+        return StreamsMember(member_id=member_id)
+
+    def _remove(self, member: StreamsMember) -> None:
+        self._replace(member, member.with_assignment(None))
+        super()._remove(member)
 
     def _replace(self, before: StreamsMember | None, after: StreamsMember) -> None:
         for task in () if before is None else (*before.assigned, *before.pending_revocation):
             self._holders[task].pop(after.member_id, None)
         for task in (*after.assigned, *after.pending_revocation):
             self._holders.setdefault(task, {})[after.member_id] = after.process_id
-        self.members.put(after.member_id, after)
+        super()._replace(before, after)

@@ -58,7 +58,7 @@ class StreamsMember:
     def is_reconciled_to(self, epoch: int) -> bool:
         return self.state is StreamsMemberState.STABLE and self.epoch == epoch
 
-    def with_words(self, value: Mapping[str, Any]) -> StreamsMember:
+    def with_subscription(self, value: Mapping[str, Any]) -> StreamsMember:
         endpoint = value["user_endpoint"]
         return replace(
             self,

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from groupledger.coordinator.model.groups.modern.records import RecordTypes, of_group, of_member
 from groupledger.coordinator.model.groups.streams.tasks import by_role
 from groupledger.coordinator.model.groups.streams.topology import as_record
-from groupledger.schemas.codec.records import Record
 from groupledger.schemas.words import TaskRole
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from groupledger.coordinator.model.groups.streams.member import StreamsMember
     from groupledger.coordinator.model.groups.streams.tasks import Held, Task
     from groupledger.coordinator.model.groups.streams.topology import KeyValue, Topology
+    from groupledger.schemas.codec.records import Record
 
 EPOCH: Final = "streams_group_metadata"
 MEMBER: Final = "streams_group_member_metadata"
@@ -25,8 +26,8 @@ TARGET_EPOCH: Final = "streams_group_target_assignment_metadata"
 TARGET: Final = "streams_group_target_assignment_member"
 CURRENT: Final = "streams_group_current_member_assignment"
 TOPOLOGY: Final = "streams_group_topology"
-RECORDS: Final = frozenset({EPOCH, MEMBER, TARGET_EPOCH, TARGET, CURRENT, TOPOLOGY})
-VERSION: Final = 0
+TYPES: Final = RecordTypes(epoch=EPOCH, member=MEMBER, target_epoch=TARGET_EPOCH, target=TARGET, current=CURRENT)
+RECORDS: Final = frozenset({*TYPES, TOPOLOGY})
 NOT_VALIDATED: Final = -1
 _ROLES: Final = (TaskRole.ACTIVE, TaskRole.STANDBY, TaskRole.WARMUP)
 
@@ -48,15 +49,15 @@ def new_streams_epoch_record(group_id: str, epoch: int, words: GroupWords) -> Re
         "stored_description_topology_epoch": -1,
         "failed_description_topology_epoch": -1,
     }
-    return _of_group(EPOCH, group_id, value)
+    return of_group(EPOCH, group_id, value)
 
 
 def new_streams_topology_record(group_id: str, topology: Topology) -> Record:
-    return _of_group(TOPOLOGY, group_id, as_record(topology))
+    return of_group(TOPOLOGY, group_id, as_record(topology))
 
 
 def new_streams_target_epoch_record(group_id: str, epoch: int) -> Record:
-    return _of_group(TARGET_EPOCH, group_id, {"assignment_epoch": epoch, "assignment_timestamp_ms": 0})
+    return of_group(TARGET_EPOCH, group_id, {"assignment_epoch": epoch, "assignment_timestamp_ms": 0})
 
 
 def new_streams_member_record(group_id: str, member: StreamsMember) -> Record:
@@ -71,7 +72,7 @@ def new_streams_member_record(group_id: str, member: StreamsMember) -> Record:
         "user_endpoint": as_record(member.user_endpoint),
         "client_tags": as_record(member.client_tags),
     }
-    return _of_member(MEMBER, group_id, member.member_id, value)
+    return of_member(MEMBER, group_id, member.member_id, value)
 
 
 def new_streams_target_record(group_id: str, member_id: str, tasks: Iterable[Task]) -> Record:
@@ -79,7 +80,7 @@ def new_streams_target_record(group_id: str, member_id: str, tasks: Iterable[Tas
         f"{role}_tasks": [{"subtopology_id": name, "partitions": [*numbers]} for name, numbers in told]
         for role, told in zip(_ROLES, by_role(tasks), strict=True)
     }
-    return _of_member(TARGET, group_id, member_id, value)
+    return of_member(TARGET, group_id, member_id, value)
 
 
 def new_streams_current_record(group_id: str, member: StreamsMember) -> Record:
@@ -90,16 +91,12 @@ def new_streams_current_record(group_id: str, member: StreamsMember) -> Record:
         **_told(member.assigned, ""),
         **_told(member.pending_revocation, "_pending_revocation"),
     }
-    return _of_member(CURRENT, group_id, member.member_id, value)
-
-
-def streams_member_tombstones(group_id: str, member_id: str) -> list[Record]:
-    return [_of_member(record_type, group_id, member_id, None) for record_type in (CURRENT, TARGET, MEMBER)]
+    return of_member(CURRENT, group_id, member.member_id, value)
 
 
 def streams_group_tombstones(group_id: str) -> list[Record]:
     """Returns the tombstones of a group without members."""
-    return [_of_group(record_type, group_id, None) for record_type in (TARGET_EPOCH, EPOCH, TOPOLOGY)]
+    return [of_group(record_type, group_id, None) for record_type in (TARGET_EPOCH, EPOCH, TOPOLOGY)]
 
 
 def _told(held: Held, suffix: str) -> dict[str, Any]:
@@ -115,12 +112,3 @@ def _told(held: Held, suffix: str) -> dict[str, Any]:
         ]
         for role, told in zip(_ROLES, by_role(held), strict=True)
     }
-
-
-def _of_group(record_type: str, group_id: str, value: dict[str, Any] | None) -> Record:
-    return Record(record_type, {"group_id": group_id}, None if value is None else VERSION, value)
-
-
-def _of_member(record_type: str, group_id: str, member_id: str, value: dict[str, Any] | None) -> Record:
-    key = {"group_id": group_id, "member_id": member_id}
-    return Record(record_type, key, None if value is None else VERSION, value)

@@ -43,7 +43,7 @@ _SKIP_ASSIGNMENT_SINCE = 9
 def join_group(request: JoinGroupRequest, operation: Operation) -> None:
     if request.api_version == 0:  # this version has no rebalance timeout
         request = replace(request, rebalance_timeout_ms=request.session_timeout_ms)
-    group = operation.groups.get(request.group_id)
+    group = operation.group(request.group_id, Group)
     if group is None:
         if request.member_id:
             _refuse(request, operation, Error.UNKNOWN_MEMBER_ID, request.member_id)

@@ -34,14 +34,14 @@ from groupledger.schemas.kafka.errors import Error
 from groupledger.schemas.kafka.rebalance_reasons import NOT_PROVIDED
 
 if TYPE_CHECKING:
-    from groupledger.coordinator.model.groups.classic.group import Group, Member
+    from groupledger.coordinator.model.groups.classic.group import Member
     from groupledger.coordinator.model.operation import Operation
 
 _BATCH_LEAVE_SINCE = 3
 
 
 def sync_group(request: SyncGroupRequest, operation: Operation) -> None:
-    group = operation.groups.get(request.group_id)
+    group = operation.group(request.group_id, Group)
     if group is None or group.state is State.EMPTY:
         error = Error.UNKNOWN_MEMBER_ID
     else:
@@ -116,7 +116,7 @@ def _receive_assignment(group: Group, leader: Member, assignments: dict[str, byt
 
 
 def heartbeat(request: HeartbeatRequest, operation: Operation) -> None:
-    group = operation.groups.get(request.group_id)
+    group = operation.group(request.group_id, Group)
     error = Error.UNKNOWN_MEMBER_ID
     if group is not None:
         error = _validate(group, request, "heartbeat", operation)
@@ -134,7 +134,7 @@ def leave_group(request: LeaveGroupRequest, operation: Operation) -> None:
 
     Before API 3 a request names one member, and the response carries that member's error.
     """
-    group = operation.groups.get(request.group_id)
+    group = operation.group(request.group_id, Group)
     if group is not None and group.state is State.DEAD:
         operation.response = refusal(request, Error.COORDINATOR_NOT_AVAILABLE)
         return

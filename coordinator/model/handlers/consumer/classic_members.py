@@ -21,8 +21,9 @@ from groupledger.coordinator.model.groups.classic.subscription import (
     unreadable,
     written_assignment,
 )
+from groupledger.coordinator.model.groups.consumer.group import ConsumerGroup
 from groupledger.coordinator.model.groups.consumer.member import ClassicWords, ConsumerMember, MemberState
-from groupledger.coordinator.model.groups.consumer.records import group_tombstones, new_member_record
+from groupledger.coordinator.model.groups.consumer.records import new_member_record
 from groupledger.coordinator.model.groups.modern.states import EMPTY
 from groupledger.coordinator.model.handlers.classic.join_group import MEMBER_ID_REQUIRED_SINCE, join_group
 from groupledger.coordinator.model.handlers.consumer.conversion import (
@@ -62,7 +63,6 @@ from groupledger.schemas.kafka.rebalance_reasons import NOT_PROVIDED
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from groupledger.coordinator.model.groups.consumer.group import ConsumerGroup
     from groupledger.coordinator.model.operation import Operation
     from groupledger.coordinator.model.partitions import Partitions
 
@@ -74,14 +74,13 @@ PROTOCOL: Final = "classic"  # as the log calls it
 
 
 def join_as_classic(request: JoinGroupRequest, operation: Operation) -> None:
-    group = operation.consumer_groups[request.group_id]
+    group = operation.require_group(request.group_id, ConsumerGroup)
     if group.state == EMPTY:
         operation.log("empty_group_converted", group_id=request.group_id, **CONSUMER_TO_CLASSIC)
         if request.member_id:  # it will be refused: a broker forgets the group by that, and writes nothing
-            operation.consumer_groups.pop(request.group_id)
-            operation.forgotten[request.group_id] = group
+            operation.forget(group)
         else:
-            operation.records += group_tombstones(request.group_id)
+            operation.records += group.tombstones()
         join_group(request, operation)
         return
     if request.api_version == 0:  # this version has no rebalance timeout
@@ -215,7 +214,7 @@ def _watch(member: ConsumerMember, request: JoinGroupRequest, operation: Operati
 
 
 def sync_as_classic(request: SyncGroupRequest, operation: Operation) -> None:
-    group = operation.consumer_groups[request.group_id]
+    group = operation.require_group(request.group_id, ConsumerGroup)
     try:
         member, words = _syncing_member(group, request, operation)
     except RefusedError as refused:
@@ -248,7 +247,7 @@ def _syncing_member(
 
 
 def heartbeat_as_classic(request: HeartbeatRequest, operation: Operation) -> None:
-    group = operation.consumer_groups[request.group_id]
+    group = operation.require_group(request.group_id, ConsumerGroup)
     try:
         member, words = _classic_member(group, request, operation)
     except RefusedError as refused:
@@ -308,7 +307,7 @@ def _await_join(group: ConsumerGroup, member: ConsumerMember, operation: Operati
 def leave_as_classic(request: LeaveGroupRequest, operation: Operation) -> None:
     """Takes out members of either protocol, all with one new epoch. A broker has several in the order of a set that
     nothing outside it determines; here they go in the order of the request."""
-    group = operation.consumer_groups[request.group_id]
+    group = operation.require_group(request.group_id, ConsumerGroup)
     results = []
     gone: dict[str, ConsumerMember] = {}
     for leaving in request.members:

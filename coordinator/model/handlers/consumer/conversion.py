@@ -19,7 +19,6 @@ from groupledger.coordinator.model.errors import IllegalStateError, RefusedError
 from groupledger.coordinator.model.groups.classic.group import CONSUMER_PROTOCOL_TYPE, Group, Member
 from groupledger.coordinator.model.groups.classic.records import (
     new_group_metadata_record,
-    new_group_metadata_tombstone_record,
 )
 from groupledger.coordinator.model.groups.classic.states import Event
 from groupledger.coordinator.model.groups.classic.subscription import (
@@ -72,7 +71,7 @@ def upgrade(classic: Group, operation: Operation) -> ConsumerGroup:
         classic.complete_join(member, operation, error=Error.REBALANCE_IN_PROGRESS)
     for member in classic.members.values():
         classic.complete_sync(member, operation, Error.REBALANCE_IN_PROGRESS)
-    operation.records.append(new_group_metadata_tombstone_record(classic.group_id))
+    operation.records += classic.tombstones()
     try:
         group = _consumer_group(classic, operation)
     except unreadable(operation.config):

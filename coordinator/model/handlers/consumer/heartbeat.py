@@ -11,8 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from groupledger.coordinator.model.errors import RefusedError
-from groupledger.coordinator.model.groups.classic.records import new_group_metadata_tombstone_record
-from groupledger.coordinator.model.groups.classic.states import State
+from groupledger.coordinator.model.groups.classic.group import Group
 from groupledger.coordinator.model.groups.consumer.assignors import ASSIGNORS
 from groupledger.coordinator.model.groups.consumer.group import ConsumerGroup
 from groupledger.coordinator.model.groups.consumer.records import new_current_record, new_member_record
@@ -117,17 +116,16 @@ def _changes_assignor(
 
 def _group(request: ConsumerGroupHeartbeatRequest, operation: Operation) -> ConsumerGroup:
     """Returns the group, which the first member makes, also of a classic one."""
-    group = operation.consumer_groups.get(request.group_id)
-    if group is not None:
+    group = operation.groups.get(request.group_id)
+    if isinstance(group, ConsumerGroup):
         return group
-    classic = operation.groups.get(request.group_id)
     if request.member_epoch != 0:
         raise RefusedError(Error.GROUP_ID_NOT_FOUND)
-    if classic is not None and classic.state is not State.EMPTY:
-        return upgrade(classic, operation)
-    if classic is not None:
+    if isinstance(group, Group):
+        if not group.is_empty:
+            return upgrade(group, operation)
         operation.log("empty_group_converted", group_id=request.group_id, **CLASSIC_TO_CONSUMER)
-        operation.records.append(new_group_metadata_tombstone_record(request.group_id))
+        operation.records += group.tombstones()
     return ConsumerGroup(request.group_id, operation.config.first_epoch)
 
 
@@ -190,7 +188,7 @@ def _as_asked(member: ConsumerMember, request: ConsumerGroupHeartbeatRequest) ->
 
 
 def _leave(request: ConsumerGroupHeartbeatRequest, operation: Operation) -> ConsumerGroupHeartbeatResponse:
-    group = operation.consumer_groups.get(request.group_id)
+    group = operation.group(request.group_id, ConsumerGroup)
     if group is None:
         raise RefusedError(Error.GROUP_ID_NOT_FOUND)
     words = {"group_id": group.group_id, "member_id": request.member_id}

@@ -18,7 +18,6 @@ from groupledger.coordinator.model.groups.consumer.group import are_equal
 from groupledger.coordinator.model.groups.consumer.member import ConsumerMember, MemberState
 from groupledger.coordinator.model.groups.consumer.reconciliation import Reconciliation
 from groupledger.coordinator.model.groups.consumer.records import (
-    member_tombstones,
     new_current_record,
     new_member_record,
     new_target_epoch_record,
@@ -87,7 +86,7 @@ def take_place(
     operation.cancel_timer(SESSION_TIMER, group.group_id, member.member_id)
     operation.cancel_timer(REVOCATION_TIMER, group.group_id, member.member_id)
     operation.records += [
-        *member_tombstones(group.group_id, member.member_id),
+        *group.member_tombstones(member.member_id),
         new_member_record(group.group_id, joining),
         new_target_record(group.group_id, member_id, group.target.get(member.member_id, {})),
         new_current_record(group.group_id, joining),
@@ -189,7 +188,7 @@ def fence(group: ConsumerGroup, members: Sequence[ConsumerMember], operation: Op
         return
     gone = [member.member_id for member in members]
     for name in gone:
-        operation.records += member_tombstones(group.group_id, name)
+        operation.records += group.member_tombstones(name)
     drop_regexes(group, members, operation)
     topics = group.topics_of_all((each for name, each in group.members.items() if name not in gone), group.resolved.get)
     epoch = bump_epoch(group, metadata_hash(topics, operation.topics), operation)

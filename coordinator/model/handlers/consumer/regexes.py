@@ -23,6 +23,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from groupledger.coordinator.java_hash_map import HashOrder, hash_map_order
+from groupledger.coordinator.model.groups.consumer.group import ConsumerGroup
 from groupledger.coordinator.model.groups.consumer.records import new_regex_record, new_regex_tombstone
 from groupledger.coordinator.model.groups.consumer.regex import ResolvedRegex, check_regex, matching
 from groupledger.coordinator.model.groups.modern.topics import metadata_hash
@@ -31,7 +32,6 @@ from groupledger.coordinator.model.handlers.consumer.epochs import bump_epoch, n
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from groupledger.coordinator.model.groups.consumer.group import ConsumerGroup
     from groupledger.coordinator.model.groups.consumer.member import ConsumerMember
     from groupledger.coordinator.model.operation import Operation
 
@@ -94,7 +94,7 @@ def _resolve(group_id: str, regexes: Sequence[str], _: Any, operation: Operation
     topics, now_ms, room = operation.topics, operation.now_ms, len(regexes)
     order = HashOrder(regexes, room=room)  # a broker keeps what it finds in one map, and then in another
     operation.log("regexes_resolved", group_id=group_id, topic_count=len(topics), regexes=[*order])
-    group = operation.consumer_groups.get(group_id)
+    group = operation.group(group_id, ConsumerGroup)
     if group is None:
         return
     found = {

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from groupledger.coordinator.model.groups.consumer.group import ConsumerGroup
 from groupledger.coordinator.model.handlers.offset_records import NO_EXPIRY
 from groupledger.coordinator.model.handlers.offsets import delete_unsubscribed, expiry_of, takeable, write_offsets
 from groupledger.coordinator.model.messages import (
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from groupledger.coordinator.model.config import Config
-    from groupledger.coordinator.model.groups.consumer.group import ConsumerGroup
     from groupledger.coordinator.model.groups.consumer.member import ConsumerMember
     from groupledger.coordinator.model.groups.modern.topics import Topic
     from groupledger.coordinator.model.operation import Operation
@@ -34,7 +34,7 @@ COMMITS_SINCE: Final = 9  # the first version of OffsetCommit that names a membe
 
 
 def commit_by_epoch(request: OffsetCommitRequest, operation: Operation) -> None:
-    group = operation.consumer_groups[request.group_id]
+    group = operation.require_group(request.group_id, ConsumerGroup)
     error = _refusal_of_commit(group, request, operation)
     member = group.members.get(request.member_id)
     if member is not None and member.classic is None and request.api_version < COMMITS_SINCE:
@@ -43,7 +43,7 @@ def commit_by_epoch(request: OffsetCommitRequest, operation: Operation) -> None:
 
 
 def commit_transactional_by_epoch(request: TxnOffsetCommitRequest, operation: Operation) -> None:
-    group = operation.consumer_groups[request.group_id]
+    group = operation.require_group(request.group_id, ConsumerGroup)
     names_nobody = request.generation_id < 0 and not request.member_id and request.group_instance_id is None
     operation.producer_id, operation.producer_epoch = request.producer_id, request.producer_epoch
     error = Error.NONE if names_nobody else in_transaction(_refusal_of_commit(group, request, operation))
@@ -91,7 +91,7 @@ def refusal_of_fetch(group: ConsumerGroup, request: OffsetFetchGroup) -> Error:
 
 
 def delete_offsets_of_consumers(request: OffsetDeleteRequest, operation: Operation) -> None:
-    delete_unsubscribed(request, operation.consumer_groups[request.group_id], operation)
+    delete_unsubscribed(request, operation.require_group(request.group_id, ConsumerGroup), operation)
 
 
 def describe_consumer_group(

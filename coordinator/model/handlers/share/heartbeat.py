@@ -30,7 +30,6 @@ from groupledger.coordinator.model.groups.share.records import (
     new_share_states_record,
     new_share_target_epoch_record,
     new_share_target_record,
-    share_member_tombstones,
 )
 from groupledger.coordinator.model.groups.share.simple import ShareSubscriber, assign_simple
 from groupledger.coordinator.model.messages import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
@@ -106,11 +105,10 @@ def _heartbeat(request: ShareGroupHeartbeatRequest, operation: Operation) -> Sha
 
 def _group(request: ShareGroupHeartbeatRequest, operation: Operation) -> ShareGroup:
     """Returns the group, which the first member makes. Not even an empty group of another type becomes one."""
-    group = operation.share_groups.get(request.group_id)
-    if group is not None:
+    group = operation.groups.get(request.group_id)
+    if isinstance(group, ShareGroup):
         return group
-    others = operation.groups, operation.consumer_groups, operation.streams_groups
-    if request.member_epoch != 0 or any(request.group_id in groups for groups in others):
+    if request.member_epoch != 0 or group is not None:
         raise RefusedError(Error.GROUP_ID_NOT_FOUND)
     return ShareGroup(request.group_id, operation.config.first_epoch)
 
@@ -201,7 +199,7 @@ def _initialize(group: ShareGroup, topics: frozenset[str], operation: Operation)
 
 
 def _write_initialized(group_id: str, found: ByTopic, _: ShareGroupHeartbeatRequest, operation: Operation) -> None:
-    states = operation.share_groups[group_id].states or PartitionStates()
+    states = operation.require_group(group_id, ShareGroup).states or PartitionStates()
     operation.records.append(new_share_states_record(group_id, states.with_initialized(found)))
 
 
@@ -209,7 +207,7 @@ def _write_initialized(group_id: str, found: ByTopic, _: ShareGroupHeartbeatRequ
 
 
 def _leave(request: ShareGroupHeartbeatRequest, operation: Operation) -> ShareGroupHeartbeatResponse:
-    group = operation.share_groups.get(request.group_id)
+    group = operation.group(request.group_id, ShareGroup)
     if group is None:
         raise RefusedError(Error.GROUP_ID_NOT_FOUND)
     member = group.members.get(request.member_id)
@@ -222,7 +220,7 @@ def _leave(request: ShareGroupHeartbeatRequest, operation: Operation) -> ShareGr
 
 
 def _fence(group: ShareGroup, member: ShareMember, operation: Operation) -> None:
-    operation.records += share_member_tombstones(group.group_id, member.member_id)
+    operation.records += group.member_tombstones(member.member_id)
     found = metadata_hash(group.topics_with(replace(member, topics=frozenset())), operation.topics)
     operation.records.append(new_share_epoch_record(group.group_id, group.epoch + 1, found))
     if operation.config.is_4_4 and len(group.members) == 1:

@@ -10,12 +10,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from groupledger.coordinator.model.groups.modern.states import EMPTY
+from groupledger.coordinator.model.groups.share.group import ShareGroup
 from groupledger.coordinator.model.groups.share.records import new_share_states_record
 from groupledger.coordinator.model.messages import DescribedShareGroup, DescribedShareMember, refusal
 from groupledger.schemas.kafka.errors import Error
 
 if TYPE_CHECKING:
-    from groupledger.coordinator.model.groups.share.group import ShareGroup
     from groupledger.coordinator.model.messages import (
         DeleteGroupsRequest,
         HeartbeatRequest,
@@ -42,7 +42,7 @@ def refuse_as_unknown(request: SyncGroupRequest | HeartbeatRequest, operation: O
 def mark_states_deleting(request: DeleteGroupsRequest, operation: Operation) -> None:
     """Writes that the states of empty groups' partitions are deleting; it answers nothing."""
     for group_id in request.group_ids:
-        group = operation.share_groups.get(group_id)
+        group = operation.group(group_id, ShareGroup)
         if group is not None and group.state == EMPTY and group.states is not None:
             operation.records.append(new_share_states_record(group_id, group.states.all_deleting()))
 

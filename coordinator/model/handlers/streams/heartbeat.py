@@ -22,8 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from groupledger.coordinator.java_hash_map import hash_map_order
 from groupledger.coordinator.model.errors import IllegalStateError, RefusedError
-from groupledger.coordinator.model.groups.classic.records import new_group_metadata_tombstone_record
-from groupledger.coordinator.model.groups.classic.states import State
+from groupledger.coordinator.model.groups.classic.group import Group
 from groupledger.coordinator.model.groups.modern.epochs import LEFT
 from groupledger.coordinator.model.groups.modern.topics import metadata_hash
 from groupledger.coordinator.model.groups.streams.assignors import TasksToAssign, check_legal
@@ -41,7 +40,6 @@ from groupledger.coordinator.model.groups.streams.records import (
     new_streams_target_epoch_record,
     new_streams_target_record,
     new_streams_topology_record,
-    streams_member_tombstones,
 )
 from groupledger.coordinator.model.groups.streams.tasks import TasksByRole, by_role, tasks_of
 from groupledger.coordinator.model.groups.streams.topology import KeyValue
@@ -125,15 +123,14 @@ def _heartbeat(request: StreamsGroupHeartbeatRequest, operation: Operation) -> S
 
 def _group(request: StreamsGroupHeartbeatRequest, operation: Operation) -> StreamsGroup:
     """Returns the group, which the first member makes, also of a classic one without members."""
-    group = operation.streams_groups.get(request.group_id)
-    if group is not None:
+    group = operation.groups.get(request.group_id)
+    if isinstance(group, StreamsGroup):
         return group
-    classic = operation.groups.get(request.group_id)
-    is_modern = request.group_id in operation.consumer_groups or request.group_id in operation.share_groups
-    if request.member_epoch != 0 or is_modern or (classic is not None and classic.state is not State.EMPTY):
+    is_taken = group is not None and not (isinstance(group, Group) and group.is_empty)
+    if request.member_epoch != 0 or is_taken:
         raise RefusedError(Error.GROUP_ID_NOT_FOUND)
-    if classic is not None:
-        operation.records.append(new_group_metadata_tombstone_record(request.group_id))
+    if group is not None:
+        operation.records += group.tombstones()
     return StreamsGroup(request.group_id)
 
 
@@ -208,7 +205,7 @@ def _configured(
     if configured is None or group.topology is None or _hash(topology, operation) != group.words.metadata_hash:
         configured = configure(topology, operation.topics)
         group.configured = configured
-        operation.unshown.append(group)
+        operation.unwritten.configured.append(group)
     counts = configured.task_counts
     for name, partitions in (one for told in request.owned_tasks() or () for one in told):
         is_known = name in counts and all(0 <= partition < counts[name] for partition in partitions)
@@ -326,7 +323,7 @@ def _answer(
     if group.endpoint_epoch != request.endpoint_information_epoch:
         others = [each for each in group.members.values() if each.member_id != member.member_id]
         endpoints = endpoints_of([*others, member], group.configured, operation.topics)
-    is_there = request.group_id in operation.streams_groups or request.group_id in operation.groups
+    is_there = request.group_id in operation.groups
     return StreamsGroupHeartbeatResponse(
         request.request_id,
         error=Error.NONE,
@@ -343,7 +340,7 @@ def _answer(
 
 
 def _leave(request: StreamsGroupHeartbeatRequest, operation: Operation) -> StreamsGroupHeartbeatResponse:
-    group = operation.streams_groups.get(request.group_id)
+    group = operation.group(request.group_id, StreamsGroup)
     if group is None:
         raise RefusedError(Error.GROUP_ID_NOT_FOUND)
     if request.shutdown_application and group.shutdown_member_id is None:
@@ -362,7 +359,7 @@ def _leave(request: StreamsGroupHeartbeatRequest, operation: Operation) -> Strea
 def expire_streams_session(group: StreamsGroup, member_id: str, operation: Operation) -> None:
     """Takes a member out of its group."""
     if member_id in group.members:
-        operation.records += streams_member_tombstones(group.group_id, member_id)
+        operation.records += group.member_tombstones(member_id)
         operation.records.append(new_streams_epoch_record(group.group_id, group.epoch + 1, group.words))
         for timer in (STREAMS_SESSION_TIMER, STREAMS_REVOCATION_TIMER):
             operation.cancel_timer(timer, group.group_id, member_id)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from groupledger.coordinator.model.groups.modern.states import EMPTY
-from groupledger.coordinator.model.groups.streams.records import streams_group_tombstones
+from groupledger.coordinator.model.groups.streams.group import StreamsGroup
 from groupledger.coordinator.model.groups.streams.tasks import Task, by_role
 from groupledger.coordinator.model.handlers.classic.join_group import join_group
 from groupledger.coordinator.model.handlers.consumer.requests import COMMITS_SINCE, in_transaction
@@ -21,7 +21,6 @@ from groupledger.schemas.kafka.errors import Error
 from groupledger.schemas.words import TaskRole
 
 if TYPE_CHECKING:
-    from groupledger.coordinator.model.groups.streams.group import StreamsGroup
     from groupledger.coordinator.model.groups.streams.member import StreamsMember
     from groupledger.coordinator.model.messages import (
         JoinGroupRequest,
@@ -36,16 +35,15 @@ STREAMS_TO_CLASSIC: Final = {"previous_group_type": "streams", "group_type": "cl
 
 
 def join_streams_as_classic(request: JoinGroupRequest, operation: Operation) -> None:
-    group = operation.streams_groups[request.group_id]
+    group = operation.require_group(request.group_id, StreamsGroup)
     if group.state != EMPTY:
         operation.response = refusal(request, Error.INCONSISTENT_GROUP_PROTOCOL)
         return
     operation.log("empty_group_converted", group_id=request.group_id, **STREAMS_TO_CLASSIC)
     if request.member_id:  # it will be refused: a broker forgets the group by that, and writes nothing
-        operation.streams_groups.pop(request.group_id)
-        operation.forgotten[request.group_id] = group
+        operation.forget(group)
     else:
-        operation.records += streams_group_tombstones(request.group_id)
+        operation.records += group.tombstones()
     join_group(request, operation)
 
 
@@ -53,7 +51,7 @@ def join_streams_as_classic(request: JoinGroupRequest, operation: Operation) -> 
 
 
 def commit_by_streams(request: OffsetCommitRequest, operation: Operation) -> None:
-    group = operation.streams_groups[request.group_id]
+    group = operation.require_group(request.group_id, StreamsGroup)
     error = _refusal_of_commit(group, request)
     if request.member_id in group.members and request.api_version < COMMITS_SINCE:
         error = Error.UNSUPPORTED_VERSION
@@ -61,7 +59,7 @@ def commit_by_streams(request: OffsetCommitRequest, operation: Operation) -> Non
 
 
 def commit_transactional_by_streams(request: TxnOffsetCommitRequest, operation: Operation) -> None:
-    group = operation.streams_groups[request.group_id]
+    group = operation.require_group(request.group_id, StreamsGroup)
     names_nobody = request.generation_id == -1 and not request.member_id and request.group_instance_id is None
     operation.producer_id, operation.producer_epoch = request.producer_id, request.producer_epoch
     error = Error.NONE if names_nobody else in_transaction(_refusal_of_commit(group, request))
@@ -99,7 +97,7 @@ def refusal_of_streams_fetch(group: StreamsGroup, request: OffsetFetchGroup) -> 
 
 
 def delete_offsets_of_streams(request: OffsetDeleteRequest, operation: Operation) -> None:
-    delete_unsubscribed(request, operation.streams_groups[request.group_id], operation)
+    delete_unsubscribed(request, operation.require_group(request.group_id, StreamsGroup), operation)
 
 
 # Describing

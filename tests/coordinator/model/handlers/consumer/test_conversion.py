@@ -240,3 +240,26 @@ def test_load() -> None:
             assert loaded is None
             assert consumers is not None
             assert dict(consumers.members.items()) == dict(cluster.group.members.items())
+
+
+def test_failed_append_leaves_the_empty_consumer_group() -> None:
+    """Goal: an id has one group. A classic member that joins an empty consumer group replaces it once that is written,
+    and not before."""
+    cluster = Cluster()
+    cluster.join("a")
+    cluster.beat("a", -1)
+    request = JoinGroupRequest(
+        99,
+        api_version=3,
+        group_id=GROUP,
+        member_id="",
+        new_member_uuid="drawn",
+        session_timeout_ms=SESSION_MS,
+        rebalance_timeout_ms=REBALANCE_MS,
+        protocol_type="consumer",
+        protocols=(("range", b""),),
+    )
+    for error, is_written in ((Error.NOT_ENOUGH_REPLICAS, False), (Error.NONE, True)):
+        cluster.coordinator.handle(request, now_ms=cluster.now_ms, append_error=error)
+        assert (cluster.coordinator.group(GROUP) is not None) is is_written
+        assert (cluster.coordinator.consumer_group(GROUP) is None) is is_written

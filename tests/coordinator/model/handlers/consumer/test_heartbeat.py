@@ -208,7 +208,7 @@ def test_expiry() -> None:
     assert [topic for topic, _, _ in shard.offsets.committed.of_group(GROUP)] == ["orders"]
     cluster.beat("a", -1)
     cluster.wait(2 * check_ms)
-    assert GROUP not in shard.consumer_groups
+    assert GROUP not in shard.groups
     assert [record.record_type for record in cluster.log[-1].records] == [
         "offset_commit",
         *(f"consumer_group_{name}" for name in ("target_assignment_metadata", "partition_metadata", "metadata")),
@@ -279,9 +279,8 @@ def test_load(at_end: bool) -> None:  # a parameter of the test
     other = Coordinator(cluster.config)
     other.topics.update(cluster.coordinator.topics)
     other.load(0, cluster.log, now_ms=cluster.now_ms)
-    shard = other.shard(0)
-    assert shard is not None
-    loaded = shard.consumer_groups[GROUP]
+    loaded = other.consumer_group(GROUP)
+    assert loaded is not None
     assert as_data(loaded) == as_data(cluster.group)
     assert other.group(GROUP) is None
     # Whoever had to give something up has its rebalance timeout, everybody the session.
