@@ -102,6 +102,15 @@ class OffsetEventEvidence:
     AGE = "age"  # how old the offset was, beside the retention in the settings
 
 
+class Authorship:
+    """Says how it is known who reset or removed committed offsets (`groupledger audit`)."""
+
+    OBSERVED = "observed"  # one request of a request log did it
+    CANDIDATES = "candidates"  # each of several requests can have done it
+    INFERRED = "inferred"  # a member committed it, and this one owned the partition
+    UNKNOWN = "unknown"
+
+
 class Attribution:
     """Says how the owner of a committed partition was found (`offset_commits.owner_attribution`)."""
 

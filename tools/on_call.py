@@ -121,10 +121,12 @@ QUESTIONS = (
         " topic. More: [asking](asking.md).",
     ),
     Question(
-        "Somebody reset the offsets. Where were they before?",
-        "offsets shipping-labels --at 2026-11-25T11:00Z --format csv",
-        "Kafka's own tool reads this form, once the consumers are stopped. More: [undoing a bad"
-        " reset](asking.md#undoing-a-bad-reset).",
+        "Somebody reset the offsets. Who, and where were they before?",
+        "audit seo-crawler",
+        "With a request log it names principal, client and host; this day has none, and it says so. `audit seo-crawler"
+        " --undo 34/23` prints the file that undoes it, `offsets NAME --at TIME --format csv` that of any instant, both"
+        " in the form that Kafka's own tool reads once the consumers are stopped. More: [who reset"
+        " offsets](asking.md#who-reset-offsets).",
     ),
     Question(
         "Which groups are about to lose their offsets?",

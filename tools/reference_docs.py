@@ -29,22 +29,9 @@ MADE = "<!-- Made by `python -m tools.reference_docs`; a test compares it with t
 # Commands by what one wants, in the order of the page.
 KINDS = {
     "Asking": (
-        *(
-            "groups",
-            "why",
-            "group",
-            "incidents",
-            "rebalances",
-            "owner",
-            "members",
-            "topics",
-            "lag",
-            "offsets",
-            "diff",
-            "idle",
-            "readers",
-        ),
-        *("objectives", "committers", "share", "records", "sql", "report", "serve", "quality", "what-if"),
+        *("groups", "why", "group", "incidents", "rebalances", "owner", "members", "topics", "lag", "offsets", "audit"),
+        *("diff", "idle", "readers", "objectives", "committers", "share", "records", "sql", "report", "serve"),
+        *("quality", "what-if"),
     ),
     "Writing": (
         *("monitor", "pipeline", "ingest", "sample", "history", "import-logs", "notify", "validate", "maintain"),

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from groupledger.jobs.cli.audit import audit
 from groupledger.jobs.cli.coordinator import coordinator
 from groupledger.jobs.cli.diff import diff
 from groupledger.jobs.cli.forget import forget
@@ -360,6 +361,7 @@ for command in (
     monitor,
     lag,
     share,
+    audit,
     maintain,
     forget,
     quality,

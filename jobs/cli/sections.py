@@ -28,6 +28,7 @@ SECTIONS = {
         "diff": "What changed in a group between two times",
         "rebalances": "The groups that rebalance most, or one group's rebalances",
         "offsets": "Committed offsets at any time, ready for a reset",
+        "audit": "Who reset or removed committed offsets, and how to undo it",
         "readers": "The groups that read a topic",
         "committers": "The groups that commit most",
         "share": "Progress of a share group",

@@ -16,7 +16,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, Response
 
 from groupledger.jobs.process.errors import InputError, JobError, UnknownNameError
-from groupledger.jobs.serve import api, burrow, events, pages
+from groupledger.jobs.serve import api, audit_pages, burrow, events, pages
 from groupledger.jobs.serve.answers import Warehouse, problem_answer
 from groupledger.jobs.serve.entrance import Entrance
 from groupledger.jobs.serve.error_page import error_page, is_for_people
@@ -58,6 +58,7 @@ def questions(warehouse: Warehouse, proxy: Proxy | None = None) -> FastAPI:
         lifespan=_few_threads,
     )
     app.include_router(api.routes(warehouse))
+    app.include_router(audit_pages.api_routes(warehouse))
     app.include_router(events.routes(warehouse, proxy))
     app.include_router(burrow.routes(warehouse))
     app.include_router(pages.routes(warehouse))

@@ -1,0 +1,59 @@
+"""The command that asks who reset, moved or removed committed offsets."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from groupledger.jobs.cli.instants import SINCE, UNTIL
+from groupledger.jobs.cli.names import group_name
+from groupledger.jobs.cli.question import question
+from groupledger.jobs.process.output import print_answers, say
+from groupledger.schemas.words import Source
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from groupledger.jobs.cli.question import Question
+
+
+@click.command()
+@group_name
+@question(Source.HISTORY)
+@SINCE
+@UNTIL
+@click.option("--limit", type=click.IntRange(min=1), default=100, show_default=True, help="Only the last ones.")
+@click.option("--undo", metavar="RECORD", help="Print the file that undoes this one, for Kafka's reset tool.")
+def audit(
+    job: Question,
+    *,
+    name: str | None,
+    since: datetime | None,
+    until: datetime | None,
+    limit: int,
+    undo: str | None,
+    as_json: bool,
+) -> None:
+    """Show who reset, moved or removed committed offsets: when, from which offset to which, what is read again or
+    never, and the file that undoes it.
+
+    Principal, client and host come from a request log, where one was imported; else it says why they are unknown."""
+    if undo is not None and as_json:
+        raise click.UsageError("--undo prints a file: leave out --json.")
+    tables = job.rows()
+    from groupledger.jobs.ask.audit import COLUMNS, OPTIONAL, act_of, cells, undo_lines
+    from groupledger.jobs.ask.audit import audit as find
+
+    found = find(tables, name, since, until)
+    if undo is not None:
+        lines, left_out = undo_lines(tables, act_of(found, undo))
+        if left_out:
+            say(f"{left_out:,} partitions are left out: their offsets before are unknown, or were passed again")
+        if lines:
+            click.echo("\n".join(lines))
+        return
+    if len(found) > limit:
+        say(f"{len(found) - limit:,} before these are left out: see --limit")
+    shown = found[-limit:]
+    print_answers("Audit", COLUMNS, shown if as_json else map(cells, shown), as_json=as_json, optional=OPTIONAL)

@@ -1,0 +1,94 @@
+"""The page of what was done to committed offsets, of a group or of a cluster; its JSON; and the file that undoes it."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
+
+from fastapi import APIRouter, Query
+from starlette.responses import HTMLResponse, Response
+
+from groupledger.jobs.ask.audit import act_of, audit, undo_lines, who
+from groupledger.jobs.process.path_names import name_in
+from groupledger.jobs.serve.answers import Warehouse, instant_in, known_answer, known_of
+from groupledger.jobs.serve.api import HISTORY, Since, Until
+from groupledger.jobs.serve.cursors import Limit
+from groupledger.jobs.serve.shown import group_path, link
+from groupledger.transforms.coverage.rules.known import Time
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+    from groupledger.jobs.process.output import Answer
+
+ACTS_MAX = 200
+PARTITIONS_MAX = 100
+
+
+def api_routes(warehouse: Warehouse) -> APIRouter:
+    """Returns the routes of the JSON of a warehouse."""
+    api = APIRouter(prefix="/api/v1", default_response_class=Response)
+
+    def answered(cluster: str, group: str | None, since: str | None, until: str | None, limit: int) -> Response:
+        tables, names = warehouse.rows(cluster), [] if group is None else [name_in(group)]
+        time = Time(since=instant_in(since), until=instant_in(until))
+        found = audit(tables, next(iter(names), None), time.since, time.until)
+        answer = {"acts": found[-limit:], "left_out": max(len(found) - limit, 0)}
+        return known_answer(answer, tables, HISTORY, time, names)
+
+    @api.get("/clusters/{cluster}/audit", summary="Who reset, moved or removed committed offsets")
+    def of_cluster(cluster: str, since: Since = None, until: Until = None, limit: Limit = 100) -> Response:
+        return answered(cluster, None, since, until, limit)
+
+    @api.get("/clusters/{cluster}/groups/{group}/audit", summary="Who did so in a group")
+    def of_group(cluster: str, group: str, since: Since = None, until: Until = None, limit: Limit = 100) -> Response:
+        return answered(cluster, group, since, until, limit)
+
+    @api.get(
+        "/clusters/{cluster}/groups/{group}/audit/undo", summary="The file for Kafka's tool that undoes one of these"
+    )
+    def undo(cluster: str, group: str, record: Annotated[str, Query(description="As in the list.")]) -> Response:
+        tables = warehouse.rows(cluster)
+        lines, _ = undo_lines(tables, act_of(audit(tables, name_in(group)), record))
+        return Response("".join(f"{line}\n" for line in lines), media_type="text/csv")
+
+    return api
+
+
+def routes(warehouse: Warehouse, environment: Environment) -> APIRouter:
+    """Returns the routes of the pages of a warehouse."""
+    pages = APIRouter(default_response_class=HTMLResponse, include_in_schema=False)
+
+    def shown(cluster: str, group: str | None, since: str | None, until: str | None) -> HTMLResponse:
+        tables, name = warehouse.rows(cluster), None if group is None else name_in(group)
+        time = Time(since=instant_in(since), until=instant_in(until))
+        found = audit(tables, name, time.since, time.until)
+        to_group = partial(group_path, tables.cluster)
+
+        def to_undo(act: Answer) -> str:
+            return link(f"/api/v1{to_group(act['group_id'])}/audit/undo", record=act["record"])
+
+        text = environment.get_template("audit.html").render(
+            cluster=tables.cluster,
+            name=name,
+            since=time.since,
+            until=time.until,
+            acts=found[::-1][:ACTS_MAX],
+            count=len(found),
+            partitions_max=PARTITIONS_MAX,
+            who=who,
+            to_group=to_group,
+            to_undo=to_undo,
+            **known_of(tables, HISTORY, time, [] if name is None else [name]),
+        )
+        return HTMLResponse(text)
+
+    @pages.get("/clusters/{cluster}/audit")
+    def of_cluster(cluster: str, since: str | None = None, until: str | None = None) -> HTMLResponse:
+        return shown(cluster, None, since, until)
+
+    @pages.get("/clusters/{cluster}/groups/{group}/audit")
+    def of_group(cluster: str, group: str, since: str | None = None, until: str | None = None) -> HTMLResponse:
+        return shown(cluster, group, since, until)
+
+    return pages
