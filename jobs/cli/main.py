@@ -41,7 +41,7 @@ from groupledger.jobs.cli.what_if import what_if
 from groupledger.jobs.cli.why import why
 from groupledger.jobs.process.clock import now_ms
 from groupledger.jobs.process.errors import FAULT, INTERRUPTED, UNREAD
-from groupledger.jobs.process.output import is_unread, say
+from groupledger.jobs.process.output import is_unread, log_plainly, say
 from groupledger.jobs.process.outside import explain
 from groupledger.jobs.process.signals import StopOnSignal, ending_in_time
 
@@ -70,6 +70,7 @@ class Commands(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         # Spark's client logs each error with a trace of its own, before it raises it.
         logging.getLogger("SQLQueryContextLogger").disabled = True
+        log_plainly()  # until the command says otherwise
         try:
             with ending_in_time(say):
                 has_findings = super().invoke(ctx)
@@ -169,9 +170,13 @@ def pipeline(
         raise click.UsageError("A cluster is sampled by itself: --samples goes with --capture.")
     from groupledger.jobs.derive.pipeline import derive
     from groupledger.jobs.derive.share_partitions import update_share_partitions
+    from groupledger.jobs.gate.troubles import listen_to_kafka
     from groupledger.jobs.ingest.import_samples import import_samples
     from groupledger.jobs.ingest.samples import sample
+    from groupledger.jobs.process.log_lines import log_lines
 
+    log_lines(job.settings.logging, job.settings.cluster)
+    listen_to_kafka()
     with StopOnSignal() as stop, job.ledger() as ledger:
         # Before the ingest, which then reads every commit below the round's ends.
         if bootstrap_servers is not None:
@@ -315,11 +320,12 @@ def tell(error: BaseException) -> int:
     """Says what ended a command, in one sentence, and returns its exit code."""
     known = explain(error)
     if known is not None:
-        say(f"groupledger: {known}")
+        say(f"groupledger: {known}", logging.ERROR)
         return known.exit_code
     say(
         f"groupledger: This is a fault of groupledger ({type(error).__name__}): please report it to the project's issue"
-        " tracker, with what `groupledger --debug` and the same command show."
+        " tracker, with what `groupledger --debug` and the same command show.",
+        logging.ERROR,
     )
     return FAULT
 

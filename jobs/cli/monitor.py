@@ -63,8 +63,12 @@ def monitor(job: Job, *, bootstrap_servers: str | None, interval: int, metrics_p
     places = places_of(job, bootstrap_servers)
     settings = {name: settings_of(job.conf, name) for name in places}
     check_logs(settings)
+    from groupledger.jobs.gate.troubles import listen_to_kafka
     from groupledger.jobs.monitor.clusters import MonitoredCluster, run_monitor
+    from groupledger.jobs.process.log_lines import log_lines
 
+    log_lines(job.settings.logging)
+    listen_to_kafka()
     clusters = [MonitoredCluster(settings[name], place) for name, place in places.items()]
     with StopOnSignal() as stop:
         run_monitor(job.warehouse, clusters, interval, metrics_port, stop)

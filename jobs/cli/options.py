@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from groupledger.jobs.process.output import say
+from groupledger.jobs.process.output import say, warn
 from groupledger.jobs.process.places import local_path
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ class Job:
         settings = self.settings
         from groupledger.jobs.warehouse.ledger import open_ledger
 
-        return open_ledger(settings, self.warehouse, self.name, say, held=held)
+        return open_ledger(settings, self.warehouse, self.name, say, warn=warn, held=held)
 
 
 def on_warehouse(command: Callable[..., object]) -> Callable[..., object]:

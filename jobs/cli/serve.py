@@ -70,11 +70,13 @@ def serve(
     """
     if bool(auth_header) != bool(trusted_proxies):
         raise click.UsageError("--auth-header goes with --trusted-proxy.")
+    from groupledger.jobs.process.log_lines import log_lines
     from groupledger.jobs.serve.answers import Warehouse
     from groupledger.jobs.serve.entrance import proxy_of
     from groupledger.jobs.serve.passwords import Passwords
     from groupledger.jobs.serve.server import serve as run
 
+    log_lines(job.settings.logging)
     passwords = None if auth_file is None else Passwords(auth_file)
     proxy = None if not auth_header else proxy_of(auth_header, trusted_proxies)
     run(Warehouse(job.warehouse, job.settings), listen, hosts, say, passwords=passwords, proxy=proxy)

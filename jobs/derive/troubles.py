@@ -72,7 +72,7 @@ def note_troubles(
     ended = [before[name] | {"ended_at": now, IS_OPEN.name: 0} for name in is_over]
     upsert_arrow(ledger, TROUBLES, pa.Table.from_pylist([*new, *ended], arrow_schema(TROUBLES.schema)))
     if new:
-        ledger.say(f"{printable(troubled_groups(new))}: all others go on")
+        ledger.warn(f"{printable(troubled_groups(new))}: all others go on")
 
 
 def look_for_anybody(ledger: Ledger, step: str, met: Callable[[], Iterable[str]]) -> None:
@@ -86,7 +86,7 @@ def look_for_anybody(ledger: Ledger, step: str, met: Callable[[], Iterable[str]]
         return
     ledger.judged_nobody.add(step)
     if not was_said:
-        ledger.say(printable(f"{step}: no group could be judged: {troubled_groups(rows)}: {REMEDY}"))
+        ledger.warn(printable(f"{step}: no group could be judged: {troubled_groups(rows)}: {REMEDY}"))
 
 
 def known_groups(ledger: Ledger) -> set[str]:
@@ -113,5 +113,5 @@ def say_troubles(ledger: Ledger) -> bool:
     """Says which groups could not be judged, and returns whether there are any."""
     rows = sorted(open_troubles(ledger), key=itemgetter("group_id", "step"))
     if rows:
-        ledger.say(f"{printable(troubled_groups(rows))}: {REMEDY}")
+        ledger.warn(f"{printable(troubled_groups(rows))}: {REMEDY}")
     return bool(rows)

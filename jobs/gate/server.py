@@ -28,7 +28,7 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from groupledger.jobs.gate.connections import Connections, Limits, address_of
-from groupledger.jobs.gate.troubles import listen_to_libraries, tell
+from groupledger.jobs.gate.troubles import listen_to_server, tell
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -181,7 +181,7 @@ def gated(app: ASGIApp, limits: Limits, **options: Any) -> uvicorn.Server:
         h11_max_incomplete_event_size=HEAD_BYTES_MAX,
         **options,
     )
-    listen_to_libraries()
+    listen_to_server()
     return uvicorn.Server(config)
 
 

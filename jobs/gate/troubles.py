@@ -11,14 +11,19 @@ import logging
 import threading
 import time
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from groupledger.jobs.process.output import say
+from groupledger.jobs.process.output import warn
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 EVERY_S = 60.0
 KINDS_MAX = 256
 OTHER = "other"
-# From the log lines of asyncio and uvicorn about clients and themselves.
-LOGGERS = ("uvicorn.error", "asyncio")
+# Libraries whose warnings are heard: asyncio and uvicorn about their clients, kafka-python about brokers.
+SERVER_LOGGERS = ("uvicorn.error", "asyncio")
+KAFKA_LOGGERS = ("kafka",)
 
 
 @dataclass(slots=True)
@@ -48,25 +53,35 @@ def tell(kind: str, text: str) -> None:
     """Says what is in the way, unless its kind was said lately."""
     line = EVERY.line(kind, text, time.monotonic())
     if line is not None:
-        say(line)
+        warn(line)
 
 
 class Teller(logging.Handler):
-    """Takes the lines of libraries."""
+    """Takes the lines of libraries, and says whose they are."""
 
-    def __init__(self) -> None:
+    def __init__(self, whose: str) -> None:
         super().__init__(logging.WARNING)
+        self._whose = whose
 
     def emit(self, record: logging.LogRecord) -> None:
         error = record.exc_info[0].__name__ if record.exc_info and record.exc_info[0] else ""
-        tell(f"{record.name} {record.msg} {error}", f"groupledger's server: {self.format(record).strip()}")
+        tell(f"{record.name} {record.msg} {error}", f"{self._whose}: {self.format(record).strip()}")
 
 
-def listen_to_libraries() -> None:
+def listen_to_server() -> None:
     """Gives the lines of the server's libraries to `tell`, and to nobody else."""
-    for name in LOGGERS:
+    _listen(SERVER_LOGGERS, "groupledger's server")
+
+
+def listen_to_kafka() -> None:
+    """Gives the warnings of kafka-python to `tell`."""
+    _listen(KAFKA_LOGGERS, "kafka-python")
+
+
+def _listen(names: Sequence[str], whose: str) -> None:
+    for name in names:
         logger = logging.getLogger(name)
         logger.setLevel(logging.WARNING)
         logger.propagate = False
         if not any(isinstance(each, Teller) for each in logger.handlers):
-            logger.addHandler(Teller())
+            logger.addHandler(Teller(whose))

@@ -179,7 +179,7 @@ def say_waiting(ledger: Ledger, topic: TopicRange) -> None:
         if end > topic.last_stable_offset[partition]
     }
     if waiting:
-        ledger.say(
+        ledger.warn(
             f"{sum(waiting.values()):,} offsets in partitions {', '.join(map(str, waiting))} wait behind open"
             " transactions and will be read when these end"
         )

@@ -50,7 +50,7 @@ def until_answered(
             if time.monotonic() - began_s > wait_s_max:
                 raise
             if not has_said:
-                ledger.say(f"waiting to learn {wish}: {error}")
+                ledger.warn(f"waiting to learn {wish}: {error}")
                 has_said = True
         stop.wait(RETRY_S)
     raise BatchGivenUpError(f"The command was stopped while it waited to learn {wish}: run it again.")

@@ -101,7 +101,7 @@ def say_round(ledger: Ledger, sampled: SampledRound) -> None:
         for reason in sorted(set(reasons.values())):
             names = sorted(printable(str(name)) for name, why in reasons.items() if why == reason)
             shown = ", ".join(names[:NAMES_SHOWN]) + (" ..." if len(names) > NAMES_SHOWN else "")
-            ledger.say(f"{len(names):,} {what} could not be sampled ({reason}): {shown}")
+            ledger.warn(f"{len(names):,} {what} could not be sampled ({reason}): {shown}")
 
 
 def append_round(ledger: Ledger, sampled: SampledRound) -> None:

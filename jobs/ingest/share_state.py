@@ -56,7 +56,7 @@ def read_share_state(ledger: Ledger, brokers: Brokers, bootstrap_servers: str) -
         except OffsetOutOfRangeError:
             continue
         except TopicAuthorizationFailedError:
-            ledger.say(f"share groups: not read, since the principal lacks Read on {SHARE_STATE_TOPIC}")
+            ledger.warn(f"share groups: not read, since the principal lacks Read on {SHARE_STATE_TOPIC}")
             return None
         except KafkaError as error:
             raise OutsideError(f"The records of {SHARE_STATE_TOPIC} can't be read: {error}.") from error
@@ -69,7 +69,7 @@ def read_share_state(ledger: Ledger, brokers: Brokers, bootstrap_servers: str) -
 def _read(ledger: Ledger, topic: StateTopic, bootstrap_servers: str, at_ms: int) -> int:
     """Returns the number of records that were new. The ends of the topic were asked for at `at_ms`."""
     if begin_again_if_lost(ledger, SHARE_STATE_RECORDS, SHARE_STATE_COVERAGE):
-        ledger.say(f"the table {SHARE_STATE_RECORDS.name} is gone: what the topic still has is read again")
+        ledger.warn(f"the table {SHARE_STATE_RECORDS.name} is gone: what the topic still has is read again")
     ledger.create(*TABLES)
     last = _last_stretches(ledger, topic)
     positions = _positions(ledger, last)

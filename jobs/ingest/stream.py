@@ -230,7 +230,7 @@ class BrokerWatch:
             return
         self._asking_since = self._asking_since or time.monotonic()
         if not self._has_said and time.monotonic() - self._asking_since > SILENT_BROKER_S:
-            self._ledger.say(f"the brokers have not answered for {SILENT_BROKER_S} s: waiting for them")
+            self._ledger.warn(f"the brokers have not answered for {SILENT_BROKER_S} s: waiting for them")
             self._has_said = True
 
 

@@ -13,7 +13,6 @@ brokers have all come back at other addresses would never be found (tried with k
 
 from __future__ import annotations
 
-import logging
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -55,8 +54,6 @@ class Brokers(Protocol):
 def connect(bootstrap_servers: str, settings: Settings) -> Iterator[Connections]:
     """Raises OutsideError if no broker answers. Use it again and again: connections are restored when they are
     needed."""
-    # The rows of a round report brokers that are away, once.
-    logging.getLogger("kafka").setLevel(logging.CRITICAL)
     timeout_ms = settings.sampling.request_timeout_ms
     net = NetworkSelector()
     manager = KafkaConnectionManager(

@@ -13,6 +13,7 @@ Rules.
 
 from __future__ import annotations
 
+import logging
 import threading
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -107,7 +108,7 @@ class Watch:
                 if self.is_alone or self._stop.is_set():
                     raise
                 self._why_not = str(error)
-                self._say(f"{error} It is tried again in {BEGIN_AGAIN_S} s.")
+                self._warn(f"{error} It is tried again in {BEGIN_AGAIN_S} s.")
             finally:
                 self._rounds = None
                 self._common.exposition.publish(self.name, [])
@@ -128,11 +129,14 @@ class Watch:
 
     def _watch(self, stop: threading.Event) -> None:
         common, settings = self._common, self._cluster.settings
-        with ledger_in(common.spark, settings, common.warehouse, COMMAND, self._say) as ledger:
+        with ledger_in(common.spark, settings, common.warehouse, COMMAND, self._say, warn=self._warn) as ledger:
             watch_cluster(ledger, self._cluster.bootstrap_servers, common, stop, partial(setattr, self, "_rounds"))
 
     def _say(self, text: str) -> None:
-        say(text if self.is_alone else f"{self.name}: {text}")
+        say(text, cluster=self.name)
+
+    def _warn(self, text: str) -> None:
+        say(text, logging.WARNING, cluster=self.name)
 
 
 def told(watches: Sequence[Watch], of: Callable[[Watch], list[str]]) -> Iterator[str]:

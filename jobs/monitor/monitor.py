@@ -321,7 +321,7 @@ class RoundLoop:
             sampled = self._markers.add_to(sampled, self.state.resting(), self._brokers, self.ledger.settings.sampling)
             check_sampled_cluster(self.ledger, self._bootstrap_servers)
         except OutsideError as error:
-            self.ledger.say(f"round not sampled: {error}")
+            self.ledger.warn(f"round not sampled: {error}")
             self.state.forget_old(now_ms() - self._lag_age_max_ms, {})
             self._publish(replace(self._report, rounds_failed=self._report.rounds_failed + 1))
             return
@@ -347,7 +347,7 @@ class RoundLoop:
         self._say_missing(missing)
         self._ingesting.check()  # which also reports a lost lease
         if ready is not None and not self.state.append(ready.sampled):
-            self.ledger.say("the tables are behind, and this round is not written")
+            self.ledger.warn("the tables are behind, and this round is not written")
 
     def _sample_ends(self) -> tuple[SampledWatermark, ...]:
         began_s = time.monotonic()
@@ -374,7 +374,7 @@ class RoundLoop:
         if missing:
             known_ms = self._pending.known_ms
             until = "nobody knows when" if known_ms is None else iso(instant_of_ms(known_ms))
-            self.ledger.say(
+            self.ledger.warn(
                 f"the ingest has not passed the round: {sum(missing.values()):,} offsets are missing in"
                 f" {len(missing):,} partitions; commits are known until {until}"
             )

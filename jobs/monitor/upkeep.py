@@ -143,7 +143,7 @@ class Upkeep:
         ledger = self._ledger
         days = self._maintenance.was_set_by_days()
         if days:
-            ledger.say(
+            ledger.warn(
                 f"no maintenance: this host's clock was set by {days:,} days since the monitor began, and by it is"
                 " decided what is old: start the monitor again when the clock is right"
             )
@@ -158,7 +158,7 @@ class Upkeep:
             )
         except OutsideError as error:
             ledger.lease.check()
-            ledger.say(f"no maintenance: {error}")
+            ledger.warn(f"no maintenance: {error}")
             return
         not_done = [f"{step.table}: {step.outcome}" for step in steps if step.is_finding]
         ledger.say(f"maintenance: {len(steps) - len(not_done):,} steps{''.join(f'; {each}' for each in not_done)}")

@@ -208,7 +208,7 @@ class Notifier:
     def _say_once(self, name: str, sentence: str) -> None:
         if self._failing.get(name) != sentence:
             self._failing[name] = sentence
-            self._ledger.say(f"{sentence} It is tried again.")
+            self._ledger.warn(f"{sentence} It is tried again.")
 
     @property
     def _file(self) -> str:

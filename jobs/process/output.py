@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
+import logging
 import os
 import select
 import sys
@@ -29,10 +30,41 @@ KNOWN_UNTIL = "groupledger.known_until"
 """Where a command that asks keeps until when its answer is known (`jobs.cli.question`)."""
 
 
-def say(text: str) -> None:
-    """Reports progress. Work does not end because nobody reads the report, or because the disk of its log is full."""
+class _PlainLines(logging.Handler):
+    """Prints messages as they are, for whoever waits for the command."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        show(record.getMessage())
+
+
+LOG = logging.getLogger("groupledger")
+
+
+def log_plainly() -> None:
+    """Prints what is reported from now on as it is."""
+    LOG.propagate = False
+    LOG.setLevel(logging.INFO)
+    LOG.handlers = [_PlainLines()]
+
+
+log_plainly()
+
+
+def say(text: str, level: int = logging.INFO, *, cluster: str | None = None) -> None:
+    """Reports progress. `jobs.process.log_lines` has how it looks where nobody waits for it."""
+    LOG.log(level, text, extra={} if cluster is None else {"cluster": cluster})
+
+
+def warn(text: str) -> None:
+    """Reports what somebody should look at."""
+    say(text, logging.WARNING)
+
+
+def show(line: str) -> None:
+    """Prints a line to standard error. Work does not end because nobody reads it, or because the disk of its log is
+    full."""
     try:
-        click.echo(text, err=True)
+        click.echo(line, err=True)
     except OSError:
         is_unread(STDERR)
 

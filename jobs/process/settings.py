@@ -229,6 +229,11 @@ class StorageSettings(Section):
         os.umask(int(self.umask, 8))
 
 
+class LoggingSettings(Section):
+    format: Literal["text", "json"]
+    level: Literal["info", "warning"]
+
+
 class LogSettings(Section):
     request_logs: list[Path]
     server_logs: list[Path]
@@ -414,6 +419,7 @@ class Settings(Section):
     metrics: MetricsSettings
     privacy: PrivacySettings
     storage: StorageSettings
+    logging: LoggingSettings
     logs: LogSettings
     maintain: MaintainSettings
     quality: QualitySettings

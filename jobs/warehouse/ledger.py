@@ -50,9 +50,14 @@ class Ledger(ClusterTables):
     lease: Lease
     say: Callable[[str], None]
     settings: Settings
+    say_warning: Callable[[str], None] | None = None  # None: as `say`
     give_way: Callable[[], None] = go_on
     judged_nobody: set[str] = field(default_factory=set, compare=False)
     _fenced: set[Table] = field(default_factory=set, compare=False)
+
+    def warn(self, text: str) -> None:
+        """Reports what somebody should look at."""
+        (self.say_warning or self.say)(text)
 
     def under(self, lease: Lease) -> Ledger:
         """Returns the ledger for the tables that another lease is for."""
@@ -90,13 +95,14 @@ def open_ledger(
     command: str,
     say: Callable[[str], None],
     *,
+    warn: Callable[[str], None] | None = None,
     java_options: str = "",
     held: str | None = None,
 ) -> Iterator[Ledger]:
     """Starts Spark and takes the lease on the cluster's tables, or on part of them (`lease.logs_of`)."""
     say("starting Spark")
     spark = spark_session(f"groupledger {command}", java_options=java_options)
-    with ledger_in(spark, settings, warehouse, command, say, held=held) as ledger:
+    with ledger_in(spark, settings, warehouse, command, say, warn=warn, held=held) as ledger:
         yield ledger
 
 
@@ -108,12 +114,20 @@ def ledger_in(
     command: str,
     say: Callable[[str], None],
     *,
+    warn: Callable[[str], None] | None = None,
     held: str | None = None,
 ) -> Iterator[Ledger]:
     """Takes the lease as `open_ledger` does, in a session that is there."""
     storage = open_storage(spark, warehouse)
     with Lease(storage, held or settings.cluster, f"groupledger {command}", settings.lease.duration_s) as lease:
-        ledger = Ledger(spark, warehouse, settings.cluster, storage=storage, lease=lease, say=say, settings=settings)
+        ledger = Ledger(
+            *(spark, warehouse, settings.cluster),
+            storage=storage,
+            lease=lease,
+            say=say,
+            say_warning=warn,
+            settings=settings,
+        )
         yield replace(ledger, settings=settle(ledger, command, is_of_logs=held is not None))
 
 

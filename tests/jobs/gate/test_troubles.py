@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from groupledger.jobs.gate import troubles
-from groupledger.jobs.gate.troubles import KINDS_MAX, LOGGERS, Troubles, listen_to_libraries
+from groupledger.jobs.gate.troubles import KINDS_MAX, SERVER_LOGGERS, Troubles, listen_to_kafka, listen_to_server
 
 
 def test_one_line_for_a_kind() -> None:
@@ -22,11 +22,21 @@ def test_one_line_for_a_kind() -> None:
     assert sum(line is not None for line in said) <= KINDS_MAX
 
 
-@pytest.mark.parametrize("name", LOGGERS)
+@pytest.mark.parametrize("name", SERVER_LOGGERS)
 def test_lines_of_libraries(name: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
     """Goal: what a library tells of each of a thousand clients is one line."""
     monkeypatch.setattr(troubles, "EVERY", Troubles())
-    listen_to_libraries()
+    listen_to_server()
     for number in range(1_000):
         logging.getLogger(name).warning("Client %d sent nonsense.", number)
     assert capfd.readouterr().err.splitlines() == ["groupledger's server: Client 0 sent nonsense."]
+
+
+def test_warnings_of_kafka_python(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    """Goal: who runs on hears why a broker can't be reached, once for many tries; nothing below a warning is heard."""
+    monkeypatch.setattr(troubles, "EVERY", Troubles())
+    listen_to_kafka()
+    for port in range(9_000, 9_100):
+        logging.getLogger("kafka.net.connection").info("Connecting to %d", port)
+        logging.getLogger("kafka.net.connection").warning("Connection to %d failed", port)
+    assert capfd.readouterr().err.splitlines() == ["kafka-python: Connection to 9000 failed"]

@@ -22,7 +22,7 @@ class Waiting:
     def __init__(self, refusals: int, *, lease_lasts: int = 1_000) -> None:
         self.refusals, self.lease_lasts = refusals, lease_lasts
         self.said: list[str] = []
-        self.ledger: Any = SimpleNamespace(say=self.said.append, lease=SimpleNamespace(check=self.check))
+        self.ledger: Any = SimpleNamespace(warn=self.said.append, lease=SimpleNamespace(check=self.check))
 
     def check(self) -> None:
         self.lease_lasts -= 1

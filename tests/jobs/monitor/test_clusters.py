@@ -54,12 +54,15 @@ class Stage:
         monkeypatch.setattr(clusters, "spark_session", lambda *_: None)
         monkeypatch.setattr(clusters, "ledger_in", self.ledger_in)
         monkeypatch.setattr(clusters, "watch_cluster", self.watch_cluster)
-        monkeypatch.setattr(clusters, "say", self.said.append)
+        monkeypatch.setattr(clusters, "say", self.say)
         monkeypatch.setattr(clusters, "BEGIN_AGAIN_S", 0.01)
         monkeypatch.setattr(monitor, "OwnProcesses", lambda _: None)
 
+    def say(self, text: str, _level: int = 0, *, cluster: str | None = None) -> None:
+        self.said.append(text if cluster is None else f"{cluster}: {text}")
+
     @contextmanager
-    def ledger_in(self, _spark: object, settings: Any, *_: object) -> Iterator[SimpleNamespace]:
+    def ledger_in(self, _spark: object, settings: Any, *_: object, **_more: object) -> Iterator[SimpleNamespace]:
         self.held.append(settings.cluster)
         try:
             yield SimpleNamespace(cluster=settings.cluster)
@@ -206,9 +209,8 @@ def test_a_clock_that_was_set(monkeypatch: pytest.MonkeyPatch) -> None:
     an hour, which hosts are set by, keeps nobody from it, and neither does a clock that is right again."""
     ran: list[datetime] = []
     said: list[str] = []
-    ledger: Any = SimpleNamespace(
-        spark=None, warehouse="w", settings=load_settings(), exists=lambda _: False, say=said.append, give_way=None
-    )
+    ledger: Any = SimpleNamespace(spark=None, warehouse="w", settings=load_settings(), give_way=None)
+    ledger.exists, ledger.say, ledger.warn = lambda _: False, said.append, said.append
     maintenance = Maintenance(ledger.settings.monitor)
     work = Upkeep(ledger, maintenance)
 

@@ -163,7 +163,7 @@ def test_a_server(arguments: tuple[str, ...], ready: str, number: signal.Signals
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=ROOT)
     with process:
         assert process.stderr is not None
-        assert re.match(ready, process.stderr.readline())
+        assert re.search(ready, process.stderr.readline())
         process.send_signal(number)
         assert process.stderr.read() == ""
     assert process.returncode == code
