@@ -395,6 +395,20 @@ class Burning:
     FAST = "fast"
 
 
+class CapacityFinding:
+    """Says what was found of a group's capacity (`groupledger capacity`), the most pressing first."""
+
+    STUCK = "stuck"  # a member makes no progress at the records that it has
+    HOT_PARTITION = "hot_partition"  # it gets much more than the others of its topic, or more than a member can process
+    UNEVEN_PACE = "uneven_pace"  # some members are much slower than others
+    IDLE_MEMBERS = "idle_members"  # there are more members than partitions
+    MORE_WONT_HELP = "more_wont_help"  # no number of members carries the load
+    MORE_NEEDED = "more_needed"
+    FEWER_WOULD_DO = "fewer_would_do"
+    ENOUGH = "enough"
+    UNKNOWN = "unknown"
+
+
 # Logs
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from groupledger.jobs.cli.audit import audit
+from groupledger.jobs.cli.capacity import capacity
 from groupledger.jobs.cli.coordinator import coordinator
 from groupledger.jobs.cli.diff import diff
 from groupledger.jobs.cli.forget import forget
@@ -374,6 +375,7 @@ for command in (
     doctor,
     notify,
     objectives,
+    capacity,
     protocols,
     what_if,
     coordinator,

@@ -19,6 +19,7 @@ SECTIONS = {
         "lag": "Lag by partition, topic or group, now or at any time",
         "topics": "All topics with their lag, those in trouble first",
         "idle": "Groups whose committed offsets will expire",
+        "capacity": "Whether a group has enough members, or too many",
         "objectives": "Objectives of lag: attainment, budget, burn rate",
     },
     "What happened": {

@@ -24,6 +24,7 @@ from groupledger.jobs.process.instants import AGO, UNITS, lasted
 from groupledger.jobs.process.path_names import name_in
 from groupledger.jobs.serve.answers import Warehouse, instant_in
 from groupledger.jobs.serve.axis import Window
+from groupledger.jobs.serve.capacity_routes import capacity_line
 from groupledger.jobs.serve.group_rows import read_groups
 from groupledger.jobs.serve.group_values import group_values
 from groupledger.jobs.serve.heat import heat_of
@@ -75,6 +76,9 @@ def routes(warehouse: Warehouse, environment: Environment) -> APIRouter:
                 to_instant=lambda at: link("", at=iso(at), until=iso(within.until), window=text),
                 to_episode=lambda at: link("", at=iso(at), window=text),
                 searched_until=sources_known(tables)[Source.INCIDENTS],
+                capacity=capacity_line(
+                    tables, history.group["group_id"], warehouse.settings.lag.no_commit, within.until
+                ),
                 **verdict_values(tables, history.group["group_id"], within, asked),
                 **values,
             )

@@ -1,0 +1,50 @@
+"""The JSON of a group's capacity, and the line about it on the group's page. `groupledger capacity` prints the same."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+from fastapi import APIRouter, Query
+from starlette.responses import Response
+
+from groupledger.jobs.ask.capacity import WINDOW, capacity_of, sentences
+from groupledger.jobs.ask.rounds import last_round
+from groupledger.jobs.process.path_names import name_in
+from groupledger.jobs.serve.answers import Warehouse, instant_in, known_answer
+from groupledger.schemas.words import Source
+from groupledger.transforms.coverage.rules.known import Time
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from groupledger.jobs.ask.cluster_rows import ClusterRows
+
+MEMBERS_MAX, ASKED_MAX = 1_000, 10
+SINCE = Query(description="Rounds from then on; of the hour before the last one if left out.")
+UNTIL = Query(description="Rounds up to then.")
+MEMBERS = Query(description="What so many members would have; may be given several times.", max_length=ASKED_MAX)
+
+
+def api_routes(api: APIRouter, warehouse: Warehouse) -> None:
+    @api.get("/clusters/{cluster}/groups/{group}/capacity", summary="Whether a group has enough members")
+    def capacity(
+        cluster: str,
+        group: str,
+        since: Annotated[str | None, SINCE] = None,
+        until: Annotated[str | None, UNTIL] = None,
+        members: Annotated[list[Annotated[int, Query(ge=1, le=MEMBERS_MAX)]] | None, MEMBERS] = None,
+    ) -> Response:
+        tables, name = warehouse.rows(cluster), name_in(group)
+        time = Time(since=instant_in(since), until=instant_in(until))
+        policy = warehouse.settings.lag.no_commit
+        found = capacity_of(tables, name, policy, time.since, time.until, members or ())
+        answer = {**found, "sentences": [*sentences(found)]}
+        return known_answer(answer, tables, (Source.SAMPLES,), time, [name])
+
+
+def capacity_line(tables: ClusterRows, name: str, no_commit: str, until: datetime) -> str | None:
+    """Returns what the rounds of the hour before an instant say; None where the group had no partition in them."""
+    if not tables.exists("lag") or last_round(tables, "lag", until) is None:
+        return None
+    found = capacity_of(tables, name, no_commit, until - WINDOW, until)
+    return None if not found["partitions"] else " ".join(sentences(found))

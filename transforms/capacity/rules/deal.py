@@ -1,0 +1,54 @@
+"""Computes how much the most loaded member gets, when so many members share the partitions.
+
+Partitions are dealt by Kafka's `range` or `roundrobin` (`coordinator.assignors`). The other assignors give each member
+as many partitions as `roundrobin`, but which of them depends on who had them before: for these it is an estimate.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from groupledger.coordinator.assignors import ASSIGNORS, Subscription, TopicPartitions
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from groupledger.schemas.kafka.topic_partition import TopicPartition
+
+RANGE, ROUND_ROBIN = "range", "roundrobin"
+LOAD_MAX = 0.8
+"""A member that gets more than this part of its pace has little left to catch up with."""
+MEMBERS_MAX = 1_000
+
+
+def heaviest_per_s(rates: Mapping[TopicPartition, float], members: int, assignor: str | None) -> float:
+    """Returns how many records a second the most loaded of so many members gets."""
+    counts: dict[str, int] = {}
+    for place in rates:
+        counts[place.topic] = max(counts.get(place.topic, 0), place.partition + 1)
+    topics = {topic: TopicPartitions(count) for topic, count in counts.items()}
+    subscription = Subscription(topics=tuple(sorted(topics)))
+    named = {f"member-{number:05d}": subscription for number in range(members)}
+    dealt = ASSIGNORS[RANGE if assignor == RANGE else ROUND_ROBIN](topics, named)
+    return max((sum(rates.get(place, 0.0) for place in places) for places in dealt.values()), default=0.0)
+
+
+def members_needed(rates: Mapping[TopicPartition, float], pace_per_s: float, assignor: str | None) -> int | None:
+    """Returns the fewest members of which each gets at most `LOAD_MAX` of the pace; None where no number does."""
+    limit = pace_per_s * LOAD_MAX
+    if not limit or max(rates.values(), default=0.0) > limit:
+        return None
+    first = max(int(sum(rates.values()) / limit), 1)
+    for members in range(first, min(len(rates), MEMBERS_MAX) + 1):
+        if heaviest_per_s(rates, members, assignor) <= limit:
+            return members
+    return None
+
+
+def even_members(rates: Mapping[TopicPartition, float]) -> list[int]:
+    """Returns the numbers of members that get equally many partitions of each topic."""
+    counts: dict[str, int] = {}
+    for place in rates:
+        counts[place.topic] = counts.get(place.topic, 0) + 1
+    most = min(max(counts.values(), default=0), MEMBERS_MAX)
+    return [members for members in range(1, most + 1) if all(count % members == 0 for count in counts.values())]

@@ -1,0 +1,74 @@
+"""Holds rounds of a group's lag as the rules of capacity take them, and computes from them what is produced."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from groupledger.schemas.kafka.topic_partition import TopicPartition
+from groupledger.schemas.words import LagFlag
+from groupledger.transforms.lag.rules.scaling import STUCK
+from groupledger.transforms.lag.rules.status import REBALANCING_STATES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from groupledger.transforms.lag.rules.row import LagRow
+
+SECOND_MS = 1_000
+
+
+class Seen(NamedTuple):
+    """A partition in one round. Its lag, its ends and its commit are None where they are not known."""
+
+    committed: int | None
+    end: int | None
+    lag: int | None
+    lag_seconds: float | None
+    owner: str | None
+    commit_interval_ms: int
+    is_stuck: bool
+    is_rebalancing: bool
+
+
+class Round(NamedTuple):
+    at_ms: int
+    places: Mapping[TopicPartition, Seen]
+
+
+def rounds_of(rows: Iterable[LagRow]) -> list[Round]:
+    """Returns the rounds of one group in the order of time, without partitions that it no longer subscribes to."""
+    found: dict[int, dict[TopicPartition, Seen]] = {}
+    for row in rows:
+        if LagFlag.UNSUBSCRIBED in row.flags:
+            continue
+        is_new = LagFlag.STALE_SAMPLE not in row.flags
+        found.setdefault(row.sampled_at_ms, {})[TopicPartition(row.topic, row.partition)] = Seen(
+            committed=row.committed_offset if row.lag is not None else None,
+            end=row.high_watermark if is_new else None,
+            lag=row.lag,
+            lag_seconds=row.lag_seconds,
+            owner=row.owner,
+            commit_interval_ms=row.commit_interval_ms or 0,
+            is_stuck=row.status in STUCK,
+            is_rebalancing=row.group_state in REBALANCING_STATES,
+        )
+    return [Round(at_ms, found[at_ms]) for at_ms in sorted(found)]
+
+
+def produced_per_s(rounds: Iterable[Round]) -> dict[TopicPartition, float | None]:
+    """Returns how many records a second each partition of the last round got, between the first and the last of its
+    ends; None where fewer than two are known, or where the log was cut."""
+    ends: dict[TopicPartition, list[tuple[int, int]]] = {}
+    last: Round | None = None
+    for last in rounds:
+        for place, seen in last.places.items():
+            if seen.end is not None:
+                ends.setdefault(place, []).append((last.at_ms, seen.end))
+    return {} if last is None else {place: _slope(ends.get(place, [])) for place in last.places}
+
+
+def _slope(ends: list[tuple[int, int]]) -> float | None:
+    if len(ends) < 2:  # noqa: PLR2004 - a rate needs two
+        return None
+    (first_ms, first), (last_ms, last) = ends[0], ends[-1]
+    return (last - first) * SECOND_MS / (last_ms - first_ms) if last >= first else None
