@@ -1,7 +1,7 @@
 """Determines what each table looks like today, without Spark, in whose types `schemas/tables` defines them.
 
-`schemas/tables.json` says the same in the form of Delta's log: `python -m tools.table_docs` writes it, and a test
-compares the two.
+`schemas/tables.json` says the same in the form of Delta's log, and `schemas/comments.json` has the comments of columns:
+`python -m tools.table_docs` writes both, and a test compares them.
 """
 
 from __future__ import annotations
@@ -47,8 +47,17 @@ def schema_of(table: str) -> pa.Schema:
     return pa.schema(Schema.from_json(columns).to_arrow())
 
 
-@cache
+def comments_of(table: str) -> dict[str, str]:
+    """Returns the comment of each column, and of each field of a struct as `column.field`."""
+    found: dict[str, str] = _read("comments.json")[table]
+    return found
+
+
 def _definitions() -> dict[str, dict[str, Any]]:
-    text = resources.files("groupledger.schemas").joinpath("tables.json").read_text()
-    found: dict[str, dict[str, Any]] = json.loads(text)
+    return _read("tables.json")
+
+
+@cache
+def _read(name: str) -> dict[str, dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = json.loads(resources.files("groupledger.schemas").joinpath(name).read_text())
     return found

@@ -1,8 +1,8 @@
-"""Writes `docs/tables.md` and `schemas/tables.json` from `schemas/tables` and `schemas/kinds`: `python -m
-tools.table_docs`.
+"""Writes `docs/tables.md`, `schemas/tables.json` and `schemas/comments.json` from `schemas/tables` and `schemas/kinds`:
+`python -m tools.table_docs`.
 
-The page has the comments of the Delta tables, so it always says the same as the tables. The other file has their
-columns, for what reads tables without Spark, in whose types they are defined.
+The page has the comments of the Delta tables, so it always says the same as the tables. The other files have their
+columns and the comments of these, for what reads tables without Spark, in whose types they are defined.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "tables.md"
 DEFINITIONS = ROOT / "schemas" / "tables.json"
+COMMENTS = ROOT / "schemas" / "comments.json"
 HEAD = """\
 # The tables
 
@@ -66,6 +67,21 @@ def definitions() -> str:
         for table in all_tables()
     ]
     return "{\n" + ",\n".join(tables) + "\n}\n"
+
+
+def comments() -> str:
+    """Returns the comment of each column of each table, and of each field of a struct as `column.field`."""
+    found = {
+        table.name: {path: told for field in table.schema for path, told in comments_of(field, "") if told}
+        for table in all_tables()
+    }
+    return json.dumps(found, indent=0) + "\n"
+
+
+def comments_of(field: StructField, parent: str) -> Iterator[tuple[str, str]]:
+    yield f"{parent}{field.name}", field.metadata.get("comment", "")
+    for below in struct_of(field.dataType) or ():
+        yield from comments_of(below, f"{parent}{field.name}.")
 
 
 def facts(table: Table) -> dict[str, Any]:
@@ -141,6 +157,6 @@ def names(columns: tuple[str, ...]) -> str:
 
 if __name__ == "__main__":
     PAGE.parent.mkdir(exist_ok=True)
-    for file, text in {PAGE: page(), DEFINITIONS: definitions()}.items():
+    for file, text in {PAGE: page(), DEFINITIONS: definitions(), COMMENTS: comments()}.items():
         file.write_text(text)
         print(f"{file} is written")

@@ -13,7 +13,7 @@ from groupledger.schemas.tables.all_tables import all_tables, date_column, table
 from groupledger.schemas.tables.assignments import ASSIGNMENTS
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.tables.table import Table
-from tools.table_docs import DEFINITIONS, PAGE, definitions, page
+from tools.table_docs import COMMENTS, DEFINITIONS, PAGE, comments, definitions, page
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,8 +53,8 @@ def test_date_columns() -> None:
     assert date_column(ASSIGNMENTS) is None
 
 
-@pytest.mark.parametrize(("file", "text"), [(PAGE, page), (DEFINITIONS, definitions)])
+@pytest.mark.parametrize(("file", "text"), [(PAGE, page), (DEFINITIONS, definitions), (COMMENTS, comments)])
 def test_what_is_made_of_the_tables_is_current(file: Path, text: Callable[[], str]) -> None:
-    """Goal: docs/tables.md and schemas/tables.json say what the schemas say; `python -m tools.table_docs` writes
-    them."""
+    """Goal: docs/tables.md, schemas/tables.json and schemas/comments.json say what the schemas say; `python -m
+    tools.table_docs` writes them."""
     assert file.read_text() == text()
