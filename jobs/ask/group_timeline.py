@@ -82,11 +82,12 @@ def _ending_later(rows: Iterable[Answer], offset: int) -> list[Answer]:
 
 
 def owners_now(tables: ClusterRows, name: str) -> list[Answer]:
-    """Returns each present member, with what it owns, or what is reserved for it while it is away, and which tasks it
-    keeps copies of; `unknown` where an assignment can't be read."""
+    """Returns each present member, with what it owns and what is reserved for it while it is away, by topic: null where
+    an assignment can't be read. `owns` says so in words, `unknown` for null, and which tasks it keeps copies of."""
     present: tuple[Filter, ...] = (("group_id", "=", name), ("is_open", "=", 1))
     current = tables.rows("generations", *present, columns=("is_ownership_known",))
-    nothing = "" if all(generation["is_ownership_known"] for generation in current) else Ownership.UNKNOWN
+    is_known = all(generation["is_ownership_known"] for generation in current)
+    nothing = "" if is_known else Ownership.UNKNOWN
     had = defaultdict(list)
     for row in sorted(ownership_rows(tables, *present), key=itemgetter("topic", "partition")):
         for member_id in (row["member_id"], *row["other_member_ids"]):
@@ -99,8 +100,14 @@ def owners_now(tables: ClusterRows, name: str) -> list[Answer]:
         told = (places(had[Ownership.OWNED, member_id]), reserved and f"{Ownership.RESERVED}: {reserved}")
         return "; ".join(filter(None, (*told, copies.get(member_id))))
 
+    def listed(status: str, member_id: str) -> list[Answer] | None:
+        found = partitions_by_topic(had[status, member_id])
+        return [{"topic": topic, "partitions": each} for topic, each in found.items()] if found or is_known else None
+
     return [
-        {column: member[column] for column in OWNER_COLUMNS[:-1]} | {"owns": owns(member["member_id"]) or nothing}
+        {column: member[column] for column in OWNER_COLUMNS[:-1]}
+        | {"owns": owns(member["member_id"]) or nothing}
+        | {status: listed(status, member["member_id"]) for status in (Ownership.OWNED, Ownership.RESERVED)}
         for member in sorted(tables.rows("members", *present), key=itemgetter("member_id"))
     ]
 
@@ -237,7 +244,12 @@ def _handover(old: str | None, new: str | None, units: Sequence[tuple[str, int]]
 
 def places(units: Sequence[tuple[str, int]]) -> str:
     """Returns partitions by topic: `orders 0 3, payments 1`."""
+    by_topic = partitions_by_topic(units)
+    return ", ".join(f"{topic} {' '.join(map(str, partitions))}" for topic, partitions in by_topic.items())
+
+
+def partitions_by_topic(units: Iterable[tuple[str, int]]) -> dict[str, list[int]]:
     by_topic = defaultdict(list)
     for topic, partition in sorted(units):
-        by_topic[topic].append(str(partition))
-    return ", ".join(f"{topic} {' '.join(partitions)}" for topic, partitions in by_topic.items())
+        by_topic[topic].append(partition)
+    return by_topic

@@ -7,6 +7,7 @@ the guards.
 from __future__ import annotations
 
 from contextlib import asynccontextmanager
+from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from anyio import to_thread
@@ -16,8 +17,9 @@ from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, Response
 
 from groupledger.jobs.process.errors import InputError, JobError, UnknownNameError
-from groupledger.jobs.serve import api, audit_pages, burrow, events, pages
+from groupledger.jobs.serve import api, audit_pages, burrow, docs_page, events, pages
 from groupledger.jobs.serve.answers import Warehouse, problem_answer
+from groupledger.jobs.serve.described import DESCRIPTION, OPENAPI, TAGS, Questions
 from groupledger.jobs.serve.entrance import Entrance
 from groupledger.jobs.serve.error_page import error_page, is_for_people
 from groupledger.jobs.serve.guards import Guards
@@ -50,10 +52,13 @@ def make_app(
 
 def questions(warehouse: Warehouse, proxy: Proxy | None = None) -> FastAPI:
     """Returns what answers questions."""
-    app = FastAPI(
+    app = Questions(
         title="groupledger",
-        openapi_url="/api/v1/openapi.json",
-        docs_url=None,  # its page loads scripts from elsewhere
+        version=version("groupledger"),
+        description=DESCRIPTION,
+        openapi_tags=TAGS,
+        openapi_url=OPENAPI,
+        docs_url=None,  # its page loads scripts from elsewhere: `jobs.serve.docs_page` has ours
         redoc_url=None,
         lifespan=_few_threads,
     )
@@ -61,6 +66,7 @@ def questions(warehouse: Warehouse, proxy: Proxy | None = None) -> FastAPI:
     app.include_router(audit_pages.api_routes(warehouse))
     app.include_router(events.routes(warehouse, proxy))
     app.include_router(burrow.routes(warehouse))
+    app.include_router(docs_page.routes(app))
     app.include_router(pages.routes(warehouse))
 
     environment = templates()
@@ -91,5 +97,5 @@ def asked_wrongly(error: Exception) -> Exception:
         wrong = "; ".join(f"{'.'.join(map(str, each['loc'][1:]))}: {each['msg']}" for each in error.errors())
         return InputError(f"The question is wrong: {wrong}.")
     if isinstance(error, HTTPException):
-        return UnknownNameError("There is nothing at this path: see /api/v1/openapi.json.")
+        return UnknownNameError("There is nothing at this path: see /docs.")
     return error

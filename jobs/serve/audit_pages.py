@@ -10,9 +10,12 @@ from starlette.responses import HTMLResponse, Response
 
 from groupledger.jobs.ask.audit import act_of, audit, undo_lines, who
 from groupledger.jobs.process.path_names import name_in
+from groupledger.jobs.serve.answer_models import Acts
 from groupledger.jobs.serve.answers import Warehouse, instant_in, known_answer, known_of
 from groupledger.jobs.serve.api import HISTORY, Since, Until
 from groupledger.jobs.serve.cursors import Limit
+from groupledger.jobs.serve.described import CLUSTERS, InCluster, OfGroup, answering, described_router
+from groupledger.jobs.serve.described import HISTORY as HISTORY_TAG
 from groupledger.jobs.serve.shown import group_path, link
 from groupledger.transforms.coverage.rules.known import Time
 
@@ -22,12 +25,13 @@ if TYPE_CHECKING:
     from groupledger.jobs.process.output import Answer
 
 ACTS_MAX = 200
+UNDO = {"schema": {"type": "string"}, "example": "orders.shipping-labels,2,71868\n"}
 PARTITIONS_MAX = 100
 
 
 def api_routes(warehouse: Warehouse) -> APIRouter:
     """Returns the routes of the JSON of a warehouse."""
-    api = APIRouter(prefix="/api/v1", default_response_class=Response)
+    api = described_router()
 
     def answered(cluster: str, group: str | None, since: str | None, until: str | None, limit: int) -> Response:
         tables, names = warehouse.rows(cluster), [] if group is None else [name_in(group)]
@@ -36,18 +40,38 @@ def api_routes(warehouse: Warehouse) -> APIRouter:
         answer = {"acts": found[-limit:], "left_out": max(len(found) - limit, 0)}
         return known_answer(answer, tables, HISTORY, time, names)
 
-    @api.get("/clusters/{cluster}/audit", summary="Who reset, moved or removed committed offsets")
-    def of_cluster(cluster: str, since: Since = None, until: Until = None, limit: Limit = 100) -> Response:
+    @api.get(
+        "/clusters/{cluster}/audit",
+        summary="Who reset, moved or removed committed offsets",
+        **answering("audit", CLUSTERS, Acts),
+    )
+    def of_cluster(cluster: InCluster, since: Since = None, until: Until = None, limit: Limit = 100) -> Response:
+        """The last so many things that somebody did, with who it was, or why nobody can know."""
         return answered(cluster, None, since, until, limit)
 
-    @api.get("/clusters/{cluster}/groups/{group}/audit", summary="Who did so in a group")
-    def of_group(cluster: str, group: str, since: Since = None, until: Until = None, limit: Limit = 100) -> Response:
+    @api.get(
+        "/clusters/{cluster}/groups/{group}/audit",
+        summary="Who did so in a group",
+        **answering("audit_of_group", HISTORY_TAG, Acts),
+    )
+    def of_group(
+        cluster: InCluster, group: OfGroup, since: Since = None, until: Until = None, limit: Limit = 100
+    ) -> Response:
+        """The last so many things that somebody did to committed offsets of the group."""
         return answered(cluster, group, since, until, limit)
 
     @api.get(
-        "/clusters/{cluster}/groups/{group}/audit/undo", summary="The file for Kafka's tool that undoes one of these"
+        "/clusters/{cluster}/groups/{group}/audit/undo",
+        summary="The file for Kafka's tool that undoes one of these",
+        operation_id="undo",
+        response_class=Response,
+        tags=[HISTORY_TAG],
+        responses={200: {"description": "The file.", "content": {"text/csv": UNDO}}},
     )
-    def undo(cluster: str, group: str, record: Annotated[str, Query(description="As in the list.")]) -> Response:
+    def undo(
+        cluster: InCluster, group: OfGroup, record: Annotated[str, Query(description="As in the list.")]
+    ) -> Response:
+        """What `kafka-consumer-groups --reset-offsets --from-file` reads: topic, partition and offset, a line each."""
         tables = warehouse.rows(cluster)
         lines, _ = undo_lines(tables, act_of(audit(tables, name_in(group)), record))
         return Response("".join(f"{line}\n" for line in lines), media_type="text/csv")

@@ -11,7 +11,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from fastapi import APIRouter, Request
-from starlette.responses import Response
+from pydantic import BaseModel, ConfigDict
+from starlette.responses import JSONResponse, Response
 
 from groupledger.jobs.ask.answers import group_row
 from groupledger.jobs.ask.lag_answers import lag_at
@@ -31,12 +32,37 @@ if TYPE_CHECKING:
     from groupledger.transforms.lag.rules import LagRow
 
 
+class BurrowRequest(BaseModel):
+    url: str
+    host: str | None
+
+
+class BurrowAnswer(BaseModel):
+    """What all of Burrow's answers have; beside it stands what was asked for."""
+
+    model_config = ConfigDict(extra="allow")
+
+    error: bool
+    message: str
+    request: BurrowRequest
+
+
 PREFIX = "/v3/kafka"
+TOLD: dict[int | str, dict[str, Any]] = {
+    200: {"description": "As Burrow answers.", "model": BurrowAnswer},
+    "default": {"description": "An error, in Burrow's form.", "model": BurrowAnswer},
+}
 
 
 def routes(warehouse: Warehouse) -> APIRouter:
     """Returns the routes of a warehouse, each of whose clusters is one of Burrow's."""
-    api = APIRouter(prefix=PREFIX, default_response_class=Response, tags=["Burrow"])
+    api = APIRouter(
+        prefix=PREFIX,
+        default_response_class=JSONResponse,
+        tags=["Burrow"],
+        responses=TOLD,
+        generate_unique_id_function=lambda route: f"burrow_{route.name}",
+    )
 
     @api.get("")
     def clusters(request: Request) -> Response:

@@ -10,7 +10,9 @@ from starlette.responses import Response
 from groupledger.jobs.ask.capacity import WINDOW, capacity_of, sentences
 from groupledger.jobs.ask.rounds import last_round
 from groupledger.jobs.process.path_names import name_in
+from groupledger.jobs.serve.answer_models import GroupCapacity
 from groupledger.jobs.serve.answers import Warehouse, instant_in, known_answer
+from groupledger.jobs.serve.described import LAG, InCluster, OfGroup, answering
 from groupledger.schemas.words import Source
 from groupledger.transforms.coverage.rules.known import Time
 
@@ -26,14 +28,20 @@ MEMBERS = Query(description="What so many members would have; may be given sever
 
 
 def api_routes(api: APIRouter, warehouse: Warehouse) -> None:
-    @api.get("/clusters/{cluster}/groups/{group}/capacity", summary="Whether a group has enough members")
+    @api.get(
+        "/clusters/{cluster}/groups/{group}/capacity",
+        summary="Whether a group has enough members",
+        **answering("capacity", LAG, GroupCapacity),
+    )
     def capacity(
-        cluster: str,
-        group: str,
+        cluster: InCluster,
+        group: OfGroup,
         since: Annotated[str | None, SINCE] = None,
         until: Annotated[str | None, UNTIL] = None,
         members: Annotated[list[Annotated[int, Query(ge=1, le=MEMBERS_MAX)]] | None, MEMBERS] = None,
     ) -> Response:
+        """How fast members process, what partitions get, how many members would do or why more don't help; and what
+        a scaler may act on beside the sum of lag."""
         tables, name = warehouse.rows(cluster), name_in(group)
         time = Time(since=instant_in(since), until=instant_in(until))
         policy = warehouse.settings.lag.no_commit

@@ -16,6 +16,7 @@ from fastapi import Query
 
 from groupledger.jobs.ask.group_list import rank
 from groupledger.jobs.process.errors import InputError
+from groupledger.schemas.instants import us_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 PAGE_MAX = 1_000
 PLACES_MAX = 10_000  # of rows by partition, of which one has some hundred bytes
-Limit = Annotated[int, Query(ge=1, le=PAGE_MAX)]
+Limit = Annotated[int, Query(ge=1, le=PAGE_MAX, description="At most so many.")]
 PlacesLimit = Annotated[int, Query(ge=1, le=PLACES_MAX, description="At most so many rows; next leads to the rest.")]
 Cursor = Annotated[str | None, Query(description="What next was on the page before.")]
 
@@ -47,6 +48,12 @@ def page_of_members(rows: Sequence[Answer], limit: int, cursor: str | None) -> d
     by_id = itemgetter("member_id")
     found, following = cut(sorted(rows, key=by_id), lambda row: (by_id(row),), (str,), limit, cursor)
     return {"members": found, "count": len(rows), "next": following}
+
+
+def page_of_incidents(rows: Sequence[Answer], limit: int, cursor: str | None) -> dict[str, Any]:
+    """Returns a page of incidents, which are in the order in which they began."""
+    found, following = cut(rows, _began, (int, str, str), limit, cursor)
+    return {"incidents": found, "count": len(rows), "next": following}
 
 
 def page_by_number(rows: Sequence[Answer], name: str, limit: int, cursor: str | None) -> dict[str, Any]:
@@ -78,6 +85,10 @@ def read_cursor(cursor: str, types: tuple[type, ...]) -> Key:
     if not isinstance(found, list) or [type(each) for each in found] != [*types]:
         raise refusal
     return tuple(found)
+
+
+def _began(row: Answer) -> Key:
+    return us_of(row["first_seen_at"]), row["episode_id"], row["kind"]
 
 
 def _place(row: Answer) -> Key:

@@ -24,6 +24,7 @@ from groupledger.jobs.process.errors import JobError
 from groupledger.jobs.process.output import json_text
 from groupledger.jobs.process.path_names import name_in
 from groupledger.jobs.serve.answers import Warehouse
+from groupledger.jobs.serve.described import CLUSTERS, InCluster, described_router
 from groupledger.jobs.serve.entrance import Proxy
 from groupledger.jobs.serve.readers import BusyError, told_of
 from groupledger.jobs.serve.slots import NoPlaceError, Places
@@ -31,15 +32,28 @@ from groupledger.jobs.serve.slots import NoPlaceError, Places
 CLIENTS_MAX, OF_ONE_ADDRESS = 16, 8
 POLL_S = 5.0
 TOLD = ("lag", "incidents")
+EVENTS = {
+    "schema": {"type": "string"},
+    "example": 'event: round\ndata: {"cluster":"demo","sampled_at":"2026-11-25T11:55:00.000Z"}\n\n',
+}
 
 
 def routes(warehouse: Warehouse, proxy: Proxy | None) -> APIRouter:
     """Returns the route of a warehouse."""
-    api = APIRouter(prefix="/api/v1", default_response_class=Response)
+    api = described_router()
     places = Places(CLIENTS_MAX, OF_ONE_ADDRESS, proxy)
 
-    @api.get("/clusters/{cluster}/events", summary="New rounds and incidents, as server-sent events")
-    async def events(request: Request, cluster: str) -> Response:
+    @api.get(
+        "/clusters/{cluster}/events",
+        summary="New rounds and incidents, as server-sent events",
+        operation_id="events",
+        tags=[CLUSTERS],
+        response_class=StreamingResponse,
+        responses={200: {"description": "A stream without an end.", "content": {"text/event-stream": EVENTS}}},
+    )
+    async def events(request: Request, cluster: InCluster) -> Response:
+        """An event `round` when a sampling round was added, with its instant; `incident` for each that is new, with its
+        row; and `problem`, with a sentence, while the tables can't be read."""
         with ExitStack() as stack:
             try:
                 stack.enter_context(places.one(request.scope))

@@ -20,7 +20,7 @@ from groupledger.jobs.ask.proof_rows import proof_row, shown_value
 from groupledger.jobs.process.clock import now_ms
 from groupledger.jobs.process.path_names import name_in, part
 from groupledger.jobs.serve.answers import Warehouse, instant_in
-from groupledger.jobs.serve.api import known
+from groupledger.jobs.serve.described import SEVERITY
 from groupledger.jobs.serve.episodes import Episode, episodes_of, incidents_within
 from groupledger.jobs.serve.shown import group_path, link
 from groupledger.schemas.instants import instant_of_ms
@@ -60,7 +60,7 @@ def routes(warehouse: Warehouse, environment: Environment) -> APIRouter:
         end = instant_in(until)
         last = end or searched_until or last_known(tables) or instant_of_ms(now_ms())
         begin = instant_in(since) or last - DAY
-        asked = {"severity": known(severity or Severity.WARNING), "kind": kind, "group": group, "team": team}
+        asked = {"severity": SEVERITY.known(severity or Severity.WARNING), "kind": kind, "group": group, "team": team}
         within = {"since": since and iso(begin), "until": until and iso(last)}
         team_of = {row["group_id"]: row["team"] for row in warehouse.groups(tables)}
         every = episodes_of(incidents_within(tables, begin, end, asked["severity"] or Severity.WARNING))

@@ -12,7 +12,9 @@ from starlette.responses import HTMLResponse, Response
 
 from groupledger.jobs.ask.answers import group_row
 from groupledger.jobs.ask.objectives import objectives
+from groupledger.jobs.serve.answer_models import Objectives
 from groupledger.jobs.serve.answers import Warehouse, instant_in, known_answer, known_of
+from groupledger.jobs.serve.described import LAG, InCluster, answering
 from groupledger.schemas.words import Source
 from groupledger.transforms.coverage.rules.known import Time
 
@@ -30,10 +32,16 @@ UNTIL = Query(description="Minutes before then: 2026-01-31T14:03:00Z, 14:03, or 
 
 
 def api_routes(api: APIRouter, warehouse: Warehouse) -> None:
-    @api.get("/clusters/{cluster}/objectives", summary="How groups stand by their objectives of lag")
+    @api.get(
+        "/clusters/{cluster}/objectives",
+        summary="How groups stand by their objectives of lag",
+        **answering("objectives", LAG, Objectives),
+    )
     def standings(
-        cluster: str, group: Annotated[str | None, GROUP] = None, until: Annotated[str | None, UNTIL] = None
+        cluster: InCluster, group: Annotated[str | None, GROUP] = None, until: Annotated[str | None, UNTIL] = None
     ) -> Response:
+        """For each objective of each group what was attained, what is left of the budget and how fast it burns; what
+        burns comes first."""
         tables, end = warehouse.rows(cluster), instant_in(until)
         counted_until, found = asked(warehouse, tables, group, end)
         answer = {"counted_until": counted_until, "objectives": found}

@@ -74,9 +74,9 @@ def test_all_partitions(tables: ClusterRows, member_ids: dict[str, list[str]]) -
         (0, Ownership.OWNED, keeps, "i0"),
         (1, Ownership.RESERVED, first, "i1"),
     ]
-    assert {row["member_id"]: row["owns"] for row in owners_now(tables, GROUP)} == {
-        keeps: "reserved: static 0",
-        second: "reserved: static 1",
+    assert {row["member_id"]: (row["owns"], row["owned"], row["reserved"]) for row in owners_now(tables, GROUP)} == {
+        keeps: ("reserved: static 0", [], [{"topic": "static", "partitions": [0]}]),
+        second: ("reserved: static 1", [], [{"topic": "static", "partitions": [1]}]),
     }
     _, differences = group_diff(tables, GROUP, told_at(AWAY) - SECOND, told_at(AWAY))
     assert [(row["what"], row["then"], row["now"]) for row in differences] == [

@@ -414,7 +414,9 @@ def test_a_writer_goes_on(tmp_path_factory: pytest.TempPathFactory) -> None:
         row = {"group_id": "first", "topic": "orders", "partition": 0, "lag": 9, "status": "ok", "flags": []}
         write(warehouse, "lag", {**row, "sampled_at": at, "sample_date": at.date()})
         total = client.get(path("first", "/lag/total")).json
+        assert total.pop("known_until")["samples"] == "2026-01-01T12:02:00.000Z"
         assert total == {
+            "not_known": None,
             "lag": 9,
             "persistent_lag": 0,
             "partitions_without_lag": 0,

@@ -1,0 +1,610 @@
+"""Describes the rows of answers, with all the fields that `--json` and `serve` send.
+
+A model describes, and nothing is validated by it while somebody waits: tests hold the answers of a real warehouse
+against the models. What is a table's has the columns, types and comments of its definition (`schemas.definitions`);
+what a question adds is declared here. What is not known is null. Instants are ISO 8601 in UTC.
+
+A text that somebody else can choose, as clients choose the names of groups, members and topics, or that such names are
+part of, is marked `x-untrusted` in the schema: it is data, whatever it says.
+"""
+
+from __future__ import annotations
+
+from datetime import date, datetime
+from typing import Annotated, Any
+
+import pyarrow as pa
+from pydantic import BaseModel, ConfigDict, Field, create_model
+
+from groupledger.schemas.definitions import comments_of, key_of, schema_of
+from groupledger.transforms.history.rules.group_timeline import REBALANCE_COLUMNS
+
+Untrusted = Annotated[str, Field(json_schema_extra={"x-untrusted": True})]
+Long = Annotated[int, Field(json_schema_extra={"format": "int64"})]
+
+UNTRUSTED_COLUMNS = frozenset(
+    {
+        *("group_id", "topic", "topics_added", "topics_removed", "protocol", "protocol_type", "previous_protocol"),
+        *("member_id", "previous_member_id", "group_instance_id", "client_id", "client_host", "leader", "owner"),
+        *("owner_member_id", "owner_client_id", "explanation", "refusal", "row_key", "inferred_trigger_explanation"),
+    }
+)
+TYPES: dict[pa.DataType, Any] = {
+    pa.string(): str,
+    pa.bool_(): bool,
+    pa.int16(): int,
+    pa.int32(): int,
+    pa.int64(): Long,
+    pa.float64(): float,
+    pa.date32(): date,
+}
+
+
+class Row(BaseModel):
+    """A row of an answer."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+
+class Figure(Row):
+    """A number of things, as it was observed, as the replay comes to, as it would be, and what is saved, each as an
+    interval."""
+
+    spared: float | None
+    """The middle of what is saved, below 0 for what it costs; null if it is unclear which of both."""
+
+
+FIGURES = ("rebalances", "partitions_moved", "stopped_partition_seconds", "records_processed_twice")
+STRUCTS: dict[str, tuple[str, type[Row]]] = {
+    **dict.fromkeys(FIGURES, ("Figure", Figure)),
+    "changes": ("Change", Row),
+    "partition_pauses": ("PartitionPause", Row),
+    "proofs": ("IncidentProof", Row),
+}
+"""Structs of tables by column: the name of the model, and the model of what questions add."""
+MADE: dict[tuple[str, pa.DataType], type[Row]] = {}
+
+
+def of_table(name: str, table: str, *without: str, base: type[Row] = Row) -> type[Row]:
+    """Returns the model of a table's rows, but for the cluster, with the fields of a base beside them."""
+    comments, key = comments_of(table), key_of(table)
+    fields: Any = {}
+    for field in schema_of(table):
+        if field.name not in {"cluster", *without, *base.model_fields}:
+            type_ = _typed(name, field, comments)
+            fields[field.name] = (
+                type_ if field.name in key else type_ | None,
+                Field(description=comments.get(field.name)),
+            )
+    found: type[Row] = create_model(name, __base__=base, __module__=__name__, __doc__=base.__doc__, **fields)
+    return found
+
+
+def _typed(owner: str, field: pa.Field, comments: dict[str, str], path: str = "") -> Any:
+    """Returns the Python type of a column, or of a field of a struct."""
+    path = f"{path}{field.name}"
+    if pa.types.is_list(field.type):
+        of_one = _typed(owner, field.type.value_field.with_name(field.name), comments, path.removesuffix(field.name))
+        return list[of_one]  # type: ignore[valid-type]
+    if pa.types.is_struct(field.type):
+        name, base = STRUCTS.get(field.name, (f"{owner}{field.name.title().replace('_', '')}", Row))
+        if (name, field.type) not in MADE:
+            below: dict[str, Any] = {
+                each.name: (
+                    _typed(owner, each, comments, f"{path}.") | None,
+                    Field(description=comments.get(f"{path}.{each.name}")),
+                )
+                for each in field.type
+            }
+            MADE[name, field.type] = create_model(name, __base__=base, __module__=__name__, **below)
+        return MADE[name, field.type]
+    if pa.types.is_timestamp(field.type):
+        return datetime
+    return Untrusted if field.name in UNTRUSTED_COLUMNS else TYPES[field.type]
+
+
+class Known(Row):
+    """Until when each source was read; null for one that was not."""
+
+    topic: datetime | None
+    """`__consumer_offsets`."""
+    history: datetime | None
+    """What is folded of it."""
+    samples: datetime | None
+    """The sampling rounds that lag is made of."""
+    request_log: datetime | None
+    server_log: datetime | None
+    incidents: datetime | None
+    """The search for them."""
+
+
+Group = of_table("Group", "groups")
+
+
+class _ListedGroup(Row):
+    """A group as it is now, with the sums of its lag in the newest sampling round."""
+
+    group_state: str | None
+    """The state that the coordinator gave when it was asked last."""
+    partitions: int | None
+    partitions_without_lag: int | None
+    """So many partitions are not in `lag_sum`, since their lag is not known."""
+    partitions_unsubscribed: int | None
+    """So many are not in it since the group no longer subscribes to them."""
+    lag_sum: Long | None
+    lag_max: Long | None
+    lag_seconds_max: float | None
+    lag_seconds_lower_bound: float | None
+    """The greatest lower bound, where the lag in seconds is not known."""
+    messages_lost: Long | None
+    """Records that retention took before they were read."""
+    lag_per_second: float | None
+    """How fast the lag grows; below 0 it shrinks."""
+    committed_at_ms: Long | None
+    """The last commit, in milliseconds since 1970."""
+    commit_age_ms: Long | None
+    commit_interval_ms: Long | None
+    """The median time between commits of a partition."""
+    open_incidents: int
+    last_incident_at: datetime | None
+    """When the newest of the open incidents was first seen."""
+    worst_topic: Untrusted | None
+    """The topic of the partition with the most lag."""
+    worst_partition: int | None
+    worst_owner: Untrusted | None
+    worst_client_id: Untrusted | None
+    status: str | None
+    """The worst status of lag of its partitions (docs/lag.md)."""
+    burrow_status: str | None
+    state: str | None
+    """The state of the group; Dead if it has ended, Unknown if it may have."""
+    team: str | None
+    """The first team in the settings whose pattern matches the name."""
+
+
+ListedGroup = of_table("ListedGroup", "groups", base=_ListedGroup)
+
+
+class Member(Row):
+    member_id: Untrusted
+    client_id: Untrusted | None
+    client_host: Untrusted | None
+    group_instance_id: Untrusted | None
+
+
+class PartitionsOfTopic(Row):
+    topic: Untrusted
+    partitions: list[int]
+
+
+class PresentMember(Member):
+    """A present member with what it owns."""
+
+    owns: Annotated[Untrusted, Field(deprecated=True)]
+    """The same in words (`orders 0 3`, `reserved: orders 4`, `unknown`), and which tasks of Kafka Streams it keeps
+    copies of. Read `owned` and `reserved`."""
+    owned: list[PartitionsOfTopic] | None
+    """What it owns, by topic; null where an assignment can't be read."""
+    reserved: list[PartitionsOfTopic] | None
+    """What is kept for it while it is away; null as in `owned`."""
+
+
+class OwnerOfPartition(Row):
+    """Who owned a partition at an instant; a row for each of several who shared it."""
+
+    topic: Untrusted
+    partition: int
+    status: str
+    """owned, reserved, unowned, not_born, ended or unknown."""
+    member_id: Untrusted | None
+    """The owner; of a reserved partition the member that is away."""
+    client_id: Untrusted | None
+    client_host: Untrusted | None
+    group_instance_id: Untrusted | None
+    since: datetime | None
+    """When the member got it."""
+
+
+class Owner(OwnerOfPartition):
+    """Who owned one partition at an instant, with the reason where nobody is named."""
+
+    group_id: Untrusted
+    at: datetime
+    incarnation: int | None
+    generation: int | None
+    until: datetime | None
+    """When the member gave it up; null while it has it."""
+    reason: Untrusted | None
+    never_seen: str | None
+    """What of the question the ledger never saw: group, topic or partition."""
+    nearest_names: list[Untrusted] | None
+
+
+class Reader(Row):
+    """A group that owns, subscribes to, or has committed offsets of a topic."""
+
+    group_id: Untrusted
+    partitions_owned: int
+    members_subscribed: int
+    partitions_committed: int
+    last_commit_at: datetime | None
+    group_type: str | None
+    is_simple: bool | None
+    """It has commits, and never had members."""
+
+
+class _Rebalance(Row):
+    """A step of a group from one generation, or epoch, to the next that has a record."""
+
+    trigger: str | None
+    """What a broker's log says started it; without a log null, and `inferred_trigger` is what the records suggest."""
+    trigger_at: datetime | None
+    trigger_is_certain: bool | None
+    """False where names in the line could be read in another way, too."""
+    trigger_reason: Untrusted | None
+    trigger_client_reason: Untrusted | None
+    """The reason that the client gave."""
+    trigger_member_ids: list[Untrusted] | None
+    trigger_source_file: str | None
+    trigger_line_number: Long | None
+
+
+Rebalance = of_table("Rebalance", "rebalances", base=_Rebalance)
+
+
+class _Incident(Row):
+    """Something that went wrong, of one kind, in one group."""
+
+
+Incident = of_table("Incident", "incidents", base=_Incident)
+
+
+class Departure(Member):
+    leave_cause: str | None
+    leave_cause_confidence: float | None
+
+
+class Replacement(Row):
+    kind: str
+    """static_replacement, or dynamic_restart."""
+    member_id: Untrusted | None
+    previous_member_id: Untrusted | None
+    group_instance_id: Untrusted | None
+
+
+class Move(Row):
+    topic: Untrusted
+    partition: int
+    from_member_id: Untrusted | None
+    to_member_id: Untrusted | None
+
+
+class Wait(Row):
+    held_by: Untrusted | None
+    """The member that was waited for; null if it was gone."""
+    partitions: list[tuple[Untrusted, int]]
+    """Topic and partition."""
+    waited_ms: Long | None
+    """Null while it is still waited for."""
+
+
+class _TimelineEntry(Row):
+    """A record of the log that changed something about a group. The end of a group has few of the fields."""
+
+    at: datetime
+    kafka_offset: Long
+    event: str
+    """group_started, first_seen, rebalance, revision, group_deleted, upgraded, downgraded, not_covered or
+    generation_decreased."""
+    incarnation: int
+    generation: int | None
+    revision: int | None = None
+    protocol_type: Untrusted | None = None
+    protocol: Untrusted | None = None
+    leader: Untrusted | None = None
+    member_count: int | None = None
+    generation_gap: int | None = None
+    """So many generations before it left no record."""
+    finding: str | None = None
+    """What no broker or assignor can have written."""
+    joined: list[Member] | None = None
+    left: list[Departure] | None = None
+    replaced: list[Replacement] | None = None
+    moves: list[Move] | None = None
+    targeted_at: datetime | None = None
+    converged_at: datetime | None = None
+    waited_for: list[Wait] | None = None
+
+
+_OF_REBALANCE: Any = {name: Rebalance.model_fields[name] for name in (*REBALANCE_COLUMNS, "changes")}
+_FOLLOWING: Any = {
+    "other_changes" if name == "changes" else name: (
+        field.annotation | None,
+        Field(None, description=field.description),
+    )
+    for name, field in _OF_REBALANCE.items()
+}
+TimelineEntry = create_model(
+    "TimelineEntry", __base__=_TimelineEntry, __module__=__name__, __doc__=_TimelineEntry.__doc__, **_FOLLOWING
+)
+
+
+class Difference(Row):
+    """What is different about a group between two instants; null where there was no such thing."""
+
+    what: str
+    """incarnation, generation, group_type, protocol, leader, member_count, member, owner, lag or
+    partitions_without_lag."""
+    name: Untrusted | None
+    """The member or the topic."""
+    partition: int | None
+    then: Long | Untrusted | None
+    now: Long | Untrusted | None
+
+
+class Entry(Row):
+    """What happened to a group at one instant."""
+
+    at: datetime
+    what: str
+    """incident, rebalance, owner, offset or lag."""
+    how: str | None
+    text: Untrusted
+
+
+class Who(Row):
+    member_id: Untrusted | None
+    client_id: Untrusted | None
+    client_host: Untrusted | None
+    group_instance_id: Untrusted | None
+
+
+class Harm(Row):
+    never_read_max: Long | None
+    """So many records were never read at most."""
+    duplicates_max: Long | None
+    """So many were processed again at most."""
+    duplicates_min: Long | None
+
+
+class Rival(Row):
+    """A cause that is left where none is proved."""
+
+    cause: str
+    happened: Untrusted
+    told_apart_by: str
+    """What would show whether it was this one."""
+
+
+class Diagnosis(Who, Harm):
+    """A symptom with its cause, or with the causes that are left (docs/causes.md)."""
+
+    symptom: str
+    cause: str | None
+    fault: str | None
+    """Who can change it: client, brokers, ..."""
+    severity: str
+    evidence: str
+    confidence: float | None
+    sources: list[str]
+    """Where it is known from."""
+    signs: list[str]
+    since: datetime
+    until: datetime | None
+    """Null while it goes on."""
+    last_seen_at: datetime
+    explanation: Untrusted
+    advice: Untrusted | None
+    setting_to_change: str | None
+    records_behind: Long | None
+    """The most lag while it lasted."""
+    unowned_partition_seconds: float | None
+    """How long partitions had no owner, added up."""
+    rivals: list[Rival]
+    beside: list[str]
+    """Other causes that fit."""
+    kinds: list[str]
+    """Kinds of incidents that were seen with it."""
+    episode_ids: list[str]
+
+
+class Episode(Who, Harm):
+    """Incidents of a group that belong together, with one verdict: that of the gravest."""
+
+    episode_id: str
+    group_id: Untrusted | None
+    kind: str
+    severity: str
+    evidence: str
+    confidence: float | None
+    explanation: Untrusted
+    probable_root: str | None
+    setting_to_change: str | None
+    since: datetime
+    until: datetime | None
+    last_seen_at: datetime
+    occurrences: Long
+    other_kinds: list[str]
+
+
+class Verdict(Row):
+    """What is wrong with a group: diagnoses and episodes, the most harmful first."""
+
+    diagnosis: list[Diagnosis]
+    episodes: list[Episode]
+    root: str | None
+    """With what the worst episode began; without episodes what most rebalances began with."""
+    advice: Untrusted | None
+    setting_to_change: str | None
+
+
+class _PartitionLag(Row):
+    """The lag of a partition in a sampling round (docs/lag.md says what statuses and flags mean)."""
+
+    commit_age_ms: Long | None
+    """How long before the round the partition was last committed."""
+
+
+PartitionLag = of_table("PartitionLag", "lag", "sample_date", base=_PartitionLag)
+
+
+class CommittedOffset(Row):
+    """The committed offset of a partition at an instant."""
+
+    group_id: Untrusted
+    topic: Untrusted
+    partition: int
+    status: str
+    """committed, or unknown."""
+    committed_offset: Long | None
+    leader_epoch: int | None
+    metadata: Untrusted | None
+    """What the client wrote beside the offset."""
+    committed_at: datetime | None
+    kafka_offset: Long | None
+    """Where the commit stands in its partition of `__consumer_offsets`."""
+
+
+class ActPartition(Row):
+    topic: Untrusted
+    partition: int
+    kind: str
+    offset_before: Long | None
+    offset_after: Long | None
+    records_repeated: Long | None
+    records_skipped: Long | None
+
+
+class Author(Row):
+    """Who did it, by a line of a request log, or the owner of the partition."""
+
+    principal: Untrusted | None
+    client_id: Untrusted | None
+    client_host: Untrusted | None
+    member_id: Untrusted | None
+    client_software_name: Untrusted | None
+    client_software_version: Untrusted | None
+    api: str | None
+    happened_at: datetime | None
+    source_file: str | None
+    line_number: Long | None
+
+
+class Act(Row):
+    """What somebody did to committed offsets of a group at once."""
+
+    group_id: Untrusted
+    happened_at: datetime
+    record: str
+    """The partition of `__consumer_offsets` and the offset of the first record."""
+    kinds: list[str]
+    causes: list[str]
+    partition_count: int
+    records_repeated: Long | None
+    records_skipped: Long | None
+    known_by: str
+    authors: list[Author]
+    """One, or all who may have done it; none where nobody is known."""
+    reason: str | None
+    """Why it is not certain who it was."""
+    partitions: list[ActPartition]
+
+
+class Pace(Row):
+    """Records per second that are processed while there is work left; null where that was not seen."""
+
+    pace_per_second: float | None
+    pace_low_per_second: float | None
+    pace_high_per_second: float | None
+    pace_at_least_per_second: float | None
+    """What was processed; a bound where no backlog showed more."""
+
+
+class MemberLoad(Pace):
+    member_id: Untrusted
+    client_id: Untrusted | None
+    client_host: Untrusted | None
+    partitions: int
+    produced_per_second: float | None
+    """What its partitions get."""
+    is_stuck: bool
+    """It makes no progress at records that it has."""
+
+
+class HotPartition(Row):
+    topic: Untrusted
+    partition: int
+    produced_per_second: float | None
+
+
+class AskedMembers(Row):
+    """What another number of members would have."""
+
+    members: int
+    idle_members: int
+    heaviest_per_second: float | None
+    """What the member with the most load gets."""
+    load: float | None
+    """The same as a part of its pace."""
+    catch_up_seconds: float | None
+
+
+class Capacity(Pace):
+    """Whether a group has enough members, and what a scaler may act on."""
+
+    group_id: Untrusted
+    since: datetime
+    until: datetime
+    findings: list[str]
+    partitions: int | None
+    members: int | None
+    idle_members: int | None
+    produced_per_second: float | None
+    members_needed: int | None
+    """Null where only a bound is known."""
+    members_needed_at_most: int | None
+    hot_partitions: list[HotPartition]
+    by_member: list[MemberLoad]
+    asked: list[AskedMembers]
+    lag: Long | None
+    lag_without_stuck: Long | None
+    partitions_with_lag: int
+    partitions_without_lag: int
+    partitions_without_commit: int
+    no_commit: str
+    even_members: list[int]
+    """Numbers of members that divide the partitions evenly."""
+
+
+class Objective(Row):
+    """Where a group stands by an objective of lag; minutes and percentages are of the objective's window."""
+
+    objective: str
+    group_id: Untrusted
+    lag_s: float
+    target_percent: float
+    window_days: float
+    since: datetime
+    until: datetime
+    minutes_on_time: int
+    minutes_late: int
+    minutes_unknown: int
+    attained_percent: float | None
+    budget_minutes: float | None
+    budget_left_minutes: float | None
+    """Below 0 where the budget is overspent."""
+    budget_left_percent: float | None
+    burn_rate_5m: float | None
+    burn_rate_30m: float | None
+    burn_rate_1h: float | None
+    burn_rate_6h: float | None
+    burn_rate_3d: float | None
+    burning: str
+
+
+class _KeptWhatIf(Row):
+    """What other settings would have saved, as the last run that was kept says. Without a number it says why."""
+
+
+KeptWhatIf = of_table("KeptWhatIf", "what_if_effects", base=_KeptWhatIf)
+WhatIf = of_table("WhatIf", "what_if_effects", "run_id", "ran_at", base=_KeptWhatIf)

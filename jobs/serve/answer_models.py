@@ -1,0 +1,139 @@
+"""Describes the answers of `/api/v1` (`jobs.serve.api`): their rows (`jobs.ask.answer_models`), with what is known of
+the time that was asked, and the page of a list."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated
+
+from pydantic import Field
+
+from groupledger.jobs.ask import answer_models as rows
+from groupledger.jobs.ask.answer_models import Long, Row, Untrusted
+
+
+class Problem(Row):
+    """Problem details (RFC 9457): why a question is not answered."""
+
+    type: str
+    title: str
+    status: int
+    detail: Untrusted
+    """What is wrong and what to do, in a sentence."""
+
+
+class Answer(Row):
+    """An answer from the ledger."""
+
+    known_until: rows.Known
+    not_known: str | None
+    """What was asked beyond what is known, in a sentence; null if all of it is known."""
+
+
+class Page(Answer):
+    """A page of a list."""
+
+    count: int
+    """Of all rows, on all pages."""
+    next: str | None
+    """The cursor of the page after; null on the last one."""
+
+
+class Clusters(Row):
+    clusters: list[str]
+
+
+class Groups(Page):
+    groups: list[rows.ListedGroup]  # type: ignore[valid-type]
+
+
+class Readers(Answer):
+    readers: list[rows.Reader]
+    nearest_names: list[Untrusted]
+    """Topics with a name like that of one which the ledger never saw."""
+
+
+class Incidents(Page):
+    incidents: list[rows.Incident]  # type: ignore[valid-type]
+
+
+class Owners(Page):
+    at: datetime | None
+    """The instant: the last that is known if none is asked for, null if none is known."""
+    owners: list[rows.OwnerOfPartition]
+
+
+class GroupThen(Owners):
+    group: rows.Group  # type: ignore[valid-type]
+
+
+class OwnersOfPartition(Answer):
+    owners: list[rows.Owner]
+
+
+class Members(Page):
+    members: list[rows.PresentMember]
+
+
+class Timeline(Answer):
+    entries: list[rows.TimelineEntry]  # type: ignore[valid-type]
+    left_out: int
+    """So many records lie before these."""
+
+
+class Rebalances(Answer):
+    rebalances: list[rows.Rebalance]  # type: ignore[valid-type]
+
+
+class WhatIfs(Answer):
+    answers: list[rows.KeptWhatIf]  # type: ignore[valid-type]
+
+
+class Differences(Page):
+    from_: Annotated[datetime, Field(alias="from")]
+    to: datetime
+    differences: list[rows.Difference]
+
+
+class Why(Answer):
+    entries: list[rows.Entry]
+    left_out: int
+    """So many entries lie before these."""
+    verdict: rows.Verdict
+
+
+class Lag(Page):
+    sampled_at: datetime
+    lag: list[rows.PartitionLag]  # type: ignore[valid-type]
+
+
+class LagTotal(Answer):
+    """Lag as one number."""
+
+    lag: Long
+    persistent_lag: Long
+    """Lag that stays while commits stand: more consumers would not work it off."""
+    partitions_without_lag: int
+    sampled_at: datetime
+
+
+class Acts(Answer):
+    acts: list[rows.Act]
+    left_out: int
+    """So many were done before these."""
+
+
+class Objectives(Answer):
+    counted_until: datetime | None
+    """Up to there minutes are counted; null where the settings have no objectives."""
+    objectives: list[rows.Objective]
+
+
+class GroupCapacity(Answer, rows.Capacity):
+    sentences: list[Untrusted]
+    """One for each finding."""
+
+
+class Offsets(Page):
+    at: datetime
+    offsets: list[rows.CommittedOffset]

@@ -1,0 +1,98 @@
+"""Writes `jobs/serve/examples.json`, an answer to each operation of the API: `python -m tools.api_examples`.
+
+They are answers of the day that is shipped with groupledger. Lists are cut to their first row, so that a reader sees
+what an answer is and not all that it has.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import tempfile
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from deltalake import write_deltalake
+
+from groupledger.jobs.demo.shipped import unpack
+from groupledger.jobs.process.settings import load_settings
+from groupledger.jobs.serve.answers import Warehouse
+from groupledger.jobs.serve.app import questions
+from groupledger.jobs.serve.in_process import ask
+from groupledger.schemas.definitions import schema_of
+
+FILE = Path(__file__).resolve().parent.parent / "jobs" / "serve" / "examples.json"
+CLUSTER, GROUP, TOPIC = "demo", "shipping-labels", "orders.shipping-labels"
+SINCE, AT, END = (
+    datetime(2026, 11, 25, hour, minute, tzinfo=timezone.utc) for hour, minute in ((10, 0), (11, 3), (12, 0))
+)
+OF_CLUSTER = f"/api/v1/clusters/{CLUSTER}"
+OF_GROUP = f"{OF_CLUSTER}/groups/{GROUP}"
+BOUNDS = ("observed", "replayed", "asked", "spared")
+# What a run says of the group; its seconds differ a little each time.
+WHAT_IF = {
+    "setting": "static",
+    "actual_setting": "cooperative-sticky, dynamic, session.timeout.ms=240000",
+    "asked_setting": "cooperative-sticky, static, session.timeout.ms=240000",
+    "runs": 10,
+    "replay_error": 0.0,
+    "rebalances": {f"{name}_{end}": 0.0 if name == "asked" else 3.0 for name in BOUNDS for end in ("low", "high")},
+}
+OBJECTIVES = {"on-time": {"groups": f"{GROUP}|checkout", "lag_s": 60, "target_percent": 99, "window_days": 1}}
+ASKED: dict[str, tuple[str, dict[str, object]]] = {
+    "clusters": ("/api/v1/clusters", {}),
+    "groups": (f"{OF_CLUSTER}/groups", {"all": True}),
+    "readers": (f"{OF_CLUSTER}/topics/{TOPIC}/readers", {}),
+    "incidents": (f"{OF_CLUSTER}/incidents", {"severity": "info"}),
+    "group": (OF_GROUP, {}),
+    "owners": (f"{OF_GROUP}/owners", {"at": AT.isoformat()}),
+    "owner": (f"{OF_GROUP}/owner", {"topic": TOPIC, "partition": 2, "at": AT.isoformat()}),
+    "members": (f"{OF_GROUP}/members", {}),
+    "timeline": (f"{OF_GROUP}/timeline", {"since": SINCE.isoformat()}),
+    "rebalances": (f"{OF_GROUP}/rebalances", {"since": SINCE.isoformat()}),
+    "diff": (f"{OF_GROUP}/diff", {"from": SINCE.isoformat()}),
+    "incidents_of_group": (f"{OF_GROUP}/incidents", {"since": SINCE.isoformat()}),
+    "why": (f"{OF_GROUP}/why", {"since": SINCE.isoformat()}),
+    "what_if": (f"{OF_GROUP}/what-if", {}),
+    "capacity": (f"{OF_GROUP}/capacity", {"members": [2, 12]}),
+    "audit": (f"{OF_CLUSTER}/audit", {}),
+    "audit_of_group": (f"{OF_GROUP}/audit", {}),
+    "objectives": (f"{OF_CLUSTER}/objectives", {"group": GROUP}),
+    "lag": (f"{OF_GROUP}/lag", {"at": AT.isoformat()}),
+    "lag_total": (f"{OF_GROUP}/lag/total", {}),
+    "offsets": (f"{OF_GROUP}/offsets", {"at": AT.isoformat()}),
+}
+"""A question for each operation, by its id: path and parameters."""
+
+
+def fill(directory: Path) -> Path:
+    """Writes the shipped day, with an answer of what-if, as a warehouse whose day ends at END."""
+    unpack(directory, END)
+    row = {"cluster": CLUSTER, "run_id": "20261125-120000", "ran_at": END, "group_id": GROUP, **WHAT_IF}
+    effects = pa.Table.from_pylist([row], schema_of("what_if_effects"))
+    write_deltalake(str(directory / "what_if_effects"), effects, mode="append")
+    return directory
+
+
+def answers(warehouse: Path) -> dict[str, Any]:
+    """Returns the answer to each question, whole."""
+
+    async def every() -> dict[str, Any]:
+        app = questions(Warehouse(str(warehouse), load_settings(objectives=OBJECTIVES)))
+        return {name: (await ask(app, path, parameters)).value for name, (path, parameters) in ASKED.items()}
+
+    return asyncio.run(every())
+
+
+def first_of(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: first_of(each) for name, each in value.items()}
+    return [first_of(each) for each in value[:1]] if isinstance(value, list) else value
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as directory:
+        FILE.write_text(json.dumps(first_of(answers(fill(Path(directory)))), indent=1) + "\n")
+    print(f"{FILE} is written")
