@@ -33,6 +33,7 @@ from groupledger.transforms.incidents.rules.inferred import inferred
 from groupledger.transforms.incidents.rules.observed import observed
 from groupledger.transforms.incidents.rules.patterns import patterns
 from groupledger.transforms.incidents.rules.replayed import Replay, replayed
+from groupledger.transforms.incidents.rules.rewinds import rewinds
 from lab.truth.against_truth import lost_generations
 from lab.truth.faults import only_topic
 from lab.truth.made import RULES
@@ -160,7 +161,7 @@ def is_told_apart(request: Request, error: int) -> bool:
 def judged_inferred(played: Played) -> list[Judged]:
     facts = only_topic(played.facts)
     by_kind: dict[IncidentKind, list[Sighting]] = defaultdict(list)
-    for sighting in (*inferred(facts, RULES), *patterns(facts, RULES)):
+    for sighting in (*inferred(facts, RULES), *patterns(facts, RULES), *rewinds(facts)):
         by_kind[sighting.kind].append(sighting)
     judged = [*_removals(played, by_kind), *_zombies(played, by_kind[ZOMBIE_COMMIT_SUSPECTED])]
     judged += _gaps(played, by_kind[COMMIT_GAP])
