@@ -30,6 +30,9 @@ def test_objectives_of_groups(tmp_path: Path) -> None:
         assert page.status == 200
         assert "pay &lt;b&gt;" in page.text
         assert EVIL not in page.text
+        early = client.get(f"{PAGE}?until=2026-01-01T12:02:00Z")
+        assert early.status == 200
+        assert '<td class="w ">unknown</td>' in early.text
         assert client.get(f"{PAGE}?group=other").text.count("No objective is about it.") == 1
         assert client.get(f"/api/v1{PAGE}?group=nobody").status == 404
         assert f'href="{PAGE}?group=other"' in client.get(f"/clusters/{CLUSTER}/groups/other").text
