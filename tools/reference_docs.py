@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 import click
 
 from groupledger.jobs.cli.main import main as command_line
+from groupledger.jobs.monitor.metric_list import METRICS
 from tools.setup import ROOT
-from tools.surface import served_metrics
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -127,12 +127,9 @@ def metrics() -> Iterator[str]:
     yield f"# Metrics\n\n{MADE}\n"
     yield "`monitor` serves them at `/metrics` in Prometheus' and OpenMetrics' text forms. [Alerts](alerts.md) says which to"
     yield "build rules on. What is not known has no sample.\n"
-    yield "| metric | type | labels | says |\n|---|---|---|---|"
-    for each in sorted(served_metrics(), key=lambda metric: metric.name):
-        named = getattr(each, "_labelnames", ())  # where no sample is
-        labels = sorted({*named, *(label for sample in each.samples for label in sample.labels)} - {"le"})
-        name = f"{each.name}_total" if each.type == "counter" else each.name
-        yield f"| `{name}` | {each.type} | {', '.join(labels)} | {cell(each.documentation, ' ')} |"
+    yield "| metric | type | unit | labels | meaning |\n|---|---|---|---|---|"
+    for each in sorted(METRICS):
+        yield f"| `{each.name}` | {each.type} | {each.unit} | {', '.join(each.labels)} | {cell(each.help, ' ')} |"
     yield ""
 
 

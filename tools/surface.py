@@ -31,6 +31,7 @@ from groupledger.jobs.monitor.lag_metrics import lag_metrics
 from groupledger.jobs.monitor.objectives import objective_metrics
 from groupledger.jobs.monitor.own_metrics import (
     MonitorReport,
+    behind_metrics,
     incident_metrics,
     monitor_metrics,
     source_metrics,
@@ -113,6 +114,7 @@ def served_metrics() -> list[Metric]:
         *incident_metrics("c", {("g", "rebalance_storm", "warning"): 1}, {("chat", "sent"): 1}),
         *step_metrics("c", {"history": Step(1, 1)}, {"history": 1}, ("history",)),
         *source_metrics("c", {"topic": 1}, 1),
+        *behind_metrics("c", {"topic": 1}),
         *objective_metrics("c", [(objective, "g", known)]),
     ]
 

@@ -1,11 +1,5 @@
-"""What a monitor follows of the objectives of lag: the minutes of each group that is held to one, and their metrics.
-
-    groupledger_objective_minutes            by objective, group and state (on_time, late, unknown): of its window
-    groupledger_objective_attained_ratio     the part of the known minutes that were on time
-    groupledger_objective_budget_left_ratio  what is left of the budget: 1 is all of it, below 0 it is overspent
-    groupledger_objective_burn_rate          by window, too: how many times faster than allowed it was late
-    groupledger_objective_burning            1 for what holds of fast, steadily, slowly, no, unknown (`burning`)
-    groupledger_objective_target_ratio       by objective: the part of the minutes that have to be on time
+"""The objectives of lag in a monitor: the minutes of each group that has one, and their metrics
+(`groupledger_objective_*` of `metric_list`).
 
 Each round adds to the minute that it lies in; nothing of the past is read again (`transforms.objectives.rules.live`).
 The minutes before the start are read once from the table `lag`, by the query of the command. What is not known has no
@@ -18,7 +12,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from groupledger.jobs.ask.objectives import WHOLE, known_runs
-from groupledger.jobs.monitor.families import Gauge, family
+from groupledger.jobs.monitor.metric_list import listed
 from groupledger.jobs.process.held_groups import objectives_by_group
 from groupledger.jobs.process.selection import chosen_names
 from groupledger.schemas.words import MinuteState
@@ -36,9 +30,6 @@ if TYPE_CHECKING:
     from groupledger.transforms.lag.rules import LagRow
     from groupledger.transforms.objectives.rules.burn import Standing
     from groupledger.transforms.objectives.rules.minutes import Objective
-
-BY_GROUP = ("cluster_name", "objective", "group")
-PREFIX = "groupledger_objective"
 
 
 class LiveObjectives:
@@ -117,22 +108,18 @@ def objective_metrics(cluster: str, standings: Sequence[tuple[Objective, str, St
             (MinuteState.UNKNOWN, told.minutes_unknown),
         )
     )
-    text = "Minutes of the objective's window."
-    yield family(Gauge, f"{PREFIX}_minutes", text, (*BY_GROUP, "state"), minutes)
-    for name, text, values in (
-        ("attained_ratio", "Known minutes that were on time.", [told.attained_percent for _, told in by_group]),
-        ("budget_left_ratio", "What is left of the budget.", [told.budget_left_percent for _, told in by_group]),
+    yield listed("groupledger_objective_minutes", minutes)
+    for name, values in (
+        ("groupledger_objective_attained_ratio", [told.attained_percent for _, told in by_group]),
+        ("groupledger_objective_budget_left_ratio", [told.budget_left_percent for _, told in by_group]),
     ):
         ratios = (None if value is None else value / 100 for value in values)
         samples = zip((labels for labels, _ in by_group), ratios, strict=True)
-        yield family(Gauge, f"{PREFIX}_{name}", text, BY_GROUP, samples)
+        yield listed(name, samples)
     rates = (((*labels, window), rate) for labels, told in by_group for window, rate in told.burn_rates.items())
-    text = "How many times faster than allowed the window was late."
-    yield family(Gauge, f"{PREFIX}_burn_rate", text, (*BY_GROUP, "window"), rates)
+    yield listed("groupledger_objective_burn_rate", rates)
     burning = (((*labels, told.burning), 1) for labels, told in by_group)
-    text = "1 for how fast the budget burns."
-    yield family(Gauge, f"{PREFIX}_burning", text, (*BY_GROUP, "burning"), burning)
+    yield listed("groupledger_objective_burning", burning)
     targets = {objective.name: objective.target_percent / 100 for objective, _, _ in standings}
     by_objective = (((cluster, name), target) for name, target in targets.items())
-    text = "The part of the minutes that have to be on time."
-    yield family(Gauge, f"{PREFIX}_target_ratio", text, ("cluster_name", "objective"), by_objective)
+    yield listed("groupledger_objective_target_ratio", by_objective)

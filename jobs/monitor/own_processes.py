@@ -1,10 +1,8 @@
 """What the monitor's two processes take, as Prometheus' own clients name it.
 
-    process_*                                Python's process: memory, processor time, open files
-    jvm_process_*                            the same of the JVM that Spark runs in
-    jvm_memory_used_bytes, _max_bytes        by `area`: heap, nonheap
-    jvm_gc_collection_seconds                by collector: how often, and for how long in all
-    jvm_threads_current
+    process_*          Python's process: memory, processor time, open files
+    jvm_process_*      the same of the JVM that Spark runs in
+    jvm_*              the JVM's memory, garbage collections and threads (`metric_list`)
 
 On a cluster this is Spark's driver; executors have Spark's own metrics.
 """
@@ -16,7 +14,7 @@ from typing import TYPE_CHECKING
 from prometheus_client import ProcessCollector
 from prometheus_client.core import SummaryMetricFamily
 
-from groupledger.jobs.monitor.families import Gauge, family
+from groupledger.jobs.monitor.metric_list import BY_NAME, listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,14 +41,15 @@ class OwnProcesses:
         memory = self._beans.getMemoryMXBean()
         areas = {"heap": memory.getHeapMemoryUsage(), "nonheap": memory.getNonHeapMemoryUsage()}
         used = (((area,), usage.getUsed()) for area, usage in areas.items())
-        yield family(Gauge, "jvm_memory_used_bytes", "Memory that the JVM uses.", ("area",), used)
+        yield listed("jvm_memory_used_bytes", used)
         # -1 says that there is no limit.
         limits = (((area,), usage.getMax()) for area, usage in areas.items() if usage.getMax() >= 0)
-        yield family(Gauge, "jvm_memory_max_bytes", "The most that it may use.", ("area",), limits)
-        collections = SummaryMetricFamily("jvm_gc_collection_seconds", "Garbage collections.", labels=("gc",))
+        yield listed("jvm_memory_max_bytes", limits)
+        summary = BY_NAME["jvm_gc_collection_seconds"]
+        collections = SummaryMetricFamily(summary.name, summary.help, labels=summary.labels)
         for bean in self._beans.getGarbageCollectorMXBeans():
             seconds = bean.getCollectionTime() / 1_000
             collections.add_metric((bean.getName(),), count_value=bean.getCollectionCount(), sum_value=seconds)
         yield collections
         threads = self._beans.getThreadMXBean().getThreadCount()
-        yield family(Gauge, "jvm_threads_current", "Threads of the JVM.", (), [((), threads)])
+        yield listed("jvm_threads_current", [((), threads)])

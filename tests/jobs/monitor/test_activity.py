@@ -9,9 +9,10 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from groupledger.jobs.monitor.activity import WINDOW_MS, Activity, Count, events_of
-from groupledger.jobs.monitor.activity_metrics import BY_GROUP, PREFIX, GroupActivity, activity_metrics, holding_of
+from groupledger.jobs.monitor.activity_metrics import GroupActivity, activity_metrics, holding_of
 from groupledger.jobs.monitor.exposition import Round
 from groupledger.jobs.monitor.group_info import GroupInfo
+from groupledger.jobs.monitor.metric_list import BY_GROUP
 from groupledger.jobs.monitor.rules import Elections
 from groupledger.schemas.words import PauseScope
 from groupledger.transforms.lag.rules import Owner
@@ -44,7 +45,7 @@ def samples_of(told: GroupActivity, info: GroupInfo) -> dict[tuple[str, ...], fl
     for family in text_string_to_metric_families(generate_latest(registry).decode()):
         for sample in family.samples:
             words = [text for label, text in sorted(sample.labels.items()) if label not in BY_GROUP]
-            key = (sample.name.removeprefix(f"{PREFIX}_"), *words)
+            key = (sample.name.removeprefix("kafka_consumergroup_group_"), *words)
             found[key] = sample.value
     return found
 

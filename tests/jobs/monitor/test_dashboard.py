@@ -10,19 +10,36 @@ from typing import Any
 
 import yaml
 
-from groupledger.jobs.monitor.lag_metrics import BY_PARTITION
+from groupledger.jobs.monitor.metric_list import METRICS
 from tools.surface import served_metrics
 
 CASES = Path(__file__).parents[2] / "conf" / "prometheus" / "groupledger.test.yaml"
 METRIC = re.compile(r"\b(?:kafka|groupledger)_\w+")
-LABELS = {*BY_PARTITION, "status", "kind", "severity", "receiver", "outcome", "step", "cause", "trigger", "le"}
-LABELS |= {"objective", "burning", "window", "state"}
+LABELS = {label for each in METRICS for label in each.labels} | {"le"}
 
 
 def served() -> set[str]:
-    """The names of all samples, with the suffix that counters have."""
-    suffixes = {"counter": ("_total",), "histogram": ("_bucket", "_sum", "_count")}
-    return {f"{each.name}{suffix}" for each in served_metrics() for suffix in suffixes.get(each.type, ("",))}
+    """The names of all samples, with the suffixes of histograms."""
+    suffixes = {"histogram": ("_bucket", "_sum", "_count")}
+    return {f"{each.name}{suffix}" for each in METRICS for suffix in suffixes.get(each.type, ("",))}
+
+
+def test_list_is_what_is_served() -> None:
+    """Goal: the list has every metric, with its type, its labels and a help of its own; the JVM's need one."""
+    found = {
+        f"{each.name}_total" if each.type == "counter" else each.name: (
+            each.type,
+            {label for sample in each.samples for label in sample.labels} - {"le"},
+            each.documentation,
+        )
+        for each in served_metrics()
+    }
+    listed = {each.name: (each.type, {*each.labels}, each.help) for each in METRICS}
+    assert found.keys() == {name for name in listed if not name.startswith("jvm_")}
+    for name, (kind, labels, text) in found.items():
+        assert (kind, text) == (listed[name][0], listed[name][2])
+        assert labels in (listed[name][1], set())  # without a sample there are no labels to see
+    assert len({each.help for each in METRICS}) == len(METRICS)
 
 
 def asked(text: str) -> set[str]:
