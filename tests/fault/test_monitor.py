@@ -73,6 +73,7 @@ def test_killed_cut_off_and_stopped(spark: SparkSession, tmp_path: Path, broker:
     with receiving() as receiver, Forwarder(broker.port) as front:
         settings = {
             "monitor": {"history_interval_s": 5, "incidents_interval_s": 5},
+            "objectives": {"on-time": {"groups": GROUP, "lag_s": 3600, "target_percent": 99, "window_days": 1}},
             "logs": {"server_logs": [str(tmp_path / "server.log")], "poll_interval_s": 1},
             "notify": {"receivers": {"chat": {"kind": "json", "url": receiver.url, "severity": "warning"}}},
         }
@@ -107,6 +108,10 @@ def play(spark: SparkSession, tmp_path: Path, broker: LocalBroker, front: Forwar
         # A broker that stops in order gives its partitions up, which is an election of nobody, and takes them again.
         assert (monitor.value("kafka_consumergroup_group_coordinator_moves_total", group=GROUP) or 0) >= 1
         assert (monitor.value("jvm_process_resident_memory_bytes") or 0) > 0
+        objective = {"objective": "on-time", "group": GROUP}
+        states = ("on_time", "late", "unknown")
+        minutes = [monitor.value("groupledger_objective_minutes", **objective, state=state) for state in states]
+        assert sum(each or 0 for each in minutes) == 1_440
         monitor.wait_until(lambda: ("fired", ["offset_rewind"]) in told_by(receiver), "a message")
         code = monitor.stop()
         assert code == 143, monitor.words
