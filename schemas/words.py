@@ -409,6 +409,15 @@ class CapacityFinding:
     UNKNOWN = "unknown"
 
 
+class MoveBlocker:
+    """Says what keeps a group's clients from the protocol of KIP-848 (`groupledger inventory`)."""
+
+    NOT_CONSUMERS = "not_consumers"  # Connect and others have protocols of their own
+    OWN_ASSIGNOR = "own_assignor"  # an assignor of the application's own, which no broker has
+    OLD_CLIENT = "old_client"  # a release of its library before it was ready for production
+    UNKNOWN_CLIENT = "unknown_client"  # no request log says what it is, or whether that library can do it
+
+
 # Logs
 
 

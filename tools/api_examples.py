@@ -60,6 +60,7 @@ ASKED: dict[str, tuple[str, dict[str, object]]] = {
     "audit": (f"{OF_CLUSTER}/audit", {}),
     "audit_of_group": (f"{OF_GROUP}/audit", {}),
     "objectives": (f"{OF_CLUSTER}/objectives", {"group": GROUP}),
+    "inventory": (f"{OF_CLUSTER}/inventory", {"group": GROUP}),
     "lag": (f"{OF_GROUP}/lag", {"at": AT.isoformat()}),
     "lag_total": (f"{OF_GROUP}/lag/total", {}),
     "offsets": (f"{OF_GROUP}/offsets", {"at": AT.isoformat()}),

@@ -30,8 +30,8 @@ MADE = "<!-- Made by `python -m tools.reference_docs`; a test compares it with t
 KINDS = {
     "Asking": (
         *("groups", "why", "group", "incidents", "rebalances", "owner", "members", "topics", "lag", "offsets", "audit"),
-        *("diff", "idle", "readers", "capacity", "objectives", "committers", "share", "records", "sql", "report"),
-        *("serve", "quality", "what-if"),
+        *("diff", "idle", "readers", "capacity", "objectives", "committers", "share", "inventory", "records", "sql"),
+        *("report", "serve", "quality", "what-if"),
     ),
     "Writing": (
         *("monitor", "pipeline", "ingest", "sample", "history", "import-logs", "notify", "validate", "maintain"),

@@ -602,6 +602,24 @@ class Objective(Row):
     burning: str
 
 
+class Client(Row):
+    """Present members of a group that are alike."""
+
+    group_id: Untrusted
+    group_type: str | None
+    is_classic: bool | None
+    """They speak the classic protocol."""
+    protocol_type: Untrusted | None
+    assignor: Untrusted | None
+    library: Untrusted | None
+    """As the client named itself to the brokers; null where no request log says it."""
+    version: Untrusted | None
+    members: int
+    static_members: int
+    move_blockers: list[str]
+    """What keeps them from the protocol of KIP-848; empty where they could move, or have."""
+
+
 class _KeptWhatIf(Row):
     """What other settings would have saved, as the last run that was kept says. Without a number it says why."""
 

@@ -23,6 +23,7 @@ from groupledger.jobs.cli.forget import forget
 from groupledger.jobs.cli.groups import groups
 from groupledger.jobs.cli.incidents import incidents
 from groupledger.jobs.cli.instants import instant
+from groupledger.jobs.cli.inventory import inventory
 from groupledger.jobs.cli.lag import lag
 from groupledger.jobs.cli.logs import import_logs
 from groupledger.jobs.cli.monitor import monitor, sample
@@ -376,6 +377,7 @@ for command in (
     notify,
     objectives,
     capacity,
+    inventory,
     protocols,
     what_if,
     coordinator,

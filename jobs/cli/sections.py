@@ -33,6 +33,7 @@ SECTIONS = {
         "readers": "The groups that read a topic",
         "committers": "The groups that commit most",
         "share": "Progress of a share group",
+        "inventory": "Clients by library and version, and who can't move to KIP-848",
         "records": "The decoded records in log order",
         "what-if": "What other settings would have saved",
         "report": "The pages as one HTML file",

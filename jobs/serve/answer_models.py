@@ -134,6 +134,10 @@ class GroupCapacity(Answer, rows.Capacity):
     """One for each finding."""
 
 
+class Inventory(Answer):
+    clients: list[rows.Client]
+
+
 class Offsets(Page):
     at: datetime
     offsets: list[rows.CommittedOffset]
