@@ -56,6 +56,8 @@ ASKED: dict[str, tuple[str, dict[str, object]]] = {
     "incidents_of_group": (f"{OF_GROUP}/incidents", {"since": SINCE.isoformat()}),
     "why": (f"{OF_GROUP}/why", {"since": SINCE.isoformat()}),
     "what_if": (f"{OF_GROUP}/what-if", {}),
+    "queries": ("/api/v1/queries", {}),
+    "query": ("/api/v1/queries/rebalance-triggers", {"limit": 1}),
     "capacity": (f"{OF_GROUP}/capacity", {"members": [2, 12]}),
     "audit": (f"{OF_CLUSTER}/audit", {}),
     "audit_of_group": (f"{OF_GROUP}/audit", {}),

@@ -31,7 +31,7 @@ KINDS = {
     "Asking": (
         *("groups", "why", "group", "incidents", "rebalances", "owner", "members", "topics", "lag", "offsets", "audit"),
         *("diff", "idle", "readers", "capacity", "objectives", "committers", "share", "inventory", "records", "sql"),
-        *("report", "serve", "quality", "what-if"),
+        *("report", "serve", "mcp", "quality", "what-if"),
     ),
     "Writing": (
         *("monitor", "pipeline", "ingest", "sample", "history", "import-logs", "notify", "validate", "maintain"),

@@ -384,7 +384,8 @@ class Diagnosis(Who, Harm):
     fault: str | None
     """Who can change it: client, brokers, ..."""
     severity: str
-    evidence: str
+    evidence: str | None
+    """observed, logged, replayed or inferred; null where no cause is proved."""
     confidence: float | None
     sources: list[str]
     """Where it is known from."""

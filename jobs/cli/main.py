@@ -35,7 +35,7 @@ from groupledger.jobs.cli.protocols import protocols
 from groupledger.jobs.cli.questions import QUESTIONS
 from groupledger.jobs.cli.report import report
 from groupledger.jobs.cli.sections import SECTIONS
-from groupledger.jobs.cli.serve import serve
+from groupledger.jobs.cli.serve import mcp, serve
 from groupledger.jobs.cli.setup import setup
 from groupledger.jobs.cli.share import share
 from groupledger.jobs.cli.sql import register, sql
@@ -383,6 +383,7 @@ for command in (
     coordinator,
     report,
     serve,
+    mcp,
     import_logs,
     setup,
 ):

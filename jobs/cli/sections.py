@@ -38,6 +38,7 @@ SECTIONS = {
         "what-if": "What other settings would have saved",
         "report": "The pages as one HTML file",
         "sql": "Any question in SQL",
+        "mcp": "Answer an assistant by the Model Context Protocol",
     },
     "Run": {
         "monitor": "Follow a cluster: tables, lag, metrics, messages",

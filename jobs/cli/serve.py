@@ -1,4 +1,4 @@
-"""The command that serves pages and their JSON."""
+"""The commands that serve: pages and their JSON, and the Model Context Protocol."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ def on_a_warehouse(command: Callable[..., object]) -> Callable[..., object]:
         if not is_demo:
             if warehouse is None:
                 raise click.UsageError("Give --warehouse, or --demo to see made-up tables.")
-            return command(Job("serve", warehouse, cluster, conf), **others)
+            return command(Job(command.__name__, warehouse, cluster, conf), **others)
         from groupledger.jobs.demo.shipped import ends_now, unpack
 
         with tempfile.TemporaryDirectory(prefix="groupledger-demo-") as directory:
             unpack(Path(directory), ends_now())
-            return command(Job("serve", directory, cluster, conf), **others)
+            return command(Job(command.__name__, directory, cluster, conf), **others)
 
     demo = click.option("--demo", "is_demo", is_flag=True, help="Show a day of a made-up cluster, which ends now.")
     for option in (demo, CONF, CLUSTER, WAREHOUSE_IF_ANY):
@@ -55,6 +55,7 @@ def on_a_warehouse(command: Callable[..., object]) -> Callable[..., object]:
     metavar="ADDRESS",
     help="The proxy of --auth-header: an address or a network; may be given often.",
 )
+@click.option("--mcp", "with_mcp", is_flag=True, help="Also answer the Model Context Protocol, at /mcp.")
 def serve(
     job: Job,
     *,
@@ -63,6 +64,7 @@ def serve(
     auth_file: Path | None,
     auth_header: str | None,
     trusted_proxies: tuple[str, ...],
+    with_mcp: bool,
 ) -> None:
     """Serve pages about every group at any instant, their JSON and Burrow's API. Read only.
 
@@ -79,4 +81,20 @@ def serve(
     log_lines(job.settings.logging)
     passwords = None if auth_file is None else Passwords(auth_file)
     proxy = None if not auth_header else proxy_of(auth_header, trusted_proxies)
-    run(Warehouse(job.warehouse, job.settings), listen, hosts, say, passwords=passwords, proxy=proxy)
+    run(Warehouse(job.warehouse, job.settings), listen, hosts, say, passwords=passwords, proxy=proxy, with_mcp=with_mcp)
+
+
+@click.command()
+@on_a_warehouse
+def mcp(job: Job) -> None:
+    """Answer a client of the Model Context Protocol on standard input and output, until it ends. Read only.
+
+    A client starts this itself: docs/mcp.md says how. `serve --mcp` answers over HTTP.
+    """
+    from groupledger.jobs.process.log_lines import log_lines
+    from groupledger.jobs.serve.answers import Warehouse
+    from groupledger.jobs.serve.app import questions
+    from groupledger.jobs.serve.mcp_server import serve_stdio
+
+    log_lines(job.settings.logging)
+    serve_stdio(questions(Warehouse(job.warehouse, job.settings)))

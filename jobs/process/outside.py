@@ -151,6 +151,7 @@ AGAIN_BY = {
 _WITH_SPARK = ("Spark, which this command needs,", "run `pip install 'groupledger[spark]'`, then `groupledger setup`")
 EXTRAS = {
     **dict.fromkeys(("pyspark", "delta", "py4j", "kafka", "numpy", "pandas", "prometheus_client"), _WITH_SPARK),
+    "mcp": ("The Model Context Protocol's SDK, which this command needs,", "run `pip install 'groupledger[mcp]'`"),
     "great_expectations": ("Great Expectations, which this command needs,", "run `pip install 'groupledger[quality]'`"),
 }
 

@@ -4,7 +4,7 @@ the time that was asked, and the page of a list."""
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field
 
@@ -41,6 +41,31 @@ class Page(Answer):
 
 class Clusters(Row):
     clusters: list[str]
+
+
+class QueryParameter(Row):
+    name: str
+    value: str | None
+    """Its default; null if it has to be given."""
+    meaning: str
+
+
+class Query(Row):
+    name: str
+    summary: str
+    parameters: list[QueryParameter]
+
+
+class Queries(Row):
+    queries: list[Query]
+
+
+class QueryRows(Row):
+    columns: list[str]
+    rows: list[Annotated[dict[str, Any], Field(json_schema_extra={"x-untrusted": True})]]
+    """Each by column."""
+    is_cut: bool
+    """There are more rows than were asked for."""
 
 
 class Groups(Page):

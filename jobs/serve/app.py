@@ -26,7 +26,7 @@ from groupledger.jobs.serve.guards import Guards
 from groupledger.jobs.serve.health import Readiness, lives
 from groupledger.jobs.serve.readers import told_of
 from groupledger.jobs.serve.shown import templates
-from groupledger.jobs.serve.slots import ANSWERED_AT_ONCE, OF_ONE_ADDRESS, Places, Slots
+from groupledger.jobs.serve.slots import ANSWERED_AT_ONCE, OF_ONE_ADDRESS, THREADS, Places, Slots
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Collection
@@ -36,18 +36,29 @@ if TYPE_CHECKING:
     from groupledger.jobs.serve.entrance import Proxy
     from groupledger.jobs.serve.passwords import Passwords
 
-# Questions that are computed at once; others wait.
-THREADS = 4
+MCP = "/mcp"
 
 
 def make_app(
-    warehouse: Warehouse, hosts: Collection[str], passwords: Passwords | None = None, proxy: Proxy | None = None
+    warehouse: Warehouse,
+    hosts: Collection[str],
+    passwords: Passwords | None = None,
+    proxy: Proxy | None = None,
+    *,
+    with_mcp: bool = False,
 ) -> ASGIApp:
     """Returns the application; `hosts` are the names that it answers to. It asks nobody who is there if it has neither
-    passwords nor a proxy."""
-    slots = Slots(questions(warehouse, proxy), Places(ANSWERED_AT_ONCE, OF_ONE_ADDRESS, proxy))
+    passwords nor a proxy. With `with_mcp` it answers the Model Context Protocol at MCP, too."""
+    asked = questions(warehouse, proxy)
+    slots = Slots(over_http(asked, MCP) if with_mcp else asked, Places(ANSWERED_AT_ONCE, OF_ONE_ADDRESS, proxy))
     entrance = slots if passwords is None and proxy is None else Entrance(slots, passwords, proxy)
-    return Guards(entrance, hosts, {"/livez": lives, "/readyz": Readiness(warehouse)})
+    return Guards(entrance, hosts, {"/livez": lives, "/readyz": Readiness(warehouse)}, [MCP] if with_mcp else [])
+
+
+def over_http(app: FastAPI, path: str) -> ASGIApp:
+    from groupledger.jobs.serve.mcp_server import WithMcp  # of an extra
+
+    return WithMcp(app, path)
 
 
 def questions(warehouse: Warehouse, proxy: Proxy | None = None) -> FastAPI:

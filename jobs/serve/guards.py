@@ -5,6 +5,7 @@
 - The Host header has to be one that this server was started for. A page that somebody visits can make their browser
   send requests to 127.0.0.1, and name a host of its own that it lets resolve to it: only the header shows it.
 - A page may load nothing from elsewhere, run no script but ours, and be framed by nobody.
+- Only GET is taken, but where a question is a body (`--mcp`), and there nothing from a page of elsewhere.
 - `/livez` and `/readyz` are answered here, whatever else is answered or waits: whoever starts the server again when it
   is silent would else do so when it has much to do.
 - HEAD is answered as GET is, up to the body. Of an answer without an end there is then no more.
@@ -41,14 +42,20 @@ HEADERS = {
 
 class Guards:
     """An ASGI application around another. `hosts` are the names that the Host header may have, without ports; none
-    means any. `health` has by path what returns why the server can't do its work, None if it can."""
+    means any. `health` has by path what returns why the server can't do its work, None if it can. `posted` are the
+    paths at which a question is a body."""
 
     def __init__(
-        self, app: ASGIApp, hosts: Collection[str], health: Mapping[str, Callable[[], Awaitable[str | None]]]
+        self,
+        app: ASGIApp,
+        hosts: Collection[str],
+        health: Mapping[str, Callable[[], Awaitable[str | None]]],
+        posted: Collection[str] = (),
     ) -> None:
         self.app = app
         self.hosts = {*hosts}
         self.health = health
+        self.posted = {*posted}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -58,18 +65,29 @@ class Guards:
         if answer is None and scope["path"] in self.health:
             trouble = await self.health[scope["path"]]()
             answer = PlainTextResponse(f"{trouble or 'ok'}\n", 503 if trouble else 200)
-        asked = {**scope, "path": path_as_sent(scope), "method": "GET"}
+        path = path_as_sent(scope)
+        asked = {**scope, "path": path, "method": "POST" if path in self.posted else "GET"}
         if scope["method"] == "HEAD":
             await without_body(answer or self.app, asked, with_headers(send))
         else:
             await (answer or self.app)(asked, receive, with_headers(send))
 
     def _refusal(self, scope: Scope) -> Response | None:
-        if scope["method"] not in ("GET", "HEAD"):
+        if path_as_sent(scope) in self.posted:
+            if scope["method"] != "POST":
+                return problem_answer(405, "This path takes messages: use POST.", {"allow": "POST"})
+        elif scope["method"] not in ("GET", "HEAD"):
             return problem_answer(405, "This server only answers questions: use GET.", {"allow": "GET, HEAD"})
         if self.hosts and host_of(scope) not in self.hosts:
             known = ", ".join(sorted(self.hosts))
             return problem_answer(421, f"This server answers to {known} only: start it with --host for another.")
+        origin = Headers(scope=scope).get("origin")
+        if (
+            scope["method"] == "POST"
+            and origin is not None
+            and without_port(origin.partition("//")[2]) not in self.hosts
+        ):
+            return problem_answer(403, "A page of elsewhere may send nothing here.")
         return None
 
 
@@ -100,7 +118,10 @@ def path_as_sent(scope: Scope) -> str:
 
 def host_of(scope: Scope) -> str:
     """Returns the host that was asked for, without the port."""
-    host = Headers(scope=scope).get("host", "")
+    return without_port(Headers(scope=scope).get("host", ""))
+
+
+def without_port(host: str) -> str:
     name, colon, port = host.rpartition(":")
     return (name if colon and port.isdigit() else host).lower()
 

@@ -38,6 +38,7 @@ def serve(
     *,
     passwords: Passwords | None = None,
     proxy: Proxy | None = None,
+    with_mcp: bool = False,
 ) -> None:
     """Serves at an address, `HOST:PORT`, to those that ask for it by that host, or by one of `hosts`. Raises InputError
     for an invalid address, OutsideError if it is taken."""
@@ -46,7 +47,8 @@ def serve(
         say(
             f"groupledger asks nobody at {host} who is there: give --auth-file or --auth-header, or let nobody reach it"
         )
-    app = make_app(warehouse, {host.lower(), *LOOPBACK, *(each.lower() for each in hosts)}, passwords, proxy)
+    names = {host.lower(), *LOOPBACK, *(each.lower() for each in hosts)}
+    app = make_app(warehouse, names, passwords, proxy, with_mcp=with_mcp)
     server = gated(app, limits_of(warehouse.settings.serve, say), timeout_graceful_shutdown=STOP_WITHIN_S)
     try:
         socket = listening(host.strip("[]"), port)  # who asks from here on waits until the server is ready

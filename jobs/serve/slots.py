@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from groupledger.jobs.serve.entrance import Proxy
 
 STREAM = re.compile("/api/v1/clusters/[^/]+/events")
+# Questions that are computed at once; others wait.
+THREADS = 4
 ANSWERED_AT_ONCE, OF_ONE_ADDRESS = 128, 64
 
 

@@ -65,8 +65,11 @@ def served(
     proxy: Proxy | None = None,
     limits: Limits = LIMITS,
     settings: Settings | None = None,
+    *,
+    with_mcp: bool = False,
 ) -> Iterator[Client]:
-    app = make_app(Warehouse(str(warehouse), settings or load_settings()), LOOPBACK, passwords, proxy)
+    asked = Warehouse(str(warehouse), settings or load_settings())
+    app = make_app(asked, LOOPBACK, passwords, proxy, with_mcp=with_mcp)
     socket = listening("127.0.0.1", 0)  # from here on a client waits until the server is ready
     server = gated(app, limits)
     thread = threading.Thread(target=server.run, args=([socket],))

@@ -97,7 +97,7 @@ def test_health_needs_no_place(warehouse: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(Warehouse, "rows", slow)
     with served(warehouse) as client, ExitStack() as stack:
         every = [stack.enter_context(sent(client, question(PAGE))) for _ in range(10)]
-        for _ in range(app.THREADS):
+        for _ in range(slots.THREADS):
             working.acquire()
         refused = client.get(PAGE)
         assert (refused.status, refused.headers["retry-after"]) == (503, "1")

@@ -1,0 +1,75 @@
+"""The queries that groupledger ships, for programs: their list, and the answer to one. Others are not taken.
+
+A query runs in a process of its own (`jobs.ask.apart`), with the time of any question, some of its memory and so many
+rows; few run at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from threading import BoundedSemaphore
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Query
+from starlette.responses import Response
+
+from groupledger.jobs.ask.apart import ask
+from groupledger.jobs.ask.named_queries import named_queries
+from groupledger.jobs.process.errors import UnknownNameError
+from groupledger.jobs.process.path_names import name_in
+from groupledger.jobs.serve.answer_models import Queries, QueryRows
+from groupledger.jobs.serve.answers import QUESTION_S, Warehouse, json_answer
+from groupledger.jobs.serve.cursors import Limit
+from groupledger.jobs.serve.described import CLUSTERS, answering
+from groupledger.jobs.serve.readers import BusyError
+
+AT_ONCE = 2
+MEMORY_MAX_BYTES = 1 << 30
+NAMES = tuple(query.name for query in named_queries())
+SHOWN = ("name", "summary", "parameters")
+Named = Annotated[
+    str,
+    Path(description="The name of the query.", examples=["rebalances-by-hour"], json_schema_extra={"enum": [*NAMES]}),
+]
+Given = Annotated[
+    list[str] | None,
+    Query(description="A parameter of the query, as NAME=VALUE; may be given several times.", examples=[["hours=2"]]),
+]
+
+
+def api_routes(api: APIRouter, warehouse: Warehouse) -> None:
+    places = BoundedSemaphore(AT_ONCE)
+
+    @api.get("/queries", summary="The queries that come with groupledger", **answering("queries", CLUSTERS, Queries))
+    def queries() -> Response:
+        """What each returns, and its parameters: one without a value has to be given."""
+        found = [asdict(query) for query in named_queries()]
+        return json_answer({"queries": [{name: each[name] for name in SHOWN} for each in found]})
+
+    @api.get("/queries/{query}", summary="The rows of one of these", **answering("query", CLUSTERS, QueryRows))
+    def query(query: Named, parameter: Given = None, limit: Limit = 100) -> Response:
+        """Over all clusters of the warehouse. Only these queries are taken, with a bound on their time and memory."""
+        found = {each.name: each for each in named_queries()}.get(name_in(query))
+        if found is None:
+            raise UnknownNameError(f"There is no such query: there are {', '.join(NAMES)}.")
+        arguments = found.arguments(dict(_parted(each) for each in parameter or ()))
+        if not places.acquire(blocking=False):
+            raise BusyError(f"{AT_ONCE} queries run already: ask again.")
+        try:
+            answer = ask(
+                warehouse.place,
+                found.text,
+                arguments,
+                rows_max=limit + 1,
+                timeout_s=QUESTION_S,
+                memory_max_bytes=MEMORY_MAX_BYTES,
+            )
+        finally:
+            places.release()
+        rows = answer.slice(0, limit).to_pylist()
+        return json_answer({"columns": answer.column_names, "rows": rows, "is_cut": answer.num_rows > limit})
+
+
+def _parted(given: str) -> tuple[str, str]:
+    name, _, value = given.partition("=")
+    return name, value
