@@ -319,6 +319,14 @@ class LagFlag:
     UNOWNED = "unowned"  # nobody owns the partition: between owners, or without members
 
 
+class LagTrend:
+    """Says whether lag changes for certain, or may be as it is (`groupledger forecast`)."""
+
+    GROWING = "growing"
+    SHRINKING = "shrinking"
+    LEVEL = "level"
+
+
 class LagSecondsMethod:
     """Says how `lag.lag_seconds` was found (`lag.lag_seconds_method`)."""
 

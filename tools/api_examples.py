@@ -59,6 +59,7 @@ ASKED: dict[str, tuple[str, dict[str, object]]] = {
     "queries": ("/api/v1/queries", {}),
     "query": ("/api/v1/queries/rebalance-triggers", {"limit": 1}),
     "capacity": (f"{OF_GROUP}/capacity", {"members": [2, 12]}),
+    "forecast": (f"{OF_GROUP}/forecast", {}),
     "audit": (f"{OF_CLUSTER}/audit", {}),
     "audit_of_group": (f"{OF_GROUP}/audit", {}),
     "objectives": (f"{OF_CLUSTER}/objectives", {"group": GROUP}),

@@ -511,6 +511,47 @@ class Act(Row):
     partitions: list[ActPartition]
 
 
+class Forecast(Row):
+    """What is to come of a partition. Seconds are from the sampling round on: as it goes now, at the earliest and at
+    the latest; the last is null if it may never happen, all three if that is not known or not to come."""
+
+    group_id: Untrusted
+    topic: Untrusted
+    partition: int
+    lag: Long | None
+    trend: str | None
+    """Whether lag is growing, shrinking or level, for certain; null with too few rounds."""
+    produced_per_second: float | None
+    consumed_per_second: float | None
+    catch_up_seconds: float | None
+    """Until no more is left than two intervals of commits leave anyway; 0 if that is so."""
+    catch_up_earliest_seconds: float | None
+    catch_up_latest_seconds: float | None
+    catch_up_unknown: str | None
+    """Why it is not known when the partition has caught up."""
+    loss_seconds: float | None
+    """Until retention overtakes the commit."""
+    loss_earliest_seconds: float | None
+    loss_latest_seconds: float | None
+    loss_unknown: str | None
+    """Why no loss is foretold."""
+
+
+class ExpiringOffsets(Row):
+    """Committed offsets of a group that Kafka expires for one cause."""
+
+    group_id: Untrusted
+    group_type: str | None
+    is_simple: bool | None
+    cause: str
+    topic: Untrusted | None
+    """The one that no member subscribes to any more; null if it is about the group."""
+    committed_partition_count: int
+    last_commit_at: datetime
+    idle_since: datetime
+    offsets_expire_at: datetime
+
+
 class Pace(Row):
     """Records per second that are processed while there is work left; null where that was not seen."""
 

@@ -37,10 +37,10 @@ def commit_log(tables: ClusterRows, *filters: Filter) -> pa.RecordBatchReader:
     return pa.RecordBatchReader.from_batches(schema, found)
 
 
-def commits_now(tables: ClusterRows) -> pa.RecordBatchReader:
+def commits_now(tables: ClusterRows, *filters: Filter) -> pa.RecordBatchReader:
     """Returns the rows of `commit_log` that may tell where an offset stands now: those after the last place at which
     the log hides what became of earlier ones."""
-    log = commit_log(tables)
+    log = commit_log(tables, *filters)
     hidden = {partition: max(offsets) for partition, offsets in hidden_ends(tables.rows_if_any("coverage")).items()}
     return pa.RecordBatchReader.from_batches(log.schema, (_without_hidden(batch, hidden) for batch in log))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from groupledger.jobs.ask.answers import known_until
+from groupledger.jobs.ask.answers import known_until, of_groups
 from groupledger.jobs.ask.commits import commits_now
 from groupledger.schemas.instants import LATEST_MS
 from groupledger.transforms.history.rules.expiring_offsets import KEY_OF_RECORD, expiring_offsets
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
     from groupledger.jobs.ask.cluster_rows import ClusterRows
+    from groupledger.jobs.ask.table_rows import Filter
     from groupledger.jobs.process.output import Answer
 
 COLUMNS = (
@@ -42,16 +43,22 @@ WHERE NOT state.is_tombstone
 RECORD_COLUMNS = ("group_id", "kafka_offset", "record_type", "is_tombstone", "decode_error", "record_json")
 
 
-def idle(tables: ClusterRows, retention: timedelta, fraction: float) -> tuple[datetime, list[Answer]]:
+def idle(
+    tables: ClusterRows, retention: timedelta, fraction: float, name: str | None = None
+) -> tuple[datetime, list[Answer]]:
     """Returns the instant of the answer, which is the last that the ledger knows of, and the groups whose offsets will
-    expire; what expires first comes first."""
+    expire, or that of a name; what expires first comes first."""
     as_of = known_until(tables)
-    records = tables.rows("coordinator_records", ("record_type", "in", [*KEY_OF_RECORD]), columns=RECORD_COLUMNS)
+    of: list[Filter] = [] if name is None else [("group_id", "=", name)]
+    places = [] if name is None else of_groups(tables, name)
+    records = tables.rows(
+        "coordinator_records", *places, ("record_type", "in", [*KEY_OF_RECORD]), columns=RECORD_COLUMNS
+    )
     found = expiring_offsets(
-        groups=tables.rows("groups"),
-        committed=tables.query(COMMITTED, {"latest_ms": LATEST_MS}, commit_log=commits_now(tables)),
-        generations=tables.rows("generations", ("is_current", "=", True), ("member_count", "=", 0)),
-        members=tables.rows("members", ("is_open", "=", 1), columns=("group_id", "subscribed_topics")),
+        groups=tables.rows("groups", *of),
+        committed=tables.query(COMMITTED, {"latest_ms": LATEST_MS}, commit_log=commits_now(tables, *places)),
+        generations=tables.rows("generations", *of, ("is_current", "=", True), ("member_count", "=", 0)),
+        members=tables.rows("members", *of, ("is_open", "=", 1), columns=("group_id", "subscribed_topics")),
         records=(row for row in records if row["decode_error"] is None),
         as_of=as_of,
         idle_for=retention * fraction,

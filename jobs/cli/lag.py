@@ -86,6 +86,10 @@ def lag(  # noqa: PLR0913 - one for each option
                 rows = lag_answers.rows_of_round(tables, sampled_at, None if name is None else [name])
                 rows = with_exact_seconds(rows, exact, bootstrap_servers, job.settings)
             print_round(tables, sampled_at, name, by, rows, as_json=as_json)
+            if name is not None and not as_json:
+                from groupledger.jobs.ask.forecasts import forecasts, sentences
+
+                say(" ".join(sentences(forecasts(tables, name, sampled_at)[1])))
         if not watch:
             break
         shown = sampled_at

@@ -19,6 +19,7 @@ from groupledger.jobs.cli.audit import audit
 from groupledger.jobs.cli.capacity import capacity
 from groupledger.jobs.cli.coordinator import coordinator
 from groupledger.jobs.cli.diff import diff
+from groupledger.jobs.cli.forecast import forecast
 from groupledger.jobs.cli.forget import forget
 from groupledger.jobs.cli.groups import groups
 from groupledger.jobs.cli.incidents import incidents
@@ -370,6 +371,7 @@ for command in (
     lag,
     share,
     audit,
+    forecast,
     maintain,
     forget,
     quality,

@@ -18,6 +18,7 @@ SECTIONS = {
         "incidents": "Incidents with cause, harm and the setting to change",
         "lag": "Lag by partition, topic or group, now or at any time",
         "topics": "All topics with their lag, those in trouble first",
+        "forecast": "When groups catch up, and when they lose records",
         "idle": "Groups whose committed offsets will expire",
         "capacity": "Whether a group has enough members, or too many",
         "objectives": "Objectives of lag: attainment, budget, burn rate",

@@ -154,6 +154,14 @@ class Objectives(Answer):
     objectives: list[rows.Objective]
 
 
+class Forecasts(Page):
+    sampled_at: datetime
+    """The sampling round that it is told of."""
+    forecasts: list[rows.Forecast]
+    offsets_expire: rows.ExpiringOffsets | None
+    """Which of the group's offsets expire first; null if none do as things are, or of a time that is past."""
+
+
 class GroupCapacity(Answer, rows.Capacity):
     sentences: list[Untrusted]
     """One for each finding."""

@@ -32,7 +32,7 @@ from groupledger.jobs.ask.why import WINDOW, why
 from groupledger.jobs.process.errors import InputError
 from groupledger.jobs.process.path_names import name_in
 from groupledger.jobs.serve import answer_models as models
-from groupledger.jobs.serve import capacity_routes, inventory_routes, objective_routes, query_routes
+from groupledger.jobs.serve import capacity_routes, forecast_routes, inventory_routes, objective_routes, query_routes
 from groupledger.jobs.serve.answers import Warehouse, instant_in, json_answer, known_answer
 from groupledger.jobs.serve.cursors import (
     PLACES_MAX,
@@ -94,6 +94,7 @@ def routes(warehouse: Warehouse) -> APIRouter:
     capacity_routes.api_routes(api, warehouse)
     inventory_routes.api_routes(api, warehouse)
     query_routes.api_routes(api, warehouse)
+    forecast_routes.api_routes(api, warehouse)
     return api
 
 

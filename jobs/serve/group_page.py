@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from fastapi import APIRouter
 from starlette.responses import HTMLResponse, Response
 
+from groupledger.jobs.ask.forecasts import forecasts, sentences
 from groupledger.jobs.ask.known import sources_known
 from groupledger.jobs.ask.owners import GroupHistory, read_history
 from groupledger.jobs.ask.told_verdict import Told, told
@@ -25,12 +26,12 @@ from groupledger.jobs.process.path_names import name_in
 from groupledger.jobs.serve.answers import Warehouse, instant_in
 from groupledger.jobs.serve.axis import Window
 from groupledger.jobs.serve.capacity_routes import capacity_line
-from groupledger.jobs.serve.group_rows import read_groups
-from groupledger.jobs.serve.group_values import group_values
+from groupledger.jobs.serve.group_rows import GroupRows, read_groups
+from groupledger.jobs.serve.group_values import OWNERS_MAX, group_values
 from groupledger.jobs.serve.heat import heat_of
 from groupledger.jobs.serve.shown import link, place_path, topic_path
 from groupledger.schemas.instants import instant_of_ms
-from groupledger.schemas.words import Source
+from groupledger.schemas.words import GroupType, Source
 from groupledger.transforms.coverage.rules.coverage_at import iso
 
 if TYPE_CHECKING:
@@ -79,12 +80,23 @@ def routes(warehouse: Warehouse, environment: Environment) -> APIRouter:
                 capacity=capacity_line(
                     tables, history.group["group_id"], warehouse.settings.lag.no_commit, within.until
                 ),
+                coming=coming(tables, rows),
                 **verdict_values(tables, history.group["group_id"], within, asked),
                 **values,
             )
         )
 
     return pages
+
+
+def coming(tables: ClusterRows, rows: GroupRows) -> list[str]:
+    """Returns in sentences what is to come of a group, as it looked at the instant; nothing of a group that was not
+    sampled, has no lag of its own, or has more partitions than a page shows."""
+    if rows.sampled_at is None or not 0 < len(rows.standing) <= OWNERS_MAX:
+        return []
+    if rows.history.group["group_type"] == GroupType.SHARE:
+        return []
+    return sentences(forecasts(tables, rows.history.group["group_id"], rows.sampled_at)[1])
 
 
 def verdict_values(tables: ClusterRows, name: str, within: Window, asked: datetime | None) -> dict[str, Any]:

@@ -1,0 +1,146 @@
+"""Says before it happens when a group has caught up, and when retention overtakes its commit: from when to when.
+
+Offsets count events, so what the rounds see of them is a sum: its errors add up, and do not scatter around a line. A
+line through such points (least squares, Theil-Sen) gives an interval that is far too narrow. So the method is that of a
+random walk with drift, the "drift method" of forecasting: the rate is the whole change over the whole time, and the
+scatter is that of the changes around it, from point to point or, since bursts last, over more points if that is larger.
+The future adds its own scatter, and the rate is only as sure as the time it was seen for: at `t` seconds from now a
+distance `d` that changes by `rate` lies between
+
+    d + rate t  ±  q √(noise t + rate_variance t²)        q: Student's t, for 95 of 100
+
+and reaches zero at the earliest and at the latest where one of the two bounds does, which are the roots of a quadratic
+equation. Where the upper bound never does, there is no latest time: it may never happen. `python -m bench.forecasts`
+measures how often the interval holds.
+
+Caught up means that no more is left than the group leaves anyway between its commits. How fast lag shrinks is seen
+since it was highest: before, it grew. The start of a log moves by whole segments, so its pace is that from move to
+move, and a loss may come a segment sooner or later. As long as it has not moved a few times within what is known,
+nobody knows its pace, and no loss is foretold.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import NormalDist
+from typing import TYPE_CHECKING
+
+from groupledger.schemas.words import LagTrend
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+CHANGES_MIN = 5  # of which a scatter can be known
+CHANGES_MAX = 1_000  # of what is known for certain
+CONFIDENCE = 0.95
+COMMITS_LEFT = 2.0  # intervals of commits whose records a group leaves anyway
+_Z = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """How a number changes: by `rate` a second, with the variance `noise` for each second to come, and that of the rate
+    itself. `changes` is of how many changes that is known."""
+
+    rate: float
+    noise: float
+    rate_variance: float
+    changes: int
+
+    def less(self, other: Drift) -> Drift:
+        """Returns how the difference of two numbers changes that change by themselves."""
+        return Drift(
+            self.rate - other.rate,
+            self.noise + other.noise,
+            self.rate_variance + other.rate_variance,
+            min(self.changes, other.changes),
+        )
+
+    @property
+    def trend(self) -> str:
+        """Returns whether the number grows or shrinks for certain."""
+        if abs(self.rate) <= quantile(self.changes) * math.sqrt(self.rate_variance):
+            return LagTrend.LEVEL
+        return LagTrend.GROWING if self.rate > 0 else LagTrend.SHRINKING
+
+
+STANDSTILL = Drift(0.0, 0.0, 0.0, CHANGES_MAX)
+"""How the commit of a group changes that makes no progress."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """In how many seconds something happens: as it goes now, at the earliest and at the latest. The last is None if it
+    may never happen."""
+
+    seconds: float
+    earliest: float
+    latest: float | None
+
+
+def drift(points: Sequence[tuple[float, float]]) -> Drift | None:
+    """Returns how a number changes that was seen at some seconds, in order; None below `CHANGES_MIN` changes."""
+    changes = len(points) - 1
+    if changes < CHANGES_MIN:
+        return None
+    lasted = points[-1][0] - points[0][0]
+    rate = (points[-1][1] - points[0][1]) / lasted
+    noise, count = max(_noise(points[::-step], rate) for step in range(1, changes // CHANGES_MIN + 1))
+    return Drift(rate, noise, noise / lasted, count)
+
+
+def _noise(points: Sequence[tuple[float, float]], rate: float) -> tuple[float, int]:
+    """Returns the variance of the changes around the rate, for each second, and how many changes these are. Points are
+    backwards in time."""
+    squares = [
+        (after[1] - before[1] - rate * (after[0] - before[0])) ** 2 / (after[0] - before[0])
+        for after, before in pairwise(points)
+    ]
+    return sum(squares) / (len(squares) - 1), len(squares)
+
+
+def quantile(changes: int) -> float:
+    """Returns Student's t by Hill's expansion, which is within 1% from `CHANGES_MIN` changes on."""
+    free = changes - 1
+    return _Z + (_Z**3 + _Z) / (4 * free) + (5 * _Z**5 + 16 * _Z**3 + 3 * _Z) / (96 * free**2)
+
+
+def reaches_zero(distance: float, by: Drift, step: float = 0.0) -> Expected | None:
+    """Returns when a distance that is left, above 0, is gone; None if it does not shrink. What moves by steps is a step
+    too near or too far."""
+    if by.rate >= 0:
+        return None
+    earliest, latest = _bounds(max(distance - step, 0.0), by)[0], _bounds(distance + step, by)[1]
+    return Expected(distance / -by.rate, earliest, latest)
+
+
+def _bounds(distance: float, by: Drift) -> tuple[float, float | None]:
+    scale = quantile(by.changes) ** 2
+    quadratic = by.rate**2 - scale * by.rate_variance
+    linear = scale * by.noise - 2 * distance * by.rate
+    twice = linear + math.sqrt(max(linear**2 - 4 * quadratic * distance**2, 0.0))
+    earliest = 2 * distance**2 / twice if distance else 0.0
+    return earliest, twice / (2 * quadratic) if quadratic > 0 else None
+
+
+def left_anyway(produced_per_second: float, commit_interval_s: float) -> float:
+    """Returns with how much lag a group has caught up."""
+    return max(produced_per_second, 0.0) * COMMITS_LEFT * commit_interval_s
+
+
+def since_highest(points: Sequence[tuple[float, float]]) -> Sequence[tuple[float, float]]:
+    """Returns the points from the highest on: how lag shrinks shows only since it began to."""
+    highest = max(range(len(points)), key=lambda number: (points[number][1], number), default=0)
+    return points[highest:]
+
+
+def pace_of_start(*seen: Sequence[tuple[float, float]]) -> tuple[Drift, float] | None:
+    """Returns how the start of a log moves, by the first of several series in which it moved often enough, and its
+    largest step; None if it did in none."""
+    for points in seen:
+        pace = drift([after for before, after in pairwise(points) if after[1] != before[1]])
+        if pace is not None:
+            return pace, max(after[1] - before[1] for before, after in pairwise(points))
+    return None
