@@ -6,7 +6,9 @@ groups commit, and one of their members is replaced. The program prints the medi
 shortest history, what one batch rewrote according to Delta, and the files that it read. It ends with 1 if a longer
 history costs more than 1.5 times as much. A large group and many groups follow, beside the shortest history.
 
-    python -m bench.history_cost [--rows 1000000 10000000 50000000]
+    python -m bench.history_cost [--rows 1000000 10000000 50000000] [--driver-records 200000]
+
+Batches of more records than the last number are folded by Spark's tasks: 0 measures these.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyspark.sql import functions as F
 
+from groupledger.jobs.derive import history
 from groupledger.jobs.derive.history import TABLES, apply_batch
 from groupledger.jobs.process.session import spark_session
 from groupledger.jobs.warehouse.delta_log import open_table
@@ -84,7 +87,9 @@ def cases(rows: list[int]) -> Iterator[Case]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, nargs="+", default=[1_000_000, 10_000_000, 50_000_000])
-    rows = parser.parse_args().rows
+    parser.add_argument("--driver-records", type=int, default=history.RECORDS_PER_DRIVER_FOLD)
+    arguments = parser.parse_args()
+    rows, history.RECORDS_PER_DRIVER_FOLD = arguments.rows, arguments.driver_records
     spark = spark_session("groupledger history cost")
     costs: list[float] = []
     for case in cases(rows):
@@ -191,11 +196,11 @@ class GroupLogs:
         return self.batch(spark, [(first + number) % self._case.groups for number in range(self._case.touched)])
 
     def batch(self, spark: SparkSession, groups: Any) -> DataFrame:
-        rows = [row for group in groups for row in self._rows_of(group)]
+        rows = [row for group in groups for row in self.rows_of(group)]
         table = pa.Table.from_pylist(rows, schema=arrow_schema(COORDINATOR_RECORDS.schema))
         return spark.createDataFrame(table, COORDINATOR_RECORDS.schema)
 
-    def _rows_of(self, group: int) -> Iterator[dict[str, Any]]:
+    def rows_of(self, group: int) -> Iterator[dict[str, Any]]:
         generation = self._generations[group] = self._generations[group] + 1
         slots = self._slots[group]
         slots[generation % len(slots)] = f"member-{group}-{generation}-new"

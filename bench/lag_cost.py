@@ -59,17 +59,17 @@ class Past:
         """Appends rounds, the commits that each of them counts and, if they were computed, their lag."""
         numbers = np.arange(first, first + count)
         last_ms = self.at_ms(first + count - 1)
-        ledger.commits.append(COORDINATOR_RECORDS, self._commits(ledger.cluster, numbers))
+        ledger.commits.append(COORDINATOR_RECORDS, self.commits(ledger.cluster, numbers))
         ledger.commits.append(
-            WATERMARKS, self._watermarks(ledger.cluster, numbers), batch_of(ledger, WATERMARKS, last_ms)
+            WATERMARKS, self.watermarks(ledger.cluster, numbers), batch_of(ledger, WATERMARKS, last_ms)
         )
         if with_lag:
-            ledger.commits.append(LAG, self._lag(ledger.cluster, numbers), batch_of(ledger, LAG, last_ms))
+            ledger.commits.append(LAG, self.lag(ledger.cluster, numbers), batch_of(ledger, LAG, last_ms))
 
     def at_ms(self, numbers: Any) -> Any:
         return START_MS + numbers * (DAY_MS // self.rounds_a_day)
 
-    def _commits(self, cluster: str, rounds: Any) -> pa.Table:
+    def commits(self, cluster: str, rounds: Any) -> pa.Table:
         number, group, partition = self._each(rounds, self.groups, TOPIC_PARTITIONS)
         at_ms = self.at_ms(number) - 1
         names = ("topic", "partition", "offset", "commit_timestamp_ms")
@@ -89,7 +89,7 @@ class Past:
             },
         )
 
-    def _watermarks(self, cluster: str, rounds: Any) -> pa.Table:
+    def watermarks(self, cluster: str, rounds: Any) -> pa.Table:
         number, topic, partition = self._each(rounds, TOPICS, TOPIC_PARTITIONS)
         round_, offsets_partition, _ = self._each(rounds, OFFSETS_PARTITIONS, 1)
         last_group = self.groups - 1 - (self.groups - 1 - offsets_partition) % OFFSETS_PARTITIONS
@@ -110,7 +110,7 @@ class Past:
             },
         )
 
-    def _lag(self, cluster: str, rounds: Any) -> pa.Table:
+    def lag(self, cluster: str, rounds: Any) -> pa.Table:
         number, group, partition = self._each(rounds, self.groups, TOPIC_PARTITIONS)
         at_ms = self.at_ms(number)
         return table_rows(

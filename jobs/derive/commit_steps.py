@@ -1,12 +1,12 @@
 """Keeps the steps among the commits (`transforms.incidents.commit_steps`), so that none is looked for twice.
 
-Steps are written when what is kept is an hour behind: those with both commits, and the last record of each partition
-in place of the one before, in one Delta commit. Later rows are read again each time. Then a small file says how far
-that is (`_groupledger/<cluster>/commit_steps.json`): by offset, by the date of ingest from which on records can be new,
-and by time. A file that is older than the table, because a pass was killed, costs a second look at some records. One
-that is newer than the table, which was restored then, or that other settings have written, is of no use: all is read
-again, as it is behind a rebuild of the history (`drop_commit_steps`). Of the table only those last records then count
-on whose own rows retention has removed.
+Steps are written when what is kept is an hour behind: those with both commits, and the last record of each partition in
+place of the one before, in one Delta commit. Later rows are read again each time. Then a small file says how far that
+is (`_groupledger/<cluster>/commit_steps.json`): by offset, by the version of the records and the date of ingest from
+which on they can be new, and by time. A file that is older than the table, because a pass was killed, costs a second
+look at some records. One that is newer than the table, which was restored then, or that other settings have written, is
+of no use: all is read again, as it is behind a rebuild of the history (`drop_commit_steps`). Of the table only those
+last records then count on whose own rows retention has removed.
 
 What is kept ends at an instant until which everything is known: all records, and the ends of all partitions.
 """
@@ -19,9 +19,12 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from groupledger.jobs.ingest.samples import batch_of, last_sampled_at_ms
+from groupledger.jobs.warehouse.added_files import added_between, first_version_of, rows_in
+from groupledger.jobs.warehouse.delta_log import added_by
 from groupledger.jobs.warehouse.ledger import (
     day_before,
     first_day_ms,
+    ingested_since,
     is_behind,
     known_ends,
     of_removed_records,
@@ -30,7 +33,9 @@ from groupledger.jobs.warehouse.ledger import (
 from groupledger.jobs.warehouse.progress import KEPT_EVERY_MS, drop_progress, note_progress, read_progress
 from groupledger.jobs.warehouse.tables import every_row, is_open, of_spark
 from groupledger.jobs.warehouse.task_files import write_files
+from groupledger.schemas.instants import ms_of
 from groupledger.schemas.tables.commit_steps import COMMIT_STEPS
+from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.tables.coverage import COVERAGE
 from groupledger.schemas.tables.watermarks import WATERMARKS
 from groupledger.schemas.words import Completeness
@@ -59,7 +64,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Kept:
-    """How far the kept steps reach: `number` counts what was kept, `positions` are the next offsets by partition."""
+    """How far the kept steps reach: `number` counts what was kept, `positions` are the next offsets by partition. No
+    version of the records before `unread_version` has a later one; None where that is not known. `before_at_ms` is the
+    time of the version before it, by which it is known that the table is still the same."""
 
     number: int = 0
     gap_ms: int = 0
@@ -67,6 +74,8 @@ class Kept:
     until_ms: int = 0
     positions: Mapping[int, int] = field(default_factory=dict)
     ingested_from_ms: int | None = None
+    unread_version: int | None = None
+    before_at_ms: int | None = None
 
 
 @dataclass(frozen=True)
@@ -93,7 +102,7 @@ def commit_steps_until(
     until_ms = settled_ms(ledger)
     if until_ms - kept.until_ms >= KEPT_EVERY_MS:
         kept = _keep(ledger, kept, until_ms, rules)
-    lines = _lines(ledger, kept, _new_records(ledger, kept))
+    lines = _lines(ledger, kept, _new_records(ledger, kept, ledger.version(COORDINATOR_RECORDS)))
     steps = with_ends(steps_of(lines, rules.commit_gap_ms, as_of_ms), _new_samples(ledger, kept), as_of_ms)
     return CommitSteps(ledger, kept, keep(with_suspicion(steps.where("is_step"), rules, as_of_ms)))
 
@@ -105,10 +114,13 @@ def drop_commit_steps(ledger: Ledger) -> None:
 
 def _keep(ledger: Ledger, kept: Kept, until_ms: int, rules: Rules) -> Kept:
     """Replaces what is kept by what there is until an instant."""
-    records = _new_records(ledger, kept)
+    version = ledger.version(COORDINATOR_RECORDS)
+    records = _new_records(ledger, kept, version, by_file=True)
     positions = {**kept.positions, **_positions_at(ledger, records, until_ms)}
     day, is_left = F.unix_date("ingest_date"), is_behind(positions)
-    left, last = records.agg(F.min(F.when(is_left, day)), F.max(day)).collect()[0]
+    placed = records.select(day.alias("day"), is_left.alias("is_left"), F.input_file_name().alias("file"))
+    of_left = [F.when(F.col("is_left"), F.col(name)) for name in ("day", "file")]
+    left, last, unread_in = placed.agg(F.min(of_left[0]), F.max("day"), F.collect_set(of_left[1])).collect()[0]
     since_ms = first_day_ms(left, last)
     lines = _lines(ledger, kept, records.where(~is_left))
     steps = with_ends(steps_of(lines, rules.commit_gap_ms, until_ms), _new_samples(ledger, kept), until_ms)
@@ -120,7 +132,9 @@ def _keep(ledger: Ledger, kept: Kept, until_ms: int, rules: Rules) -> Kept:
     old = ledger.commits.paths(COMMIT_STEPS, replaced)
     ledger.commits.replace_files(COMMIT_STEPS, old, files, batch=batch_of(ledger, COMMIT_STEPS, number))
     ingested_from_ms = kept.ingested_from_ms if since_ms is None else since_ms
-    found = Kept(number, *_of_rules(rules), until_ms, positions, ingested_from_ms)
+    unread = first_version_of(ledger, COORDINATOR_RECORDS, unread_in, version)
+    before_at_ms = None if unread is None else _version_at_ms(ledger, unread - 1)
+    found = Kept(number, *_of_rules(rules), until_ms, positions, ingested_from_ms, unread, before_at_ms)
     note_progress(ledger, COMMIT_STEPS.name, found)
     return found
 
@@ -145,8 +159,26 @@ def settled_ms(ledger: Ledger) -> int:
     return min([*known_ends(ledger).values(), *([sampled_ms] if sampled_ms else [])], default=0)
 
 
-def _new_records(ledger: Ledger, kept: Kept) -> DataFrame:
-    return records_since(ledger, kept.ingested_from_ms).where(is_behind(kept.positions))
+def _new_records(ledger: Ledger, kept: Kept, version: int, *, by_file: bool = False) -> DataFrame:
+    """Returns the records up to a version that are not among those kept, and reads only the files that were added since
+    if the log shows them. With `by_file` each row has its file (`input_file_name`)."""
+    files = None
+    if kept.unread_version is not None and _version_at_ms(ledger, kept.unread_version - 1) == kept.before_at_ms:
+        files = added_between(ledger, COORDINATOR_RECORDS, kept.unread_version, version)
+    if files is not None:
+        rows = rows_in(ledger, COORDINATOR_RECORDS, files)
+    elif by_file:
+        is_new = of_spark(ingested_since(kept.ingested_from_ms))
+        rows = ledger.rows(COORDINATOR_RECORDS, version).where(is_new)
+    else:
+        rows = records_since(ledger, kept.ingested_from_ms)
+    return rows.where(is_behind(kept.positions))
+
+
+def _version_at_ms(ledger: Ledger, version: int) -> int | None:
+    """Returns when a version of the records was written, None if the log does not have it any more."""
+    found = added_by(ledger.storage, COORDINATOR_RECORDS, version)
+    return None if found is None else ms_of(found.at)
 
 
 def _new_samples(ledger: Ledger, kept: Kept) -> DataFrame | None:

@@ -15,6 +15,7 @@ from groupledger.schemas.tables.coordinator_events import COORDINATOR_EVENTS
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.tables.groups import GROUPS
 from groupledger.schemas.tables.members import MEMBERS
+from groupledger.schemas.tables.table import IS_OPEN
 from groupledger.transforms.incidents.coordinator_faults import (
     GROUP_COLUMNS,
     MEMBER_COLUMNS,
@@ -45,7 +46,9 @@ if TYPE_CHECKING:
     from groupledger.schemas.tables.table import Table
     from groupledger.transforms.incidents.rules.coordinator_faults import CoordinatorFault
 
-LINE_COLUMNS = ("kind", "kafka_partition", "broker_id", "logged_at", "source_file", "line_number", "details")
+LINE_COLUMNS = (
+    *("kind", "kafka_partition", "member_id", "broker_id", "logged_at", "source_file", "line_number", "details"),
+)
 
 
 @dataclass(frozen=True)
@@ -61,17 +64,27 @@ def coordinator_faults(ledger: Ledger) -> FaultsFound | None:
     """Returns what the cluster's tables tell of its coordinators; None without a history."""
     if not ledger.exists(GROUPS) or not ledger.exists(MEMBERS):
         return None
-    lines, stated = _lines(ledger), _stated(ledger)
-    gone = departures(_columns(ledger, MEMBERS, MEMBER_COLUMNS), _columns(ledger, GROUPS, GROUP_COLUMNS), stated)
+    told = _told(ledger)
+    lines = _lines(told)
+    members = _columns(ledger, MEMBERS, (*MEMBER_COLUMNS, IS_OPEN.name), pc.field(IS_OPEN.name) == 0)
+    gone = departures(members, _columns(ledger, GROUPS, GROUP_COLUMNS), _stated(told))
     records = seconds(_records(ledger, *span) for span in bursts(gone))
     faults = counted(faults_of([*moves(lines), *silences(records)]), gone)
     return FaultsFound(faults, coordinators(lines), hit(faults, gone))
 
 
-def _lines(ledger: Ledger) -> list[PartitionLine]:
+def _told(ledger: Ledger) -> list[dict[str, Any]]:
+    """Returns the lines about partitions of `__consumer_offsets`, and those in which members left."""
     if not ledger.exists(COORDINATOR_EVENTS):
         return []
-    is_line = pc.field("kind").isin([LOADED, *GIVEN_UP]) & pc.field("kafka_partition").is_valid()
+    kind = pc.field("kind")
+    is_line = kind.isin([LOADED, *GIVEN_UP]) & pc.field("kafka_partition").is_valid()
+    is_leave = kind.isin(sorted(LEFT_LINES)) & pc.field("member_id").is_valid()
+    rows: list[dict[str, Any]] = _columns(ledger, COORDINATOR_EVENTS, LINE_COLUMNS, is_line | is_leave).to_pylist()
+    return rows
+
+
+def _lines(told: Sequence[dict[str, Any]]) -> list[PartitionLine]:
     return [
         PartitionLine(
             kind=row["kind"],
@@ -82,16 +95,14 @@ def _lines(ledger: Ledger) -> list[PartitionLine]:
             line_number=row["line_number"],
             loading=dict(row["details"] or ()).get("loading"),
         )
-        for row in ledger.arrow(COORDINATOR_EVENTS, is_line, LINE_COLUMNS).to_pylist()
+        for row in told
+        if row["kind"] not in LEFT_LINES
     ]
 
 
-def _stated(ledger: Ledger) -> set[str]:
+def _stated(told: Sequence[dict[str, Any]]) -> set[str]:
     """Returns the members of which a coordinator logged that they left."""
-    if not ledger.exists(COORDINATOR_EVENTS):
-        return set()
-    is_leave = pc.field("kind").isin(sorted(LEFT_LINES)) & pc.field("member_id").is_valid()
-    return set(ledger.arrow(COORDINATOR_EVENTS, is_leave, ("member_id",))["member_id"].to_pylist())
+    return {row["member_id"] for row in told if row["kind"] in LEFT_LINES}
 
 
 def _records(ledger: Ledger, begin_ms: int, end_ms: int) -> pa.Table:

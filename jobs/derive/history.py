@@ -24,7 +24,12 @@ from groupledger.jobs.derive import rebuild
 from groupledger.jobs.derive.aside import Aside, taken_back, to_try_again, without, without_arrow
 from groupledger.jobs.derive.commit_steps import drop_commit_steps
 from groupledger.jobs.derive.lag_seeds import drop_seeds
-from groupledger.jobs.derive.rebalance_stats import COUNTED, rebuild_rebalance_stats, update_rebalance_stats
+from groupledger.jobs.derive.rebalance_stats import (
+    COUNTED,
+    rebuild_rebalance_stats,
+    update_rebalance_stats,
+    update_stats_of_many,
+)
 from groupledger.jobs.derive.topic_names import topic_names_of
 from groupledger.jobs.derive.troubles import known_groups, look_for_anybody
 from groupledger.jobs.ingest.stream import Batches, must_stop, wait
@@ -365,8 +370,10 @@ def _apply_many(ledger: Ledger, folded: DataFrame, aside: Aside, before: History
 
         for table in DERIVED_TABLES:
             write(table)
-        if before is not None or any(counts[table.name] for table in COUNTED):
+        if before is not None:
             rebuild_rebalance_stats(ledger)
+        elif any(counts[table.name] for table in COUNTED):
+            update_stats_of_many(ledger, rows)
         write(OPEN_GROUPS)
     finally:
         folded.unpersist()

@@ -25,6 +25,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
+from groupledger.jobs.derive.generations_at import NAMED_MAX, generations_at
 from groupledger.jobs.derive.history import CHECKPOINT_NAME, RECORDS_PER_DRIVER_FOLD, checkpoint_folder
 from groupledger.jobs.derive.troubles import gathering, groups_in, look_for_anybody, note_troubles
 from groupledger.jobs.ingest.samples import last_sampled_at_ms
@@ -54,16 +55,18 @@ from groupledger.transforms.offsets.offset_events import (
     is_removal,
     offset_events,
     offset_log,
+    steps_of,
 )
 from groupledger.transforms.offsets.rules.offset_event import OffsetRules
 from groupledger.transforms.offsets.rules.sampled_losses import KINDS, OF_COMMIT, sampled_losses
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from pyspark.sql import DataFrame
 
     from groupledger.jobs.warehouse.ledger import Ledger
+    from groupledger.jobs.warehouse.tables import Condition
     from groupledger.schemas.tables.table import Table
 
 TABLES = (OFFSET_EVENTS, COMMITTED_OFFSETS)
@@ -146,10 +149,9 @@ def _tell_records(ledger: Ledger, done: Progress, history: str, next_version: in
         .persist()
     )
     try:
-        reached, is_waiting, record_count = _reach(records, ends if is_newest else {})
-        whole = records.where(~is_behind(reached))
-        is_small = record_count <= RECORDS_PER_DRIVER_FOLD
-        count = _write(ledger, whole, reached, is_small=is_small, is_rebuild=is_rebuild)
+        found = _reach(records, ends if is_newest else {})
+        reached, is_waiting = found.positions, found.is_waiting
+        count = _write(ledger, records.where(~is_behind(reached)), found, is_rebuild=is_rebuild)
     finally:
         records.unpersist()
     return (
@@ -174,13 +176,26 @@ def _stored(ledger: Ledger, unread_version: int | None, next_version: int, *, is
     return rows_in(ledger, COORDINATOR_RECORDS, files)
 
 
-def _reach(records: DataFrame, ends: Mapping[int, int]) -> tuple[dict[int, int], bool, int]:
-    """Returns by partition the next offset after the last whole operation, whether a removal waits, and the number of
-    records."""
+@dataclass(frozen=True)
+class Reach:
+    """The next offset after the last whole operation by partition, whether a removal waits, how many records there are,
+    and of which groups."""
+
+    positions: Mapping[int, int]
+    is_waiting: bool
+    record_count: int
+    groups: Collection[str]
+
+    @property
+    def is_small(self) -> bool:
+        return self.record_count <= RECORDS_PER_DRIVER_FOLD
+
+
+def _reach(records: DataFrame, ends: Mapping[int, int]) -> Reach:
     at_ms = F.unix_millis("kafka_timestamp")
     last = F.max_by(F.struct(at_ms.alias("at_ms"), is_removal().alias("is_removal")), "kafka_offset")
     ends_of = (F.max("kafka_offset").alias("offset"), last.alias("last"), F.count(F.lit(1)).alias("records"))
-    found = records.groupBy("kafka_partition").agg(*ends_of).collect()
+    found = records.groupBy("kafka_partition").agg(*ends_of, F.collect_set("group_id").alias("groups")).collect()
     reached = {row.kafka_partition: row.offset + 1 for row in found}
     waiting = {
         row.kafka_partition: row.last.at_ms
@@ -191,7 +206,8 @@ def _reach(records: DataFrame, ends: Mapping[int, int]) -> tuple[dict[int, int],
         of_last = [(F.col("kafka_partition") == key) & (at_ms == last_ms) for key, last_ms in waiting.items()]
         tails = records.where(reduce(or_, of_last) & is_removal()).groupBy("kafka_partition").agg(F.min("kafka_offset"))
         reached |= dict(tails.collect())
-    return reached, bool(waiting), sum(row.records for row in found)
+    groups = {group for row in found for group in row.groups}
+    return Reach(reached, bool(waiting), sum(row.records for row in found), groups)
 
 
 def _coverage(ledger: Ledger, reached: Mapping[int, int]) -> DataFrame:
@@ -206,15 +222,17 @@ def _coverage(ledger: Ledger, reached: Mapping[int, int]) -> DataFrame:
     return ledger.spark.createDataFrame(rows, COVERAGE_COLUMNS)
 
 
-def _write(ledger: Ledger, records: DataFrame, reached: Mapping[int, int], *, is_small: bool, is_rebuild: bool) -> int:
+def _write(ledger: Ledger, records: DataFrame, reach: Reach, *, is_rebuild: bool) -> int:
     """Writes what some whole operations did; returns the number of events."""
     retained_from = records.groupBy("kafka_partition").agg(F.min("kafka_offset").alias("first_offset"))
-    stood = ledger.rows_within(COMMITTED_OFFSETS, every_row)
+    is_of_batch = _in_groups(reach.groups) if len(reach.groups) <= NAMED_MAX else every_row
+    stood = ledger.rows_within(COMMITTED_OFFSETS, is_of_batch)
     log = offset_log(records, _stood_before(stood, retained_from) if is_rebuild else stood).persist()
     rules = rules_from(OffsetRules, ledger.settings.offsets)
-    generations = ledger.rows_within(GENERATIONS, every_row)
+    steps = steps_of(log)
+    generations = ledger.rows_within(GENERATIONS, every_row) if is_rebuild else generations_at(ledger, steps.persist())
     report = gathering(ledger)
-    found = offset_events(log, records, generations, _coverage(ledger, reached), rules, report)
+    found = offset_events(steps, records, generations, _coverage(ledger, reach.positions), rules, report)
     constants = {"cluster": F.lit(ledger.cluster), IS_CARRIED_OVER.name: F.lit(False)}
     events = found.withColumns(constants)
     stands = committed_offsets(log).withColumn("cluster", F.lit(ledger.cluster))
@@ -223,15 +241,20 @@ def _write(ledger: Ledger, records: DataFrame, reached: Mapping[int, int], *, is
             count = _replace(ledger, events, stands, retained_from)
             note_troubles(ledger, TroubledStep.OFFSET_EVENTS, report.taken())
         else:
-            count = _upsert(ledger, OFFSET_EVENTS, events, is_small=is_small)
+            count = _upsert(ledger, OFFSET_EVENTS, events, is_small=reach.is_small)
             # A record that could not be judged is not read again before a rebuild.
             note_troubles(ledger, TroubledStep.OFFSET_EVENTS, report.taken(), judged=())
             ledger.give_way()
-            _upsert(ledger, COMMITTED_OFFSETS, stands, is_small=is_small)
+            _upsert(ledger, COMMITTED_OFFSETS, stands, is_small=reach.is_small)
         look_for_anybody(ledger, TroubledStep.OFFSET_EVENTS, lambda: groups_in(ledger, COMMITTED_OFFSETS))
         return count
     finally:
+        steps.unpersist()
         log.unpersist()
+
+
+def _in_groups(groups: Collection[str]) -> Condition:
+    return lambda column: column("group_id").isin([*groups])
 
 
 def _upsert(ledger: Ledger, table: Table, rows: DataFrame, *, is_small: bool) -> int:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql import functions as F
 
 from groupledger.jobs.derive.troubles import gathering, groups_in, look_for_anybody, note_troubles
 from groupledger.jobs.process.settings import rules_from
 from groupledger.jobs.warehouse.tables import every_row
-from groupledger.jobs.warehouse.upsert import bounding_column, earliest_us, replace_cluster, upsert_arrow
+from groupledger.jobs.warehouse.upsert import bounding_column, earliest_us, replace_cluster, upsert, upsert_arrow
+from groupledger.schemas.instants import instant_of_us
 from groupledger.schemas.tables.assignments import ASSIGNMENTS
 from groupledger.schemas.tables.members import MEMBERS
 from groupledger.schemas.tables.rebalance_stats import REBALANCE_STATS
@@ -26,8 +29,12 @@ from groupledger.transforms.history.rebalance_stats import (
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from datetime import datetime
+
+    from pyspark.sql import DataFrame
 
     from groupledger.jobs.warehouse.ledger import Ledger
+    from groupledger.jobs.warehouse.tables import Condition
     from groupledger.schemas.tables.table import Table
 
 COUNTED = (REBALANCES, MEMBERS, ASSIGNMENTS)
@@ -40,8 +47,7 @@ def update_rebalance_stats(ledger: Ledger, written: Mapping[Table, pa.Table]) ->
     if not times:
         return
     rules = rules_from(StatsRules, ledger.settings.history)
-    day_us = LENGTHS_US[StatsWindow.DAY]
-    since_us = min(times) // day_us * day_us - rules.reach_ms * 1_000
+    since_us = _counted_since_us(min(times), rules)
     groups = {group for table in COUNTED for group in written[table].column("group_id").unique().to_pylist()}
     near = {table.name: rows_since(ledger, table, since_us, groups) for table in COUNTED}
     report = gathering(ledger)
@@ -49,6 +55,39 @@ def update_rebalance_stats(ledger: Ledger, written: Mapping[Table, pa.Table]) ->
     upsert_arrow(ledger, REBALANCE_STATS, found)
     note_troubles(ledger, TroubledStep.REBALANCE_STATS, report.taken(), groups)
     look_for_anybody(ledger, TroubledStep.REBALANCE_STATS, lambda: groups_in(ledger, REBALANCE_STATS))
+
+
+def update_stats_of_many(ledger: Ledger, written: Mapping[Table, DataFrame]) -> None:
+    """Does the same for a batch whose rows stay with Spark's tasks."""
+    rules = rules_from(StatsRules, ledger.settings.history)
+    rebalances, members, assignments = (written[table] for table in COUNTED)
+    touched = touches(rebalances, members, assignments, rules)
+    earliest, groups = touched.agg(F.min(F.unix_micros("at")), F.collect_set("group_id")).collect()[0]
+    if earliest is None:
+        return
+    since = instant_of_us(max(_counted_since_us(earliest, rules), 0))
+    # A micro-batch has a session of its own.
+    tables = replace(ledger, spark=touched.sparkSession)
+    rebalances, members, assignments = (tables.rows_within(table, _ends_at_or_after(table, since)) for table in COUNTED)
+    report = gathering(ledger)
+    found = rebalance_stats(touched, rebalances, members, assignments, rules, report).persist()
+    try:
+        upsert(ledger, REBALANCE_STATS, found, found.count())
+    finally:
+        found.unpersist()
+    note_troubles(ledger, TroubledStep.REBALANCE_STATS, report.taken(), groups)
+    look_for_anybody(ledger, TroubledStep.REBALANCE_STATS, lambda: groups_in(ledger, REBALANCE_STATS))
+
+
+def _counted_since_us(earliest_us: int, rules: StatsRules) -> int:
+    """Returns from when on rows are counted, if the earliest change is of that time: from the start of its day, and
+    what a storm then may have begun with."""
+    day_us = LENGTHS_US[StatsWindow.DAY]
+    return earliest_us // day_us * day_us - rules.reach_ms * 1_000
+
+
+def _ends_at_or_after(table: Table, since: datetime) -> Condition:
+    return lambda column: column(str(bounding_column(table))) >= since
 
 
 def rebuild_rebalance_stats(ledger: Ledger) -> None:

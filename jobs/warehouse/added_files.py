@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+from urllib.parse import unquote
 
 import pyarrow.fs
 from pyspark.sql import functions as F
@@ -17,10 +18,15 @@ from groupledger.jobs.warehouse.delta_log import added_by, files_of, table_uri
 from groupledger.jobs.warehouse.tables import not_a_pattern
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from pyspark.sql import DataFrame
 
     from groupledger.jobs.warehouse.ledger import Ledger
     from groupledger.schemas.tables.table import Table
+
+# To open this many commits of the log takes less than a second.
+VERSIONS_LOOKED_AT_MAX = 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +60,24 @@ def added_between(ledger: Ledger, table: Table, first: int, last: int) -> AddedF
     if any(each.type != pyarrow.fs.FileType.File for each in found):
         return None
     return AddedFiles(last, tuple(files), sum(files.values()))
+
+
+def first_version_of(ledger: Ledger, table: Table, paths: Collection[str], last: int) -> int | None:
+    """Returns the first of the versions up to the last that added one of some files, and the version after the last
+    without a file; None where none of the newest versions did. Each path ends with the file's name."""
+    missing = {_name(unquote(path)) for path in paths}
+    version = last + 1
+    while missing:
+        version -= 1
+        added = added_by(ledger.storage, table, version) if last - version < VERSIONS_LOOKED_AT_MAX else None
+        if added is None:
+            return None
+        missing -= {_name(path) for path in added.files}
+    return version
+
+
+def _name(path: str) -> str:
+    return path.rpartition("/")[2]
 
 
 def rows_in(ledger: Ledger, table: Table, files: AddedFiles) -> DataFrame:

@@ -18,7 +18,7 @@ from groupledger.jobs.warehouse.kept_settings import settle
 from groupledger.jobs.warehouse.lease import Lease
 from groupledger.jobs.warehouse.retention import read_floors
 from groupledger.jobs.warehouse.storage import open_storage
-from groupledger.jobs.warehouse.tables import ClusterTables, is_null
+from groupledger.jobs.warehouse.tables import ClusterTables, every_row, is_null
 from groupledger.jobs.warehouse.warehouse import create_table
 from groupledger.schemas.instants import instant_of_ms, ms_of
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from groupledger.jobs.process.settings import Settings
     from groupledger.jobs.warehouse.retention import Floor
     from groupledger.jobs.warehouse.storage import Storage
-    from groupledger.jobs.warehouse.tables import Tables
+    from groupledger.jobs.warehouse.tables import Condition, Tables
     from groupledger.schemas.tables.table import Table
 
 
@@ -132,17 +132,22 @@ def ledger_in(
 
 
 def records_since(tables: Tables, ingested_from_ms: int | None) -> DataFrame:
-    """Returns the rows of `coordinator_records` that were ingested on a day or later. Without a day, or with one that
-    is yet to come, it returns all of them: the clock was ahead then, and later rows have earlier days."""
+    """Returns the rows of `coordinator_records` that were ingested on a day or later (`ingested_since`)."""
+    return tables.rows_within(COORDINATOR_RECORDS, ingested_since(ingested_from_ms))
+
+
+def ingested_since(ingested_from_ms: int | None) -> Condition:
+    """Is the condition for rows that were ingested on a day or later. Without a day, or with one that is yet to come,
+    it holds for all of them: the clock was ahead then, and later rows have earlier days."""
     if ingested_from_ms is None or ingested_from_ms > now_ms():
-        return tables.rows_if_any(COORDINATOR_RECORDS)
+        return every_row
     since = day_before(ingested_from_ms)
 
     def is_new(column: Callable[[str], Any]) -> Any:
         ingested = column("ingest_date")
         return is_null(ingested) | (ingested >= since)
 
-    return tables.rows_within(COORDINATOR_RECORDS, is_new)
+    return is_new
 
 
 def begin_again_if_lost(ledger: Ledger, rows: Table, progress: Table, **which: str) -> bool:

@@ -2,7 +2,8 @@
 
     offset_log(records, committed)              the records about offsets, behind where each of them stood
     committed_offsets(log)                      where each of them stands then
-    offset_events(log, records, generations, coverage, rules)
+    steps_of(log)                               those of the records that may be more than going on
+    offset_events(steps, records, generations, coverage, rules)
 
 `records` are rows of `coordinator_records` of one cluster, and hold each operation of a coordinator whole or not at
 all: the removal of a group begins with its offsets and ends with the group. `coverage` has the stretches of each
@@ -132,7 +133,7 @@ def _bounded(instant_ms: Column) -> Column:
 
 
 def offset_events(
-    log: DataFrame,
+    steps: DataFrame,
     records: DataFrame,
     generations: DataFrame,
     coverage: DataFrame,
@@ -140,8 +141,9 @@ def offset_events(
     report: Report = stop,
 ) -> DataFrame:
     """Returns a row for each event, but for the cluster and what a rebuild carries over. A record on which the rule
-    fails has none, and its group is reported."""
-    steps = _with_coverage(_steps(log), coverage)
+    fails has none, and its group is reported. Of the generations of a step's group it needs those that began by then
+    and had not ended, or the last one before, and those of later steps."""
+    steps = _with_coverage(steps, coverage)
     steps = _with_generation(_with_end_of_group(steps, records), generations)
     # Clients that commit no leader epoch commit all the time, and mostly as members.
     is_empty = F.col("generation").isNull() | F.coalesce(F.col("generation.member_count") == 0, F.lit(False))
@@ -159,7 +161,7 @@ def offset_events(
     return found.withColumn("committed_at", F.timestamp_millis("committed_at_ms")).drop("committed_at_ms")
 
 
-def _steps(log: DataFrame) -> DataFrame:
+def steps_of(log: DataFrame) -> DataFrame:
     """Returns the new records that may be more than going on, with the commit before each."""
     of_place = Window.partitionBy(*PLACE)
     in_order = of_place.orderBy("kafka_offset")

@@ -110,15 +110,17 @@ class KillBefore:
 def test_any_cut_and_any_kill(
     spark: SparkSession, simulated: Simulated, whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Goal: in three batches, the second of one group alone, the third broken off between two table writes and run
-    again, while every table lies in several files, and in a rebuild: the same tables. Kills by the system, of a first
-    batch too, are in tests/fault."""
+    """Goal: in three batches, the second of one group alone and too large for the driver, the third broken off between
+    two table writes and run again, while every table lies in several files, and in a rebuild: the same tables. Kills by
+    the system, of a first batch too, are in tests/fault."""
     append(spark, tmp_path, simulated.between(0, CUT_MINUTE))
     run(spark, tmp_path)
     run(spark, tmp_path, lambda ledger, _: scatter(ledger))
     rest, is_alone = simulated.between(CUT_MINUTE, LAST_MINUTE), F.col("kafka_partition") == ALONE
     append(spark, tmp_path, rest.where(is_alone))
-    run(spark, tmp_path)
+    with monkeypatch.context() as patched:
+        patched.setattr(groupledger.jobs.derive.history, "RECORDS_PER_DRIVER_FOLD", 0)
+        run(spark, tmp_path)
     run(spark, tmp_path, lambda ledger, _: scatter(ledger))
     append(spark, tmp_path, rest.where(~is_alone))
     kill = KillBefore(TABLES_BEFORE_KILL, upsert_arrow)

@@ -1,0 +1,78 @@
+"""Reads the generations by which steps of offsets are judged, without those that the past is full of.
+
+A step is judged by the generation in force, or by the last one before it if none was. Those in force are open, or have
+ended since a day before the steps (the day is for a broker whose clock is behind); Delta's statistics leave out the
+files of all others. Only for a group that had none in force, the earlier ones are looked for by its name. A group that
+never had one needs no such look: it is simple and in its first incarnation, and none of its records was removed, from
+which a rebuild would have gone on without what was before.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import functions as F
+
+from groupledger.jobs.process.clock import DAY_MS
+from groupledger.jobs.warehouse.ledger import floors_of
+from groupledger.jobs.warehouse.tables import is_open
+from groupledger.schemas.instants import instant_of_ms
+from groupledger.schemas.tables.generations import GENERATIONS
+from groupledger.schemas.tables.groups import GROUPS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+    from typing import Any
+
+    from pyspark.sql import DataFrame
+
+    from groupledger.jobs.warehouse.ledger import Ledger
+
+NAMED_MAX = 1_000
+GROUP_COLUMNS = ("group_id", "kafka_partition", "is_simple", "incarnation", "first_kafka_offset")
+
+
+def generations_at(ledger: Ledger, steps: DataFrame) -> DataFrame:
+    """Returns at least the generations that the steps of offsets need, which are read twice."""
+    of_group = (F.min("kafka_offset").alias("first_offset"), F.min(F.unix_millis("happened_at")).alias("first_ms"))
+    first = steps.groupBy("group_id").agg(*of_group)
+    found = first.collect()
+    if not found:
+        return ledger.empty(GENERATIONS)
+    since = instant_of_ms(max(min(row.first_ms for row in found) - DAY_MS, 0))
+
+    def is_near(column: Callable[[str], Any]) -> Any:
+        return is_open(column) | (column("ended_at") >= since)
+
+    near = ledger.rows_within(GENERATIONS, is_near)
+    at_first = (F.col("kafka_offset") <= F.col("first_offset")) & (
+        F.col("to_offset").isNull() | (F.col("to_offset") > F.col("first_offset"))
+    )
+    in_force = near.join(F.broadcast(first), "group_id").where(at_first).select("group_id").distinct().collect()
+    others = {row.group_id for row in found} - {row.group_id for row in in_force}
+    others -= _without_generations(ledger, others)
+    if not others:
+        return near
+
+    def is_earlier(column: Callable[[str], Any]) -> Any:
+        ended_before = (column("is_open") == 0) & (column("ended_at") < since)
+        return ended_before & column("group_id").isin([*others]) if len(others) <= NAMED_MAX else ended_before
+
+    return near.unionByName(ledger.rows_within(GENERATIONS, is_earlier))
+
+
+def _without_generations(ledger: Ledger, names: Collection[str]) -> set[str]:
+    """Returns the groups among those of some names that never had a generation."""
+    if not names:
+        return set()
+    floors = floors_of(ledger)
+    rows = ledger.arrow(GROUPS, pc.field("group_id").isin(pa.array(names, pa.string())), GROUP_COLUMNS).to_pylist()
+    return {
+        row["group_id"]
+        for row in rows
+        if row["is_simple"]
+        and row["incarnation"] == 1
+        and (row["kafka_partition"] not in floors or row["first_kafka_offset"] >= floors[row["kafka_partition"]].offset)
+    }
