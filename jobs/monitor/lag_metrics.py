@@ -14,6 +14,7 @@ from groupledger.jobs.monitor.activity_metrics import activity_metrics
 from groupledger.jobs.monitor.families import Places
 from groupledger.jobs.monitor.group_info import NO_INFO, GroupInfo
 from groupledger.jobs.monitor.metric_list import BY_PARTITION, OF_PARTITION, listed, listed_gauges
+from groupledger.jobs.monitor.scaler_metrics import scaler_metrics
 from groupledger.jobs.process.name_patterns import names_matching
 from groupledger.transforms.lag.rules import burrow
 
@@ -80,6 +81,7 @@ def lag_metrics(
     scope = scope_of(rows, rollups, limits)
     yield from _partition_metrics(cluster, scope.rows, limits)
     yield from _group_metrics(cluster, scope)
+    yield from scaler_metrics(cluster, rows, scope.groups)
     yield from _info_metrics(cluster, scope.groups, infos)
     if activity is not None:
         told = {each.group_id: infos.get(each.group_id, NO_INFO) for each in scope.groups}

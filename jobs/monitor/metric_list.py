@@ -88,6 +88,14 @@ METRICS: Final = (
         "Sum of the group's lag over all its partitions.",
     ),
     ListedMetric(
+        *("kafka_consumergroup_group_sum_lag_without_stuck", GAUGE, BY_GROUP, RECORDS),
+        "The same without partitions that stand still although they may have a consumer.",
+    ),
+    ListedMetric(
+        *("kafka_consumergroup_group_partitions_with_lag", GAUGE, BY_GROUP, COUNT),
+        "Partitions with records to read: more members than these have nothing to do.",
+    ),
+    ListedMetric(
         *("kafka_consumergroup_group_partitions_without_lag", GAUGE, BY_GROUP, COUNT),
         "Partitions that the sum leaves out, because their lag is not known.",
     ),

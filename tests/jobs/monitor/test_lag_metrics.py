@@ -119,6 +119,23 @@ def test_names_and_labels() -> None:
     assert samples["kafka_consumergroup_poll_time_ms", (("cluster_name", "test"),)] == 250
 
 
+def test_what_scalers_act_on() -> None:
+    """Goal: lag at a record that nobody can process is in the sum, and not in what another member could work off;
+    a topic that nobody subscribes to is in neither; a group without a known lag has no number."""
+    (row, unknown) = sorted(round_of({"a": 5, "none": None}), key=lambda each: each.group_id)
+    rows = [
+        replace(row, partition=partition, status=status, flags=flags, lag=lag)
+        for partition, status, flags, lag in (
+            *((0, "ok", (), 5), (1, "stalled", (), 70), (2, "ok", (), 0)),
+            (3, "unsubscribed", ("unsubscribed",), 900),
+        )
+    ]
+    samples = metrics_of([*rows, unknown])
+    assert told(samples, "sum_lag") == {("a",): 75}
+    assert told(samples, "sum_lag_without_stuck") == {("a",): 5}
+    assert told(samples, "partitions_with_lag") == {("a",): 2}
+
+
 def test_hostile_names_stay_one_label() -> None:
     """Goal: what a client calls its group is one label's value, and no line, metric or label of its own."""
     samples = metrics_of(round_of({EVIL: 5}))

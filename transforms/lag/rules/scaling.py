@@ -39,7 +39,7 @@ class LagToScaleBy:
 def lag_to_scale_by(rows: Iterable[LagRow], no_commit: str, *, without_persistent: bool = False) -> LagToScaleBy:
     """Returns the number for the rows of one group, or of one of its topics, in one round."""
     counted = [row for row in rows if LagFlag.UNSUBSCRIBED not in row.flags]
-    persistent = {id(row): _readable(row) or 0 for row in counted if _is_persistent(row)}
+    persistent = {id(row): _readable(row) or 0 for row in counted if is_persistent(row)}
     numbers = [
         _readable(row) if row.lag is not None else _without_lag(row, no_commit)
         for row in counted
@@ -57,7 +57,7 @@ def _readable(row: LagRow) -> int | None:
     return row.lag_read_committed if row.status == LagStatus.WAITING_FOR_TRANSACTION else row.lag
 
 
-def _is_persistent(row: LagRow) -> bool:
+def is_persistent(row: LagRow) -> bool:
     return row.status in STUCK and row.owned is not False and row.group_state != EMPTY
 
 
