@@ -33,6 +33,7 @@ from groupledger.schemas.definitions import schema_of, written_by
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
+    from datetime import datetime
 
     import duckdb
 
@@ -62,6 +63,8 @@ class ClusterRows:
         self._snapshots = Snapshots(warehouse)
         self._timeout_s = timeout_s
         self._begun_s = time.monotonic()
+        self.last_rounds: dict[str, datetime | None] = {}
+        """The newest round of tables that have been asked for it (`jobs.ask.rounds`)."""
 
     @cached_property
     def small_files(self) -> SmallFiles:

@@ -26,7 +26,12 @@ ROUNDING = timedelta(milliseconds=1)
 def last_round(tables: ClusterRows, table: str, at: datetime | None = None) -> datetime | None:
     """Returns the instant of the newest round, or of the last one at or before an instant; None if there is none.
     Raises InputError if the table is not there."""
-    return newest(tables, table, SAMPLED_AT, at)
+    if at is not None:
+        return newest(tables, table, SAMPLED_AT, at)
+    # An answer and what is known of it both ask, and read one version of the table.
+    if table not in tables.last_rounds:
+        tables.last_rounds[table] = newest(tables, table, SAMPLED_AT)
+    return tables.last_rounds[table]
 
 
 def newest(tables: ClusterRows, table: str, column: str, at: datetime | None = None) -> datetime | None:
