@@ -57,31 +57,34 @@ def tell(kind: str, text: str) -> None:
 
 
 class Teller(logging.Handler):
-    """Takes the lines of libraries, and says whose they are."""
+    """Takes the lines of libraries, and says whose they are. Their errors have a trace only where they are a fault of
+    ours: a broker that is away is none."""
 
-    def __init__(self, whose: str) -> None:
+    def __init__(self, whose: str, *, with_traces: bool) -> None:
         super().__init__(logging.WARNING)
         self._whose = whose
+        self._with_traces = with_traces
 
     def emit(self, record: logging.LogRecord) -> None:
         error = record.exc_info[0].__name__ if record.exc_info and record.exc_info[0] else ""
-        tell(f"{record.name} {record.msg} {error}", f"{self._whose}: {self.format(record).strip()}")
+        text = self.format(record).strip() if self._with_traces else f"{record.getMessage()} {error}".strip()
+        tell(f"{record.name} {record.msg} {error}", f"{self._whose}: {text}")
 
 
 def listen_to_server() -> None:
     """Gives the lines of the server's libraries to `tell`, and to nobody else."""
-    _listen(SERVER_LOGGERS, "groupledger's server")
+    _listen(SERVER_LOGGERS, "groupledger's server", with_traces=True)
 
 
 def listen_to_kafka() -> None:
     """Gives the warnings of kafka-python to `tell`."""
-    _listen(KAFKA_LOGGERS, "kafka-python")
+    _listen(KAFKA_LOGGERS, "kafka-python", with_traces=False)
 
 
-def _listen(names: Sequence[str], whose: str) -> None:
+def _listen(names: Sequence[str], whose: str, *, with_traces: bool) -> None:
     for name in names:
         logger = logging.getLogger(name)
         logger.setLevel(logging.WARNING)
         logger.propagate = False
         if not any(isinstance(each, Teller) for each in logger.handlers):
-            logger.addHandler(Teller(whose))
+            logger.addHandler(Teller(whose, with_traces=with_traces))

@@ -39,4 +39,9 @@ def test_warnings_of_kafka_python(monkeypatch: pytest.MonkeyPatch, capfd: pytest
     for port in range(9_000, 9_100):
         logging.getLogger("kafka.net.connection").info("Connecting to %d", port)
         logging.getLogger("kafka.net.connection").warning("Connection to %d failed", port)
-    assert capfd.readouterr().err.splitlines() == ["kafka-python: Connection to 9000 failed"]
+    error = ConnectionResetError()
+    logging.getLogger("kafka.net.transport").error("Error receiving from network", exc_info=error)
+    assert capfd.readouterr().err.splitlines() == [
+        "kafka-python: Connection to 9000 failed",
+        "kafka-python: Error receiving from network ConnectionResetError",
+    ]
