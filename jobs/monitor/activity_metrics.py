@@ -44,6 +44,7 @@ class GroupActivity:
     commits: Mapping[str, int] = field(default_factory=dict)
     coordinator_moves: Mapping[int, int] = field(default_factory=dict)
     holdings: Mapping[str, Holding] = field(default_factory=dict)
+    retention_loss_s: Mapping[str, float] = field(default_factory=dict)
 
 
 def holding_of(owners: Iterable[Owner]) -> Holding | None:
@@ -72,6 +73,7 @@ def activity_metrics(cluster: str, groups: Mapping[str, GroupInfo], told: GroupA
         ("kafka_consumergroup_group_assigned_partitions", {group: of.assigned for group, of in held.items()}),
         ("kafka_consumergroup_group_max_partitions_per_member", {group: of.most for group, of in held.items()}),
         ("kafka_consumergroup_group_idle_members", idle),
+        ("kafka_consumergroup_group_retention_loss_seconds", told.retention_loss_s),
     )
     for name, values in numbers:
         yield listed(name, (((cluster, group), values.get(group)) for group in groups))

@@ -108,6 +108,10 @@ METRICS: Final = (
         "Time since the group last committed any offset.",
     ),
     ListedMetric(
+        *("kafka_consumergroup_group_retention_loss_seconds", GAUGE, BY_GROUP, SECONDS),
+        "Time until retention overtakes a commit of the group, as it goes now; absent where nothing is foretold.",
+    ),
+    ListedMetric(
         *("kafka_consumergroup_group_status", GAUGE, (*BY_GROUP, "status"), "1"),
         "1 for the status of the group's lag: the worst of its partitions.",
     ),

@@ -41,6 +41,7 @@ from groupledger.jobs.monitor.commits import commits_in
 from groupledger.jobs.monitor.group_info import NO_INFO, GroupInfo
 from groupledger.jobs.monitor.lag_metrics import lag_metrics
 from groupledger.jobs.monitor.objectives import LiveObjectives, objective_metrics
+from groupledger.jobs.monitor.retention_ahead import RetentionAhead
 from groupledger.jobs.monitor.rules import Elections
 from groupledger.jobs.process.clock import now_ms
 from groupledger.jobs.process.selection import chosen_rows
@@ -101,6 +102,7 @@ class MonitorState:
         self._commits: Counter[str] = Counter()
         self._holdings: dict[str, Holding] = {}
         self._elections = Elections()
+        self._retention = RetentionAhead()
         self._objectives = LiveObjectives(ledger.settings)
         self._topics: set[str] | None = None
         self._version = 0
@@ -205,6 +207,7 @@ class MonitorState:
         )
         self._states = sampled.group_states
         self._objectives.observe(sampled.sampled_at_ms, self._rows)
+        self._retention.look(self._rows)
         self._shown = chosen_rows(self._ledger.settings.selection, self._rows)
         self.rollups = rollup(self._shown)
         subscribed = {topic for row in sampled.group_states for topic in row.subscribed_topics or ()}
@@ -235,7 +238,8 @@ class MonitorState:
                 member_count=known.member_count if row.member_count is None else row.member_count,
             )
         settings, cluster = self._ledger.settings.metrics, self._ledger.cluster
-        activity = GroupActivity(self._activity, self._commits, self._elections.moves, self._holdings)
+        losses = self._retention.seconds(self._shown, self._lag.groups)
+        activity = GroupActivity(self._activity, self._commits, self._elections.moves, self._holdings, losses)
         yield from lag_metrics(cluster, self._shown, self.rollups, infos, settings, round(round_s * 1000), activity)
         yield from objective_metrics(cluster, [*self._objectives.standings()])
 

@@ -1,0 +1,69 @@
+"""Says in how long retention overtakes the commits of a group, from what the rounds of this monitor saw.
+
+It remembers when the start of each log moved, and takes the commits of the status window from the state of the lag
+(`transforms.lag.rules.forecast` has the method). Until a start has moved six times since the monitor began, nothing is
+known of its log. `groupledger forecast` has the interval, from the tables.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from groupledger.schemas.kafka.topic_partition import TopicPartition
+from groupledger.schemas.words import LagStatus
+from groupledger.transforms.lag.rules.forecast import STANDSTILL, drift, reaches_zero
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from groupledger.transforms.lag.rules import LagRow, PartitionWindow
+
+MOVES_KEPT = 24
+STANDING = (LagStatus.STOPPED, LagStatus.STALLED)
+
+
+class RetentionAhead:
+    def __init__(self) -> None:
+        self._starts: dict[TopicPartition, int] = {}
+        self._moves: dict[TopicPartition, deque[tuple[float, float]]] = {}
+
+    def look(self, rows: Iterable[LagRow]) -> None:
+        """Takes note of the starts of the logs in a round."""
+        for row in rows:
+            place, start = TopicPartition(row.topic, row.partition), row.log_start_offset
+            if start is None:
+                continue
+            before = self._starts.get(place, start)
+            self._starts[place] = start
+            if start < before:  # of another topic of the same name
+                self._moves.pop(place, None)
+            elif start > before:
+                moves = self._moves.setdefault(place, deque(maxlen=MOVES_KEPT))
+                moves.append((row.sampled_at_ms / 1_000, start))
+
+    def seconds(
+        self, rows: Iterable[LagRow], windows: Mapping[str, Mapping[TopicPartition, PartitionWindow]]
+    ) -> dict[str, float]:
+        """Returns, for each group with such a partition, when the first of them is overtaken."""
+        found: dict[str, float] = {}
+        for row in rows:
+            place = TopicPartition(row.topic, row.partition)
+            window = windows.get(row.group_id, {}).get(place)
+            told = None if window is None or row.lag is None else self._overtakes(row, place, window)
+            if told is not None:
+                found[row.group_id] = min(told, found.get(row.group_id, told))
+        return found
+
+    def _overtakes(self, row: LagRow, place: TopicPartition, window: PartitionWindow) -> float | None:
+        moves = list(self._moves.get(place, ()))
+        pace = drift(moves)
+        if pace is None or row.committed_offset is None or row.log_start_offset is None:
+            return None
+        left = row.committed_offset - row.log_start_offset
+        commits = [(each.sampled_at_ms / 1_000, float(each.committed_offset)) for each in window.points]
+        consumed = STANDSTILL if row.status in STANDING else drift(commits)
+        if left < 0 or consumed is None:
+            return None
+        told = reaches_zero(left, consumed.less(pace))
+        return None if told is None else told.seconds
