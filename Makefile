@@ -109,7 +109,7 @@ lock: lock-jars setup ## resolve the newest allowed versions into requirements/*
 	$(COMPILE) --constraint requirements/project.lock pyproject.toml --output-file requirements/ask.lock
 	$(COMPILE) --constraint requirements/project.lock --extra spark --extra quality pyproject.toml \
 		--output-file requirements/writer.lock
-	printf 'pyspark>=4.2,<4.2.1\n' | $(COMPILE) - --output-file requirements/spark-4.2.lock
+	printf 'pyspark>=4.0.1,<4.1\n' | $(COMPILE) - --output-file requirements/spark-4.0.lock
 	printf 'moto[s3]\nflask\nflask-cors\n' | $(COMPILE) - --output-file requirements/s3-server.lock
 	printf 'setuptools\nwheel\n' | $(COMPILE) - --output-file requirements/build.lock
 	printf 'sphinx\nmyst-parser\nfuro\n' | $(COMPILE) - --output-file requirements/docs.lock

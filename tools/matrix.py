@@ -30,7 +30,7 @@ QUICK = "not spark and not broker and not fault and not java and not browser and
 QUICK_TESTS = (
     *("tests/coordinator", "tests/schemas", "tests/transforms", "tests/conf", "tests/jobs/cli", "tests/jobs/process"),
 )
-SPARKS = {"4.0": (), "4.2": ("spark-4.2.lock",)}
+SPARKS = {"4.0": ("spark-4.0.lock",), "4.2": ()}
 """The locks of a Spark beside the project's."""
 SPARK_TESTS = (
     *("tests/schemas", "tests/transforms/test_by_group.py", "tests/transforms/records", "tests/jobs/process"),

@@ -25,9 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from groupledger import conf
-from groupledger.jobs.process import python_daemon
 from groupledger.jobs.process.errors import InputError
-from groupledger.jobs.process.jar_hashes import OLDER, spark_release
 from groupledger.jobs.process.jars import ARCHIVE, S3, SPARK, jar_folder
 from groupledger.jobs.process.object_store import s3_settings
 from groupledger.jobs.process.signals import SIGNALS
@@ -137,20 +135,12 @@ def own_settings(java_options: str) -> dict[str, str]:
     return {
         **defaults,
         **s3_settings(os.environ),
-        **python_settings(),
+        "spark.python.unix.domain.socket.enabled": str(is_fit_for_sockets(tempfile.gettempdir(), umask())).lower(),
         "spark.driver.extraClassPath": os.pathsep.join(local_jars()),
         "spark.driver.extraJavaOptions": " ".join(options),
         # Hadoop's client takes no notice of the process's own.
         "spark.hadoop.fs.permissions.umask-mode": f"{umask():03o}",
     }
-
-
-def python_settings() -> dict[str, str]:
-    """Returns the settings with which a task of Python does not wait: Spark 4.0 needs a daemon of ours for it."""
-    if spark_release() == OLDER:
-        return {"spark.python.daemon.module": python_daemon.__name__}
-    is_fit = is_fit_for_sockets(tempfile.gettempdir(), umask())
-    return {"spark.python.unix.domain.socket.enabled": str(is_fit).lower()}
 
 
 def is_fit_for_sockets(folder: str, umask: int) -> bool:

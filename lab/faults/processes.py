@@ -15,8 +15,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from groupledger.jobs.process import python_daemon
-from groupledger.jobs.process.jar_hashes import OLDER, spark_release
 from groupledger.jobs.process.session import SHORT_LIVED
 from lab.faults.shim import COUNT, Shim
 
@@ -31,8 +29,7 @@ PAGE_BYTES, MIB = resource.getpagesize(), 1 << 20
 CODES_OF_SENTENCES = (2, 3)
 FINDINGS = 1  # of `validate`
 CODES_EXPECTED = (0, FINDINGS, *CODES_OF_SENTENCES, 130, 143, -signal.SIGKILL)
-DAEMON = python_daemon.__name__ if spark_release() == OLDER else "pyspark.daemon"
-WORKER = f"-m\0{DAEMON}\0".encode()  # the JVM names the module, too, among its settings
+WORKER = b"-m\0pyspark.daemon\0"
 TRACEBACK = "Traceback (most recent call last)"
 
 
