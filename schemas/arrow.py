@@ -9,7 +9,7 @@ from __future__ import annotations
 from inspect import signature
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.pandas.types import to_arrow_schema, to_arrow_type
+from pyspark.sql.pandas.types import to_arrow_schema, to_arrow_type  # noqa: TID251
 from pyspark.sql.types import ArrayType, DataType, StructField, StructType
 
 if TYPE_CHECKING:

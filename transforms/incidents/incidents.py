@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pyarrow as pa
 from pyspark.sql import Window
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import TimestampType
 
+from groupledger.schemas.arrow import arrow_schema
 from groupledger.schemas.kafka.api_keys import JOINING_EPOCH, ApiKey
 from groupledger.schemas.kafka.errors import Error
 from groupledger.schemas.kafka.group_states import CLASSIC_REBALANCING
@@ -450,7 +450,7 @@ def groups_of(facts: DataFrame) -> DataFrame:
 def incidents_of_cluster(shared: OfCluster, rules: Rules, as_of_ms: int) -> pa.Table:
     """Returns the rows of the table that are about faults as a whole, without `cluster`."""
     rows = incidents_of(GroupFacts(None, as_of_ms, faults=shared.faults), rules)
-    return pa.Table.from_pylist(rows, to_arrow_schema(INCIDENTS.without("cluster")))
+    return pa.Table.from_pylist(rows, arrow_schema(INCIDENTS.without("cluster")))
 
 
 def _of_groups(report: Report) -> Report:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
-from pyspark.sql.pandas.types import to_arrow_schema
 
 import groupledger.jobs.derive.aside
 import groupledger.jobs.derive.troubles
@@ -17,6 +16,7 @@ from groupledger.jobs.derive.history import rebuild_history, update_history
 from groupledger.jobs.derive.troubles import RELEASE, look_for_anybody, note_troubles, open_troubles
 from groupledger.jobs.derive.validate import damaged_groups, validate
 from groupledger.jobs.warehouse.delta_log import dataset
+from groupledger.schemas.arrow import arrow_schema
 from groupledger.schemas.instants import INT64_MAX
 from groupledger.schemas.tables.open_groups import OPEN_GROUPS
 from groupledger.schemas.tables.troubles import TROUBLES
@@ -214,7 +214,7 @@ def test_what_is_nobody(tmp_path: Path, known: str, troubled: str, met: str, is_
         ledger = replace(opened, say=said.append)
         ledger.create(OPEN_GROUPS)
         rows = [{"cluster": "test", "group_id": name, "kafka_partition": 0, "last_kafka_offset": 1} for name in known]
-        ledger.commits.append(OPEN_GROUPS, pa.Table.from_pylist(rows, to_arrow_schema(OPEN_GROUPS.schema)))
+        ledger.commits.append(OPEN_GROUPS, pa.Table.from_pylist(rows, arrow_schema(OPEN_GROUPS.schema)))
         for _ in range(2):
             note_troubles(ledger, TroubledStep.LAG, {name: Trouble(name, "no") for name in troubled})
             look_for_anybody(ledger, TroubledStep.LAG, lambda: met)

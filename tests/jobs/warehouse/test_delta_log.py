@@ -9,13 +9,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from deltalake import DeltaTable, write_deltalake
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from groupledger.jobs.process.errors import OutsideError
 from groupledger.jobs.warehouse import delta_log
 from groupledger.jobs.warehouse.commits import Commits
 from groupledger.jobs.warehouse.delta_log import added_by, check_commits, dataset, few_rows, open_table
 from groupledger.jobs.warehouse.storage import LocalStorage
+from groupledger.schemas.arrow import arrow_schema
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.tables.lag import LAG
 from lab.warehouses.ledgers import make_tables
@@ -55,7 +55,7 @@ def test_files_are_counted_where_rows_may_be(tmp_path: Path, monkeypatch: pytest
     commits = Commits(str(tmp_path), ())
     for day in (1, 2, 3, 3):
         row = {"cluster": "c", "group_id": f"g-{day}", "sample_date": date(2026, 1, day)}
-        commits.append(LAG, pa.Table.from_pylist([row], to_arrow_schema(LAG.schema)))
+        commits.append(LAG, pa.Table.from_pylist([row], arrow_schema(LAG.schema)))
     found = few_rows(str(tmp_path), LAG, pc.field("sample_date") >= date(2026, 1, 3))
     assert found is not None
     assert found["group_id"].to_pylist() == ["g-3", "g-3"]

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, cast
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
-from pyspark.sql.pandas.types import to_arrow_schema
 
 import groupledger.jobs.warehouse.maintain
 from groupledger.jobs.process.errors import InputError, OutsideError
@@ -21,6 +20,7 @@ from groupledger.jobs.warehouse.maintain import maintain
 from groupledger.jobs.warehouse.merged_files import merge_files
 from groupledger.jobs.warehouse.rebuilds import note_versions, remove_versions
 from groupledger.jobs.warehouse.retention import Floor
+from groupledger.schemas.arrow import arrow_schema
 from groupledger.schemas.tables.assignments import ASSIGNMENTS
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.tables.generations import GENERATIONS
@@ -64,7 +64,7 @@ def run(
 
 
 def append(ledger: Ledger, table: Table, **columns: Any) -> None:
-    rows = pa.Table.from_pylist([{"cluster": ledger.cluster, **columns}], to_arrow_schema(table.schema))
+    rows = pa.Table.from_pylist([{"cluster": ledger.cluster, **columns}], arrow_schema(table.schema))
     ledger.commits.append(table, rows)
 
 

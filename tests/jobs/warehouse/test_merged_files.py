@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from groupledger.jobs.warehouse.commits import Commits
 from groupledger.jobs.warehouse.delta_log import added_by, dataset
 from groupledger.jobs.warehouse.merged_files import Settled, files_to_merge, merge_files
 from groupledger.jobs.warehouse.storage import LocalStorage
+from groupledger.schemas.arrow import arrow_schema
 from groupledger.schemas.tables.assignments import ASSIGNMENTS
 from groupledger.schemas.tables.lag import LAG
 from groupledger.schemas.tables.rebalance_stats import REBALANCE_STATS
@@ -31,7 +31,7 @@ MEGABYTE = 1 << 20
 
 
 def append(commits: Commits, table: Table, **columns: Any) -> None:
-    rows = pa.Table.from_pylist([{"cluster": "c", **columns}], to_arrow_schema(table.schema))
+    rows = pa.Table.from_pylist([{"cluster": "c", **columns}], arrow_schema(table.schema))
     commits.append(table, rows)
 
 

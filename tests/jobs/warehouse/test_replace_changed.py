@@ -7,10 +7,10 @@ from random import Random
 from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from groupledger.jobs.warehouse.delta_log import added_by, dataset
 from groupledger.jobs.warehouse.upsert import replace_changed
+from groupledger.schemas.arrow import arrow_schema
 from groupledger.schemas.tables.incidents import INCIDENTS
 from lab.warehouses.ledgers import open_test_ledger
 
@@ -36,7 +36,7 @@ def incident(number: int, seen: int) -> dict[str, Any]:
 
 def as_rows(found: dict[int, int]) -> pa.Table:
     rows = [incident(number, seen) for number, seen in found.items()]
-    return pa.Table.from_pylist(rows, to_arrow_schema(INCIDENTS.schema))
+    return pa.Table.from_pylist(rows, arrow_schema(INCIDENTS.schema))
 
 
 def content(ledger: Ledger) -> list[str]:
