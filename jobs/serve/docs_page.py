@@ -32,6 +32,7 @@ def routes(app: FastAPI) -> APIRouter:
         return HTMLResponse(
             template.render(
                 document=document,
+                paragraphs=document["info"]["description"].split("\n\n"),
                 sections=sections(document),
                 schemas={name: list(fields(each)) for name, each in document["components"]["schemas"].items()},
             )
@@ -61,12 +62,12 @@ def default_of(told: Mapping[str, Any]) -> str:
 
 
 def answer_of(content: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the answer's type, and its example as text."""
+    """Returns the answer's type, and the lines of its example."""
     for media_type, told in content.items():
         example = told.get("example", "")
         text = example if isinstance(example, str) else json.dumps(example, indent=2)
-        return {"media_type": media_type, "answer": named(told["schema"]), "example": text}
-    return {"media_type": "", "answer": None, "example": ""}
+        return {"media_type": media_type, "answer": named(told["schema"]), "example": text.splitlines()}
+    return {"media_type": "", "answer": None, "example": []}
 
 
 def fields(schema: Mapping[str, Any]) -> Iterable[dict[str, Any]]:
@@ -75,7 +76,7 @@ def fields(schema: Mapping[str, Any]) -> Iterable[dict[str, Any]]:
             "name": name,
             "type": type_of(told),
             "of": named(told),
-            "description": told.get("description", ""),
+            "description": " ".join(told.get("description", "").split()),
             "is_untrusted": '"x-untrusted"' in json.dumps(told),
         }
 

@@ -183,6 +183,8 @@ def test_the_page_of_the_api(document: dict[str, Any], client: Client) -> None:
         assert f"<code>GET {path}</code>" in page.text
     assert {*re.findall(r'href="#(\w+)"', page.text)} <= {*re.findall(r'id="(\w+)"', page.text)}
     assert not re.search(r"(src|href)=\"(https?:)?//", page.text)
+    assert "\\n" not in page.text
+    assert "&#34;verdict&#34;: {\n" in page.text
 
 
 LINES: dict[str, Any] = {
