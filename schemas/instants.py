@@ -25,12 +25,12 @@ WRITTEN_UNTIL_MS: Final = 4_102_444_800_000  # 2100
 
 
 def known_ms(at_ms: int | None) -> int | None:
-    """Returns milliseconds that may be a time of a record, else None."""
+    """Returns the milliseconds since 1970 if they are from EARLIEST_MS to LATEST_MS, else None."""
     return at_ms if at_ms is not None and EARLIEST_MS <= at_ms <= LATEST_MS else None
 
 
 def bounded_ms(at_ms: int) -> int:
-    """Returns milliseconds that may be a time of a record: those that are not become the nearest that are."""
+    """Returns the milliseconds since 1970, cut to the range from EARLIEST_MS to LATEST_MS."""
     return min(max(at_ms, EARLIEST_MS), LATEST_MS)
 
 

@@ -60,8 +60,8 @@ class RackInfo:
         return sorted(partitions, key=lambda partition: matches.get(partition, 0))
 
     def next_match(self, partition: TopicPartition, consumers: Sequence[str], first: int) -> int:
-        """Returns the index of the first consumer within a rack of the partition, or -1; the search is a circle that
-        begins at `first`."""
+        """Returns the index in `consumers` of the first one that is in a rack of the partition, or -1. The search
+        begins at `first` and wraps around the end of the list."""
         racks = self.partition_racks[partition]
         for index in chain(range(first, len(consumers)), range(first)):
             if self.consumer_racks.get(consumers[index]) in racks:

@@ -91,11 +91,11 @@ class World:
         return looks * every_ms + self.random.between(0, looks * self._wakes_late_ms)
 
     def tell(self, who: str, what: str) -> None:
-        """Notes a step for whoever reads the run."""
+        """Adds a line to the trace: at this time, `who` did `what`."""
         self.trace.append((self.now_ms, who, what))
 
     def assigns(self, owners: Mapping[TopicPartition, str]) -> None:
-        """Notes to whom a coordinator gives each partition from now on, by instance id or else by member id."""
+        """Records an assignment: the owner of each partition from now on, by instance id or else by member id."""
         self.assignments.append((self.now_ms, dict(owners)))
 
     def begins_to_rebalance(self, member: str) -> None:

@@ -38,7 +38,8 @@ class Round:
 
 
 class Published:
-    """The metrics of one round: those that write themselves are written once, for all formats."""
+    """The metrics of one round. Gauges with a sample for each partition (`ManyGauges`) are turned into text once, here;
+    the others are encoded for each request, in the format that it asks for."""
 
     def __init__(self, metrics: Sequence[Metric]) -> None:
         self._written = "".join(each.written() for each in metrics if isinstance(each, ManyGauges)).encode()
@@ -50,7 +51,8 @@ class Published:
 
 
 def joined(bodies: Sequence[bytes]) -> bytes:
-    """Returns one body, in which the samples of a family stand together. A name that a client chose begins no line."""
+    """Returns the bodies of several clusters as one, with the samples of each metric next to each other, as the formats
+    require. Names of clients are escaped within a line, so that none is taken for the head of a metric."""
     families: dict[bytes, list[bytes]] = {}
     is_open_metrics = any(body.endswith(END) for body in bodies)
     for body in bodies:

@@ -32,7 +32,8 @@ SEVERITIES = words_of(Severity)[::-1]
 
 
 class Shape(NamedTuple):
-    """A stretch of time: what it is, and what is said of it."""
+    """A coloured part of a strip for the time from `since` to `until`. `x` and `width` are in per cent of the window,
+    `style` is the CSS class, and `text` is shown under the pointer."""
 
     x: float
     width: float

@@ -22,7 +22,8 @@ def note_judged(storage: Storage, cluster: str, row_count: int) -> None:
 
 
 def judged_rows(storage: Readable, cluster: str) -> int | None:
-    """Returns the number, or None where no release that keeps it has looked for incidents."""
+    """Returns how many imported log rows the last search for incidents used. None if none has run, or only one of a
+    release that did not keep the number."""
     return read_parsed(storage, _name(cluster), lambda text: int(json.loads(text)["row_count"]), REMEDY)
 
 

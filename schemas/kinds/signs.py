@@ -71,7 +71,7 @@ def logged_kind(kind: str) -> Sign:
 
 @cache
 def of_root(root: Root) -> Sign:
-    """Returns the sign that the incidents of the episode have a root."""
+    """Returns the sign that `root` is the root cause of the incidents in the episode."""
     return Sign(
         name=f"root_{root.name}", meaning=f"The root of the incidents at that time is {root.name}.", roots=(root.name,)
     )

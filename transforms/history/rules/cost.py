@@ -122,7 +122,8 @@ def protocol_kind(group: OpenGroup, members: Turnover) -> str:
 
 
 def sync_wait_ms(record: GroupRecord) -> int | None:
-    """Returns the time from the end of the join phase to the record; None without members or without a usable clock."""
+    """Returns the milliseconds from the end of the join phase until the group record was written. None if the group has
+    no members, if the record has no time of the join phase, or if that time is later than the record's own."""
     if not record.members or record.current_state_timestamp_ms is None:
         return None
     wait_ms = record.kafka_timestamp_ms - record.current_state_timestamp_ms

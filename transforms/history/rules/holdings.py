@@ -27,7 +27,8 @@ _TABLES = {
 
 
 def hold(group: OpenGroup, state: Reconciliation, member_id: str, now: Iterable[Held], rows: Rows, here: End) -> None:
-    """Ends and begins intervals, so that a member of the group has what it has `now`; of types with such a table."""
+    """Brings a member's intervals of ownership up to date: ends those that are not in `now` and begins the new ones.
+    `now` is all that the member owns. Only share and streams groups have such a table; others are left alone."""
     if state.group_type not in _TABLES:
         return
     put = partial(_put, rows, group, _TABLES[state.group_type], member_id)
@@ -48,7 +49,7 @@ def hold(group: OpenGroup, state: Reconciliation, member_id: str, now: Iterable[
 
 
 def close(group: OpenGroup, rows: Rows, end: End) -> None:
-    """Ends all intervals, where the group ends or a hole hides what became of them."""
+    """Ends all intervals of a group: it has ended, or records that could end them were not read."""
     if group.reconciliation is not None:
         for member_id in [*group.reconciliation.holdings]:
             hold(group, group.reconciliation, member_id, (), rows, end)

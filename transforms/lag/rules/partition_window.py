@@ -69,7 +69,8 @@ class PartitionWindow:
         self.points.add(Point(sampled_at_ms, committed, lag), rules.status)
 
     def restore(self, points: Iterable[Point], no_progress_since_ms: int | None) -> None:
-        """From rows of the table `lag`, the newest one of each aligned twentieth of the window, oldest first."""
+        """Restores the window from the table `lag`, after a restart. `points` are in order of time: the newest row of
+        each twentieth of the window."""
         self.points = Points(points)
         self.no_progress_since_ms = no_progress_since_ms
 
