@@ -103,11 +103,11 @@ def unknown_times(workload: Workload, asked: Setting) -> str | None:
             continue
         before, after = getattr(actual, field), getattr(asked, field)
         if after < before:
-            return f"A shorter {name} rests on how often members were silent for {after} ms, which no record tells."
+            return f"A shorter {name} rests on how often members were silent for {after} ms, which no record shows."
         if after > before and field in ends and (actual.assigned_by == CONSUMER) == (asked.assigned_by == CONSUMER):
             return (
                 f"A longer {name} rests on whether members that were removed after {before} ms would have been back"
-                f" within {after} ms, which no record tells."
+                f" within {after} ms, which no record shows."
             )
     return None
 

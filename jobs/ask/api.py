@@ -224,5 +224,5 @@ def _given(when: When) -> datetime:
         return read_instant(when, now, timezone.utc)
     except (ValueError, OverflowError) as error:
         raise InputError(
-            f"{printable(when)} is no instant: write one as 2026-01-31T14:03:00Z, 14:03, or 2h for two hours ago."
+            f"{printable(when)} is not a valid time: write one as 2026-01-31T14:03:00Z, 14:03, or 2h for two hours ago."
         ) from error

@@ -136,7 +136,7 @@ def diagnosis_lines(found: Answer, since: datetime) -> Iterator[str]:
     yield f"    known: {known_by(found)}"
     for rival in found["rivals"][:RIVALS_MAX]:
         yield f"    may be {rival['cause']}: {escaped(rival['happened'])}"
-        yield f"        what would tell: {rival['told_apart_by']}"
+        yield f"        to find out: {rival['told_apart_by']}"
 
 
 def title(found: Answer) -> str:
@@ -149,7 +149,7 @@ def known_by(found: Answer) -> str:
     also = [printable(name) for name in (*found["kinds"], *found["beside"]) if name != found["cause"]]
     beside = f"; with it: {', '.join(also)}" if also else ""
     if found["cause"] is None:
-        left = "what is left stands below" if found["rivals"] else "no cause that is known here fits"
+        left = "the causes that are left follow below" if found["rivals"] else "no cause that is known here fits"
         return f"no cause is proved; {left}{beside}"
     sure = "" if found["evidence"] == Evidence.OBSERVED else f" (confidence {found['confidence']:.2f})"
     return f"by {' and '.join(found['sources'])}, {found['evidence']}{sure}{beside}"

@@ -92,7 +92,7 @@ def harms(verdict: Answer) -> Iterator[str]:
         )
         yield f"{low}{verdict['duplicates_max']:,} records read twice"
     if verdict.get("records_behind"):
-        yield f"{verdict['records_behind']:,} records behind at the end"
+        yield f"{verdict['records_behind']:,} records of lag at the end"
     if verdict.get("unowned_partition_seconds"):
         yield f"partitions without an owner for {verdict['unowned_partition_seconds']:,} s, added up"
 
@@ -100,7 +100,7 @@ def harms(verdict: Answer) -> Iterator[str]:
 def _evidence(incident: Answer) -> str:
     times = f", {incident['occurrences']:,} times" if incident["occurrences"] > 1 else ""
     sure = "" if incident["evidence"] == Evidence.OBSERVED else f" (confidence {incident['confidence']:.2f})"
-    doubt = ", in an order that the log does not tell" if incident.get("is_ambiguous") else ""
+    doubt = ", in an order that the log does not show" if incident.get("is_ambiguous") else ""
     return f"{incident['evidence']}{sure}{times}{doubt}; probable root: {incident['probable_root']}"
 
 

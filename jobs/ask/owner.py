@@ -196,5 +196,5 @@ def _why_unreadable(group: Answer, generation: Mapping[str, Any] | None) -> str:
     if generation is not None:
         return "an assignment in the group's record of then can't be read: see the members' assignment_error"
     if group["is_simple"]:
-        return "the group has commits and no members: a simple consumer tells nobody what it reads"
+        return "the group has commits and no members: a simple consumer does not report which partitions it reads"
     return "the group's record of then is not known: it was written before the log was followed, and may be superseded"

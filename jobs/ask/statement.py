@@ -165,5 +165,5 @@ def shown_name(node: dict[str, Any]) -> str:
 
 def refusal(what: str) -> InputError:
     return InputError(
-        f"Only queries are answered here, and DESCRIBE, SHOW TABLES, SUMMARIZE and EXPLAIN of a query: {what} is none."
+        f"Only queries are answered here, and DESCRIBE, SHOW TABLES, SUMMARIZE and EXPLAIN of a query, not {what}."
     )

@@ -110,7 +110,7 @@ def java() -> Check:
     """Looks for the Java that Spark's own launcher takes."""
     path = java_path()
     if shutil.which(path) is None:
-        return Check("Java", BAD, f"there is none at {path!r}", JAVA_REMEDY)
+        return Check("Java", BAD, f"no Java at {path!r}", JAVA_REMEDY)
     return java_version(java_words(path))
 
 
@@ -198,7 +198,7 @@ def write_check(warehouse: str) -> Check:
     except java_errors(path) as error:
         return Check("warehouse", BAD, printable(f"{warehouse}: {error.java_exception}"), remedy)
     if not is_new or text != "doctor":
-        remedy = "use a file system that creates a file only if there is none"
+        remedy = "use a file system that creates a file only if it does not exist"
         return Check("warehouse", BAD, f"{warehouse} gives a name that is taken away again", remedy)
     return Check("warehouse", GOOD, f"{warehouse} can be written")
 
@@ -236,7 +236,7 @@ def cluster_checks(settings: KafkaSettings, bootstrap_servers: str) -> Iterator[
 def transactions(topic: TopicRange) -> Check:
     waiting = [key for key, end in topic.high_watermark.items() if end > topic.last_stable_offset[key]]
     if waiting:
-        finding = f"open in partitions {', '.join(map(str, waiting))}: what was committed since waits for their end"
+        finding = f"open in partitions {', '.join(map(str, waiting))}: newer commits wait for their end"
         remedy = "look again in a minute; one that stays can be ended with kafka-transactions"
         return Check("transactions", BAD, finding, remedy)
     return Check("transactions", GOOD, "none is open in the topic")
@@ -292,7 +292,7 @@ def cleanup(topic: Mapping[str, str]) -> Check:
     until = f"{minutes:g} minutes after they were written" if minutes else "at any time"
     finding = (
         f"compacted; tombstones stay for {hours:g} hours, so run `ingest` more often than that; superseded records may"
-        f" be removed {until} (min.compaction.lag.ms): what happened before a pass is told in full if passes are more"
+        f" be removed {until} (min.compaction.lag.ms): the history before a pass is complete if passes are more"
         " frequent than that, or with `monitor`"
     )
     return Check("topic settings", GOOD, finding)

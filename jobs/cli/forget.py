@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from groupledger.jobs.cli.options import Job
 
 LEFT = (
-    "What is not in the warehouse stays: captures, the brokers' logs, reports, and the topic itself, from which a group"
-    " that is still alive comes back with its next record. No table can be read as of an earlier time any more."
+    "Anything outside the warehouse stays: captures, the brokers' logs, reports, and the topic itself, from which a"
+    " group that is still alive comes back with its next record. No table can be read as of an earlier time any more."
 )
 
 

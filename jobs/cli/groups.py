@@ -50,4 +50,4 @@ def groups(
     columns = [name for name in COLUMNS if teams or name != "team"]
     print_answers("Groups", columns, found, as_json=as_json, optional=[name for name in OPTIONAL if name in columns])
     if not found:
-        job.say_none("no group is like that; those that have ended are shown with --all")
+        job.say_none("no matching group; --all shows those that have ended, too")

@@ -23,8 +23,8 @@ def instant(text: str) -> datetime:
         raise click.BadParameter(f"{error}.") from error
     except (ValueError, OverflowError) as error:
         raise click.BadParameter(
-            f"{text!r} is no instant: write one as 2026-01-31T14:03:00Z, 14:03 (the last time that it was), or 2h (two"
-            " hours ago)."
+            f"{text!r} is not a valid time: write one as 2026-01-31T14:03:00Z, 14:03 (the last time that it was), or 2h"
+            " (two hours ago)."
         ) from error
 
 

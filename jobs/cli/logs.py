@@ -45,7 +45,7 @@ def import_logs(
     more: tuple[Path, ...],
     continuous: bool,
 ) -> None:
-    """Import brokers' logs: what was refused, who committed, and why groups rebalanced.
+    """Import brokers' logs: refused requests, committing clients, and reasons of rebalances.
 
     Lines may lie in what containers write around them, and may be JSON. A file that can't be read keeps no other one
     out: it is reported at the end, with exit code 2. PATHs after the one option that is given are of the same log, so

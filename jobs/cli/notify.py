@@ -36,9 +36,9 @@ def notify(*, warehouse: str | None, cluster: str | None, conf: Path | None, is_
     from groupledger.jobs.notify.notify import Notifier, send_test
 
     if warehouse is None:
-        found = [{"receiver": name, "outcome": problem or "told"} for name, problem in send_test(settings, now_ms())]
+        found = [{"receiver": name, "outcome": problem or "sent"} for name, problem in send_test(settings, now_ms())]
         print_answers("Receivers", ("receiver", "outcome"), found, as_json=as_json)
-        return any(each["outcome"] != "told" for each in found)
+        return any(each["outcome"] != "sent" for each in found)
     with Job("notify", warehouse, cluster, conf).ledger() as ledger:
         notifier = Notifier(ledger)
         say(f"{notifier.look(now_ms()):,} messages were sent")

@@ -12,8 +12,8 @@ SECTIONS = {
         "doctor": "Check the installation, the brokers and the warehouse",
         "setup": "Fetch the libraries that Spark needs",
     },
-    "What is wrong": {
-        "why": "What is wrong with a group, since when, who, what to do",
+    "Problems": {
+        "why": "The problem of a group, since when, who causes it, what to do",
         "groups": "All groups, those in trouble first",
         "incidents": "Incidents with cause, harm and the setting to change",
         "lag": "Lag by partition, topic or group, now or at any time",

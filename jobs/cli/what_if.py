@@ -110,7 +110,7 @@ def what_if(  # noqa: PLR0913 - one argument for each option
         if why is None and spared(answer["rebalances"]) is None:
             why = "It may spare rebalances, or cost some: the runs differ."
         if why is not None:
-            click.echo(f"{escaped(answer['group_id'])}, {answer['setting']}: can't tell. {why}")
+            click.echo(f"{escaped(answer['group_id'])}, {answer['setting']}: can't be computed. {why}")
 
 
 def _keep(job: Job, cluster: str, asked_for: WhatIf, found: list[Answer]) -> None:
@@ -150,7 +150,7 @@ def sentence(total: Answer) -> str:
     spared, observed = total["rebalances_spared"], total["rebalances_observed"]
     about = "" if total["rebalances_spared_low"] == total["rebalances_spared_high"] else "about "
     what = (
-        f"{spared:,} of {observed:,} rebalances spared"
+        f"{spared:,} of {observed:,} rebalances avoided"
         if spared >= 0
         else f"{-spared:,} more than {observed:,} rebalances"
     )
@@ -158,5 +158,5 @@ def sentence(total: Answer) -> str:
     most = f"; most in {names}" if names and total["groups"] > 1 else ""
     return (
         f"{total['setting']}: {about}{what} in"
-        f" {total['groups_told']:,} of {total['groups']:,} groups that it can be told of{most}."
+        f" {total['groups_told']:,} of {total['groups']:,} groups for which it can be computed{most}."
     )

@@ -141,7 +141,7 @@ def update_history(ledger: Ledger, stop: threading.Event) -> HistoryTotals:
         ledger.say("history: a rebuild was begun and not finished: it is made again")
         return rebuild_history(ledger, stop)
     if is_requested(ledger.storage, ledger.cluster):
-        ledger.say("history: rebuilt, because records behind it have changed")
+        ledger.say("history: rebuilt, because records that it was built from have changed")
         return rebuild_history(ledger, stop)
     # A checkpoint without a batch does not say where its query would begin.
     checkpoint = whole_checkpoint(ledger.storage, checkpoint_folder(ledger))

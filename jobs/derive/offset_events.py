@@ -332,5 +332,5 @@ def _read(ledger: Ledger) -> Progress:
     """Returns how far the last pass came; that a table is gone starts over."""
     if not all(ledger.exists(table) for table in TABLES):
         return Progress()
-    remedy = "move it out of the warehouse: all events are then told again"
+    remedy = "move it out of the warehouse: all events are then written again"
     return read_progress(ledger, OFFSET_EVENTS.name, Progress, remedy) or Progress()

@@ -154,8 +154,8 @@ def cut_sentence(cut: Mapping[int, int], positions: Mapping[int, int]) -> str:
     return (
         f"Partition {partition} of {OFFSETS_TOPIC} was cut off at offset {end:,} and has grown again, and the ledger"
         f" has read up to {positions[partition]:,}: other records have taken the place of some that it holds, as after"
-        " the election of a leader that was not in sync. Run `groupledger ingest --recover` to go on behind them: what"
-        " was read stays as it was, and nothing is taken for known of a group before its next record."
+        " the election of a leader that was not in sync. Run `groupledger ingest --recover` to continue after them:"
+        " rows that were read stay as they were, and nothing is taken for known of a group before its next record."
     )
 
 

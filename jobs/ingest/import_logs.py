@@ -393,7 +393,7 @@ class LogImport:
             f"{file.scanned.path.name}: {file.line_count:,} new lines, {found.rows:,} rows, {found.quarantined:,}"
             f" quarantined"
             + (f"; {waiting:,} lines wait for their end" if waiting else "")
-            + (f"; of {found.ambiguous:,} rows nothing tells the hour (is_time_ambiguous)" if found.ambiguous else "")
+            + (f"; of {found.ambiguous:,} rows the hour is unknown (is_time_ambiguous)" if found.ambiguous else "")
         )
 
 

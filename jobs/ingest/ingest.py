@@ -113,7 +113,7 @@ def plan(ledger: Ledger, ingest: KafkaIngest, started_at_ms: int) -> tuple[Ledge
             raise InputError(
                 f"{sum(topic.log_start_offset[hole] - positions[hole] for hole in holes):,} offsets in"
                 f" {len(holes)} partitions were deleted from {OFFSETS_TOPIC} before they were read. Run `groupledger"
-                " ingest --recover` to go on behind them; `coverage` will show the hole."
+                " ingest --recover` to continue after them; `coverage` will show the hole."
             )
         set_checkpoint_aside(ledger.storage, ledger.lease, ledger.checkpoint_folder)
     new = {
@@ -180,7 +180,7 @@ def say_waiting(ledger: Ledger, topic: TopicRange) -> None:
     }
     if waiting:
         ledger.warn(
-            f"{sum(waiting.values()):,} offsets in partitions {', '.join(map(str, waiting))} wait behind open"
+            f"{sum(waiting.values()):,} offsets in partitions {', '.join(map(str, waiting))} wait for open"
             " transactions and will be read when these end"
         )
 

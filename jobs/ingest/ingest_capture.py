@@ -188,7 +188,7 @@ def new_readings(
     }
     if holes and not recover:
         raise InputError(
-            f"The capture begins behind the end of the ledger in {len(holes)} partitions: what lies between is in"
+            f"The capture begins after the end of the ledger in {len(holes)} partitions: what lies between is in"
             " neither. Ingest the capture that holds it, or run with --recover to leave a hole that `coverage` shows."
         )
     is_complete = manifest is not None and manifest.completeness == Completeness.COMPLETE

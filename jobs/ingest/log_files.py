@@ -317,7 +317,7 @@ def scan(
             return _scan(path, file, log, known, limits, state, is_compressed=is_compressed)
     except DAMAGED as error:
         why = str(getattr(error, "strerror", None) or error).rstrip(".")
-        place = "" if state is None or state.lines == 0 else f" behind line {state.lines:,}"
+        place = "" if state is None or state.lines == 0 else f" after line {state.lines:,}"
         raise InputError(
             f"The log {path} can't be read{place} ({why}): give the whole file, or leave it out, and run the command"
             " again."
@@ -393,7 +393,7 @@ def _scan(
 
 def too_large(path: Path, line_count: int, limits: Limits) -> str:
     return (
-        f"The log {path} unpacks to more than {limits.unpacked_bytes:,} bytes: what is behind its first"
+        f"The log {path} unpacks to more than {limits.unpacked_bytes:,} bytes: the part after its first"
         f" {line_count:,} lines was not imported; raise logs.unpacked_bytes_max, or unpack it and split it."
     )
 

@@ -65,7 +65,7 @@ def _asked(brokers: Brokers, settings: SamplingSettings, of_partition: Mapping[i
     if error is None:
         return {}
     raise OutsideError(
-        f"The leaders of {OFFSETS_TOPIC} do not tell their epochs ({error}): run the command again."
+        f"The leaders of {OFFSETS_TOPIC} do not report their epochs ({error}): run the command again."
     ) from error
 
 

@@ -174,13 +174,13 @@ def troubles(vitals: Vitals, now_ms: int, interval_s: int, stalled_after_s: int,
     if not vitals.is_ingesting:
         found.append(INGEST_ENDED)
     if vitals.published_ms is None:
-        found.append("No round is done yet: what was there before is still being read.")
+        found.append("No round is done yet: older commits are still being read.")
     elif now_ms - vitals.published_ms > ROUNDS_MISSED_MAX * interval_s * 1000:
         found.append(f"The last round was {(now_ms - vitals.published_ms) // 1000:,} s ago.")
     known_ms = vitals.commits_known_ms
     if vitals.lag_offsets:
         since = "" if known_ms is None else f": it has the commits until {(now_ms - known_ms) // 1000:,} s ago"
-        found.append(f"The ingest is {vitals.lag_offsets:,} offsets behind the topic{since}.")
+        found.append(f"The ingest has {vitals.lag_offsets:,} offsets of the topic still to read{since}.")
     if known_ms is not None and now_ms - known_ms > lag_age_max_ms:
         found.append(
             f"Commits are {(now_ms - known_ms) // 1000:,} s behind, more than {lag_age_max_ms // 1000:,} s: the lag of"

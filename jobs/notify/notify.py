@@ -51,7 +51,7 @@ COLUMNS = (
 LOOK_EVERY_S = 15
 # An alert of a receiver that forgets lasts for so many looks after the last one that sent it.
 LOOKS_PER_ALERT = 12
-REMEDY = "move it out of the warehouse: recent incidents are then told again"
+REMEDY = "move it out of the warehouse: recent incidents are then sent again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class Receiver:
             # Its status says that it has the message, however long it takes for the rest.
             post(self.url.rstrip("/") + body.path, body.text, headers, timeout_s, answer_bytes_max=0)
         except OutsideError as error:
-            raise OutsideError(f"The receiver {self.name} of notify.receivers was not told: {error}.") from error
+            raise OutsideError(f"The receiver {self.name} of notify.receivers was not reached: {error}.") from error
 
 
 def receivers_of(settings: NotifySettings) -> list[Receiver]:

@@ -92,7 +92,7 @@ def text_of(message: Message, context: Context) -> str:
 def _told(message: Message, context: Context) -> str:
     episode = message.episode
     if episode is None:
-        return f"OVER: a log that came later tells otherwise, and episode {message.episode_id[:8]} is withdrawn."
+        return f"OVER: a log that came later shows otherwise, and episode {message.episode_id[:8]} is withdrawn."
     if message.event == "resolved":
         last = _instant(episode.last_seen_ms)
         return f"OVER: {', '.join(episode.kinds)} in {_subject(episode, context)}, last seen at {last}."

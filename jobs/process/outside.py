@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 AGAIN = "and run the command again"
-STAYS = "what was written before stays"
+STAYS = "rows that were written before stay"
 
 OF_THE_SYSTEM = {
     errno.ENOSPC: ("The disk is full", f"make room {AGAIN}; {STAYS}"),

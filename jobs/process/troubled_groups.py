@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 REMEDY = (
     "please file an issue with the reason that `groupledger sql 'SELECT * FROM troubles WHERE is_open = 1'` shows:"
-    " their records are kept, and the release that mends it folds them again"
+    " their records are kept, and the release that fixes it folds them again"
 )
 
 

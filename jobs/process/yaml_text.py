@@ -33,7 +33,7 @@ def parse_yaml(text: str, name: str) -> dict[str, Any]:
     except yaml.YAMLError as error:
         raise InputError(f"{name} is not valid YAML: {what_is_wrong(error)}.") from error
     except (AttributeError, LookupError, TypeError, ValueError) as error:
-        text = "a value looks like a number or a date, and is none; put it in quotes"
+        text = "a value looks like a number or a date, and is not one; put it in quotes"
         raise InputError(f"{name} is not valid YAML: {text}.") from error
     except RecursionError as error:
         raise InputError(f"{name} is not valid YAML: it is nested too deeply.") from error

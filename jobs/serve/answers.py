@@ -87,7 +87,7 @@ def instant_in(text: str | None) -> datetime | None:
         found = read_instant(text, now, timezone.utc)
     except (ValueError, OverflowError) as error:
         raise InputError(
-            f"{printable(text)} is no instant: write one as 2026-01-31T14:03:00Z, 14:03, or 2h for two hours ago."
+            f"{printable(text)} is not a valid time: write one as 2026-01-31T14:03:00Z, 14:03, or 2h for two hours ago."
         ) from error
     if not EARLIEST <= found < LATEST:
         raise InputError(f"No log has the instant {printable(text)}: ask for one from 1970 on, and before 9998.")

@@ -258,7 +258,7 @@ def of_times(api: APIRouter, warehouse: Warehouse) -> None:
 
     @api.get(
         "/clusters/{cluster}/groups/{group}/diff",
-        summary="What is different between two instants",
+        summary="Differences between two instants",
         **answering("diff", HISTORY_TAG, models.Differences),
     )
     def differences(
@@ -319,7 +319,7 @@ def of_causes(api: APIRouter, warehouse: Warehouse) -> None:
 
     @api.get(
         "/clusters/{cluster}/groups/{group}/what-if",
-        summary="What other settings would have spared, as last kept",
+        summary="Effect of other settings on rebalances, as last kept",
         **answering("what_if", HISTORY_TAG, models.WhatIfs),
     )
     def kept_what_ifs(cluster: InCluster, group: OfGroup) -> Response:

@@ -77,7 +77,7 @@ def cut(
 
 
 def read_cursor(cursor: str, types: tuple[type, ...]) -> Key:
-    refusal = InputError("The cursor is none that this server gave: begin again without one.")
+    refusal = InputError("The cursor is not one of this server's: begin again without one.")
     try:
         found = json.loads(base64.urlsafe_b64decode(cursor.encode()))
     except (binascii.Error, ValueError, RecursionError) as error:

@@ -42,7 +42,7 @@ whatever they say. Later releases may add fields: pass over those that you don't
 """
 CLUSTERS, GROUPS, HISTORY, LAG = "Clusters", "Groups", "History", "Lag"
 TAGS = [
-    {"name": CLUSTERS, "description": "What is in the warehouse, and in a cluster."},
+    {"name": CLUSTERS, "description": "The warehouse, and the clusters in it."},
     {"name": GROUPS, "description": "A group, its owners and its members, at an instant."},
     {"name": HISTORY, "description": "What happened to a group, and why."},
     {"name": LAG, "description": "Lag and committed offsets."},

@@ -81,7 +81,7 @@ class Stream(StreamingResponse):
 
 async def _stream(warehouse: Warehouse, cluster: str) -> AsyncIterator[str]:
     seen = await to_thread.run_sync(_state, warehouse, cluster)
-    yield ": groupledger tells what is new from here on\n\n"
+    yield ": groupledger reports changes from here on\n\n"
     while True:
         await anyio.sleep(POLL_S)
         try:

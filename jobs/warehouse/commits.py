@@ -310,7 +310,7 @@ class Commits:
         """Deletes the files of all versions but the newest, makes a checkpoint of it, and deletes the log before. No
         other writer and no reader may be at work; `check` raises if another has come. A file that no version named is
         deleted if it is older than an hour, or than the lease, if that is longer. Raises InputError if something of the
-        past lies behind a link in the table's folder, where nothing is deleted."""
+        past is reached through a link in the table's folder, where nothing is deleted."""
 
         def may_go_on() -> None:
             self.check_leases()
@@ -328,7 +328,7 @@ class Commits:
             left = [*({*left} & {*removed}), *delete_log_before(uri, newest.version(), may_go_on)]
         if left:
             raise InputError(
-                f"The file {uri}/{min(left)} lies behind a link in the table's folder, and is not deleted:"
+                f"The file {uri}/{min(left)} is reached through a link in the table's folder, and is not deleted:"
                 " put the folder itself in the place of the link, and run the command again."
             )
 

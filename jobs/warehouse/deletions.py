@@ -154,8 +154,8 @@ def refuse_linked_log(table_uri: str) -> None:
     root = _root(table_uri)
     if root is not None and (root / LOG).is_symlink():
         raise InputError(
-            f"The folder {root}/{LOG} is a link, and what is behind it is not the ledger's to change: put the folder"
-            " itself in the place of the link, and run the command again."
+            f"The folder {root}/{LOG} is a link, and the ledger does not change the folder that it leads to: put the"
+            " folder itself in the place of the link, and run the command again."
         )
 
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from groupledger.jobs.warehouse.source import LedgerSource
 
 OLDER = "is older than its checkpoint: it was deleted, replaced or restored"
-EMPTY = "has no rows, and `coverage` tells that some were read: it was deleted with its checkpoint"
+EMPTY = "has no rows, and `coverage` says that some were read: it was deleted with its checkpoint"
 
 
 @dataclass(frozen=True)
@@ -63,8 +63,8 @@ def resume_point(ledger: Ledger, source: LedgerSource | None, *, recover: bool) 
         if not recover:
             raise InputError(
                 f"The table {COORDINATOR_RECORDS.name} {problem}. Going on would repeat or lose rows:"
-                " restore both from one copy, or run `groupledger ingest --recover` to go on behind the last row of the"
-                " table."
+                " restore both from one copy, or run `groupledger ingest --recover` to continue after the last row of"
+                " the table."
             )
         if problem in (OLDER, EMPTY):
             source = go_back(ledger, source)

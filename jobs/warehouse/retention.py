@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 FLOORS = "groupledger.floors"
 BEGINNINGS = "groupledger.beginnings"
-NOTHING_ELSE = "restore it, since nothing else tells what was removed"
+NOTHING_ELSE = "restore it, since nothing else records which rows were removed"
 
 
 @dataclass(frozen=True, slots=True)

@@ -236,7 +236,7 @@ class _Struct:
         if not isinstance(value, dict):
             raise EncodeError(f"a struct is a dict, not {type(value).__name__}")
         if not value.keys() <= self._columns:
-            raise EncodeError(f"{sorted(value.keys() - self._columns)} are none of {list(self._defaults)}")
+            raise EncodeError(f"{sorted(value.keys() - self._columns)} are not among {list(self._defaults)}")
         for column, write_field in self._writers:
             if column not in value:
                 raise EncodeError(f"{column} is missing")

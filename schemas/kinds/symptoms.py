@@ -20,7 +20,7 @@ class Symptom:
 
 BEHIND = Symptom(
     name="behind",
-    meaning="A group lags behind the end of a topic and does not catch up.",
+    meaning="A group does not catch up with the end of a topic.",
 )
 NO_PROGRESS = Symptom(
     name="no_progress",

@@ -31,7 +31,7 @@ COVERAGE = Table(
         column(
             "to_time",
             T.TimestampType(),
-            "The last instant that the stretch is about: whatever is later lies behind it.",
+            "The last instant of the stretch: everything later comes after it.",
         ),
         column(
             "completeness",
@@ -49,7 +49,7 @@ COVERAGE = Table(
         column(
             "is_state_lost",
             T.BooleanType(),
-            "Groups, members and offsets of which no record lies in the stretch or behind it may have ended without a"
+            "Groups, members and offsets without a record in the stretch or after it may have ended without a"
             " trace before it: it was read so late that their tombstones may have gone, or the log was cut below it and"
             " has grown again. Null where an older release has read it.",
         ),

@@ -13,7 +13,7 @@ from groupledger.schemas.words import GroupType, one_of, words_of
 
 GROUP_STATES = Table(
     name="group_states",
-    comment="One row for each group and sampling round: its state as its coordinator told it.",
+    comment="One row for each group and sampling round: its state as its coordinator reported it.",
     written_by="pipeline",
     key=("cluster", "sampled_at", "group_id"),
     partition_columns=("sample_date",),
@@ -23,7 +23,7 @@ GROUP_STATES = Table(
         CLUSTER,
         SAMPLED_AT,
         GROUP_ID,
-        column("group_type", T.StringType(), f"{one_of(words_of(GroupType))}; null if not told."),
+        column("group_type", T.StringType(), f"{one_of(words_of(GroupType))}; null if not reported."),
         column(
             "state",
             T.StringType(),
@@ -31,13 +31,13 @@ GROUP_STATES = Table(
             " group; Assigning or Reconciling of the others; null if the coordinator did not answer.",
         ),
         column("protocol_type", T.StringType(), "consumer, connect, ... of a classic group; empty without members."),
-        column("protocol", T.StringType(), "The assignor in use; empty while there is none."),
-        column("member_count", T.IntegerType(), "Members at that moment; null if not told."),
+        column("protocol", T.StringType(), "The assignor in use; empty without one."),
+        column("member_count", T.IntegerType(), "Members at that moment; null if not reported."),
         column("group_epoch", T.IntegerType(), "The epoch of a KIP-848 group; null of a classic one."),
         column(
             "subscribed_topics",
             T.ArrayType(T.StringType()),
-            "Topics that its members subscribe to, sorted; null if not told or if the members' bytes say none.",
+            "Topics that its members subscribe to, sorted; null if not reported or if the members' bytes name none.",
         ),
         column("error", T.StringType(), "Kafka's name of the error with which the question was refused, or null."),
         SAMPLE_DATE,

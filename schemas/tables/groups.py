@@ -53,7 +53,7 @@ GROUPS = Table(
         column("protocol_type", T.StringType(), "As in generations."),
         column("protocol", T.StringType(), "As in generations."),
         column("leader", T.StringType(), "As in generations."),
-        column("member_count", T.IntegerType(), "Members of the generation in force; null where there is none."),
+        column("member_count", T.IntegerType(), "Members of the current generation; null without one."),
         column(
             "owned_count",
             T.IntegerType(),

@@ -23,7 +23,7 @@ INCIDENT_PARTITION = struct(
     column("topic", T.StringType(), "Topic; its id where no name is known."),
     PARTITION,
     column("refused_offset", T.LongType(), "The highest offset that was refused, or went lost; null if none was."),
-    column("last_accepted_offset", T.LongType(), "What was committed before it; null if that is not known."),
+    column("last_accepted_offset", T.LongType(), "The offset that was committed before it; null if not known."),
     column("owner_member_id", T.StringType(), "Who owns the partition now, as far as the ledger has read."),
     column("owner_client_id", T.StringType(), "That member's client id."),
 )
@@ -74,7 +74,7 @@ INCIDENTS = Table(
         column(
             "never_read_max",
             T.LongType(),
-            "At most so many records were never read, or would be; null if none were, or nobody can tell.",
+            "At most so many records were never read, or would be; null if none were, or if that is not known.",
         ),
         column("first_seen_at", T.TimestampType(), "When it was first seen."),
         column("last_seen_at", T.TimestampType(), "When it was last seen."),

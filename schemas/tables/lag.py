@@ -36,7 +36,7 @@ LAG = Table(
         ),
         column("lag_read_committed", T.LongType(), "The same up to last_stable_offset."),
         column("messages_lost", T.LongType(), "Offsets that retention removed before the group read them."),
-        column("lag_seconds", T.DoubleType(), "How long ago the next record to read was appended; 0 if there is none."),
+        column("lag_seconds", T.DoubleType(), "How long ago the next record to read was appended; 0 if all are read."),
         column(
             "lag_seconds_lower_bound", T.DoubleType(), "The same as lag_seconds where that is a lower bound, else null."
         ),
@@ -72,7 +72,7 @@ LAG = Table(
         column("client_host", T.StringType(), "The owner's address, with a slash before."),
         column("group_state", T.StringType(), "As in group_states, of the same round."),
         column(
-            "leader_epoch", T.IntegerType(), "Leader epoch of the last record read, as committed; null if not told."
+            "leader_epoch", T.IntegerType(), "Leader epoch of the last record read, as committed; null if not reported."
         ),
         column("kafka_partition", T.IntegerType(), "Partition of __consumer_offsets that holds the commit."),
         column("kafka_offset", T.LongType(), "Offset of the commit's record there."),

@@ -29,11 +29,11 @@ LAG_SEEDS = Table(
     schema=struct(
         CLUSTER,
         column("seed_id", T.StringType(), "Hash of what the row is about."),
-        column("kind", T.StringType(), f"What the row tells: {one_of(words_of(LagSeedKind))}."),
+        column("kind", T.StringType(), f"The kind of the row: {one_of(words_of(LagSeedKind))}."),
         GROUP_ID,
         TOPIC,
         PARTITION,
-        column("topic_id", T.StringType(), "The topic's id in Kafka's base64; null where it was not told."),
+        column("topic_id", T.StringType(), "The topic's id in Kafka's base64; null if it was not reported."),
         column("leader_epoch", T.IntegerType(), "As in watermarks, or as committed."),
         column("at_ms", T.LongType(), "When it was sampled or committed, in milliseconds since 1970."),
         column("log_start_offset", T.LongType(), "As in watermarks."),

@@ -21,7 +21,7 @@ LOG_QUARANTINE = Table(
         column("log", T.StringType(), "request_log or server_log: what the file was imported as."),
         SOURCE_FILE,
         LINE_NUMBER,
-        column("reason", T.StringType(), "What is wrong with the line."),
+        column("reason", T.StringType(), "The reason why the line could not be read."),
         column("line", T.StringType(), "The line, at most 65,536 characters; null if the settings hide names."),
         column("line_bytes", T.LongType(), "How long the line is; of an entry over lines, as far as it was read."),
         column("imported_at", T.TimestampType(), "When it was found."),

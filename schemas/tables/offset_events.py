@@ -35,7 +35,7 @@ OFFSET_EVENTS = Table(
         TOPIC,
         PARTITION,
         column("kind", T.StringType(), f"{one_of(words_of(OffsetEventKind))}."),
-        column("happened_at", T.TimestampType(), "Time of the record that tells it, or of the first sampling round."),
+        column("happened_at", T.TimestampType(), "Time of the record that shows it, or of the first sampling round."),
         KAFKA_PARTITION,
         column(
             "kafka_offset",
@@ -59,7 +59,7 @@ OFFSET_EVENTS = Table(
             "Offsets that the group was moved over, or that were removed before it read them: at most, since some may"
             " hold no record; null otherwise.",
         ),
-        column("cause", T.StringType(), f"{one_of(words_of(OffsetEventCause))}; null where nobody can tell."),
+        column("cause", T.StringType(), f"{one_of(words_of(OffsetEventCause))}; null if not known."),
         column("evidence", T.StringType(), f"What it rests on: {one_of(words_of(OffsetEventEvidence))}."),
         column("committed_at", T.TimestampType(), "Time of the commit before; null where that is not known."),
         column("commit_kafka_offset", T.LongType(), "Its offset; null where that is not known."),

@@ -21,7 +21,7 @@ QUALITY_RESULTS = Table(
         column("checked_at", T.TimestampType(), "When the run began; the same for all of its rows."),
         column("table_name", T.StringType(), "The table."),
         column("expectation", T.StringType(), "Its name: a rule of conf/quality, or the type and the columns."),
-        column("description", T.StringType(), "What is expected, and why."),
+        column("description", T.StringType(), "The expectation, and its reason."),
         column("is_success", T.BooleanType(), "It held."),
         column("checked_rows", T.LongType(), "Rows that were looked at; null if the check could not be made."),
         column("unexpected_rows", T.LongType(), "Rows for which it did not hold; null if the check could not be made."),

@@ -38,7 +38,7 @@ REPLAY_FINDINGS = Table(
         column("member_id", T.StringType(), "The member that it is about, the first of several; null if about none."),
         column("topic", T.StringType(), "The topic that it is about, the first of several; null if about none."),
         column("partition", T.IntegerType(), "The partition of that topic; null if about none."),
-        column("explanation", T.StringType(), "What is wrong, in one sentence."),
+        column("explanation", T.StringType(), "The finding, in one sentence."),
         column("evidence", T.StringType(), "JSON: everything that the finding is about, by kind."),
     ),
 )

@@ -23,7 +23,7 @@ IS_TIME_AMBIGUOUS = (
     " the likelier reading. Null in rows of older releases."
 )
 
-_ERROR_CODE = column("error_code", T.IntegerType(), "Kafka's error code, 0 is none; null if the answer has none here.")
+_ERROR_CODE = column("error_code", T.IntegerType(), "Kafka's error code, 0 for success; null if the answer has none.")
 _ERROR = column("error", T.StringType(), "Kafka's name of the error, NONE for 0; null for a code that is unknown.")
 
 REQUEST_GROUP = struct(
@@ -48,7 +48,7 @@ REQUEST_PARTITION = struct(
     column("topic_id", T.StringType(), "The topic's id, if the request names it so (OffsetCommit since version 10)."),
     PARTITION,
     column("committed_offset", T.LongType(), "The offset to commit, or the one that was fetched."),
-    column("leader_epoch", T.IntegerType(), "The leader epoch with it; null or -1 if there is none."),
+    column("leader_epoch", T.IntegerType(), "The leader epoch with it; null or -1 without one."),
     _ERROR_CODE,
     _ERROR,
 )

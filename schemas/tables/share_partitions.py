@@ -25,7 +25,7 @@ _RANGES = T.ArrayType(
 
 SHARE_PARTITIONS = Table(
     name="share_partitions",
-    comment="One row for each share group, topic partition and pass: what is done there, and how far it is behind.",
+    comment="One row for each share group, topic partition and pass: its progress, and its lag.",
     written_by="pipeline",
     key=("cluster", "sampled_at", "group_id", "topic", "partition"),
     partition_columns=("sample_date",),
@@ -36,7 +36,7 @@ SHARE_PARTITIONS = Table(
         SAMPLED_AT,
         column("group_id", T.StringType(), "The share group."),
         *TOPIC_PARTITION,
-        column("topic_id", T.StringType(), "The topic's id; it stands for the topic if nobody tells the name."),
+        column("topic_id", T.StringType(), "The topic's id; it replaces the topic's name where that is not known."),
         column("start_offset", T.LongType(), "Below it all is done; null until a member has read the partition."),
         column(
             "delivery_complete_count",
@@ -47,7 +47,7 @@ SHARE_PARTITIONS = Table(
         column(
             "lag",
             T.LongType(),
-            "high_watermark - start_offset - delivery_complete_count, as Kafka counts it: what is still to be done.",
+            "high_watermark - start_offset - delivery_complete_count, as Kafka counts it: the records that are left.",
         ),
         column("broker_start_offset", T.LongType(), "What DescribeShareGroupOffsets answers; null without an answer."),
         column("broker_lag", T.LongType(), "The lag that it answers."),

@@ -17,7 +17,7 @@ TOPIC_NAMES = Table(
     schema=struct(
         CLUSTER,
         column("topic_id", T.StringType(), "The topic's id, 22 characters, as Kafka writes it."),
-        column("topic", T.StringType(), "Its name; null until somebody tells it."),
+        column("topic", T.StringType(), "Its name; null until it is known."),
         column(
             "is_awaited",
             T.BooleanType(),

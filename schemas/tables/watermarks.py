@@ -28,7 +28,7 @@ WATERMARKS = Table(
         SAMPLED_AT,
         *TOPIC_PARTITION,
         column("log_start_offset", T.LongType(), "The first offset that is kept."),
-        column("high_watermark", T.LongType(), "The offset behind the last one that all replicas in sync have."),
+        column("high_watermark", T.LongType(), "The offset after the last one that all replicas in sync have."),
         column(
             "last_stable_offset",
             T.LongType(),
@@ -40,9 +40,9 @@ WATERMARKS = Table(
             "How many offsets right before last_stable_offset hold markers of transactions, and no record; null where"
             " nobody looked, as no group rests there.",
         ),
-        column("leader_epoch", T.IntegerType(), "The epoch of the leader that answered; null if it told none."),
+        column("leader_epoch", T.IntegerType(), "The epoch of the leader that answered; null if it reported none."),
         column("topic_id", T.StringType(), "The topic's id in Kafka's base64; another one is another topic."),
-        column("error", T.StringType(), "Kafka's name of the error that left the offsets null; null if there is none."),
+        column("error", T.StringType(), "Kafka's name of the error that left the offsets null; null without an error."),
         SAMPLE_DATE,
     ),
 )

@@ -20,11 +20,17 @@ WHAT_IF_RUNS = Table(
         column("ran_at", T.TimestampType(), "When it was asked."),
         column("since", T.TimestampType(), "What happened from then on was played."),
         column("until", T.TimestampType(), "What happened before then was played."),
-        column("settings", T.ArrayType(T.StringType()), "What was asked for, as differences from what each group has."),
         column(
-            "told_setting", T.StringType(), "What the groups were said to have and no record tells; empty if nothing."
+            "settings",
+            T.ArrayType(T.StringType()),
+            "Settings asked for, as differences from those of each group.",
+        ),
+        column(
+            "told_setting",
+            T.StringType(),
+            "Settings of groups that the command was given and no record shows.",
         ),
         column("groups", T.IntegerType(), "Groups that were asked about."),
-        column("groups_told", T.IntegerType(), "Those of which at least one setting can be judged."),
+        column("groups_told", T.IntegerType(), "Groups for which at least one setting can be computed."),
     ),
 )

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 KEY = [*REBALANCES.key]
 TRIGGER = StructType(
     [
-        column("trigger", StringType(), "The first reason in the server log; null where no imported log tells it."),
+        column("trigger", StringType(), "The first reason in the server log; null if no imported log shows it."),
         column("trigger_at", TimestampType(), "When the coordinator began to prepare the rebalance."),
         column("trigger_reason", StringType(), "The reason in the coordinator's words."),
         column("trigger_client_reason", StringType(), "The reason in the client's words; null if it gave none."),

@@ -24,7 +24,7 @@ def crash(group: Script) -> None:
     group.start(applications[1:2], 20)
 
 
-@scenario("long-gc", "A process stops for longer than its session, wakes up, and is told that it is no member.")
+@scenario("long-gc", "A process stops for longer than its session, wakes up, and learns that it is no longer a member.")
 def long_gc(group: Script) -> None:
     applications = group.deploy(3, [group.topic("orders", 6)], enable_auto_commit=False)
     group.start(applications)

@@ -91,7 +91,7 @@ def _generation_of_the_past(group: Script, application: Application) -> None:
 
 
 @scenario(
-    "transactional-commits", "A consume-process-produce group commits in transactions, of which some are aborted."
+    "transactional-commits", "A consume-process-produce group commits in transactions, and some of these are aborted."
 )
 def transactional_commits(group: Script) -> None:
     applications = group.deploy(2, [group.topic("orders", 4)], TransactionalApplication, enable_auto_commit=False)

@@ -45,8 +45,8 @@ OFFSETS_EXPIRED = IncidentKind(
 )
 LOST_TO_RETENTION = IncidentKind(
     name="lost_to_retention",
-    meaning="A topic's log was removed up to behind what a group had committed.",
-    happened="The logs of {count} partitions begin behind the group's committed offsets: at most {detail} records were"
+    meaning="Retention removed records of a topic that a group had not committed yet.",
+    happened="The logs of {count} partitions begin after the group's committed offsets: at most {detail} records were"
     " removed before it read them.",
     root=roots.LOG_RETENTION,
     confidence=0.95,

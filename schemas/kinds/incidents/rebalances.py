@@ -75,7 +75,7 @@ MEMBER_FLAPPING = IncidentKind(
     meaning="One process kept joining and leaving.",
     happened="{who} joined and went away {detail} times within {seconds} s.",
     advice=(
-        "Each time the group rebalances: mend the process",
+        "Each time the group rebalances: fix the process",
         Clause(
             ", or give it a group.instance.id so that a restart causes no rebalance",
             excludes=WITHOUT_STATIC_MEMBERS,
@@ -103,7 +103,7 @@ LEADER_NEVER_SYNCED = IncidentKind(
     ),
     advice=(
         "Nobody had partitions in them",
-        Clause("; import the server log of that time, which tells the two apart", excludes=(Fact.LOG_IMPORTED,)),
+        Clause("; import the server log of that time, which distinguishes the two", excludes=(Fact.LOG_IMPORTED,)),
         Clause(": look at the leader of that time", excludes=(Fact.INFERRED,)),
         ".",
     ),

@@ -127,7 +127,7 @@ def test_offsets_as_reset_file(ask: Ask) -> None:
     [
         (("old", "--at", at(-60)), "the log is known from 2025-10-09T08:53:20.000Z on"),
         (("nobody", "--at", at(1)), "knows nothing of the group nobody"),
-        (("g1", "--at", "yesterday"), "is no instant"),
+        (("g1", "--at", "yesterday"), "is not a valid time"),
     ],
 )
 def test_offsets_refused(ask: Ask, arguments: Sequence[str], sentence: str) -> None:

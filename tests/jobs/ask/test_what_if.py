@@ -163,8 +163,8 @@ def run(warehouse: Path, *arguments: str) -> str:
 def test_command(warehouse: Path) -> None:
     """Goal: a person reads a table, what can't be told, and a sentence for the cluster; a program JSON."""
     text = run(warehouse, "--all", "--setting", "static", "--setting", "static,consumer")
-    assert "odd, static: can't tell. The assignor is the application's own" in text
-    assert "static: 6 of 6 rebalances spared in 1 of 2 groups that it can be told of; most in orders." in text
+    assert "odd, static: can't be computed. The assignor is the application's own" in text
+    assert "static: 6 of 6 rebalances avoided in 1 of 2 groups for which it can be computed; most in orders." in text
     (row,) = map(json.loads, run(warehouse, "orders", "--setting", "static", "--json").splitlines())
     words = ["what-if", "--warehouse", str(warehouse), "orders", "--setting", "static", "--json"]
     (of_last_week,) = map(json.loads, CliRunner().invoke(main, words).stdout.splitlines())  # that is known

@@ -55,8 +55,8 @@ def test_the_sum_of_groups() -> None:
     (total,) = totals([answer("a", figure(2, 9)), answer("b", figure(5, 7)), answer("c", figure(-9, 9))])
     assert (total["groups_told"], total["rebalances_observed"], total["rebalances_spared_high"]) == (2, 6, 6)
     assert sentence(total) == (
-        "static: about 6 of 6 rebalances spared in 2 of 3 groups that it can be told of; most in b, a."
+        "static: about 6 of 6 rebalances avoided in 2 of 3 groups for which it can be computed; most in b, a."
     )
     (cost,) = totals([answer("a", figure(-4, -4))])
-    assert sentence(cost) == "static: 4 more than 3 rebalances in 1 of 1 groups that it can be told of."
+    assert sentence(cost) == "static: 4 more than 3 rebalances in 1 of 1 groups for which it can be computed."
     assert spared(figure(-9, 9)) is None

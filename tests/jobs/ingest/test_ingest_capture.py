@@ -165,7 +165,7 @@ def test_a_hole(spark: SparkSession, capture: Path, warehouse: Path) -> None:
     behind = capture.with_name("behind")
     write_capture(behind, {(0, 40): ROW})
     describe_capture(behind, {0: 30, 1: 6}, {0: 41, 1: 6})
-    refused(spark, warehouse, behind, "begins behind the end of the ledger in 1 partitions")
+    refused(spark, warehouse, behind, "begins after the end of the ledger in 1 partitions")
     assert ingest(spark, warehouse, behind, recover=True).rows == 1
     assert [row for row in coverage(spark, warehouse) if row[0] == 0] == [
         (0, 10, 12, "compacted"),

@@ -79,7 +79,7 @@ def test_the_epochs_of_records() -> None:
     assert epochs_at(Leaders(moves=1), SETTINGS, dict.fromkeys(EPOCHS, 40)) == EPOCHS
     assert epochs_at(Leaders(magic=1), SETTINGS, {0: 40}) == {}
     assert epochs_at(Leaders(), SETTINGS, {}) == {}
-    with pytest.raises(OutsideError, match="do not tell their epochs"):
+    with pytest.raises(OutsideError, match="do not report their epochs"):
         epochs_at(Leaders(moves=100), SETTINGS, {0: 40})
 
 

@@ -106,7 +106,7 @@ def vitals(
         (vitals(is_ingesting=False), "The ingest has ended."),
         (vitals(published_ms=None), "No round is done yet"),
         (vitals(published_ms=89_999), "The last round was 15 s ago."),
-        (vitals(lag_offsets=1_200), "1,200 offsets behind"),
+        (vitals(lag_offsets=1_200), "1,200 offsets of the topic still to read"),
         (vitals(stalled_ms=59_999), None),
         (vitals(stalled_ms=60_000), "partitions 3 of __consumer_offsets, for 60 s"),
     ],
@@ -124,7 +124,7 @@ def test_how_far_the_commits_are_behind() -> None:
     late = Vitals(is_ingesting=True, published_ms=100_000, lag_offsets=7, stalled_ms={}, commits_known_ms=15_000)
     found = troubles(late, now_ms=105_000, interval_s=5, stalled_after_s=60, lag_age_max_ms=60_000)
     assert [sentence.partition(":")[0] for sentence in found] == [
-        "The ingest is 7 offsets behind the topic",
+        "The ingest has 7 offsets of the topic still to read",
         "Commits are 90 s behind, more than 60 s",
     ]
     assert "90 s ago" in found[0]

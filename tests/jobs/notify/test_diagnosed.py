@@ -43,7 +43,7 @@ FOUND = Told(
     since=AT,
     until=None,
     lasts=timedelta(minutes=1),
-    harms=("40 records behind at the end",),
+    harms=("40 records of lag at the end",),
     advice="Look in its log.",
     change="group.instance.id",
     known="inferred",
@@ -59,11 +59,11 @@ def test_the_words_of_a_diagnosis() -> None:
     message = Message("fired", "e1", episode)
     assert text_of(message, CONTEXT) == (
         "ERROR: pay on east: worker-1 at 10.0.0.6 joined and went away 12 times. It left each time."
-        " Harm: 40 records behind at the end. Look in its log. Change: group.instance.id. Known: inferred."
+        " Harm: 40 records of lag at the end. Look in its log. Change: group.instance.id. Known: inferred."
     )
     body = BODIES["json"](message, CONTEXT)
     assert body is not None
-    wanted = {"cause": "crash_loop", "who": "worker-1 at 10.0.0.6", "harm": "40 records behind at the end"}
+    wanted = {"cause": "crash_loop", "who": "worker-1 at 10.0.0.6", "harm": "40 records of lag at the end"}
     assert body.json == body.json | wanted | {"advice": "Look in its log.", "known": "inferred"}
 
 

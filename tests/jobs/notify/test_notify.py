@@ -310,7 +310,7 @@ def test_a_receiver_that_is_away(ours: Ours, web: Receiving) -> None:
     web.status = 200
     assert notifier.look(NOW_MS + 3) == 1
     assert len(ours.said) == 2
-    assert "The receiver chat of notify.receivers was not told: it answered with status 302." in ours.said[1]
+    assert "The receiver chat of notify.receivers was not reached: it answered with status 302." in ours.said[1]
     assert gone_url not in "".join(ours.said)
     assert "secret" not in "".join(ours.said)
 
@@ -385,7 +385,7 @@ def test_the_command(ours: Ours, web: Receiving) -> None:
     conf = ours.folder / "settings.yaml"
     conf.write_text(json.dumps({"notify": {"receivers": {"chat": {"kind": "slack", "url": web.url}}}}))
     found = CliRunner().invoke(main, ["notify", "--test", "--conf", str(conf)])
-    assert (found.exit_code, "told" in found.output) == (0, True), found.output
+    assert (found.exit_code, "sent" in found.output) == (0, True), found.output
     assert ["OVER" in body["text"] for body in web.bodies] == [False, True]
     web.status = 404
     found = CliRunner().invoke(main, ["notify", "--test", "--json", "--conf", str(conf)])

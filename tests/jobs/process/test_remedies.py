@@ -53,7 +53,7 @@ PROVED = {
         "The table {} is another one": REBUILT,
     },
     "jobs/ingest/evidence.py": {"Partition {} of {} was cut off": SET_ASIDE},
-    "jobs/ingest/ingest_capture.py": {"The capture begins behind": SET_ASIDE},
+    "jobs/ingest/ingest_capture.py": {"The capture begins after": SET_ASIDE},
     "jobs/derive/history.py": {
         "The history has been written before": "the tables are gone",
         "The file that says what the ledger of cluster {}": "the file is gone",

@@ -162,7 +162,7 @@ def test_names_make_no_lines(
             "The ledger knows nothing of the group a: check the name, or run `groupledger ingest` and `history`.",
             "The ledger knows nothing of the group a: check the name, or ask whoever runs groupledger.",
         ),
-        ("soon is no instant: write one as 14:03.", "soon is no instant: write one as 14:03."),
+        ("soon is not a valid time: write one as 14:03.", "soon is not a valid time: write one as 14:03."),
         ("The group `a --b` is not known.", "The group `a --b` is not known."),
         (
             "It took too long: run `groupledger maintain`, and give --timeout.",

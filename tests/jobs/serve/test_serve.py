@@ -216,7 +216,7 @@ def test_burrow_has_no_place_for_partitions_that_a_topic_lacks(tmp_path: Path) -
         (path("pays"), 404, "did you mean pay?"),
         ("/api/v1/clusters/west/groups", 404, "it has east"),
         ("/nowhere", 404, "nothing at this path"),
-        (path("pay", "?at=soon"), 400, "soon is no instant"),
+        (path("pay", "?at=soon"), 400, "soon is not a valid time"),
         (path("pay", "/timeline?limit=0"), 400, "limit"),
         (path("pay", "/offsets"), 400, "at"),
         (path("pay", "/incidents?severity=grave"), 400, "info, warning, error"),
@@ -239,7 +239,7 @@ def test_what_is_refused(client: Client, asked: str, status: int, told: str) -> 
         (f"/clusters/{CLUSTER}/groups/pays", 404, f'<a href="/clusters/{CLUSTER}/groups/pay">pay</a>'),
         ("/clusters/west", 404, f'<a href="/clusters/{CLUSTER}">{CLUSTER}</a>'),
         (f"/clusters/{CLUSTER}/groups/%3Cb%3E", 404, "of the group &lt;b&gt;"),
-        (f"/clusters/{CLUSTER}/groups/pay?at=%3Cb%3E", 400, "&lt;b&gt; is no instant"),
+        (f"/clusters/{CLUSTER}/groups/pay?at=%3Cb%3E", 400, "&lt;b&gt; is not a valid time"),
         ("/nowhere", 404, "nothing at this path"),
     ],
 )

@@ -25,7 +25,7 @@ Known = Mapping[str, datetime | None]
 # What there is of a source until an instant, and what is said of one that was never read.
 UNTIL = {
     Source.TOPIC: ("the log is read up to {} only", "the log was not read to its end yet"),
-    Source.HISTORY: ("the history tells until {} only", "the history is not made yet"),
+    Source.HISTORY: ("the history is known until {} only", "the history is not made yet"),
     Source.SAMPLES: ("the last sampling round was at {}", "no sampling round is computed yet"),
     Source.INCIDENTS: ("incidents were looked for until {} only", "nobody has looked for incidents yet"),
 }

@@ -28,7 +28,7 @@ def record_contradictions(record: GroupRecord) -> Iterator[Contradiction]:
     if record.members and record.leader is not None and record.leader not in member_ids:
         yield Contradiction(
             FindingKind.LEADER_IS_NO_MEMBER,
-            f"{record.leader} leads generation {record.generation}, but is none of its {len(member_ids)} members.",
+            f"{record.leader} leads generation {record.generation}, but is not one of its {len(member_ids)} members.",
             member_id=record.leader,
             evidence={"members": sorted(member_ids)},
         )

@@ -104,8 +104,8 @@ def test_a_member_that_nobody_saw_join() -> None:
 
 
 def test_who_goes_on_was_not_refused() -> None:
-    """Goal: a client stops its heartbeats when it is told that it is no member; one that goes on proves the replay to
-    be wrong, and nothing is claimed."""
+    """Goal: a client stops its heartbeats when it learns that it is no longer a member; one that goes on proves the
+    replay to be wrong, and nothing is claimed."""
     going_on = [heartbeat(25_000 + number * 1_000, "m-1") for number in range(4)]
     commit = request("OFFSET_COMMIT", None, T + 25_500, body=json.dumps({"groupId": "g"}), offsets=[(0, 7)])
     assert told(heartbeat(1_000, "m-1"), commit, *beats("m-2", 30_000)) == [(25_500, "unknown_member")]
