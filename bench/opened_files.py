@@ -14,6 +14,7 @@ import tempfile
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
@@ -91,11 +92,12 @@ def passes(spark: SparkSession, folder: Path, days: int) -> tuple[Found, Found]:
         first = days * PAST.rounds_a_day
         one_pass(ledger, first)
         quiet = one_pass(ledger, first + QUIET)
-        before = history.RECORDS_PER_DRIVER_FOLD
-        history.RECORDS_PER_DRIVER_FOLD = offset_events.RECORDS_PER_DRIVER_FOLD = 1
         ledger.commits.append(COORDINATOR_RECORDS, finding_rows(ledger, first + WITH_FINDINGS))
-        found = one_pass(ledger, first + WITH_FINDINGS)
-        history.RECORDS_PER_DRIVER_FOLD = offset_events.RECORDS_PER_DRIVER_FOLD = before
+        with (
+            patch.object(history, "RECORDS_PER_DRIVER_FOLD", 1),
+            patch.object(offset_events, "RECORDS_PER_DRIVER_FOLD", 1),
+        ):
+            found = one_pass(ledger, first + WITH_FINDINGS)
         return quiet, found
 
 

@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 from groupledger.jobs.process.session import spark_session
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterator
 
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
@@ -46,7 +46,7 @@ def rows(spark: SparkSession) -> DataFrame:
     return numbers.mapInArrow(unchanged, numbers.schema).withColumn("names", F.array(F.struct("bucket")))
 
 
-def unchanged(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
+def unchanged(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     return batches
 
 
