@@ -177,7 +177,7 @@ ROUND_S = 30
 Series = list[tuple[float, dict[Sample, float]]]
 FORM = re.compile(
     r"(?:(?P<max>max by \((?P<by>[^)]*)\) \()?|(?P<increase>increase\()|(?P<time>time\(\) - ))"
-    r"(?P<metric>\w+)(?:\{(?P<matchers>[^}]*)\})?(?:\[(?P<minutes>\d+)m\]\))?\)? (?P<operator>==|>=|>) "
+    r"(?P<metric>\w+)(?:\{(?P<matchers>[^}]*)\})?(?:\[(?P<minutes>\d+)m\]\))?\)? (?P<operator>==|>=|>|<) "
     r"(?:(?P<times>\d+) \* (?P<factor>\w+) \+ )?(?P<number>\d+)"
 )
 GONE = re.compile(
@@ -189,6 +189,7 @@ OPERATORS: dict[str, Callable[[float, float], bool]] = {
     "==": lambda left, right: left == right,
     ">=": lambda left, right: left >= right,
     ">": lambda left, right: left > right,
+    "<": lambda left, right: left < right,
 }
 
 
