@@ -199,7 +199,7 @@ def test_a_gzip_that_unpacks_to_too_much(spark: SparkSession, simulated: Simulat
     with open_test_ledger(spark, tmp_path / "warehouse") as ledger:
         limited = settings.model_copy(update={"unpacked_bytes_max": sum(map(len, lines[:5]))})
         for _ in range(2):
-            with pytest.raises(InputError, match="behind its first 5 lines was not imported"):
+            with pytest.raises(InputError, match="after its first 5 lines was not imported"):
                 import_logs(ledger, limited, sources, threading.Event())
             assert ledger.rows(REQUESTS).count() == 5
         totals = import_logs(ledger, settings, sources, threading.Event())
