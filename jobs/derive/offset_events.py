@@ -61,12 +61,12 @@ from groupledger.transforms.offsets.rules.offset_event import OffsetRules
 from groupledger.transforms.offsets.rules.sampled_losses import KINDS, OF_COMMIT, sampled_losses
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping
+    from typing import Any
 
     from pyspark.sql import DataFrame
 
     from groupledger.jobs.warehouse.ledger import Ledger
-    from groupledger.jobs.warehouse.tables import Condition
     from groupledger.schemas.tables.table import Table
 
 TABLES = (OFFSET_EVENTS, COMMITTED_OFFSETS)
@@ -225,8 +225,7 @@ def _coverage(ledger: Ledger, reached: Mapping[int, int]) -> DataFrame:
 def _write(ledger: Ledger, records: DataFrame, reach: Reach, *, is_rebuild: bool) -> int:
     """Writes what some whole operations did; returns the number of events."""
     retained_from = records.groupBy("kafka_partition").agg(F.min("kafka_offset").alias("first_offset"))
-    is_of_batch = _in_groups(reach.groups) if len(reach.groups) <= NAMED_MAX else every_row
-    stood = ledger.rows_within(COMMITTED_OFFSETS, is_of_batch)
+    stood = ledger.rows_within(COMMITTED_OFFSETS, every_row) if is_rebuild else _stood_of(ledger, reach.groups)
     log = offset_log(records, _stood_before(stood, retained_from) if is_rebuild else stood).persist()
     rules = rules_from(OffsetRules, ledger.settings.offsets)
     steps = steps_of(log)
@@ -253,8 +252,15 @@ def _write(ledger: Ledger, records: DataFrame, reach: Reach, *, is_rebuild: bool
         log.unpersist()
 
 
-def _in_groups(groups: Collection[str]) -> Condition:
-    return lambda column: column("group_id").isin([*groups])
+def _stood_of(ledger: Ledger, groups: Collection[str]) -> DataFrame:
+    """Returns where the offsets of at least these groups stand."""
+    if not groups:
+        return ledger.empty(COMMITTED_OFFSETS)
+
+    def is_named(column: Callable[[str], Any]) -> Any:
+        return column("group_id").isin([*groups])
+
+    return ledger.rows_within(COMMITTED_OFFSETS, is_named if len(groups) <= NAMED_MAX else every_row)
 
 
 def _upsert(ledger: Ledger, table: Table, rows: DataFrame, *, is_small: bool) -> int:

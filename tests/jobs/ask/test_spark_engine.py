@@ -206,9 +206,8 @@ def test_what_spark_can_not_cancel(filled_warehouse: Path) -> None:
     arguments = ["sql", text, "--engine", "spark", "--timeout", "0.5", "--warehouse", str(filled_warehouse)]
     run = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=False)
     assert run.returncode == 2, run.stderr
-    assert (
-        run.stderr.splitlines()[-1] == "groupledger: The query took longer than 0.5 s: ask for less, or give --timeout."
-    )
+    sentence = "groupledger: The query took longer than 0.5 s: ask for less, or give --timeout."
+    assert sentence in run.stderr.splitlines()  # the JVM may warn of its modules after it
     assert "Traceback" not in run.stderr
 
 

@@ -57,5 +57,5 @@ def test_severities() -> None:
 
 def test_sentences_are_as_wide_as_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
-    monkeypatch.setattr("shutil.get_terminal_size", lambda: terminal_size((60, 50)))
+    monkeypatch.setattr("shutil.get_terminal_size", lambda *_, **__: terminal_size((60, 50)))
     assert terminal.text_width() == 55
