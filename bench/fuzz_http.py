@@ -35,7 +35,14 @@ from groupledger.jobs.serve import (
 )
 from groupledger.jobs.serve.answers import Warehouse
 
-NAMES = {"cluster": CLUSTER, "group": "g-7", "topic": "orders-7", "name": "page.css", "table": "incidents"}
+NAMES = {
+    "cluster": CLUSTER,
+    "group": "g-7",
+    "topic": "orders-7",
+    "name": "page.css",
+    "table": "incidents",
+    "query": "lag-now",
+}
 
 
 def cursor(text: str) -> str:

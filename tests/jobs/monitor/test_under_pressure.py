@@ -93,7 +93,7 @@ class Played:
             ("Upkeep", lambda *_: SimpleNamespace(known_until_ms={})),
         ):
             patch.setattr(rounds_of, name, value)
-        ledger: Any = SimpleNamespace(settings=load_settings(), cluster="c", say=lambda _: None)
+        ledger: Any = SimpleNamespace(settings=load_settings(), cluster="c", say=lambda _: None, warn=lambda _: None)
         common: Any = SimpleNamespace(interval_s=INTERVAL_S, maintenance=None, screen=SimpleNamespace(show=no_show))
         self.loop = rounds_of.RoundLoop(ledger, None, "", common, working(), stop)  # type: ignore[arg-type]
         state = self.loop.state

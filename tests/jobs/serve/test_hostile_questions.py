@@ -57,7 +57,14 @@ def client(warehouse: Path) -> Iterator[Client]:
 def test_no_value_makes_it_fail(client: Client, number: int) -> None:
     """Attack: every path, and some of the hostile values for each of its parameters and parts: other ones for each
     path. bench.fuzz_http asks all."""
-    names = {"cluster": CLUSTER, "group": SERVED, "topic": "orders", "name": "page.css", "table": "incidents"}
+    names = {
+        "cluster": CLUSTER,
+        "group": SERVED,
+        "topic": "orders",
+        "name": "page.css",
+        "table": "incidents",
+        "query": "lag-now",
+    }
     asked = questions_of(*routes()[number], names)[number % ONE_IN :: ONE_IN]
     failed = {each[:200]: answer.status for each in asked if (answer := client.get(each)).status >= 500}
     assert failed == {}
