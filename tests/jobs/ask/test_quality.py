@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import shutil
 import warnings
@@ -22,6 +21,7 @@ from groupledger.jobs.ask.quality import (
     check,
     check_rows,
     has_failed,
+    import_great_expectations,
     open_context,
     print_results,
     rules_query,
@@ -192,7 +192,7 @@ def great_expectations() -> None:
     """Its import, whose warnings are about its own dependencies."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        importlib.import_module("great_expectations")
+        import_great_expectations()
 
 
 @pytest.mark.usefixtures("great_expectations")
