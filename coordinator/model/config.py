@@ -10,7 +10,7 @@ DISABLED: Final = "disabled"
 KAFKA_4_2: Final = "4.2"
 KAFKA_4_4: Final = "4.4"
 RELEASES: Final = (KAFKA_4_2, KAFKA_4_4)
-"""The releases whose coordinator the model is. What differs stands in docs/protocols.md."""
+"""The releases that the model can play. docs/protocols.md lists the differences."""
 MIGRATION_POLICIES: Final = (BIDIRECTIONAL, UPGRADE, DOWNGRADE, DISABLED)
 
 

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from groupledger.coordinator.java_hash_map import TimelineHashMap
 from groupledger.coordinator.model.groups.any_group import of_type
-from groupledger.coordinator.model.groups.classic.subscription import unreadable
 from groupledger.coordinator.model.groups.unwritten import Unwritten
 from groupledger.coordinator.model.log_lines import LogEvent
 from groupledger.coordinator.model.messages import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
@@ -144,7 +143,6 @@ class Operation:  # no dataclass, because one is built with every request, and t
 
     def create_group(self, group: Group) -> None:
         """Puts a group where there is none, or only an empty one of another type."""
-        group.unreadable = unreadable(self.config)
         self.created_group_id = group.group_id
         self.replaced_group = self.groups.get(group.group_id)
         self.groups.put(group.group_id, group)

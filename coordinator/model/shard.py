@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, Union
 from groupledger.coordinator.model.errors import IllegalStateError, response_error_of_failed_append
 from groupledger.coordinator.model.groups.classic.group import ANSWERED, Group
 from groupledger.coordinator.model.groups.classic.states import Event
-from groupledger.coordinator.model.groups.classic.subscription import unreadable
 from groupledger.coordinator.model.groups.consumer import records as consumer_records
 from groupledger.coordinator.model.groups.consumer.group import ConsumerGroup
 from groupledger.coordinator.model.groups.share import records as share_records
@@ -238,16 +237,13 @@ class Shard:
 
     def _apply(self, record: Record, operation: Operation) -> None:
         group_id = record.key["group_id"]
-        passed_over = unreadable(self._config)
         if record.record_type in _OFFSET_RECORDS:
             if record.value is not None and group_id not in self.groups:
-                now_ms = operation.now_ms
-                group = Group(group_id=group_id, current_state_timestamp_ms=now_ms, unreadable=passed_over)
-                self.groups.put(group_id, group)
+                self.groups.put(group_id, Group(group_id=group_id, current_state_timestamp_ms=operation.now_ms))
             self.offsets.apply(record, self.log_end_offset, operation.producer_id)
         elif record.record_type == "group_metadata":
             if record.value is not None:
-                self.groups.put(group_id, Group.from_record(group_id, record.value, passed_over))
+                self.groups.put(group_id, Group.from_record(group_id, record.value, self._config))
             elif operation.group(group_id, Group) is not None:
                 self.groups.pop(group_id)
         elif record.record_type in _MODERN_GROUPS:

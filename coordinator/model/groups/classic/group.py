@@ -15,10 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from groupledger.coordinator.java_hash_map import JavaHashMap
 from groupledger.coordinator.model.errors import IllegalStateError
 from groupledger.coordinator.model.groups.classic.states import Event, State, next_state
-from groupledger.coordinator.model.groups.classic.subscription import (
-    UnreadableSubscriptionError,
-    topics_of_subscription,
-)
+from groupledger.coordinator.model.groups.classic.subscription import topics_of_subscription, unreadable
 from groupledger.coordinator.model.messages import JoinedMember, JoinGroupResponse, Protocols, SyncGroupResponse
 from groupledger.schemas.codec.records import Record
 from groupledger.schemas.kafka.errors import Error
@@ -26,6 +23,7 @@ from groupledger.schemas.kafka.errors import Error
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from groupledger.coordinator.model.config import Config
     from groupledger.coordinator.model.groups.classic.output import Output
 
 CONSUMER_PROTOCOL_TYPE = "consumer"
@@ -97,7 +95,6 @@ class Group:
     num_awaiting_join: int = 0
     supported_protocols: dict[str, int] = field(default_factory=dict)  # how often it is offered, by name
     subscribed_topics: frozenset[str] | None = None  # None: not known
-    unreadable: tuple[type[Exception], ...] = (UnreadableSubscriptionError,)  # subscriptions whose topics are not known
     # The initial rebalance delay, extended while members keep coming and time remains.
     new_member_added: bool = False
     initial_delay_ms: int = 0
@@ -107,18 +104,12 @@ class Group:
         self.state = next_state(None, birth)
 
     @classmethod
-    def from_record(
-        cls,
-        group_id: str,
-        value: Mapping[str, Any],
-        unreadable: tuple[type[Exception], ...] = (UnreadableSubscriptionError,),
-    ) -> Group:
+    def from_record(cls, group_id: str, value: Mapping[str, Any], config: Config) -> Group:
         """Returns the group as its last record describes it, of any value version."""
         group = cls(
             group_id=group_id,
             current_state_timestamp_ms=value["current_state_timestamp_ms"],
             birth=Event.LOADED_WITH_MEMBERS if value["members"] else Event.LOADED_WITHOUT_MEMBERS,
-            unreadable=unreadable,
         )
         group.generation_id = value["generation"]
         group.protocol_type = value["protocol_type"] or None
@@ -138,7 +129,7 @@ class Group:
                 assignment=row["assignment"],
             )
             group.add(member)
-        group.compute_subscribed_topics()
+        group.compute_subscribed_topics(config)
         return group
 
     # State
@@ -148,10 +139,10 @@ class Group:
         state = next_state(self.state, event)
         self.previous_state, self.state, self.current_state_timestamp_ms = self.state, state, now_ms
 
-    def init_next_generation(self, now_ms: int) -> None:
+    def init_next_generation(self, now_ms: int, config: Config) -> None:
         self.generation_id += 1
         self.protocol_name = self.select_protocol() if self.members else None
-        self.compute_subscribed_topics()
+        self.compute_subscribed_topics(config)
         self.apply(Event.MEMBERS_JOINED if self.members else Event.NOBODY_JOINED, now_ms)
         self.pending_sync_members.clear()
 
@@ -292,8 +283,8 @@ class Group:
             votes.put(name, (votes.get(name) or 0) + 1)
         return max(votes.items(), key=lambda vote: vote[1])[0]
 
-    def compute_subscribed_topics(self) -> None:
-        """Sets the topics of all members, as the broker reads them from the subscriptions.
+    def compute_subscribed_topics(self, config: Config) -> None:
+        """Sets the topics of all members, as a broker of the release reads them from the subscriptions.
 
         If a subscription makes the broker's reader throw, the topics stay what they were.
         """
@@ -302,7 +293,7 @@ class Group:
             try:
                 subscriptions = [member.metadata(self.protocol_name) for member in self.members.values()]
                 topics = frozenset().union(*map(topics_of_subscription, subscriptions))
-            except self.unreadable:
+            except unreadable(config):
                 topics = None
         self.subscribed_topics = topics
 

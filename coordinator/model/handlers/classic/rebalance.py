@@ -110,7 +110,7 @@ def complete_join(group: Group, operation: Operation) -> None:
         operation.log("no_members_rejoined", group_id=group.group_id)
         operation.set_timer(JOIN_TIMER, group.group_id, group.rebalance_timeout_ms)
     else:
-        group.init_next_generation(operation.now_ms)
+        group.init_next_generation(operation.now_ms, operation.config)
         if group.state is State.EMPTY:
             _write_empty_group(group, operation)
         else:

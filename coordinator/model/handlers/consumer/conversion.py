@@ -225,13 +225,12 @@ def _classic_group(
         group_id=group.group_id,
         current_state_timestamp_ms=operation.now_ms,
         birth=Event.LOADED_WITH_MEMBERS,
-        unreadable=unreadable(operation.config),
         generation_id=group.epoch,
     )
     for each in members:
         classic.add(_classic_member(each))
     classic.protocol_name = classic.select_protocol()
-    classic.compute_subscribed_topics()
+    classic.compute_subscribed_topics(operation.config)
     for member in classic.members.values():
         target = group.target.get(took_over.get(member.member_id, member.member_id))
         if target is None:
