@@ -7,10 +7,10 @@ is applied.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
 from groupledger.coordinator.model.groups.modern.epochs import LEFT, NO_EPOCH
+from groupledger.coordinator.model.groups.modern.states import RecordedState
 from groupledger.coordinator.model.partitions import partitions_of
 
 if TYPE_CHECKING:
@@ -22,15 +22,11 @@ Epochs = dict[tuple[str, int], int]
 """The epoch in which a member got each partition."""
 
 
-class MemberState(IntEnum):
+class MemberState(RecordedState):
     STABLE = 0
     UNREVOKED_PARTITIONS = 1
     UNRELEASED_PARTITIONS = 2
     UNKNOWN = 127
-
-    @classmethod
-    def _missing_(cls, value: object) -> MemberState:  # noqa: ARG003  # as IntEnum asks
-        return cls.UNKNOWN
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,11 +41,6 @@ def new_epoch_record(group_id: str, epoch: int, metadata_hash: int) -> Record:
     return of_group(EPOCH, group_id, {"epoch": epoch, "metadata_hash": metadata_hash})
 
 
-def new_target_epoch_record(group_id: str, epoch: int, targeted_at_ms: int = 0) -> Record:
-    """Returns the record of a target; a broker of 4.2 names no time, nor does one of a target that was not computed."""
-    return of_group(TARGET_EPOCH, group_id, {"assignment_epoch": epoch, "assignment_timestamp_ms": targeted_at_ms})
-
-
 def new_member_record(group_id: str, member: ConsumerMember) -> Record:
     classic = member.classic
     value = {

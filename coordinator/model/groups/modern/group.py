@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
 from groupledger.coordinator.java_hash_map import TimelineHashMap
 from groupledger.coordinator.model.groups.modern.epochs import NO_EPOCH
-from groupledger.coordinator.model.groups.modern.records import RecordTypes, of_member
+from groupledger.coordinator.model.groups.modern.records import RecordTypes, of_group, of_member
 from groupledger.coordinator.model.groups.modern.states import EMPTY
 
 if TYPE_CHECKING:
@@ -65,6 +65,12 @@ class ModernGroup(Generic[Member, Target]):
     def member_tombstones(self, member_id: str) -> list[Record]:
         types = self.record_types
         return [of_member(each, self.group_id, member_id, None) for each in (types.current, types.target, types.member)]
+
+    def new_target_epoch_record(self, epoch: int, targeted_at_ms: int = 0) -> Record:
+        """Returns the record of a target; a broker of 4.2 names no time, nor does one of a target that was not
+        computed."""
+        value = {"assignment_epoch": epoch, "assignment_timestamp_ms": targeted_at_ms}
+        return of_group(self.record_types.target_epoch, self.group_id, value)
 
     def apply(self, record: Record) -> None:
         types, value = self.record_types, record.value

@@ -33,10 +33,6 @@ def new_share_epoch_record(group_id: str, epoch: int, metadata_hash: int) -> Rec
     return of_group(EPOCH, group_id, {"epoch": epoch, "metadata_hash": metadata_hash})
 
 
-def new_share_target_epoch_record(group_id: str, epoch: int, targeted_at_ms: int = 0) -> Record:
-    return of_group(TARGET_EPOCH, group_id, {"assignment_epoch": epoch, "assignment_timestamp_ms": targeted_at_ms})
-
-
 def new_share_member_record(group_id: str, member: ShareMember) -> Record:
     value = {
         "rack_id": member.rack_id,

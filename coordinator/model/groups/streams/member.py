@@ -7,10 +7,10 @@ have its `process_id`, and no process has a task twice.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
 from groupledger.coordinator.model.groups.modern.epochs import LEFT
+from groupledger.coordinator.model.groups.modern.states import RecordedState
 from groupledger.coordinator.model.groups.streams.tasks import NO_ASSIGNMENT_EPOCH, Held, Task
 from groupledger.coordinator.model.groups.streams.topology import KeyValue
 from groupledger.schemas.words import TaskRole
@@ -19,15 +19,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-class StreamsMemberState(IntEnum):
+class StreamsMemberState(RecordedState):
     STABLE = 1
     UNREVOKED_TASKS = 2
     UNRELEASED_TASKS = 3
     UNKNOWN = 127
-
-    @classmethod
-    def _missing_(cls, value: object) -> StreamsMemberState:  # noqa: ARG003  # as IntEnum asks
-        return cls.UNKNOWN
 
 
 @dataclass(frozen=True, slots=True)

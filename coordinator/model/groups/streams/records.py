@@ -56,10 +56,6 @@ def new_streams_topology_record(group_id: str, topology: Topology) -> Record:
     return of_group(TOPOLOGY, group_id, as_record(topology))
 
 
-def new_streams_target_epoch_record(group_id: str, epoch: int) -> Record:
-    return of_group(TARGET_EPOCH, group_id, {"assignment_epoch": epoch, "assignment_timestamp_ms": 0})
-
-
 def new_streams_member_record(group_id: str, member: StreamsMember) -> Record:
     value = {
         "instance_id": None,

@@ -34,7 +34,6 @@ from groupledger.coordinator.model.groups.consumer.records import (
     new_current_record,
     new_epoch_record,
     new_member_record,
-    new_target_epoch_record,
     new_target_record,
 )
 from groupledger.coordinator.model.groups.modern.topics import metadata_hash
@@ -141,7 +140,7 @@ def _consumer_group(classic: Group, operation: Operation) -> ConsumerGroup:
     found = metadata_hash(group.subscribed_topics(), operation.topics)
     epochs = (
         new_epoch_record(group.group_id, classic.generation_id, found),
-        new_target_epoch_record(group.group_id, classic.generation_id),
+        group.new_target_epoch_record(classic.generation_id),
     )
     for record in epochs:
         group.apply(record)

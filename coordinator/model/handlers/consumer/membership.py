@@ -20,7 +20,6 @@ from groupledger.coordinator.model.groups.consumer.reconciliation import Reconci
 from groupledger.coordinator.model.groups.consumer.records import (
     new_current_record,
     new_member_record,
-    new_target_epoch_record,
     new_target_record,
 )
 from groupledger.coordinator.model.groups.modern.epochs import AWAY
@@ -146,7 +145,7 @@ def _new_target(
         if found.get(name, {}) != group.target.get(name):
             operation.records.append(new_target_record(group.group_id, name, found.get(name, {})))
     targeted_at_ms = operation.now_ms if operation.config.is_4_4 else 0
-    operation.records.append(new_target_epoch_record(group.group_id, epoch.number, targeted_at_ms))
+    operation.records.append(group.new_target_epoch_record(epoch.number, targeted_at_ms))
     operation.log("target_assignment_computed", group_id=group.group_id, generation=epoch.number, assignor=assignor)
     return found.get(member.member_id, {})
 
@@ -193,7 +192,7 @@ def fence(group: ConsumerGroup, members: Sequence[ConsumerMember], operation: Op
     topics = group.topics_of_all((each for name, each in group.members.items() if name not in gone), group.resolved.get)
     epoch = bump_epoch(group, metadata_hash(topics, operation.topics), operation)
     if operation.config.is_4_4 and len(gone) == len(group.members):
-        operation.records.append(new_target_epoch_record(group.group_id, epoch))
+        operation.records.append(group.new_target_epoch_record(epoch))
     for name in gone:
         for timer in TIMERS:
             operation.cancel_timer(timer, group.group_id, name)

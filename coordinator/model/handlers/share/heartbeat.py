@@ -28,7 +28,6 @@ from groupledger.coordinator.model.groups.share.records import (
     new_share_epoch_record,
     new_share_member_record,
     new_share_states_record,
-    new_share_target_epoch_record,
     new_share_target_record,
 )
 from groupledger.coordinator.model.groups.share.simple import ShareSubscriber, assign_simple
@@ -162,7 +161,7 @@ def _new_target(group: ShareGroup, member: ShareMember, epoch: int, operation: O
         if found.get(name, {}) != group.target.get(name):
             operation.records.append(new_share_target_record(group.group_id, name, found.get(name, {})))
     targeted_at_ms = operation.now_ms if operation.config.is_4_4 else 0
-    operation.records.append(new_share_target_epoch_record(group.group_id, epoch, targeted_at_ms))
+    operation.records.append(group.new_target_epoch_record(epoch, targeted_at_ms))
     return found.get(member.member_id, {})
 
 
@@ -224,7 +223,7 @@ def _fence(group: ShareGroup, member: ShareMember, operation: Operation) -> None
     found = metadata_hash(group.topics_with(replace(member, topics=frozenset())), operation.topics)
     operation.records.append(new_share_epoch_record(group.group_id, group.epoch + 1, found))
     if operation.config.is_4_4 and len(group.members) == 1:
-        operation.records.append(new_share_target_epoch_record(group.group_id, group.epoch + 1))
+        operation.records.append(group.new_target_epoch_record(group.epoch + 1))
     operation.cancel_timer(SHARE_SESSION_TIMER, group.group_id, member.member_id)
 
 

@@ -37,7 +37,6 @@ from groupledger.coordinator.model.groups.streams.records import (
     new_streams_current_record,
     new_streams_epoch_record,
     new_streams_member_record,
-    new_streams_target_epoch_record,
     new_streams_target_record,
     new_streams_topology_record,
 )
@@ -281,7 +280,7 @@ def _new_target(
     for name in hash_map_order(members):
         if found[name] != group.target.get(name):
             operation.records.append(new_streams_target_record(group.group_id, name, found[name]))
-    operation.records.append(new_streams_target_epoch_record(group.group_id, epoch))
+    operation.records.append(group.new_target_epoch_record(epoch))
     return found
 
 
