@@ -57,7 +57,13 @@ def capacity_of(
     last = last_round(tables, "lag", until)
     if last is None:
         raise InputError(no_round(tables, until))
-    begin = since or last - WINDOW
+    return capacity_within(tables, name, no_commit, since or last - WINDOW, last, asked)
+
+
+def capacity_within(
+    tables: ClusterRows, name: str, no_commit: str, begin: datetime, last: datetime, asked: Sequence[int] = ()
+) -> Answer:
+    """Returns the same of a group that is known, from an instant to a round."""
     filters: list[Filter] = [("sample_date", ">=", begin.date()), ("sampled_at", ">=", begin)]
     rows = lag_rows(tables.rows("lag", *filters, ("sampled_at", "<=", last), ("group_id", "=", name)))
     rounds = rounds_of(rows)

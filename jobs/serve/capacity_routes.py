@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 from fastapi import APIRouter, Query
 from starlette.responses import Response
 
-from groupledger.jobs.ask.capacity import WINDOW, capacity_of, sentences
+from groupledger.jobs.ask.capacity import WINDOW, capacity_of, capacity_within, sentences
 from groupledger.jobs.ask.rounds import last_round
 from groupledger.jobs.process.path_names import name_in
 from groupledger.jobs.serve.answer_models import GroupCapacity
@@ -52,7 +52,8 @@ def api_routes(api: APIRouter, warehouse: Warehouse) -> None:
 
 def capacity_line(tables: ClusterRows, name: str, no_commit: str, until: datetime) -> str | None:
     """Returns what the rounds of the hour before an instant say; None where the group had no partition in them."""
-    if not tables.exists("lag") or last_round(tables, "lag", until) is None:
+    last = last_round(tables, "lag", until) if tables.exists("lag") else None
+    if last is None:
         return None
-    found = capacity_of(tables, name, no_commit, until - WINDOW, until)
+    found = capacity_within(tables, name, no_commit, until - WINDOW, last)
     return None if not found["partitions"] else " ".join(sentences(found))

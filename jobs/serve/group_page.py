@@ -77,10 +77,7 @@ def routes(warehouse: Warehouse, environment: Environment) -> APIRouter:
                 to_instant=lambda at: link("", at=iso(at), until=iso(within.until), window=text),
                 to_episode=lambda at: link("", at=iso(at), window=text),
                 searched_until=sources_known(tables)[Source.INCIDENTS],
-                capacity=capacity_line(
-                    tables, history.group["group_id"], warehouse.settings.lag.no_commit, within.until
-                ),
-                coming=coming(tables, rows),
+                **from_rounds(tables, rows, warehouse.settings.lag.no_commit, within.until),
                 **verdict_values(tables, history.group["group_id"], within, asked),
                 **values,
             )
@@ -89,12 +86,19 @@ def routes(warehouse: Warehouse, environment: Environment) -> APIRouter:
     return pages
 
 
+def from_rounds(tables: ClusterRows, rows: GroupRows, no_commit: str, until: datetime) -> dict[str, Any]:
+    """Returns in sentences the capacity of a group and what is to come of it, for which each partition is read in many
+    rounds; nothing of a group with more partitions than a page shows."""
+    if len(rows.standing) > OWNERS_MAX:
+        return {"capacity": None, "coming": []}
+    capacity = capacity_line(tables, rows.history.group["group_id"], no_commit, until)
+    return {"capacity": capacity, "coming": coming(tables, rows)}
+
+
 def coming(tables: ClusterRows, rows: GroupRows) -> list[str]:
     """Returns in sentences what is to come of a group, as it looked at the instant; nothing of a group that was not
-    sampled, has no lag of its own, or has more partitions than a page shows."""
-    if rows.sampled_at is None or not 0 < len(rows.standing) <= OWNERS_MAX:
-        return []
-    if rows.history.group["group_type"] == GroupType.SHARE:
+    sampled, or has no lag of its own."""
+    if rows.sampled_at is None or not rows.standing or rows.history.group["group_type"] == GroupType.SHARE:
         return []
     return sentences(forecasts(tables, rows.history.group["group_id"], rows.sampled_at)[1])
 

@@ -33,6 +33,7 @@ def test_a_page_is_bounded(tmp_path: Path, count: int) -> None:
     assert len(page.text) < PAGE_BYTES_MAX
     assert f"{count - OWNERS_MAX:,} with less lag are left out" in page.text
     assert f"{count - LANES_MAX:,} partitions are left out" in page.text
+    assert "Capacity, in the hour" not in page.text  # which reads every partition in every round of that hour
     assert page.text.count("<g data-lane>") == LANES_MAX
     assert page.text.count(f">{AT_LEAST + BEHIND:,}</td>") == (count > BEHIND)
     assert page.text.count(f">{AT_LEAST:,}"[:12]) == 2 * (OWNERS_MAX - 1)  # of all but the first partition
