@@ -11,6 +11,7 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
 from groupledger.jobs.ask.answers import group_row
+from groupledger.jobs.ask.places import host_name
 from groupledger.schemas.words import GroupType
 from groupledger.transforms.inventory.rules.inventory import blockers
 
@@ -91,7 +92,7 @@ def _software(tables: ClusterRows) -> dict[tuple[str, str], Software]:
 
 
 def _client(row: Mapping[str, str | None]) -> tuple[str, str]:
-    return row["client_id"] or "", (row["client_host"] or "").lstrip("/")
+    return row["client_id"] or "", host_name(row["client_host"] or "")
 
 
 def blocked_groups(rows: Iterable[Answer]) -> dict[str, list[str]]:

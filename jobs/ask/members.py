@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from groupledger.jobs.ask.places import broker_names
+
 if TYPE_CHECKING:
     from datetime import datetime
 
@@ -55,7 +57,7 @@ def members(
     if client is not None:
         of_member.append(("client_id", "=", client))
     if host is not None:
-        of_member.append(("client_host", "in", [host, f"/{host}"]))
+        of_member.append(("client_host", "in", broker_names(host)))
     scans = {}
     for table, end, filters, columns in (
         ("members", "left_at", of_member, TENURE),

@@ -109,7 +109,7 @@ def owner(tables: ClusterRows, name: str, topic: str, partition: int, at: dateti
     ]
 
 
-def owners_of(tables: ClusterRows, topic: str, partition: int, at: datetime) -> list[Answer]:
+def owner_in_all_groups(tables: ClusterRows, topic: str, partition: int, at: datetime) -> list[Answer]:
     """Returns the answers for each group that ever had the partition and was there at the instant, those that owned it
     first; one without a group if no group ever had it."""
     place: list[Filter] = [("topic", "=", topic), ("partition", "=", partition)]

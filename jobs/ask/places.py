@@ -51,6 +51,11 @@ def host_name(client_host: str) -> str:
     return client_host.lstrip("/")
 
 
+def broker_names(host: str) -> list[str]:
+    """Returns how the broker may have written a host."""
+    return [host_name(host), f"/{host_name(host)}"]
+
+
 def like(found: Places, text: str, most: int) -> list[tuple[str, str, int]]:
     """Returns the places that have a text in their names, with how many groups they have, most first."""
     wanted = text.lower()

@@ -99,10 +99,10 @@ def owner(job: Job, *, name: str | None, topic: str, partition: int, at: datetim
     tables = job.rows()
     from groupledger.jobs.ask.answers import last_answered
     from groupledger.jobs.ask.owner import owner as owner_of
-    from groupledger.jobs.ask.owner import owners_of
+    from groupledger.jobs.ask.owner import owner_in_all_groups
 
     place = (topic, partition, at or last_answered(tables))
-    found = owners_of(tables, *place) if name is None else owner_of(tables, name, *place)
+    found = owner_in_all_groups(tables, *place) if name is None else owner_of(tables, name, *place)
     if as_json:
         print_json(found)
         return

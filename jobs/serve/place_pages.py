@@ -10,7 +10,7 @@ from fastapi import APIRouter
 from starlette.responses import HTMLResponse
 
 from groupledger.jobs.ask.answers import last_known
-from groupledger.jobs.ask.places import CLIENT, HOST, RECENT, host_name
+from groupledger.jobs.ask.places import CLIENT, HOST, RECENT, broker_names, host_name
 from groupledger.jobs.process.clock import now_ms
 from groupledger.jobs.process.path_names import name_in
 from groupledger.jobs.serve.answers import Warehouse, known_of
@@ -66,7 +66,7 @@ def routes(warehouse: Warehouse, environment: Environment) -> APIRouter:
 def place_values(tables: ClusterRows, kind: str, name: str, groups: dict[str, Answer]) -> dict[str, Any]:
     """Returns the groups of a place, those that it left last first, and the episodes of the last week that name it."""
     column = "client_id" if kind == CLIENT else "client_host"
-    names = [name] if kind == CLIENT else [name, f"/{name}"]
+    names = [name] if kind == CLIENT else broker_names(name)
     last = last_known(tables)
     since = None if last is None else last - RECENT
     of_groups: defaultdict[str, list[Answer]] = defaultdict(list)

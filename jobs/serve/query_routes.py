@@ -25,11 +25,11 @@ from groupledger.jobs.serve.readers import BusyError
 
 AT_ONCE = 2
 MEMORY_MAX_BYTES = 1 << 30
-NAMES = tuple(query.name for query in named_queries())
+NAMED = {query.name: query for query in named_queries()}
 SHOWN = ("name", "summary", "parameters")
 Named = Annotated[
     str,
-    Path(description="The name of the query.", examples=["rebalances-by-hour"], json_schema_extra={"enum": [*NAMES]}),
+    Path(description="The name of the query.", examples=["rebalances-by-hour"], json_schema_extra={"enum": [*NAMED]}),
 ]
 Given = Annotated[
     list[str] | None,
@@ -43,15 +43,15 @@ def api_routes(api: APIRouter, warehouse: Warehouse) -> None:
     @api.get("/queries", summary="The queries that come with groupledger", **answering("queries", CLUSTERS, Queries))
     def queries() -> Response:
         """What each returns, and its parameters: one without a value has to be given."""
-        found = [asdict(query) for query in named_queries()]
+        found = [asdict(query) for query in NAMED.values()]
         return json_answer({"queries": [{name: each[name] for name in SHOWN} for each in found]})
 
     @api.get("/queries/{query}", summary="The rows of one of these", **answering("query", CLUSTERS, QueryRows))
     def query(query: Named, parameter: Given = None, limit: Limit = 100) -> Response:
         """Over all clusters of the warehouse. Only these queries are taken, with a bound on their time and memory."""
-        found = {each.name: each for each in named_queries()}.get(name_in(query))
+        found = NAMED.get(name_in(query))
         if found is None:
-            raise UnknownNameError(f"There is no such query: there are {', '.join(NAMES)}.")
+            raise UnknownNameError(f"There is no such query: there are {', '.join(NAMED)}.")
         arguments = found.arguments(dict(_parted(each) for each in parameter or ()))
         if not places.acquire(blocking=False):
             raise BusyError(f"{AT_ONCE} queries run already: ask again.")

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from groupledger.jobs.ask.answers import last_answered
 from groupledger.jobs.ask.cluster_rows import ClusterRows
 from groupledger.jobs.ask.members import members
-from groupledger.jobs.ask.owner import owner, owners_of
+from groupledger.jobs.ask.owner import owner, owner_in_all_groups
 from groupledger.jobs.ask.topics import topics
 from groupledger.jobs.cli.main import main
 from groupledger.jobs.demo.shipped import ends_now, unpack
@@ -83,12 +83,12 @@ def test_owners_of_all_groups(tables: ClusterRows) -> None:
     """Goal: without a group the answer is that of each group that had the partition; of a partition that nobody has
     seen it says so."""
     at = last_answered(tables)
-    (found,) = owners_of(tables, TOPIC, 0, at)
+    (found,) = owner_in_all_groups(tables, TOPIC, 0, at)
     assert [found] == owner(tables, GROUP, TOPIC, 0, at)
     assert found["status"] == Ownership.OWNED
-    (before,) = owners_of(tables, TOPIC, 0, at - timedelta(days=30))
+    (before,) = owner_in_all_groups(tables, TOPIC, 0, at - timedelta(days=30))
     assert (before["group_id"], before["status"]) == (GROUP, Ownership.UNKNOWN)  # the log was not known yet
-    (never,) = owners_of(tables, TOPIC, 99, at)
+    (never,) = owner_in_all_groups(tables, TOPIC, 99, at)
     assert (never["group_id"], never["status"], never["never_seen"]) == (None, Ownership.UNKNOWN, "partition")
 
 
