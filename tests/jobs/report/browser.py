@@ -139,16 +139,15 @@ class Browser:
 
     def leave(self, act: Callable[[], object]) -> None:
         """Does what opens another page, and waits for that."""
+
+        def is_another_there() -> bool:
+            with contextlib.suppress(RuntimeError):  # between two pages there is none to ask
+                return bool(self.evaluate("!window.isLeft && document.readyState == 'complete'"))
+            return False
+
         self.evaluate("window.isLeft = true")
         act()
-        deadline = time.monotonic() + SECONDS_MAX
-        while time.monotonic() < deadline:
-            # Between two pages there is none to ask.
-            with contextlib.suppress(RuntimeError):
-                if self.evaluate("!window.isLeft && document.readyState == 'complete'"):
-                    return
-            time.sleep(0.02)
-        raise TimeoutError("No other page comes.")
+        self._wait_until(is_another_there, "No other page comes.")
 
     def evaluate(self, expression: str) -> Any:
         """The value of a JavaScript expression; a promise's once it is there."""
@@ -158,20 +157,23 @@ class Browser:
         return answer["result"].get("value")
 
     def wait(self, expression: str) -> None:
-        deadline = time.monotonic() + SECONDS_MAX
-        while not self.evaluate(expression):
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"It does not come: {expression}")
-            time.sleep(0.02)
+        self._wait_until(lambda: self.evaluate(expression), f"It does not come: {expression}")
 
     def wait_for_request(self, ending: str) -> None:
         """Waits until the page has asked for an address with this ending, answered or not."""
-        deadline = time.monotonic() + SECONDS_MAX
-        while not any(each.endswith(ending) for each in self.requests):
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"Nothing asks for {ending}.")
-            time.sleep(0.02)
+
+        def is_asked() -> bool:
             self.evaluate("0")  # which reads what the browser reported since
+            return any(each.endswith(ending) for each in self.requests)
+
+        self._wait_until(is_asked, f"Nothing asks for {ending}.")
+
+    def _wait_until(self, is_there: Callable[[], object], complaint: str) -> None:
+        deadline = time.monotonic() + SECONDS_MAX
+        while not is_there():
+            if time.monotonic() > deadline:
+                raise TimeoutError(complaint)
+            time.sleep(0.02)
 
     def press(self, *keys: str, modifiers: int = 0) -> None:
         """Keys by their names; one character is typed."""
