@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
     from groupledger.jobs.warehouse.ledger import Ledger
 
-NAMED_MAX = 1_000
 GROUP_COLUMNS = ("group_id", "kafka_partition", "is_simple", "incarnation", "first_kafka_offset")
 
 
@@ -57,10 +56,9 @@ def generations_at(ledger: Ledger, steps: DataFrame) -> DataFrame:
         return near
 
     def is_earlier(column: Callable[[str], Any]) -> Any:
-        ended_before = (column("is_open") == 0) & (column("ended_at") < since)
-        return ended_before & column("group_id").isin([*others]) if len(others) <= NAMED_MAX else ended_before
+        return (column("is_open") == 0) & (column("ended_at") < since)
 
-    return near.unionByName(ledger.rows_within(GENERATIONS, is_earlier))
+    return near.unionByName(ledger.rows_named(GENERATIONS, "group_id", others, is_earlier))
 
 
 def _without_generations(ledger: Ledger, names: Collection[str]) -> set[str]:

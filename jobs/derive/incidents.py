@@ -24,7 +24,7 @@ from groupledger.jobs.ingest.samples import last_sampled_at_ms
 from groupledger.jobs.process.settings import rules_from
 from groupledger.jobs.warehouse.judged_logs import note_judged
 from groupledger.jobs.warehouse.known_until import note_until, noted_until
-from groupledger.jobs.warehouse.tables import every_row, frame_of, of_spark
+from groupledger.jobs.warehouse.tables import NAMED_MAX, every_row, frame_of, of_spark
 from groupledger.jobs.warehouse.topic_until import topic_until_ms
 from groupledger.jobs.warehouse.upsert import replace_changed
 from groupledger.schemas.instants import ms_if_known
@@ -73,7 +73,6 @@ if TYPE_CHECKING:
 READ = (COVERAGE, GENERATIONS, REBALANCES, MEMBERS)
 NEEDED = (*READ, COORDINATOR_RECORDS, ASSIGNMENTS)
 OF_OFFSETS = (OFFSET_EVENTS, COMMITTED_OFFSETS, GROUPS)
-NAMED_MAX = 1_000
 READ_IF_ANY = (REQUESTS, COORDINATOR_EVENTS, GROUP_STATES, MEMBER_EPOCHS, *OF_OFFSETS)
 
 
@@ -170,8 +169,8 @@ class Named:
         return rows.where(of_spark(self.condition))
 
     def read(self, ledger: Ledger, table: Table) -> DataFrame:
-        if self.few is not None and not self.few:
-            return ledger.empty(table)
+        if self.few is not None:
+            return ledger.rows_named(table, self.column, self.few)
         return self.among(ledger.rows_within(table, self.condition))
 
 

@@ -25,7 +25,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
-from groupledger.jobs.derive.generations_at import NAMED_MAX, generations_at
+from groupledger.jobs.derive.generations_at import generations_at
 from groupledger.jobs.derive.history import CHECKPOINT_NAME, RECORDS_PER_DRIVER_FOLD, checkpoint_folder
 from groupledger.jobs.derive.troubles import gathering, groups_in, look_for_anybody, note_troubles
 from groupledger.jobs.ingest.samples import last_sampled_at_ms
@@ -61,8 +61,7 @@ from groupledger.transforms.offsets.rules.offset_event import OffsetRules
 from groupledger.transforms.offsets.rules.sampled_losses import KINDS, OF_COMMIT, sampled_losses
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
-    from typing import Any
+    from collections.abc import Collection, Mapping
 
     from pyspark.sql import DataFrame
 
@@ -225,8 +224,11 @@ def _coverage(ledger: Ledger, reached: Mapping[int, int]) -> DataFrame:
 def _write(ledger: Ledger, records: DataFrame, reach: Reach, *, is_rebuild: bool) -> int:
     """Writes what some whole operations did; returns the number of events."""
     retained_from = records.groupBy("kafka_partition").agg(F.min("kafka_offset").alias("first_offset"))
-    stood = ledger.rows_within(COMMITTED_OFFSETS, every_row) if is_rebuild else _stood_of(ledger, reach.groups)
-    log = offset_log(records, _stood_before(stood, retained_from) if is_rebuild else stood).persist()
+    if is_rebuild:
+        stood = _stood_before(ledger.rows_within(COMMITTED_OFFSETS, every_row), retained_from)
+    else:
+        stood = ledger.rows_named(COMMITTED_OFFSETS, "group_id", reach.groups)
+    log = offset_log(records, stood).persist()
     rules = rules_from(OffsetRules, ledger.settings.offsets)
     steps = steps_of(log)
     generations = ledger.rows_within(GENERATIONS, every_row) if is_rebuild else generations_at(ledger, steps.persist())
@@ -250,17 +252,6 @@ def _write(ledger: Ledger, records: DataFrame, reach: Reach, *, is_rebuild: bool
     finally:
         steps.unpersist()
         log.unpersist()
-
-
-def _stood_of(ledger: Ledger, groups: Collection[str]) -> DataFrame:
-    """Returns where the offsets of at least these groups stand."""
-    if not groups:
-        return ledger.empty(COMMITTED_OFFSETS)
-
-    def is_named(column: Callable[[str], Any]) -> Any:
-        return column("group_id").isin([*groups])
-
-    return ledger.rows_within(COMMITTED_OFFSETS, is_named if len(groups) <= NAMED_MAX else every_row)
 
 
 def _upsert(ledger: Ledger, table: Table, rows: DataFrame, *, is_small: bool) -> int:

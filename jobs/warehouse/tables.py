@@ -25,7 +25,7 @@ from groupledger.schemas.tables.all_tables import all_tables
 from groupledger.schemas.tables.table import IS_OPEN
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 Condition: TypeAlias = Callable[[Callable[[str], Any]], Any]
 """A condition for rows that is written once for Spark and for pyarrow: it is given what makes a column of a name, and
 compares columns with values of Python."""
+NAMED_MAX = 1_000
+"""So many names make a condition by which files are left out; more would only cost."""
 
 
 def every_row(_: Callable[[str], Any]) -> bool:
@@ -93,6 +95,17 @@ class Tables:
         """Returns the rows for which a condition holds, as of now or of a version; none if the table is not there."""
         rows = self.rows_if_any(table) if version is None else self.rows(table, version)
         return rows.where(of_spark(condition))
+
+    def rows_named(
+        self, table: Table, column: str, names: Collection[str], condition: Condition = every_row
+    ) -> DataFrame:
+        """Returns the rows with one of some names for which a condition holds, or with more than NAMED_MAX names all
+        for which it does; none without a name, or if the table is not there."""
+        if not names:  # pyarrow knows no type for an empty list
+            return self.empty(table)
+        if len(names) > NAMED_MAX:
+            return self.rows_within(table, condition)
+        return self.rows_within(table, lambda of: of(column).isin([*names]) & condition(of))
 
     def version(self, table: Table) -> int:
         """Returns the number of the last commit in the table's Delta log."""
