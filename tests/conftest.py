@@ -15,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling
 
+from groupledger.jobs.process.output import log_plainly
 from lab.warehouses.sessions import OF_FEW_ROWS, forget_tables
 
 if TYPE_CHECKING:
@@ -79,6 +80,13 @@ def spark() -> Iterator[SparkSession]:
     session = spark_session("groupledger tests", OF_TESTS, SHORT_LIVED)
     yield session
     session.stop()
+
+
+@pytest.fixture(autouse=True)
+def _plain_lines() -> Iterator[None]:
+    """Undoes `log_lines`, which a command that runs in the tests' own process calls."""
+    yield
+    log_plainly()
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -212,11 +212,11 @@ def close_idle_callbacks(spark: SparkSession) -> None:
 
 
 def end_java(spark: SparkSession) -> None:
-    """Ends the JVM where it stands, if it is ours: what it plans or folds, nothing cancels. Whoever waits for it gets
-    an error of py4j's, which then says no more of it."""
+    """Ends the JVM where it stands, if it is ours: nothing cancels a query while Spark plans it. Whoever waits for the
+    JVM gets an error of py4j's, which py4j would log as well."""
     process = getattr(spark.sparkContext._gateway, "proc", None)  # noqa: SLF001 - pyspark has no public way to it
     if process is not None:
-        logging.disable(logging.CRITICAL)
+        logging.getLogger("py4j").setLevel(logging.CRITICAL + 1)
         process.kill()
 
 

@@ -7,23 +7,14 @@ import logging
 import re
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
-from groupledger.jobs.process import output
 from groupledger.jobs.process.log_lines import log_lines
 from groupledger.jobs.process.output import say, warn
 from groupledger.jobs.process.settings import LoggingSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    import pytest
 
 HOSTILE = 'a\nb\x1b[31m"\u202e'
-
-
-@pytest.fixture(autouse=True)
-def _plain_again() -> Iterator[None]:
-    yield
-    output.log_plainly()
 
 
 def begin(cluster: str | None = None, **settings: Any) -> None:
