@@ -107,6 +107,7 @@ COMPILE := uv pip compile --universal --python-version 3.10 --generate-hashes --
 lock: lock-jars setup ## resolve the newest allowed versions into requirements/*.lock (needs uv: pip install uv), and list the JARs
 	$(COMPILE) --all-extras pyproject.toml --output-file requirements/project.lock
 	$(COMPILE) --constraint requirements/project.lock pyproject.toml --output-file requirements/ask.lock
+	$(COMPILE) --constraint requirements/project.lock --extra spark pyproject.toml --output-file requirements/spark.lock
 	$(COMPILE) --constraint requirements/project.lock --extra spark --extra quality pyproject.toml \
 		--output-file requirements/writer.lock
 	printf 'pyspark>=4.0.1,<4.1\n' | $(COMPILE) - --output-file requirements/spark-4.0.lock

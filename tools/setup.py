@@ -2,10 +2,12 @@
 
 It uses only the standard library, since it runs before anything is installed. Each step leaves a stamp with the hash of
 its inputs, so a second run does nothing, and a changed lock file or JAR list is built again.
-- `.venv/`   from requirements/build.lock and requirements/project.lock, every file checked by its hash.
+- `.venv/`   from requirements/build.lock and requirements/project.lock, every file checked by its hash. Pyspark, which
+             is a download of 450 MB and has to be built, is installed beside all others.
 - `.jars/`   by `groupledger setup` (`jobs.process.jars`): what Spark needs, and a whole Kafka broker for tests, demo
              and benchmarks.
-With `--for-demo`, for `make demo`, only what one run of it needs: no broker, and no archive of Spark's classes.
+With `--for-demo`, for `make demo`, only what one run of it needs: the packages of requirements/spark.lock, no broker,
+and no archive of Spark's classes. An environment with all packages is left as it is.
 With `--with-cluster`, for `make test-cluster`, also Hadoop's S3 client, and
 - `.s3-server/`  from requirements/s3-server.lock: an environment apart with a server of S3's interface.
 """
@@ -18,11 +20,15 @@ import re
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 ENVIRONMENT = ROOT / ".venv"
 S3_SERVER = ROOT / ".s3-server"
+REQUIREMENTS = ROOT / "requirements"
+PROJECT_LOCK = REQUIREMENTS / "project.lock"
+DEMO_LOCK = REQUIREMENTS / "spark.lock"
 WITH_CLUSTER = "--with-cluster"
 FOR_DEMO = "--for-demo"
 PIP_OPTIONS = ("--quiet", "--disable-pip-version-check", "--require-virtualenv", "--no-deps")
@@ -39,11 +45,12 @@ def main() -> int:
     try:
         check_python()
         find_java()
-        build_environment()
         own_setup = [str(ENVIRONMENT / "bin" / "groupledger"), "setup"]
         if FOR_DEMO in sys.argv[1:]:
+            build_environment(PROJECT_LOCK, DEMO_LOCK)
             run([*own_setup, "--without-archive"])
             return 0
+        build_environment(PROJECT_LOCK)
         own_setup.append("--with-broker")
         if WITH_CLUSTER in sys.argv[1:]:
             build_apart(S3_SERVER)
@@ -82,27 +89,53 @@ def find_java() -> None:
         raise SetupError(f"Java {major} was found, and Spark needs 17 or 21: {remedy}.")
 
 
-def build_environment() -> None:
-    locks = [ROOT / "requirements" / "build.lock", ROOT / "requirements" / "project.lock"]
-    # pyspark comes as source only. The build tools come from a lock of their own, for an isolated build would fetch
-    # whatever is newest that day.
-    pip = [str(PYTHON), "-m", "pip", "install", *PIP_OPTIONS, "--no-build-isolation"]
-    environment = Stamp(ENVIRONMENT / ".stamp", locks)
-    if not environment.is_current():
+def build_environment(*locks: Path) -> None:
+    """Builds the environment from the last of these lock files, unless it has been built from one of them."""
+    build_lock = REQUIREMENTS / "build.lock"
+    stamps = [Stamp(ENVIRONMENT / ".stamp", [build_lock, lock]) for lock in locks]
+    if not any(stamp.is_current() for stamp in stamps):
         print("setup: building .venv (pyspark is a download of 450 MB; some minutes the first time)", flush=True)
         run([sys.executable, "-m", "venv", "--clear", str(ENVIRONMENT)])
-        for lock in locks:
-            run([*pip, "--require-hashes", "--requirement", str(lock)])
-        environment.write()
+        install("--require-hashes", "--requirement", str(build_lock))
+        install_beside_pyspark(locks[-1])
+        stamps[-1].write()
     project = Stamp(ENVIRONMENT / ".stamp-project", [ROOT / "pyproject.toml"])
     if not project.is_current():
-        run([*pip, "--editable", str(ROOT)])
+        install("--editable", str(ROOT))
         project.write()
+
+
+def install_beside_pyspark(lock: Path) -> None:
+    """Installs the packages of a lock file by two processes, pyspark in its own: a core is idle while it downloads, and
+    the network while it is built."""
+    pyspark, others = split_lock(lock.read_text())
+    files = [ENVIRONMENT / "pyspark.lock", ENVIRONMENT / "others.lock"]
+    for file, text in zip(files, (pyspark, others), strict=True):
+        file.write_text(text)
+    with ThreadPoolExecutor(len(files)) as pool:
+        for done in [pool.submit(install, "--require-hashes", "--requirement", str(file)) for file in files]:
+            done.result()
+
+
+def split_lock(text: str) -> tuple[str, str]:
+    """Returns the entry of pyspark in a lock file, with its hashes, and all other entries."""
+    entry = re.search(r"^pyspark==(.*\\\n)+.*\n", text, re.MULTILINE)
+    if entry is None:
+        raise SetupError("The lock file names no pyspark: check out requirements/ again.")
+    return entry[0], text.replace(entry[0], "")
+
+
+def install(*arguments: str) -> None:
+    """Installs packages into the environment. Pyspark comes as source only; the tools that build it are those of
+    requirements/build.lock, since an isolated build would download the newest ones, and their settings those of
+    requirements/build.cfg."""
+    settings = {"DIST_EXTRA_CONFIG": str(REQUIREMENTS / "build.cfg")}
+    run([str(PYTHON), "-m", "pip", "install", *PIP_OPTIONS, "--no-build-isolation", *arguments], settings)
 
 
 def build_apart(folder: Path) -> None:
     """Builds an environment of its own from the lock file of the same name."""
-    lock = ROOT / "requirements" / f"{folder.name.lstrip('.')}.lock"
+    lock = REQUIREMENTS / f"{folder.name.lstrip('.')}.lock"
     stamp = Stamp(folder / ".stamp", [lock])
     if not stamp.is_current():
         print(f"setup: building {folder.name}", flush=True)
@@ -139,8 +172,8 @@ def install_browser() -> None:
         run(["apt-get", "install", "--yes", "--quiet", "--no-install-recommends", "chromium", "fonts-dejavu-core"])
 
 
-def run(command: list[str]) -> None:
-    answer = subprocess.run(command, check=False)
+def run(command: list[str], settings: dict[str, str] | None = None) -> None:
+    answer = subprocess.run(command, check=False, env={**os.environ, **(settings or {})})
     if answer.returncode != 0:
         raise SetupError(f"{Path(command[0]).name} {command[-1]} failed: its own message stands above this line.")
 
