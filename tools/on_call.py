@@ -76,7 +76,7 @@ QUESTIONS = (
     Question(
         "How far behind is it, and is that a problem?",
         "lag --group shipping-labels --at 2026-11-25T11:10Z",
-        "`stopped` is a problem: records wait and nobody commits. `ok` with a lag is none. More: [lag](lag.md).",
+        "`stopped` is a problem: records wait and nobody commits. `ok` with a lag is no problem. More: [lag](lag.md).",
     ),
     Question(
         "Who owned this partition when it happened?",
