@@ -151,7 +151,7 @@ def unfolded(path: str) -> list[str]:
 
 
 def test_the_field_log() -> None:
-    """Goal: at least 60 reports, each once, in one line with source and verdict; each open report is listed as a limit."""
+    """Goal: at least 60 reports, each once, in one line with source and verdict; each open one is a limit."""
     lines = (TOP / "docs/field_log.md").read_text().splitlines()
     rows = [
         [cell.strip() for cell in line.strip("|").split(" | ")] for line in lines if "#" in line or "| KAFKA-" in line
