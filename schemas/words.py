@@ -223,6 +223,21 @@ class LeaveCause:
     UPGRADED = "upgraded"
 
 
+class TurnoverKind:
+    """Says what a time was in which members came and went (`groupledger deploys`)."""
+
+    DEPLOY = "deploy"  # each member was replaced, in good order
+    UNDER_WAY = "under_way"  # some were replaced, and the log ends soon after
+    SILENT = "silent"  # each was replaced, and most had fallen silent: a crash, or clients that don't leave
+    HIDDEN = "hidden"  # each was replaced, but the log in between is not all known
+    SCALED = "scaled"  # some only came, or only went
+    PARTLY = "partly"  # some were replaced, and others stayed
+    RESTLESS = "restless"  # some came and went again, as in a crash loop
+    TOO_SLOW = "too_slow"  # most were removed because they were too slow
+    BEGAN = "began"  # nobody was there before
+    ENDED = "ended"  # nobody is there afterwards
+
+
 class TimelineEvent:
     """Names the entries of `groupledger group`."""
 

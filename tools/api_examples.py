@@ -25,6 +25,7 @@ from groupledger.schemas.definitions import schema_of
 
 FILE = Path(__file__).resolve().parent.parent / "jobs" / "serve" / "examples.json"
 CLUSTER, GROUP, TOPIC = "demo", "shipping-labels", "orders.shipping-labels"
+DEPLOYED = "order-archive"
 SINCE, AT, END = (
     datetime(2026, 11, 25, hour, minute, tzinfo=timezone.utc) for hour, minute in ((10, 0), (11, 3), (12, 0))
 )
@@ -62,6 +63,9 @@ ASKED: dict[str, tuple[str, dict[str, object]]] = {
     "forecast": (f"{OF_GROUP}/forecast", {}),
     "audit": (f"{OF_CLUSTER}/audit", {}),
     "audit_of_group": (f"{OF_GROUP}/audit", {}),
+    "deploys": (f"{OF_CLUSTER}/deploys", {"since": SINCE.isoformat()}),
+    "deploys_of_group": (f"{OF_CLUSTER}/groups/{DEPLOYED}/deploys", {}),
+    "deploy": (f"{OF_CLUSTER}/groups/{DEPLOYED}/deploy", {}),
     "objectives": (f"{OF_CLUSTER}/objectives", {"group": GROUP}),
     "inventory": (f"{OF_CLUSTER}/inventory", {"group": GROUP}),
     "lag": (f"{OF_GROUP}/lag", {"at": AT.isoformat()}),

@@ -1,6 +1,6 @@
 """Writes `docs/on_call.md`: `python -m tools.on_call`.
 
-Each of the twelve questions has a command, and below it what that command answers of the demo's day
+Each of the thirteen questions has a command, and below it what that command answers of the demo's day
 (`jobs.demo.shipped`), which ends at noon here. A test runs all of them again and compares.
 """
 
@@ -30,7 +30,7 @@ WIDTH_MAX = 260
 HEAD = """\
 <!-- Made by `python -m tools.on_call`; a test runs every command again and compares the answers. -->
 
-# On call: twelve questions
+# On call: thirteen questions
 
 Each has one command, what it answers, and the page that says more. The answers are real ones, of the day that comes with
 groupledger. To ask the same yourself, make that day first; it takes some seconds, and neither Java nor Kafka:
@@ -113,6 +113,13 @@ QUESTIONS = (
         "diff shipping-labels --from 2026-11-25T11:00Z --to 2026-11-25T11:15Z",
         "Members, owners, settings and lag at two instants. The member with a new id is the same process: its"
         " client id and host did not change. More: [asking](asking.md).",
+    ),
+    Question(
+        "Did last night's deployment cost anything?",
+        "deploy order-archive --at 2026-11-25T11:20Z",
+        "The one of that instant, or the last one before it, beside those before. `deploys` lists them, of all groups, too."
+        " More: [asking](asking.md#did-the-deployment-cost-anything).",
+        4,
     ),
     Question(
         "Who reads this topic?",

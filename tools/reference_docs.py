@@ -30,7 +30,7 @@ MADE = "<!-- Made by `python -m tools.reference_docs`; a test compares it with t
 KINDS = {
     "Asking": (
         *("groups", "why", "group", "incidents", "rebalances", "owner", "members", "topics", "lag", "offsets", "audit"),
-        "forecast",
+        *("forecast", "deploys", "deploy"),
         *("diff", "idle", "readers", "capacity", "objectives", "committers", "share", "inventory", "records", "sql"),
         *("report", "serve", "mcp", "quality", "what-if"),
     ),

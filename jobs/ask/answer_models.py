@@ -511,6 +511,51 @@ class Act(Row):
     partitions: list[ActPartition]
 
 
+class _DeployCost(Row):
+    """What a deployment cost; null where that is not known."""
+
+    rebalances: float | None
+    unowned_partition_seconds: float | None
+    """Time without an owner of the partitions that had one before and afterwards, added up."""
+    stopped_partition_seconds_min: float | None
+    """For so long partitions stood still in its rebalances, added up."""
+    lag_peak: float | None
+    """The sum of lag of the worst sampling round in it, or of the first one after it."""
+    lasted_seconds: float
+
+
+class DeploysBefore(_DeployCost):
+    """Medians of the deployments of a group before one, of at most ten."""
+
+    deploys: int
+
+
+class Deploy(_DeployCost):
+    """A time in which every member of a group was replaced, in good order."""
+
+    group_id: Untrusted
+    is_deploy: bool | None
+    """Null where that is not known."""
+    reason: str | None
+    """Why it is not known."""
+    began_at: datetime
+    """The first departure or arrival in the log."""
+    ended_at: datetime
+    members_before: int
+    members_after: int
+    members_replaced: int
+    hosts_changed: bool | None
+    versions_before: list[Untrusted]
+    """Libraries and versions of the clients; empty where no request log says it."""
+    versions_after: list[Untrusted]
+    partitions_moved: int | None
+    stopped_partition_seconds_max: int | None
+    lag_before: Long | None
+    lag_peak_at: datetime | None
+    before: DeploysBefore | None
+    """Null if none before it is known."""
+
+
 class Forecast(Row):
     """What is to come of a partition. Seconds are from the sampling round on: as it goes now, at the earliest and at
     the latest; the last is null if it may never happen, all three if that is not known or not to come."""

@@ -61,14 +61,15 @@ def group_timeline(
     entries = timeline(
         sorted(shown, key=itemgetter("kafka_offset"), reverse=True),
         [row for row in rebalances_told(tables, [name]) if first <= row["kafka_offset"] <= last],
-        _with_logged_causes(tables, name, _ending_later(tables.rows("members", *filters), since_before)),
+        with_causes(tables, name, _ending_later(tables.rows("members", *filters), since_before)),
         _ending_later(tables.rows("assignments", *filters), since_before),
         _ending_later(tables.rows_if_any("member_epochs", *filters), since_before),
     )
     return group, entries, earlier
 
 
-def _with_logged_causes(tables: ClusterRows, name: str, members: list[Answer]) -> list[Answer]:
+def with_causes(tables: ClusterRows, name: str, members: list[Answer]) -> list[Answer]:
+    """Returns tenures of a group with why they ended, by the server log where it says it."""
     of_group: tuple[Filter, ...] = (("group_id", "=", name), ("member_id", "in", [row["member_id"] for row in members]))
     lines = tables.rows_if_any("coordinator_events", *of_group, columns=EVENT_COLUMNS) if members else []
     generations = tables.rows("generations", of_group[0], columns=("started_at",)) if lines else []

@@ -18,6 +18,7 @@ import click
 from groupledger.jobs.cli.audit import audit
 from groupledger.jobs.cli.capacity import capacity
 from groupledger.jobs.cli.coordinator import coordinator
+from groupledger.jobs.cli.deploys import deploy, deploys
 from groupledger.jobs.cli.diff import diff
 from groupledger.jobs.cli.forecast import forecast
 from groupledger.jobs.cli.forget import forget
@@ -371,6 +372,8 @@ for command in (
     lag,
     share,
     audit,
+    deploys,
+    deploy,
     forecast,
     maintain,
     forget,

@@ -31,6 +31,8 @@ SECTIONS = {
         "rebalances": "The groups that rebalance most, or one group's rebalances",
         "offsets": "Committed offsets at any time, ready for a reset",
         "audit": "Who reset or removed committed offsets, and how to undo it",
+        "deploys": "The deployments of groups, and the cost of each",
+        "deploy": "What one deployment cost, beside those before it",
         "readers": "The groups that read a topic",
         "committers": "The groups that commit most",
         "share": "Progress of a share group",

@@ -148,6 +148,22 @@ class Acts(Answer):
     """So many were done before these."""
 
 
+class Deploys(Answer):
+    deploys: list[rows.Deploy]
+    left_out: int
+    """So many were before these."""
+
+
+class DeployThen(Answer):
+    at: datetime
+    deploy: rows.Deploy | None
+    """The one that was going on at the instant, or the last one before it; null if none is known."""
+    sentences: list[Untrusted]
+    """What it was, what it cost, and what those before it cost."""
+    no_deploy: str | None
+    """Why what was going on at the instant was no deployment."""
+
+
 class Objectives(Answer):
     counted_until: datetime | None
     """Up to there minutes are counted; null where the settings have no objectives."""

@@ -17,7 +17,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, Response
 
 from groupledger.jobs.process.errors import InputError, JobError, UnknownNameError
-from groupledger.jobs.serve import api, audit_pages, burrow, docs_page, events, pages
+from groupledger.jobs.serve import api, audit_pages, burrow, deploy_pages, docs_page, events, pages
 from groupledger.jobs.serve.answers import Warehouse, problem_answer
 from groupledger.jobs.serve.described import DESCRIPTION, OPENAPI, TAGS, Questions
 from groupledger.jobs.serve.entrance import Entrance
@@ -75,6 +75,7 @@ def questions(warehouse: Warehouse, proxy: Proxy | None = None) -> FastAPI:
     )
     app.include_router(api.routes(warehouse))
     app.include_router(audit_pages.api_routes(warehouse))
+    app.include_router(deploy_pages.api_routes(warehouse))
     app.include_router(events.routes(warehouse, proxy))
     app.include_router(burrow.routes(warehouse))
     app.include_router(docs_page.routes(app))

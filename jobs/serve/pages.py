@@ -12,6 +12,7 @@ from groupledger.jobs.process.errors import UnknownNameError
 from groupledger.jobs.process.path_names import part
 from groupledger.jobs.serve import (
     audit_pages,
+    deploy_pages,
     group_page,
     incident_pages,
     objective_routes,
@@ -47,7 +48,7 @@ def routes(warehouse: Warehouse) -> APIRouter:
         text = (resources.files("groupledger.jobs.serve") / "static" / name).read_text()
         return Response(text, media_type=STATIC[name], headers={"cache-control": "max-age=3600"})
 
-    for each in (overview_page, group_page, incident_pages, place_pages, question_pages, audit_pages):
+    for each in (overview_page, group_page, incident_pages, place_pages, question_pages, audit_pages, deploy_pages):
         pages.include_router(each.routes(warehouse, environment))
     pages.include_router(objective_routes.page_routes(warehouse, environment))
     environment.globals["has_objectives"] = bool(warehouse.settings.objectives)

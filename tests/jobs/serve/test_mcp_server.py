@@ -26,7 +26,7 @@ from groupledger.jobs.serve.mcp_server import BODY_MAX_BYTES, mcp_server
 from groupledger.jobs.serve.passwords import Passwords
 from groupledger.jobs.serve.tools_of_api import NAMES, ROWS, UNTRUSTED
 from tests.jobs.serve.serving import AT, MINUTE, fill, served, write
-from tools.api_examples import ASKED, GROUP, OBJECTIVES, OF_CLUSTER, TOPIC
+from tools.api_examples import ASKED, DEPLOYED, GROUP, OBJECTIVES, OF_CLUSTER, TOPIC
 from tools.api_examples import fill as fill_demo
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def schemas(app: FastAPI) -> dict[str, Any]:
 def arguments(name: str) -> dict[str, Any]:
     """Returns the arguments of a tool that ask what `ASKED` does of its operation."""
     path, parameters = ASKED[name]
-    of_group = {"group": GROUP} if f"groups/{GROUP}" in path else {}
+    of_group = next(({"group": each} for each in (GROUP, DEPLOYED) if f"groups/{each}" in path), {})
     of_topic = {"topic": TOPIC} if f"topics/{TOPIC}" in path else {}
     of_query = {"query": path.rpartition("/")[2]} if "queries/" in path else {}
     return of_group | of_topic | of_query | parameters

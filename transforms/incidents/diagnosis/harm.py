@@ -17,6 +17,7 @@ from groupledger.transforms.offsets.rules.read_again import Move, read_again, to
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from datetime import datetime
 
     from groupledger.transforms.incidents.diagnosis.evidence import Episode, GroupRows
     from groupledger.transforms.incidents.diagnosis.lag_signs import LagSeen
@@ -36,7 +37,7 @@ def harm_of(episode: Episode, rows: GroupRows, lag: LagSeen) -> dict[str, int | 
         "duplicates_max": _max([repeated, *(row["duplicates_max"] for row in episode.incidents)]),
         "duplicates_min": _max([certain, *(row["duplicates_min"] for row in episode.incidents)]),
         "records_behind": lag.records if lag.rows else None,
-        "unowned_partition_seconds": _unowned_seconds(episode, rows),
+        "unowned_partition_seconds": unowned_seconds(rows.assignments, episode.since, episode.last_seen_at),
     }
 
 
@@ -60,11 +61,11 @@ def is_harmful(harm: Mapping[str, Any]) -> bool:
     return any(harm[name] for name in HARM_COLUMNS)
 
 
-def _unowned_seconds(episode: Episode, rows: GroupRows) -> int | None:
-    """Returns for how long partitions that had an owner in the episode had none between two owners, added up."""
+def unowned_seconds(assignments: Iterable[Row], since: datetime, last: datetime) -> int | None:
+    """Returns for how long partitions that had an owner between two instants had none between two owners, added up."""
     owned: defaultdict[tuple[str, int], list[Row]] = defaultdict(list)
-    for row in rows.assignments:
-        if row["valid_from"] <= episode.last_seen_at and (row["valid_to"] or episode.since) >= episode.since:
+    for row in assignments:
+        if row["valid_from"] <= last and (row["valid_to"] or since) >= since:
             owned[row["topic"], row["partition"]].append(row)
     gaps = 0.0
     for intervals in owned.values():

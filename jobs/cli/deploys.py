@@ -1,0 +1,72 @@
+"""The commands that list deployments, and show what one cost."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from groupledger.jobs.cli.completion import group_names
+from groupledger.jobs.cli.instants import AT_OR_LAST, SINCE, UNTIL
+from groupledger.jobs.cli.names import group_name
+from groupledger.jobs.cli.question import question
+from groupledger.jobs.process.instants import in_zone
+from groupledger.jobs.process.output import print_answer, print_answers, print_json, say
+from groupledger.jobs.process.terminal import escaped, printable
+from groupledger.schemas.words import Source
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from groupledger.jobs.cli.question import Question
+
+
+@click.command()
+@group_name
+@question(Source.HISTORY)
+@SINCE
+@UNTIL
+@click.option("--limit", type=click.IntRange(min=1), default=100, show_default=True, help="Only the last ones.")
+def deploys(
+    job: Question, *, name: str | None, since: datetime | None, until: datetime | None, limit: int, as_json: bool
+) -> None:
+    """Show the deployments of a group or of all: every member was replaced within minutes, in good order. Each has what
+    it cost: rebalances, standstill, lag at its peak; and what those before it cost.
+
+    What may be a deployment is listed, too, with the reason why that is not known."""
+    tables = job.rows()
+    from groupledger.jobs.ask.deploys import COLUMNS, OPTIONAL, cells
+    from groupledger.jobs.ask.deploys import deploys as find
+
+    found = find(tables, name, since, until)
+    if len(found) > limit:
+        say(f"{len(found) - limit:,} before these are left out: see --limit")
+    shown = found[-limit:]
+    if not shown:
+        job.say_none("no deployment is known of that time")
+    print_answers("Deployments", COLUMNS, shown if as_json else map(cells, shown), as_json=as_json, optional=OPTIONAL)
+
+
+@click.command()
+@click.argument("name", shell_complete=group_names)
+@question(Source.HISTORY)
+@AT_OR_LAST
+def deploy(job: Question, *, name: str, at: datetime | None, as_json: bool) -> None:
+    """Show what a deployment of a group cost: the one that was going on at an instant, or the last one before it."""
+    tables = job.rows()
+    from groupledger.jobs.ask.deploys import deploy_at, sentences
+
+    at = at or job.end()
+    found, other = deploy_at(tables, name, at)
+    if other is not None:
+        say(f"what went on in {printable(name)} at {in_zone(at)} was no deployment: {other}")
+    if found is None:
+        say(f"no deployment of {printable(name)} is known that began by {in_zone(at)}")
+        return
+    if as_json:
+        print_json([found])
+        return
+    for sentence in sentences(found):
+        click.echo(escaped(sentence))
+    lists = {name: ", ".join(found[name]) or None for name in ("versions_before", "versions_after")}
+    print_answer(f"Deployment of {printable(name)}", {**found, **lists, "before": None})

@@ -1,0 +1,132 @@
+"""Recognises deployments among the times in which members of a group come and go.
+
+No record says that somebody deploys. Arrivals and departures with less than QUIET between them are one turnover, and it
+is a deployment if every member that was there before it has been replaced, in good order: most of them left by
+themselves, and hardly any that came in it went in it, too. The first rules out what scales, the second what fails, the
+third a crash loop. Static members that are restarted within their session are replaced, too, without a rebalance.
+
+Order is that of the log; times only say what is close together.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from groupledger.schemas.kinds.triggers import LEFT_POLL_TIMEOUT, REBALANCE_TIMEOUT, SESSION_EXPIRED
+from groupledger.schemas.words import TurnoverKind
+from groupledger.transforms.incidents.diagnosis.evidence import KNOWN_FROM
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from datetime import datetime
+
+    Row = Mapping[str, Any]
+
+QUIET = timedelta(minutes=10)
+"""A deployment that waits longer between two members counts as two turnovers."""
+TOO_SLOW = (LEFT_POLL_TIMEOUT.name, REBALANCE_TIMEOUT.name)
+IS_DEPLOY = {TurnoverKind.DEPLOY: True, TurnoverKind.SILENT: None, TurnoverKind.UNDER_WAY: None} | {
+    TurnoverKind.HIDDEN: None
+}
+"""By kind: whether it is a deployment, None where that is not known. The other kinds are none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turnover:
+    """A time in which members came and went: `gone` are those of `before` that left in it, `came` those that joined in
+    it, and `passing` those of them that left in it, too. Rows are those of `members`."""
+
+    kind: str
+    began_at: datetime
+    ended_at: datetime
+    before: tuple[Row, ...]
+    after: tuple[Row, ...]
+    gone: tuple[Row, ...]
+    came: tuple[Row, ...]
+    passing: tuple[Row, ...]
+
+    @property
+    def is_deploy(self) -> bool | None:
+        return IS_DEPLOY.get(self.kind, False)
+
+
+def turnovers(members: Iterable[Row], known_until: datetime) -> list[Turnover]:
+    """Returns the turnovers of one group, by its tenures, in the order of the log, which is known until an instant."""
+    of_incarnations: defaultdict[int, list[Row]] = defaultdict(list)
+    for row in members:
+        of_incarnations[row["incarnation"]].append(row)
+    return [
+        _turnover(of_incarnations[number], steps, known_until)
+        for number in sorted(of_incarnations)
+        for steps in _close_together(of_incarnations[number])
+    ]
+
+
+def with_versions(turnover: Turnover, before: Collection[str], after: Collection[str]) -> Turnover:
+    """Returns the turnover as it is judged by the versions of the clients: with another version it is a deployment,
+    even if members fell silent. Without versions nothing is known of them."""
+    is_changed = before and after and {*before} != {*after}
+    is_known = turnover.kind == TurnoverKind.SILENT and is_changed
+    return replace(turnover, kind=TurnoverKind.DEPLOY) if is_known else turnover
+
+
+def _close_together(members: Sequence[Row]) -> Iterator[list[tuple[int, datetime]]]:
+    """Yields arrivals and departures that are close together, each by its offset and time."""
+    ends = (("from_offset", "joined_at"), ("to_offset", "left_at"))
+    steps = sorted((row[offset], row[at]) for row in members for offset, at in ends if row[at] is not None)
+    together: list[tuple[int, datetime]] = []
+    for step in steps:
+        if together and step[1] - together[-1][1] > QUIET:
+            yield together
+            together = []
+        together.append(step)
+    if together:
+        yield together
+
+
+def _turnover(members: Sequence[Row], steps: Sequence[tuple[int, datetime]], known_until: datetime) -> Turnover:
+    first, last, times = steps[0][0], steps[-1][0], [at for _, at in steps]
+    before = [row for row in members if row["from_offset"] < first and (row["to_offset"] or first) >= first]
+    came = [row for row in members if first <= row["from_offset"] <= last]
+    is_gone = {id(row) for row in members if row["to_offset"] is not None and row["to_offset"] <= last}
+    found = Turnover(
+        kind=TurnoverKind.DEPLOY,
+        began_at=min(times),
+        ended_at=max(times),
+        before=tuple(before),
+        after=tuple(row for row in (*before, *came) if id(row) not in is_gone),
+        gone=tuple(row for row in before if id(row) in is_gone),
+        came=tuple(came),
+        passing=tuple(row for row in came if id(row) in is_gone),
+    )
+    return replace(found, kind=_kind(found, known_until))
+
+
+def _kind(found: Turnover, known_until: datetime) -> str:  # noqa: PLR0911 - one for each kind
+    before, gone = found.before, found.gone
+    if not before:
+        return TurnoverKind.BEGAN
+    if found.passing and 2 * len(found.passing) >= len(before):
+        return TurnoverKind.RESTLESS
+    if not gone or not found.came:
+        return TurnoverKind.SCALED if found.after else TurnoverKind.ENDED
+    if not found.after:
+        return TurnoverKind.ENDED
+    is_silent = _most(gone, (SESSION_EXPIRED.name,))
+    if len(gone) < len(before):
+        is_going_on = known_until - found.ended_at < QUIET and not is_silent and not _most(gone, TOO_SLOW)
+        return TurnoverKind.UNDER_WAY if is_going_on else TurnoverKind.PARTLY
+    if not all(row["is_end_known"] for row in gone) or not all(row["is_start_known"] for row in found.came):
+        return TurnoverKind.HIDDEN
+    if _most(gone, TOO_SLOW):
+        return TurnoverKind.TOO_SLOW
+    return TurnoverKind.SILENT if is_silent else TurnoverKind.DEPLOY
+
+
+def _most(gone: Sequence[Row], causes: Collection[str]) -> bool:
+    """Returns whether at least half of them are known to have left by one of these causes."""
+    known = [row for row in gone if row["leave_cause"] in causes and (row["leave_cause_confidence"] or 0) >= KNOWN_FROM]
+    return 2 * len(known) >= len(gone)
