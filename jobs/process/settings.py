@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import is_dataclass
+from functools import cache
 from importlib import resources
 from pathlib import Path  # noqa: TC003 - pydantic reads the annotations at run time
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_type_hints
@@ -479,7 +480,7 @@ def load_settings(user_file: Path | None = None, **overrides: Any) -> Settings:
 
     Raises InputError that names the file and the wrong key.
     """
-    merged = _shipped()
+    merged = dict(_shipped())
     user: dict[str, Any] = {}
     if user_file is not None:
         try:
@@ -504,7 +505,9 @@ def load_settings(user_file: Path | None = None, **overrides: Any) -> Settings:
     return settings.with_given({*_names_of(user), *_names_of(of_cluster)})
 
 
+@cache
 def _shipped() -> dict[str, Any]:
+    """Returns the shipped settings, parsed once: whoever changes them takes a copy."""
     text = resources.files("groupledger.conf").joinpath("groupledger.yaml").read_text()
     return parse_yaml(text, "conf/groupledger.yaml")
 
