@@ -7,8 +7,14 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# Few rows and many queries: to generate code for each takes longer than it saves, a third of the time of a test run.
-OF_FEW_ROWS = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+# Few rows and many queries: to generate code for each, to plan it again after each of its stages, and to print its plan
+# for a user interface takes longer than the query, more than a third of the time of a test run.
+OF_FEW_ROWS = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.ui.explainMode": "simple",
+}
 
 
 def forget_tables(spark: SparkSession) -> None:
