@@ -135,6 +135,7 @@ def own_settings(java_options: str) -> dict[str, str]:
     return {
         **defaults,
         **s3_settings(os.environ),
+        "spark.python.daemon.module": "groupledger.jobs.process.worker_daemon",
         "spark.python.unix.domain.socket.enabled": str(is_fit_for_sockets(tempfile.gettempdir(), umask())).lower(),
         "spark.driver.extraClassPath": os.pathsep.join(local_jars()),
         "spark.driver.extraJavaOptions": " ".join(options),

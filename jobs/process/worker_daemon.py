@@ -1,0 +1,30 @@
+"""Spark's daemon of Python workers, without a traceback for a worker that ends because it was idle.
+
+Spark (4.2) closes the socket of a worker that had nothing to do for a minute. The worker takes this for an error and
+reports it to the JVM, which no longer listens. Over TCP that write succeeds; over a socket in a folder it fails, and
+the daemon prints the failure.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark import daemon
+
+if TYPE_CHECKING:
+    import socket
+
+_spark_worker = daemon.worker
+
+
+def worker(sock: socket.socket, authenticated: bool) -> int:
+    """Runs the tasks that come over a socket until the JVM closes it, and returns the exit code."""
+    try:
+        return _spark_worker(sock, authenticated)
+    except BrokenPipeError:
+        return 1
+
+
+if __name__ == "__main__":
+    daemon.worker = worker
+    daemon.manager()
