@@ -37,7 +37,7 @@ from groupledger.jobs.monitor.own_metrics import (
     source_metrics,
     step_metrics,
 )
-from groupledger.jobs.monitor.upkeep import Step
+from groupledger.jobs.monitor.upkeep import LastRun
 from groupledger.jobs.process.settings import Settings, load_settings
 from groupledger.jobs.serve.answers import Warehouse
 from groupledger.jobs.serve.app import questions
@@ -112,7 +112,7 @@ def served_metrics() -> list[Metric]:
         *lag_metrics("c", rows, rollup(rows), {"g": info}, load_settings().metrics, 0, GroupActivity(Activity(0))),
         *monitor_metrics("c", report),
         *incident_metrics("c", {("g", "rebalance_storm", "warning"): 1}, {("chat", "sent"): 1}),
-        *step_metrics("c", {"history": Step(1, 1)}, {"history": 1}, ("history",)),
+        *step_metrics("c", {"history": LastRun(1, 1)}, {"history": 1}, ("history",)),
         *source_metrics("c", {"topic": 1}, 1),
         *behind_metrics("c", {"topic": 1}),
         *objective_metrics("c", [(objective, "g", known)]),

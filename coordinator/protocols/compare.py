@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from groupledger.coordinator.protocols.connect import ConnectGroup
-from groupledger.coordinator.protocols.consumption import Consumption, Cost, Interval, changes_ms, cost_of
+from groupledger.coordinator.protocols.consumption import ConsumedInterval, Consumption, Cost, changes_ms, cost_of
 from groupledger.coordinator.protocols.first_coordinator import FirstCoordinatorGroup
 from groupledger.coordinator.protocols.join_sync import RELEASES
 from groupledger.coordinator.protocols.join_sync_member import JoinSyncGroup
@@ -63,7 +63,7 @@ class Outcome:
     notifications: int
     cost: Cost
     converged_ms: tuple[int | None, ...]
-    intervals: tuple[Interval, ...]
+    intervals: tuple[ConsumedInterval, ...]
     created_ms: Mapping[TopicPartition, int]
     trace: tuple[tuple[int, str, str], ...]
     assignments: tuple[tuple[int, Mapping[TopicPartition, str]], ...]
@@ -140,7 +140,7 @@ def happen(group: Group, event: Event) -> None:
 
 
 def _converged(
-    script: Script, intervals: list[Interval], created_ms: Mapping[TopicPartition, int]
+    script: Script, intervals: list[ConsumedInterval], created_ms: Mapping[TopicPartition, int]
 ) -> Iterable[int | None]:
     """Yields for each event how long after it the owners changed for the last time before the next."""
     changes = changes_ms(intervals, script.until_ms)

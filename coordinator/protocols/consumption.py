@@ -31,7 +31,7 @@ def name_of(life: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Interval:
+class ConsumedInterval:
     """One member consumed one partition: the times in ms, and the offsets [from_offset, to_offset)."""
 
     partition: TopicPartition
@@ -50,7 +50,7 @@ class Consumption:
     records_per_second: int
     created_ms: dict[TopicPartition, int] = field(default_factory=dict)
     committed: dict[TopicPartition, int] = field(default_factory=dict)
-    closed: list[Interval] = field(default_factory=list)
+    closed: list[ConsumedInterval] = field(default_factory=list)
     _open: dict[tuple[str, TopicPartition], tuple[int, int]] = field(default_factory=dict)
 
     def create(self, partition: TopicPartition) -> None:
@@ -77,7 +77,7 @@ class Consumption:
         begun = self._open.pop((life, partition), None)
         if begun is not None:
             end = self._reached(partition, *begun)
-            self.closed.append(Interval(partition, name_of(life), begun[0], self.world.now_ms, begun[1], end))
+            self.closed.append(ConsumedInterval(partition, name_of(life), begun[0], self.world.now_ms, begun[1], end))
 
     def stop_all(self, life: str) -> list[TopicPartition]:
         """Ends all that a member consumes, and returns it."""
@@ -89,10 +89,10 @@ class Consumption:
     def commit(self, offsets: Iterable[tuple[TopicPartition, int]]) -> None:
         self.committed.update(offsets)
 
-    def intervals(self) -> list[Interval]:
+    def intervals(self) -> list[ConsumedInterval]:
         """Returns the intervals of the whole run; those that still go on end now."""
         going_on = [
-            Interval(
+            ConsumedInterval(
                 partition, name_of(life), begun_ms, self.world.now_ms, begin, self._reached(partition, begun_ms, begin)
             )
             for (life, partition), (begun_ms, begin) in self._open.items()
@@ -111,10 +111,10 @@ class Cost:
 
 
 def cost_of(
-    intervals: Iterable[Interval], created_ms: Mapping[TopicPartition, int], from_ms: int, until_ms: int
+    intervals: Iterable[ConsumedInterval], created_ms: Mapping[TopicPartition, int], from_ms: int, until_ms: int
 ) -> Cost:
     """Returns what lies within [from_ms, until_ms]; records count where the later of two intervals began in it."""
-    by_partition: dict[TopicPartition, list[Interval]] = defaultdict(list)
+    by_partition: dict[TopicPartition, list[ConsumedInterval]] = defaultdict(list)
     for interval in intervals:
         by_partition[interval.partition].append(interval)
     unowned = doubled = twice = 0
@@ -139,7 +139,7 @@ def _none_and_more(held: list[tuple[int, int]], begin: int, end: int) -> tuple[i
     return none + max(0, end - covered), more
 
 
-def _repeated(intervals: list[Interval], from_ms: int) -> int:
+def _repeated(intervals: list[ConsumedInterval], from_ms: int) -> int:
     """Returns how many records of a partition were read by an interval although an earlier one had read them."""
     seen = repeated = 0
     for interval in sorted(intervals, key=lambda each: (each.from_ms, each.to_ms)):
@@ -150,6 +150,6 @@ def _repeated(intervals: list[Interval], from_ms: int) -> int:
     return repeated
 
 
-def changes_ms(intervals: Iterable[Interval], until_ms: int) -> list[int]:
+def changes_ms(intervals: Iterable[ConsumedInterval], until_ms: int) -> list[int]:
     """Returns the instants at which somebody began or ceased to consume something."""
     return sorted({each.from_ms for each in intervals} | {each.to_ms for each in intervals if each.to_ms < until_ms})

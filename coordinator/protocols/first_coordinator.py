@@ -30,7 +30,7 @@ NOT_ASSIGNED: Final = "COMMITTING_PARTITIONS_NOT_ASSIGNED"  # code 27, which lat
 
 
 @dataclass(slots=True)
-class Known:
+class WaitingMember:
     """A member as the broker knows it. `parked` is the JoinGroup that waits for the round to end."""
 
     member_id: str
@@ -46,7 +46,7 @@ class FirstCoordinator:
         self.group = group
         self.is_preparing = False
         self.generation = 0
-        self.members: dict[str, Known] = {}
+        self.members: dict[str, WaitingMember] = {}
         self.assignment: dict[str, list[TopicPartition]] = {}
         self._round = 0
 
@@ -58,7 +58,7 @@ class FirstCoordinator:
             self._satisfy(known)
             reply.give(self._answer(known))
         else:
-            member = known or Known(self.world.random.uuid())
+            member = known or WaitingMember(self.world.random.uuid())
             self.members[member.member_id] = member
             member.parked = reply
             self.prepare()
@@ -93,14 +93,14 @@ class FirstCoordinator:
             if reply is not None:
                 reply.give(self._answer(member))
 
-    def _answer(self, member: Known) -> tuple[Error, str, int, list[TopicPartition]]:
+    def _answer(self, member: WaitingMember) -> tuple[Error, str, int, list[TopicPartition]]:
         return Error.NONE, member.member_id, self.generation, self.assignment[member.member_id]
 
-    def _satisfy(self, member: Known) -> None:
+    def _satisfy(self, member: WaitingMember) -> None:
         member.deadline_ms = self.world.now_ms + SESSION_MS
         self.world.at(member.deadline_ms, lambda: self._expire(member))
 
-    def _expire(self, member: Known) -> None:
+    def _expire(self, member: WaitingMember) -> None:
         is_due = member.parked is None and member.deadline_ms <= self.world.now_ms
         if is_due and self.members.get(member.member_id) is member:
             del self.members[member.member_id]

@@ -33,7 +33,7 @@ RESTARTS_AFTER_MS: Final = 1_000  # who finds its instance taken ends, and somet
 
 
 @dataclass(slots=True)
-class Known:
+class ReconcilingMember:
     """A member as the broker knows it: its epoch, what it has, and what it still has to give up."""
 
     member_id: str
@@ -46,7 +46,7 @@ class Known:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class HeartbeatAnswer:
     """The answer to a heartbeat."""
 
     error: Error
@@ -61,7 +61,7 @@ class ConsumerProtocolCoordinator:
         self.world = world
         self.group = group
         self.epoch = 0
-        self.members: dict[str, Known] = {}
+        self.members: dict[str, ReconcilingMember] = {}
         self.target: dict[str, list[TopicPartition]] = {}
         self._holders: dict[TopicPartition, str] = {}
 
@@ -73,40 +73,40 @@ class ConsumerProtocolCoordinator:
         former = self._of_instance(instance_id)
         if epoch == 0 and member is None and former is not None:
             if not former.is_away:
-                reply.give(Told(Error.UNRELEASED_INSTANCE_ID))
+                reply.give(HeartbeatAnswer(Error.UNRELEASED_INSTANCE_ID))
                 return
             member = self._in_place_of(former, member_id)
         elif epoch == 0 and member is None:
-            member = self.members[member_id] = Known(member_id, instance_id)
+            member = self.members[member_id] = ReconcilingMember(member_id, instance_id)
             self.new_epoch(f"{member_id} joined")
         elif member is None:
-            reply.give(Told(Error.UNKNOWN_MEMBER_ID))
+            reply.give(HeartbeatAnswer(Error.UNKNOWN_MEMBER_ID))
             return
         elif epoch == LEAVING:
             self._remove(member, f"{member_id} left")
-            reply.give(Told(Error.NONE, LEAVING))
+            reply.give(HeartbeatAnswer(Error.NONE, LEAVING))
             return
         elif epoch == LEAVING_STATIC:
             member.is_away = True
             self._satisfy(member)
-            reply.give(Told(Error.NONE, LEAVING_STATIC))
+            reply.give(HeartbeatAnswer(Error.NONE, LEAVING_STATIC))
             return
         elif epoch not in (0, member.epoch):
-            reply.give(Told(Error.FENCED_MEMBER_EPOCH))
+            reply.give(HeartbeatAnswer(Error.FENCED_MEMBER_EPOCH))
             return
         self._satisfy(member)
         self._reconcile(member, said)
-        reply.give(Told(Error.NONE, member.epoch, tuple(member.assigned)))
+        reply.give(HeartbeatAnswer(Error.NONE, member.epoch, tuple(member.assigned)))
 
-    def _of_instance(self, instance_id: str | None) -> Known | None:
+    def _of_instance(self, instance_id: str | None) -> ReconcilingMember | None:
         if instance_id is None:
             return None
         return next((each for each in self.members.values() if each.instance_id == instance_id), None)
 
-    def _in_place_of(self, former: Known, member_id: str) -> Known:
+    def _in_place_of(self, former: ReconcilingMember, member_id: str) -> ReconcilingMember:
         """A static member is back: it has what its former self had, under a new id."""
         self._release(former.pending)
-        member = Known(member_id, former.instance_id, epoch=former.epoch, assigned=former.assigned)
+        member = ReconcilingMember(member_id, former.instance_id, epoch=former.epoch, assigned=former.assigned)
         self.members = {
             (member_id if each is former else each.member_id): (member if each is former else each)
             for each in self.members.values()
@@ -132,7 +132,7 @@ class ConsumerProtocolCoordinator:
             self._note_progress(member)
         self.world.count_round()
 
-    def _reconcile(self, member: Known, said: frozenset[TopicPartition] | None) -> None:
+    def _reconcile(self, member: ReconcilingMember, said: frozenset[TopicPartition] | None) -> None:
         """Takes a member as far towards its target as is possible now."""
         if member.pending:
             if said is None or any(partition in said for partition in member.pending):
@@ -153,12 +153,12 @@ class ConsumerProtocolCoordinator:
             member.epoch = self.epoch
         self._note_progress(member)
 
-    def _fence(self, member: Known, epoch: int, pending: dict[TopicPartition, None]) -> None:
+    def _fence(self, member: ReconcilingMember, epoch: int, pending: dict[TopicPartition, None]) -> None:
         is_stuck = member.epoch == epoch and member.pending is pending
         if is_stuck and self.members.get(member.member_id) is member:
             self._remove(member, f"{member.member_id} did not give up its partitions in time")
 
-    def _note_progress(self, member: Known) -> None:
+    def _note_progress(self, member: ReconcilingMember) -> None:
         has_all = set(member.assigned) == set(self.target[member.member_id])
         if has_all and member.epoch == self.epoch and not member.pending:
             self.world.has_rebalanced(member.member_id)
@@ -169,15 +169,15 @@ class ConsumerProtocolCoordinator:
         for partition in partitions:
             del self._holders[partition]
 
-    def _satisfy(self, member: Known) -> None:
+    def _satisfy(self, member: ReconcilingMember) -> None:
         member.deadline_ms = self.world.now_ms + self.group.session_ms
         self.world.at(member.deadline_ms, lambda: self._expire(member))
 
-    def _expire(self, member: Known) -> None:
+    def _expire(self, member: ReconcilingMember) -> None:
         if self.members.get(member.member_id) is member and member.deadline_ms <= self.world.now_ms:
             self._remove(member, f"{member.member_id} was silent for {self.group.session_ms} ms")
 
-    def _remove(self, member: Known, why: str) -> None:
+    def _remove(self, member: ReconcilingMember, why: str) -> None:
         del self.members[member.member_id]
         self._release([*member.assigned, *member.pending])
         self.world.has_rebalanced(member.member_id)
@@ -284,7 +284,7 @@ class ConsumerProtocolConsumer(Member):
                 yield self.call("ConsumerGroupHeartbeat", self._request(self._leaving, None))
                 yield from self._start_anew()
             said, self._owned_to_say = self._owned_to_say, None
-            told: Told = yield self.call("ConsumerGroupHeartbeat", self._request(self.epoch, said))
+            told: HeartbeatAnswer = yield self.call("ConsumerGroupHeartbeat", self._request(self.epoch, said))
             if told.error is Error.UNRELEASED_INSTANCE_ID:
                 self._owned_to_say = said
                 yield RESTARTS_AFTER_MS

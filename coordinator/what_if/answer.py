@@ -47,7 +47,7 @@ class Interval:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class FigureEstimate:
     """One figure: as the ledger observed it (None: it can't), as the replay of the actual setting has it, under the
     setting asked for, and what that would have saved (below 0: what it would have cost)."""
 
@@ -64,7 +64,7 @@ class Answer:
 
     asked: Setting
     error: float | None
-    told: Mapping[str, Told]
+    told: Mapping[str, FigureEstimate]
     refusal: str | None
     runs: int
 
@@ -151,7 +151,7 @@ def _told(
     asked: Sequence[Figures],
     observed: Mapping[str, Interval | None],
     records_per_second: float | None,
-) -> dict[str, Told]:
+) -> dict[str, FigureEstimate]:
     told = {}
     for name in FIGURES:
         scale = 1.0
@@ -165,7 +165,7 @@ def _told(
         by = 0.0 if seen is None else _distance(median(was), seen)
         # Both figures of a pair come from the same script: what varies is what it leaves open.
         spared = [before - after for before, after in zip(was, would, strict=True)]
-        told[name] = Told(
+        told[name] = FigureEstimate(
             observed=seen,
             replayed=_interval(was),
             asked=_interval(would).wider(by + off * mean(would)),

@@ -25,7 +25,7 @@ NO_REMEDY = "No setting is known that prevents it."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class EpisodeSummary:
     """One episode: what happened in one sentence, `more` about it, and all that somebody on call asks next. `until` is
     None while it goes on. `rivals` are the causes that are left where none is proved."""
 
@@ -54,17 +54,17 @@ class Told:
         return "" if self.change else NO_REMEDY
 
 
-def told(verdict: Answer) -> list[Told]:
+def told(verdict: Answer) -> list[EpisodeSummary]:
     """Returns the episodes of a verdict (`jobs.ask.why`), the most harmful first."""
     diagnosed = [of_diagnosis(each) for each in verdict["diagnosis"] if is_told(each)]
     return [*diagnosed, *map(of_episode, left_over(verdict))]
 
 
-def of_diagnosis(found: Answer) -> Told:
+def of_diagnosis(found: Answer) -> EpisodeSummary:
     return _told(found, title(found), known_by(found), found["advice"], found["rivals"], found["episode_ids"])
 
 
-def of_episode(found: Answer) -> Told:
+def of_episode(found: Answer) -> EpisodeSummary:
     """Returns what an episode of incidents says (`transforms.incidents.verdicts`)."""
     confidence = found["confidence"]
     sure = "" if confidence is None or found["evidence"] == Evidence.OBSERVED else f" (confidence {confidence:.2f})"
@@ -74,9 +74,9 @@ def of_episode(found: Answer) -> Told:
 
 def _told(
     found: Answer, name: str, known: str, advice: str | None, rivals: Sequence[Answer], episode_ids: Sequence[str]
-) -> Told:
+) -> EpisodeSummary:
     what, more = sentences(found["explanation"] or "")
-    return Told(
+    return EpisodeSummary(
         severity=found["severity"],
         title=name,
         what=what,
@@ -109,7 +109,7 @@ def who(row: Mapping[str, str | None]) -> str | None:
     return f"{name} at {host}" if name and host else name or host or None
 
 
-def pasted(name: str, each: Told) -> str:
+def pasted(name: str, each: EpisodeSummary) -> str:
     """Returns an episode of a group as one line for a chat, without the link."""
     end = "and goes on" if each.until is None else f"for {lasted(each.lasts)}"
     parts = [

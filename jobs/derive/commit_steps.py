@@ -63,7 +63,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Kept:
+class KeptCommitSteps:
     """How far the kept steps reach: `number` counts what was kept, `positions` are the next offsets by partition. No
     version of the records before `unread_version` has a later one; None where that is not known. `before_at_ms` is the
     time of the version before it, by which it is known that the table is still the same."""
@@ -83,7 +83,7 @@ class CommitSteps:
     """The steps of all commits that are known: those that are kept and have ended, and those that are created again."""
 
     ledger: Ledger
-    kept: Kept
+    kept: KeptCommitSteps
     new: DataFrame
 
     def of(self, condition: Condition) -> DataFrame:
@@ -112,7 +112,7 @@ def drop_commit_steps(ledger: Ledger) -> None:
     drop_progress(ledger, COMMIT_STEPS.name)
 
 
-def _keep(ledger: Ledger, kept: Kept, until_ms: int, rules: Rules) -> Kept:
+def _keep(ledger: Ledger, kept: KeptCommitSteps, until_ms: int, rules: Rules) -> KeptCommitSteps:
     """Replaces what is kept by what there is until an instant."""
     version = ledger.version(COORDINATOR_RECORDS)
     records = _new_records(ledger, kept, version, by_file=True)
@@ -134,7 +134,7 @@ def _keep(ledger: Ledger, kept: Kept, until_ms: int, rules: Rules) -> Kept:
     ingested_from_ms = kept.ingested_from_ms if since_ms is None else since_ms
     unread = first_version_of(ledger, COORDINATOR_RECORDS, unread_in, version)
     before_at_ms = None if unread is None else _version_at_ms(ledger, unread - 1)
-    found = Kept(number, *_of_rules(rules), until_ms, positions, ingested_from_ms, unread, before_at_ms)
+    found = KeptCommitSteps(number, *_of_rules(rules), until_ms, positions, ingested_from_ms, unread, before_at_ms)
     note_progress(ledger, COMMIT_STEPS.name, found)
     return found
 
@@ -159,7 +159,7 @@ def settled_ms(ledger: Ledger) -> int:
     return min([*known_ends(ledger).values(), *([sampled_ms] if sampled_ms else [])], default=0)
 
 
-def _new_records(ledger: Ledger, kept: Kept, version: int, *, by_file: bool = False) -> DataFrame:
+def _new_records(ledger: Ledger, kept: KeptCommitSteps, version: int, *, by_file: bool = False) -> DataFrame:
     """Returns the records up to a version that are not among those kept, and reads only the files that were added since
     if the log shows them. With `by_file` each row has its file (`input_file_name`)."""
     files = None
@@ -181,7 +181,7 @@ def _version_at_ms(ledger: Ledger, version: int) -> int | None:
     return None if found is None else ms_of(found.at)
 
 
-def _new_samples(ledger: Ledger, kept: Kept) -> DataFrame | None:
+def _new_samples(ledger: Ledger, kept: KeptCommitSteps) -> DataFrame | None:
     """Returns the samples that were not looked at, and those of a day before: some records are young, and clocks may
     have been set back."""
     if not ledger.exists(WATERMARKS):
@@ -190,7 +190,7 @@ def _new_samples(ledger: Ledger, kept: Kept) -> DataFrame | None:
     return ledger.rows_within(WATERMARKS, lambda column: column("sample_date") >= since)
 
 
-def _lines(ledger: Ledger, kept: Kept, records: DataFrame) -> DataFrame:
+def _lines(ledger: Ledger, kept: KeptCommitSteps, records: DataFrame) -> DataFrame:
     """Returns the new records after those that were the last ones."""
     if kept.until_ms:
         last = _rows(ledger, kept, is_open)
@@ -199,21 +199,21 @@ def _lines(ledger: Ledger, kept: Kept, records: DataFrame) -> DataFrame:
     return lines_of(last, commits_of(records), ledger.rows_within(COVERAGE, every_row))
 
 
-def _rows(ledger: Ledger, kept: Kept, condition: Condition) -> DataFrame:
+def _rows(ledger: Ledger, kept: KeptCommitSteps, condition: Condition) -> DataFrame:
     is_kept = kept.until_ms > 0
     return as_steps(ledger.rows_within(COMMIT_STEPS, condition) if is_kept else ledger.empty(COMMIT_STEPS))
 
 
-def _kept(ledger: Ledger, rules: Rules) -> Kept:
+def _kept(ledger: Ledger, rules: Rules) -> KeptCommitSteps:
     found = read_progress(
-        ledger, COMMIT_STEPS.name, Kept, "move it out of the warehouse: all commits are then read again"
+        ledger, COMMIT_STEPS.name, KeptCommitSteps, "move it out of the warehouse: all commits are then read again"
     )
     if (
         found is None
         or (found.gap_ms, found.gap_intervals) != _of_rules(rules)
         or found.number > last_sampled_at_ms(ledger, COMMIT_STEPS)
     ):
-        return Kept()
+        return KeptCommitSteps()
     return found
 
 

@@ -32,7 +32,7 @@ SCHEMA = StructType([StructField(name, _TYPES.get(name, LongType())) for name in
 
 
 @dataclass(frozen=True)
-class Kept:
+class KeptStretches:
     """Stretches until a round, in the order of `COLUMNS`; of transactions those that took so long."""
 
     until_ms: int = 0
@@ -43,9 +43,12 @@ class Kept:
 def stretches_of_lag(ledger: Ledger, gap_ms: int) -> DataFrame:
     """Returns the stretches of all rounds that have their lag, and keeps them if it is time."""
     last_ms = last_sampled_at_ms(ledger, LAG)
-    kept = read_progress(ledger, NAME, Kept, "move it out of the warehouse: all rounds are then read again") or Kept()
+    kept = (
+        read_progress(ledger, NAME, KeptStretches, "move it out of the warehouse: all rounds are then read again")
+        or KeptStretches()
+    )
     if kept.gap_ms != gap_ms or kept.until_ms > last_ms:
-        kept = Kept()
+        kept = KeptStretches()
     new = ledger.rows_within(LAG, sampled_within(kept.until_ms + 1, last_ms))
     before = ledger.spark.createDataFrame(kept.stretches, SCHEMA)
     shortest_ms = {LagStatus.WAITING_FOR_TRANSACTION: gap_ms, LagStatus.AHEAD_OF_LOG: AHEAD_MS}
@@ -53,5 +56,5 @@ def stretches_of_lag(ledger: Ledger, gap_ms: int) -> DataFrame:
     if last_ms - kept.until_ms < KEPT_EVERY_MS:
         return found
     stretches = sorted(found.collect(), key=str)
-    note_progress(ledger, NAME, Kept(last_ms, gap_ms, [tuple(row) for row in stretches]))
+    note_progress(ledger, NAME, KeptStretches(last_ms, gap_ms, [tuple(row) for row in stretches]))
     return ledger.spark.createDataFrame(stretches, SCHEMA)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from groupledger.jobs.kafka.brokers import Brokers
-    from groupledger.jobs.kafka.share_state_topic import StateTopic, Told
+    from groupledger.jobs.kafka.share_state_topic import DescribedSharePartition, StateTopic
     from groupledger.jobs.warehouse.ledger import Ledger
     from groupledger.transforms.shares.rules.share_state import SharePartition, ShareState
     from groupledger.transforms.troubles import Report
@@ -103,7 +103,7 @@ def _ends(brokers: Brokers, ledger: Ledger, topics: Iterable[str]) -> dict[tuple
 
 
 def _row(
-    key: SharePartition, state: ShareState, topic: str, high_watermark: int | None, told: Told | None
+    key: SharePartition, state: ShareState, topic: str, high_watermark: int | None, told: DescribedSharePartition | None
 ) -> dict[str, Any]:
     known = state_columns(state)
     return {

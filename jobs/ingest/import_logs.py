@@ -25,7 +25,7 @@ from groupledger.jobs.ingest.log_files import (
     REQUEST_LOG,
     SERVER_LOG,
     SPLITS,
-    Known,
+    ImportedFile,
     Limits,
     Position,
     first_line_digest,
@@ -191,7 +191,7 @@ class LogImport:
         ledger.create(*TABLES)
         self._seen: dict[tuple[str, Path], FileState] = {}
         self._positions: dict[tuple[str, Path], Position] = {}
-        self._known: dict[str, dict[str, list[Known]]] = {}
+        self._known: dict[str, dict[str, list[ImportedFile]]] = {}
         self._asked: set[str] = set()
         self._limits = Limits(settings.line_bytes_max, settings.unpacked_bytes_max, settings.time_zone)
         self._rotations: dict[tuple[str, Path, str], Rotation] = {}
@@ -244,15 +244,15 @@ class LogImport:
             self._told.add(sentence)
             self._ledger.say(sentence)
 
-    def _known_files(self, log: str) -> dict[str, list[Known]]:
+    def _known_files(self, log: str) -> dict[str, list[ImportedFile]]:
         """Returns the files of the table by the digest of their first line."""
-        known: dict[str, list[Known]] = {}
+        known: dict[str, list[ImportedFile]] = {}
         rows = self._ledger.rows(LOG_FILES).where(F.col("log") == log)
         for row in rows.select("source_file", "line_count", "prefix_digests").collect():
-            known.setdefault(first_line_digest(row[0]), []).append(Known(*row))
+            known.setdefault(first_line_digest(row[0]), []).append(ImportedFile(*row))
         return known
 
-    def _new_lines(self, log: str, path: Path, known: dict[str, list[Known]]) -> list[NewLines]:
+    def _new_lines(self, log: str, path: Path, known: dict[str, list[ImportedFile]]) -> list[NewLines]:
         """Returns the new lines of a file, at most one item, and notes them in `known`."""
         now = _state_of(path)
         if now is None or self._seen.get((log, path)) == now:
@@ -279,7 +279,7 @@ class LogImport:
             return []
         if before is not None:
             namesakes.remove(before)
-        namesakes.append(Known(source_file, scanned.line_count, scanned.prefix_digests))
+        namesakes.append(ImportedFile(source_file, scanned.line_count, scanned.prefix_digests))
         return [NewLines(source_file, scanned, splits)]
 
     def _apply(self, log: str, files: Sequence[NewLines], *, is_patient: bool) -> bool:

@@ -69,7 +69,7 @@ CHANGED = "the log file was renamed or written anew while it was read"
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class ImportedFile:
     """A file as `log_files` knows it."""
 
     source_file: str
@@ -298,7 +298,7 @@ def _is_kept(line_count: int) -> bool:
 def scan(
     path: Path,
     log: str,
-    known: Mapping[str, Sequence[Known]],
+    known: Mapping[str, Sequence[ImportedFile]],
     limits: Limits,
     position: Position | None = None,
     hours: RepeatedHours | None = None,
@@ -336,7 +336,7 @@ def _scan(
     path: Path,
     file: BinaryIO,
     log: str,
-    known: Mapping[str, Sequence[Known]],
+    known: Mapping[str, Sequence[ImportedFile]],
     limits: Limits,
     state: _Scan,
     *,
@@ -435,13 +435,13 @@ def _is_request(path: Path, line: bytes, line_number: int) -> bool:
     return at >= 0
 
 
-def match(scanned: Scanned, known: Sequence[Known]) -> Known | None:
+def match(scanned: Scanned, known: Sequence[ImportedFile]) -> ImportedFile | None:
     """Returns the file of the table that this file is equal to, or continues."""
     same = [each for each in known if _is_same(scanned, each)]
     return max(same, key=lambda each: each.line_count, default=None)
 
 
-def _is_same(scanned: Scanned, known: Known) -> bool:
+def _is_same(scanned: Scanned, known: ImportedFile) -> bool:
     common = scanned.prefix_digests.keys() & known.prefix_digests.keys()
     return bool(common) and all(scanned.prefix_digests[count] == known.prefix_digests[count] for count in common)
 

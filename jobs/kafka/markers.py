@@ -36,7 +36,7 @@ FETCH_BYTES = 4 << 10
 MAGIC_WITH_CONTROL = 2
 
 
-class Known(NamedTuple):
+class PartitionMarkers(NamedTuple):
     """What is known about a partition: None where it may not be read."""
 
     topic_id: str | None
@@ -48,7 +48,7 @@ class Markers:
     """Remembers from round to round what the logs have shown."""
 
     def __init__(self) -> None:
-        self._known: dict[TopicPartition, Known] = {}
+        self._known: dict[TopicPartition, PartitionMarkers] = {}
 
     def add_to(
         self,
@@ -74,7 +74,7 @@ class Markers:
         }
         asked = {place: resting[place] for place in ids if place not in self._known}
         told = trailing_markers(brokers, settings, asked) if asked else {}
-        self._known |= {place: Known(ids[place], resting[place], count) for place, count in told.items()}
+        self._known |= {place: PartitionMarkers(ids[place], resting[place], count) for place, count in told.items()}
         rows = tuple(
             replace(row, markers_at_end=known.markers_at_end)
             if (known := self._known.get(TopicPartition(row.topic, row.partition))) is not None

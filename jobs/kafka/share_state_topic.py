@@ -57,7 +57,7 @@ class StateRecord(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class DescribedSharePartition:
     """What a broker says of a share partition; None where it says nothing."""
 
     topic: str
@@ -140,16 +140,16 @@ def _polled(consumer: KafkaConsumer, unread: Mapping[TopicPartition, int]) -> li
 
 def described_offsets(
     brokers: Brokers, settings: SamplingSettings, group_ids: Collection[str]
-) -> dict[SharePartition, Told]:
+) -> dict[SharePartition, DescribedSharePartition]:
     """Returns what the groups' coordinators answer, without the groups and partitions that none of them knows."""
     if not group_ids:
         return {}
 
-    def ask(node: int, _: None) -> dict[SharePartition, Told]:
+    def ask(node: int, _: None) -> dict[SharePartition, DescribedSharePartition]:
         return _described_by(brokers, settings, node, group_ids)
 
     answers = ask_each(settings, dict.fromkeys(brokers.nodes()), ask)
-    found: dict[SharePartition, Told] = {}
+    found: dict[SharePartition, DescribedSharePartition] = {}
     for answer in answers.values():
         if isinstance(answer, dict):
             found |= answer
@@ -158,7 +158,7 @@ def described_offsets(
 
 def _described_by(
     brokers: Brokers, settings: SamplingSettings, node: int, group_ids: Collection[str]
-) -> dict[SharePartition, Told]:
+) -> dict[SharePartition, DescribedSharePartition]:
     listed = brokers.send(ListGroupsRequest(), node).groups
     names = sorted(
         each.group_id
@@ -167,9 +167,9 @@ def _described_by(
     )
     asked = DescribeShareGroupOffsetsRequest.DescribeShareGroupOffsetsRequestGroup
     return {
-        SharePartition(group.group_id, kafka_id_of(UUID(str(topic.topic_id))), one.partition_index): Told(
-            topic.topic_name, _known(one.start_offset), _known(one.lag)
-        )
+        SharePartition(
+            group.group_id, kafka_id_of(UUID(str(topic.topic_id))), one.partition_index
+        ): DescribedSharePartition(topic.topic_name, _known(one.start_offset), _known(one.lag))
         for some in chunks(names, settings.groups_per_request)
         for group in brokers.send(
             DescribeShareGroupOffsetsRequest(groups=[asked(group_id=name, topics=None) for name in some]), node

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from prometheus_client import Metric
 
-    from groupledger.jobs.monitor.upkeep import Step
+    from groupledger.jobs.monitor.upkeep import LastRun
 
 
 BEHIND = (Source.TOPIC, Source.HISTORY, Source.INCIDENTS)
@@ -78,7 +78,7 @@ def incident_metrics(
 
 
 def step_metrics(
-    cluster: str, steps: Mapping[str, Step], troubled: Mapping[str, int] | None = None, nobody: Collection[str] = ()
+    cluster: str, steps: Mapping[str, LastRun], troubled: Mapping[str, int] | None = None, nobody: Collection[str] = ()
 ) -> Iterator[Metric]:
     """Yields when each of the steps beside the rounds was last done, how long it took, how many groups it could not
     judge, and which judged `nobody`."""

@@ -46,7 +46,7 @@ COLUMNS = ("incident_id", "group_id", "kind", "severity", "evidence", "last_seen
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class LastRun:
     """The last time that a piece of work was done: when it ended, as seconds since the epoch, and how long it took."""
 
     ended_s: float
@@ -77,7 +77,7 @@ class Upkeep:
     def __init__(self, ledger: Ledger, maintenance: Maintenance) -> None:
         self.open_incidents: Mapping[tuple[str, str, str], int] = {}
         self.found_incidents: Mapping[tuple[str, str, str], int] = {}
-        self.steps: dict[str, Step] = {}
+        self.steps: dict[str, LastRun] = {}
         self.known_until_ms: Mapping[str, int] = {}
         self.troubled_groups: Mapping[str, int] = {}
         self._began_at = datetime.now(timezone.utc)
@@ -111,7 +111,7 @@ class Upkeep:
         """Does a piece of work, and keeps when."""
         began_s = time.monotonic()
         work()
-        self.steps = {**self.steps, step: Step(time.time(), time.monotonic() - began_s)}
+        self.steps = {**self.steps, step: LastRun(time.time(), time.monotonic() - began_s)}
 
     def _when_due(self, pace: Pace, step: str, work: Callable[[], None]) -> None:
         began_s = time.monotonic()

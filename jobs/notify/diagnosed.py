@@ -21,7 +21,7 @@ from groupledger.schemas.instants import instant_of_ms
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from groupledger.jobs.ask.told_verdict import Told
+    from groupledger.jobs.ask.told_verdict import EpisodeSummary
     from groupledger.jobs.notify.episodes import Episode
 
 DIAGNOSED_MAX = 20
@@ -34,12 +34,12 @@ class Diagnoses:
     """Diagnoses the episodes of one cluster. The threads of several receivers share it."""
 
     def __init__(
-        self, warehouse: str, cluster: str, ask: Callable[[str, str, Episode], Told | None] | None = None
+        self, warehouse: str, cluster: str, ask: Callable[[str, str, Episode], EpisodeSummary | None] | None = None
     ) -> None:
         self._warehouse = warehouse
         self._cluster = cluster
         self._ask = ask or _asked
-        self._found: dict[str, Told | None] = {}
+        self._found: dict[str, EpisodeSummary | None] = {}
         self._left = DIAGNOSED_MAX
         self._lock = threading.Lock()
 
@@ -65,7 +65,7 @@ class Diagnoses:
         return episode if found is None else _in_words_of(episode, found)
 
 
-def _asked(warehouse: str, cluster: str, episode: Episode) -> Told | None:
+def _asked(warehouse: str, cluster: str, episode: Episode) -> EpisodeSummary | None:
     """Returns the diagnosis that the episode's incidents belong to, None if DuckDB can't read for it. Raises what else
     reading the tables raises."""
     import duckdb  # this and what asks take a while, and most monitors send nothing
@@ -82,7 +82,7 @@ def _asked(warehouse: str, cluster: str, episode: Episode) -> Told | None:
     return next((each for each in told(verdict) if episode.episode_id in each.episode_ids), None)
 
 
-def _in_words_of(episode: Episode, found: Told) -> Episode:
+def _in_words_of(episode: Episode, found: EpisodeSummary) -> Episode:
     return replace(
         episode,
         cause=found.title,

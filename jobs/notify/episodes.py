@@ -5,7 +5,7 @@ seen recently: what a first run or a late log brings to light is history, and wa
 incidents is open any more, or when the table has it no longer, because a log that came later corrects it. One that
 is seen again after it was over is sent again, under the same id.
 
-What was sent is kept by receiver (`Told`), so that a restart repeats nothing. A receiver that forgets by itself
+What was sent is kept by receiver (`Notified`), so that a restart repeats nothing. A receiver that forgets by itself
 (Alertmanager) gets an open episode at each look.
 """
 
@@ -51,7 +51,7 @@ class Episode:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Notified:
     """What a receiver knows of an episode."""
 
     last_seen_ms: int
@@ -59,7 +59,7 @@ class Told:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Wanted:
+class ReceiverFilter:
     """What a receiver asks for; no kinds and no teams are all. `groups` are the names that its pattern matches."""
 
     severity: str
@@ -103,7 +103,9 @@ def _episode(rows: Sequence[Row], team_of: Mapping[str, str]) -> Episode:
     )
 
 
-def messages(episodes: Sequence[Episode], told: Mapping[str, Told], wanted: Wanted, since_ms: int) -> Iterator[Message]:
+def messages(
+    episodes: Sequence[Episode], told: Mapping[str, Notified], wanted: ReceiverFilter, since_ms: int
+) -> Iterator[Message]:
     """Yields the messages for a receiver, in order. What was last seen before `since_ms` is history."""
     there = {episode.episode_id: episode for episode in episodes}
     for key, known in told.items():
@@ -122,7 +124,7 @@ def messages(episodes: Sequence[Episode], told: Mapping[str, Told], wanted: Want
             yield Message("resolved", episode.episode_id, episode)
 
 
-def _is_wanted(episode: Episode, wanted: Wanted) -> bool:
+def _is_wanted(episode: Episode, wanted: ReceiverFilter) -> bool:
     return (
         SEVERITIES.index(episode.severity) >= SEVERITIES.index(wanted.severity)
         and (not wanted.kinds or not set(wanted.kinds).isdisjoint(episode.kinds))
@@ -131,12 +133,12 @@ def _is_wanted(episode: Episode, wanted: Wanted) -> bool:
     )
 
 
-def after(told: Mapping[str, Told], message: Message) -> dict[str, Told]:
+def after(told: Mapping[str, Notified], message: Message) -> dict[str, Notified]:
     """Returns what a receiver knows once it has the message."""
     last_seen_ms = told[message.episode_id].last_seen_ms if message.episode is None else message.episode.last_seen_ms
-    return {**told, message.episode_id: Told(last_seen_ms, is_over=message.event == "resolved")}
+    return {**told, message.episode_id: Notified(last_seen_ms, is_over=message.event == "resolved")}
 
 
-def still_needed(told: Mapping[str, Told], since_ms: int) -> dict[str, Told]:
+def still_needed(told: Mapping[str, Notified], since_ms: int) -> dict[str, Notified]:
     """Returns what has to be kept: what is not over, and what is too recent to be history."""
     return {key: known for key, known in told.items() if not known.is_over or known.last_seen_ms >= since_ms}

@@ -23,7 +23,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from groupledger.jobs.notify.diagnosed import Diagnoses
-from groupledger.jobs.notify.episodes import Episode, Message, Told, Wanted, after, episodes_of, messages, still_needed
+from groupledger.jobs.notify.episodes import (
+    Episode,
+    Message,
+    Notified,
+    ReceiverFilter,
+    after,
+    episodes_of,
+    messages,
+    still_needed,
+)
 from groupledger.jobs.notify.receivers import BODIES, FORGETS, PAGERDUTY_URL, Context
 from groupledger.jobs.process import clock
 from groupledger.jobs.process.errors import InputError, OutsideError
@@ -42,7 +51,7 @@ if TYPE_CHECKING:
     from groupledger.jobs.process.settings import NotifySettings, ReceiverSettings, Settings
     from groupledger.jobs.warehouse.ledger import Ledger
 
-    State = dict[str, dict[str, Told]]
+    State = dict[str, dict[str, Notified]]
 
 COLUMNS = (
     *("episode_id", "group_id", "kind", "severity", "explanation", "setting_to_change", "first_seen_at"),
@@ -190,7 +199,7 @@ class Notifier:
             return message
         return replace(message, episode=self._diagnoses.of(message.episode))
 
-    def _note(self, name: str, told: dict[str, Told]) -> None:
+    def _note(self, name: str, told: dict[str, Notified]) -> None:
         with self._lock:
             self._told[name] = told
             self._ledger.storage.write(self._file, _dumped(self._told))
@@ -215,9 +224,9 @@ class Notifier:
         return f"{STATE_FOLDER}/{self._ledger.cluster}/notified.json"
 
 
-def wanted_of(settings: ReceiverSettings, episodes: list[Episode]) -> Wanted:
+def wanted_of(settings: ReceiverSettings, episodes: list[Episode]) -> ReceiverFilter:
     names = {episode.group_id for episode in episodes if episode.group_id is not None}
-    return Wanted(
+    return ReceiverFilter(
         severity=settings.severity,
         kinds=settings.kinds,
         teams=settings.teams,
@@ -258,7 +267,7 @@ def send_test(settings: Settings, now_ms: int) -> Iterator[tuple[str, str]]:
 
 def _parsed(text: str) -> State:
     return {
-        name: {key: Told(**fields) for key, fields in told.items()}
+        name: {key: Notified(**fields) for key, fields in told.items()}
         for name, told in json.loads(text)["receivers"].items()
     }
 

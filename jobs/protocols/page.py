@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from groupledger.coordinator.protocols.compare import Outcome
-    from groupledger.coordinator.protocols.consumption import Interval
+    from groupledger.coordinator.protocols.consumption import ConsumedInterval
     from groupledger.coordinator.protocols.script import Event, Script
     from groupledger.schemas.kafka.topic_partition import TopicPartition
 
@@ -131,7 +131,7 @@ def draw(axis: Axis, script: Script, outcome: Outcome) -> Drawing:
 
 
 def _bars(
-    axis: Axis, interval: Interval, y: int, owners: dict[str, str], seen: dict[TopicPartition, int]
+    axis: Axis, interval: ConsumedInterval, y: int, owners: dict[str, str], seen: dict[TopicPartition, int]
 ) -> list[Rectangle]:
     """Returns the bar of an interval, and a mark where an earlier one still goes on."""
 

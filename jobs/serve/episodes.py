@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from groupledger.jobs.ask.incidents import incidents_of
-from groupledger.jobs.ask.told_verdict import Told, of_episode
+from groupledger.jobs.ask.told_verdict import EpisodeSummary, of_episode
 from groupledger.schemas.words import Severity
 from groupledger.transforms.incidents.verdicts import verdicts
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class Episode:
     """An episode with its incidents, those that began first before the others."""
 
-    told: Told
+    told: EpisodeSummary
     group_id: str | None
     root: str | None
     kinds: Sequence[str]

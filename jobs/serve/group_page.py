@@ -17,7 +17,7 @@ from starlette.responses import HTMLResponse, Response
 from groupledger.jobs.ask.forecasts import forecasts, sentences
 from groupledger.jobs.ask.known import sources_known
 from groupledger.jobs.ask.owners import GroupHistory, read_history
-from groupledger.jobs.ask.told_verdict import Told, told
+from groupledger.jobs.ask.told_verdict import EpisodeSummary, told
 from groupledger.jobs.ask.why import why
 from groupledger.jobs.process.clock import now_ms
 from groupledger.jobs.process.errors import InputError
@@ -120,7 +120,7 @@ def verdict_values(tables: ClusterRows, name: str, within: Window, asked: dateti
     }
 
 
-def _is_of(each: Told, at: datetime) -> bool:
+def _is_of(each: EpisodeSummary, at: datetime) -> bool:
     return each.since - BESIDE <= at and (each.until is None or at <= each.since + each.lasts + BESIDE)
 
 

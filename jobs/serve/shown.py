@@ -20,7 +20,7 @@ from groupledger.transforms.coverage.rules.coverage_at import iso
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from groupledger.jobs.ask.told_verdict import Told
+    from groupledger.jobs.ask.told_verdict import EpisodeSummary
 
 
 def templates() -> Environment:
@@ -85,7 +85,7 @@ def age(milliseconds: int | None) -> str:
     return "-" if milliseconds is None else lasted(timedelta(milliseconds=milliseconds))
 
 
-def line_of(each: Told, name: str) -> str:
+def line_of(each: EpisodeSummary, name: str) -> str:
     return pasted(name, each)
 
 

@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     from groupledger.jobs.process.settings import Settings
     from groupledger.jobs.warehouse.readers import Reader
     from groupledger.jobs.warehouse.storage import Storage
-    from groupledger.schemas.tables.table import Kept, Table
+    from groupledger.schemas.tables.table import Table, TableRetention
 
 COMMAND = "groupledger maintain"
 READ_FIRST = "a streaming reader has not read the table to its end (run `groupledger history` or `pipeline`)"
@@ -74,7 +74,7 @@ DAY_H = 24
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class StepOutcome:
     """The outcome of one step, as a sentence. `is_finding` says that the step could not be done."""
 
     cluster: str
@@ -99,10 +99,10 @@ class Maintenance:
     readers: Sequence[Reader]
     vacuumed: set[str]
 
-    def _step(self, table: Table, action: str, outcome: str, *, is_finding: bool = False) -> Step:
-        return Step(self.cluster, table.name, action, outcome, is_finding)
+    def _step(self, table: Table, action: str, outcome: str, *, is_finding: bool = False) -> StepOutcome:
+        return StepOutcome(self.cluster, table.name, action, outcome, is_finding)
 
-    def steps(self, table: Table) -> Iterator[Step]:
+    def steps(self, table: Table) -> Iterator[StepOutcome]:
         """Yields the steps that were done, or would be, in their order."""
         yield from self._keep(table)
         own = [each for each in self.readers if each.cluster == self.cluster]
@@ -116,7 +116,7 @@ class Maintenance:
             self.vacuumed.add(table.name)
             yield self._vacuum(table, unread_since(self.tables, self.storage, table, self.readers))
 
-    def _keep(self, table: Table) -> Iterator[Step]:
+    def _keep(self, table: Table) -> Iterator[StepOutcome]:
         """Sets how long the past of the table is kept, where that is not as the settings say."""
         wanted = kept(self.settings, table)
         before = self.commits.open(table).metadata().configuration
@@ -127,7 +127,7 @@ class Maintenance:
                 self.commits.set_properties(table, lambda _: new)
             yield self._step(table, "keep", f"{'would keep' if self.is_dry_run else 'keeps'} {text}")
 
-    def _remove(self, table: Table, days: int, *, is_read: bool) -> Step:
+    def _remove(self, table: Table, days: int, *, is_read: bool) -> StepOutcome:
         name = date_column(table)
         assert name is not None  # noqa: S101 - check_names holds it
         first_kept = self.now.date() - timedelta(days=days)
@@ -152,7 +152,7 @@ class Maintenance:
             self.commits.delete(table, condition)
         return self._step(table, "retention", f"removed {span}")
 
-    def _remove_rows(self, table: Table, days: int) -> Step:
+    def _remove_rows(self, table: Table, days: int) -> StepOutcome:
         first_kept = datetime.combine(self.now.date() - timedelta(days=days), time.min, timezone.utc)
         first_kept_us, name = round(first_kept.timestamp()) * 1_000_000, str(table.retention_column)
         is_old = (pc.field("cluster") == self.cluster) & (pc.field(name) < pa.scalar(first_kept))
@@ -194,7 +194,7 @@ class Maintenance:
     def _file_bytes(self) -> int:
         return self.settings.maintain.optimize_file_mb * 1024 * 1024
 
-    def _merge(self, table: Table) -> Step:
+    def _merge(self, table: Table) -> StepOutcome:
         is_settled = Settled(table, self.cluster, self.now)
         found = files_to_merge(self.commits, is_settled, self._file_bytes)
         if not found:
@@ -205,7 +205,7 @@ class Maintenance:
         added = sum(merge_files(self.commits, table, paths) for paths in found)
         return self._step(table, "optimize", f"{is_settled.words}: {removed} files became {added}")
 
-    def _sort(self) -> Step:
+    def _sort(self) -> StepOutcome:
         """Brings the closed dates of the records into the order in which a question finds a group."""
         is_settled = Settled(COORDINATOR_RECORDS, self.cluster, self.now)
         what = is_settled.words
@@ -220,7 +220,7 @@ class Maintenance:
             COORDINATOR_RECORDS, "optimize", f"{len(found):,} {what}: {removed} files became {added}, sorted"
         )
 
-    def _vacuum(self, table: Table, unread: datetime | None) -> Step:
+    def _vacuum(self, table: Table, unread: datetime | None) -> StepOutcome:
         hours = kept(self.settings, table).deleted_file_hours
         waits_max = min(timedelta(hours=hours), timedelta(days=self.settings.maintain.reader_downtime_days_max))
         if unread is not None and self.now - unread > waits_max:
@@ -243,7 +243,7 @@ def maintain(
     is_dry_run: bool,
     say: Callable[[str], None],
     held: Sequence[Lease] | None = None,
-) -> list[Step]:
+) -> list[StepOutcome]:
     """Maintains the tables, with the rows of each cluster that nobody else writes; returns the steps. `held` are the
     leases of a writer who maintains the tables in its pauses, and no others then. Raises InputError if there is no
     table, OutsideError if others write all that there is."""
@@ -255,7 +255,7 @@ def maintain(
     nobody = Commits(warehouse, ())
     clusters = sorted({*storage.names(STATE_FOLDER), *clusters_in(nobody, found)})
     run = Maintenance(tables, nobody, storage, settings, now, is_dry_run, "", readers(storage), set())
-    steps: list[Step] = []
+    steps: list[StepOutcome] = []
     refused: list[OutsideError] = []
     for cluster in clusters if held is None else [each for each in clusters if each in own]:
         for name in all_held(cluster):
@@ -269,13 +269,13 @@ def maintain(
                 if name in own:
                     raise
                 refused.append(error)
-                steps.append(Step(cluster, "", "maintenance", f"{name} is left to its writer: {error}"))
+                steps.append(StepOutcome(cluster, "", "maintenance", f"{name} is left to its writer: {error}"))
     if refused and len(refused) == len(steps):
         raise refused[0]
     return steps
 
 
-def _of_tables(run: Maintenance, found: Sequence[Table], say: Callable[[str], None]) -> Iterator[Step]:
+def _of_tables(run: Maintenance, found: Sequence[Table], say: Callable[[str], None]) -> Iterator[StepOutcome]:
     """Yields the steps of some tables. Raises OutsideError if a lease was lost meanwhile."""
     for table in found:
         say(f"{run.cluster}: {table.name} ...")
@@ -289,7 +289,9 @@ def _of_tables(run: Maintenance, found: Sequence[Table], say: Callable[[str], No
             told = explain(error)
             if told is None:
                 raise
-            yield Step(run.cluster, table.name, "maintenance", f"not done: {printable(str(told))}", is_finding=True)
+            yield StepOutcome(
+                run.cluster, table.name, "maintenance", f"not done: {printable(str(told))}", is_finding=True
+            )
 
 
 def clusters_in(commits: Commits, found: Sequence[Table]) -> set[str]:
@@ -302,7 +304,7 @@ def clusters_in(commits: Commits, found: Sequence[Table]) -> set[str]:
     return {name for name in told if name is not None}
 
 
-def kept(settings: Settings, table: Table) -> Kept:
+def kept(settings: Settings, table: Table) -> TableRetention:
     """Returns how long the past of a table is kept."""
     wanted = settings.maintain
     return replace(

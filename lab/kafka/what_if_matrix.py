@@ -42,7 +42,7 @@ VICTIM: Final = "victim"
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ProcessAction:
     at_s: float
     what: str  # start, close or kill
     name: str
@@ -59,27 +59,27 @@ class Played:
     stopped_s: float
 
 
-def workload(seed: int) -> tuple[int, list[Step]]:
+def workload(seed: int) -> tuple[int, list[ProcessAction]]:
     """Returns the partitions and the steps of a workload. Restarts are over before a session is."""
     random = Random(seed)
     count = random.randint(2, 4)
     running, spare = [f"c{number}" for number in range(count)], [f"c{count}", f"c{count + 1}"]
-    steps = [Step(number * 0.4, "start", name) for number, name in enumerate([*running, VICTIM])]
+    steps = [ProcessAction(number * 0.4, "start", name) for number, name in enumerate([*running, VICTIM])]
     at_s, kill_after = SETTLED_S, random.randint(2, 6)
     for number in range(9):
         at_s += random.uniform(1.5, 9)
         what = random.choice(("restart", "restart", "restart", "start", "close"))
         if number == kill_after:
-            steps.append(Step(at_s, "kill", VICTIM))
+            steps.append(ProcessAction(at_s, "kill", VICTIM))
             at_s += 1.5 * SESSION_MS / 1_000
         elif what == "start" and spare:
             running.append(spare.pop())
-            steps.append(Step(at_s, "start", running[-1]))
+            steps.append(ProcessAction(at_s, "start", running[-1]))
         elif what == "close" and len(running) > 1:
-            steps.append(Step(at_s, "close", running.pop(random.randrange(len(running)))))
+            steps.append(ProcessAction(at_s, "close", running.pop(random.randrange(len(running)))))
         else:
             name, down_s = random.choice(running), random.uniform(0.5, 3)
-            steps += [Step(at_s, "close", name), Step(at_s + down_s, "start", name)]
+            steps += [ProcessAction(at_s, "close", name), ProcessAction(at_s + down_s, "start", name)]
             at_s += down_s
     return random.randint(6, 12), steps
 
@@ -92,7 +92,7 @@ def play(bootstrap_servers: str, seed: int) -> list[Played]:
     with Host(JAVA, bootstrap_servers) as stayers, Host(JAVA, bootstrap_servers) as victims:
         ups = _Ups()
 
-        def take(some: Iterable[Step], begin_s: float) -> None:
+        def take(some: Iterable[ProcessAction], begin_s: float) -> None:
             for step in some:
                 time.sleep(max(0.0, begin_s + step.at_s - time.monotonic()))
                 _take(step, groups, victims if step.name == VICTIM else stayers, ups)
@@ -154,7 +154,7 @@ class _Ups:
         return [*self._over, *((since, until_ms) for since in self._since.values())]
 
 
-def _take(step: Step, groups: dict[str, str], host: Host, ups: _Ups) -> None:
+def _take(step: ProcessAction, groups: dict[str, str], host: Host, ups: _Ups) -> None:
     if step.what == "kill":
         host.kill()
         ups.killed_ms = now_ms()

@@ -24,7 +24,7 @@ DELETED_FILE_RETENTION = "delta.deletedFileRetentionDuration"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Kept:
+class TableRetention:
     """How long the past of a table is kept: its log, and the files that no version refers to any more, both in hours;
     and after how many commits a checkpoint is written. A version can be read for the shorter of the two.
 
@@ -46,13 +46,13 @@ class Kept:
         }
 
 
-A_WEEK = Kept()
-OF_RECORDS = Kept(deleted_file_hours=48)
+A_WEEK = TableRetention()
+OF_RECORDS = TableRetention(deleted_file_hours=48)
 """The log outlives the longest downtime that a streaming reader may have (`maintain.reader_downtime_days_max`)."""
-OF_SAMPLES = Kept(log_hours=24, deleted_file_hours=24, checkpoint_interval=100)
-OF_STATE = Kept(log_hours=48, deleted_file_hours=12, checkpoint_interval=30)
+OF_SAMPLES = TableRetention(log_hours=24, deleted_file_hours=24, checkpoint_interval=100)
+OF_STATE = TableRetention(log_hours=48, deleted_file_hours=12, checkpoint_interval=30)
 """What holds the present, and is written again with each pass."""
-OF_OPEN_GROUPS = Kept(deleted_file_hours=12, checkpoint_interval=30)
+OF_OPEN_GROUPS = TableRetention(deleted_file_hours=12, checkpoint_interval=30)
 """A rebuild that was killed is made again from the version that it began with."""
 
 
@@ -75,7 +75,7 @@ class Table:
     end_column: str | None = None
     fixed_time_column: str | None = None
     written_at_column: str | None = None
-    kept: Kept = A_WEEK
+    kept: TableRetention = A_WEEK
 
     @property
     def retention_column(self) -> str | None:

@@ -30,8 +30,8 @@ from groupledger.transforms.offsets.offset_commits import with_known_from
 from groupledger.transforms.offsets.rules.offset_event import (
     Commit,
     Generation,
+    OffsetChange,
     OffsetRules,
-    Step,
     event_row,
     offset_event,
 )
@@ -244,9 +244,9 @@ def _with_generation(steps: DataFrame, generations: DataFrame) -> DataFrame:
     )
 
 
-def _step(row: Row) -> Step:
+def _step(row: Row) -> OffsetChange:
     generation = row["generation"]
-    return Step(
+    return OffsetChange(
         at_ms=ms_of(row["happened_at"]),
         after=None if row["is_removed"] else _commit(row["commit"]),
         before=_commit(row["before"]),

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from groupledger.coordinator.protocols.consumption import Consumption, Cost, Interval, changes_ms, cost_of
+from groupledger.coordinator.protocols.consumption import ConsumedInterval, Consumption, Cost, changes_ms, cost_of
 from groupledger.coordinator.protocols.world import World
 from groupledger.schemas.kafka.topic_partition import TopicPartition
 
@@ -12,17 +12,17 @@ LAST = 40
 
 
 @st.composite
-def intervals(draw: st.DrawFn) -> list[Interval]:
+def intervals(draw: st.DrawFn) -> list[ConsumedInterval]:
     found = []
     for number in range(draw(st.integers(0, 5))):
         begin, end = sorted(draw(st.tuples(st.integers(0, LAST), st.integers(0, LAST))))
         first, last = sorted(draw(st.tuples(st.integers(0, 30), st.integers(0, 30))))
-        found.append(Interval(P, f"m{number}", begin, end, first, last))
+        found.append(ConsumedInterval(P, f"m{number}", begin, end, first, last))
     return found
 
 
 @given(intervals(), st.integers(0, LAST), st.integers(0, 10))
-def test_costs(held: list[Interval], from_ms: int, created_ms: int) -> None:
+def test_costs(held: list[ConsumedInterval], from_ms: int, created_ms: int) -> None:
     """Goal: times without an owner and with more than one are those of counting each ms; so are repeated records."""
     counts = [sum(each.from_ms <= ms < each.to_ms for each in held) for ms in range(max(from_ms, created_ms), LAST)]
     seen: set[int] = set()
@@ -50,5 +50,5 @@ def test_who_comes_back_catches_up() -> None:
     assert consumption.position("m", P) == consumption.end(P) == 1_100
     consumption.stop("m", P)
     assert consumption.position("m", P) is None
-    assert consumption.intervals() == [Interval(P, "m", 90_000, 110_000, 0, 1_100)]
+    assert consumption.intervals() == [ConsumedInterval(P, "m", 90_000, 110_000, 0, 1_100)]
     assert changes_ms(consumption.intervals(), 110_000) == [90_000]

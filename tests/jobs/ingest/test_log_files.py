@@ -25,7 +25,7 @@ from groupledger.jobs.ingest.log_files import (
     REQUEST_LOG,
     SERVER_LOG,
     SPLITS,
-    Known,
+    ImportedFile,
     Limits,
     Position,
     found_files,
@@ -63,14 +63,14 @@ def log(path: Path, *lines: str) -> Path:
     return path
 
 
-def scanned(path: Path, kind: str = SERVER_LOG, *known: Known, position: Position | None = None) -> Scanned:
+def scanned(path: Path, kind: str = SERVER_LOG, *known: ImportedFile, position: Position | None = None) -> Scanned:
     found = scan(path, kind, {each.source_file.split("-")[1]: [each] for each in known}, LIMITS, position)
     assert found is not None
     return found
 
 
-def known(found: Scanned) -> Known:
-    return Known(found.name, found.line_count, found.prefix_digests)
+def known(found: Scanned) -> ImportedFile:
+    return ImportedFile(found.name, found.line_count, found.prefix_digests)
 
 
 def lines(found: Scanned, from_line: int = 0) -> list[tuple[int, str]]:
@@ -102,7 +102,7 @@ def test_from_where_the_last_scan_ended(
     """Goal: a file that is looked at while it grows, by entries, traces and halves of lines, gives at each look what it
     gives when it is read from its beginning, but for the splits of before."""
     path = tmp_path_factory.mktemp("log") / "server.log"
-    before: list[Known] = []
+    before: list[ImportedFile] = []
     text, position = entry(0) + "".join(pieces), None
     for end in [*sorted(data.draw(st.sets(st.integers(len(entry(0)), len(text)), max_size=5))), len(text)]:
         with path.open("a") as grown:

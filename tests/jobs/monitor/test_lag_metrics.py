@@ -29,7 +29,7 @@ from groupledger.jobs.monitor.own_metrics import (
     source_metrics,
     step_metrics,
 )
-from groupledger.jobs.monitor.upkeep import Step
+from groupledger.jobs.monitor.upkeep import LastRun
 from groupledger.jobs.process.settings import load_settings
 from groupledger.schemas.kafka.topic_partition import TopicPartition
 from groupledger.transforms.incidents.rules import incidents
@@ -453,7 +453,9 @@ def test_reader_stalled_and_rounds_missing_fire() -> None:
     )
     assert stalled == {"GroupledgerReaderStalled": 330}
 
-    behind = with_metrics(played(40, healthy), lambda _: step_metrics("test", {"history": Step(START_MS / 1_000, 9)}))
+    behind = with_metrics(
+        played(40, healthy), lambda _: step_metrics("test", {"history": LastRun(START_MS / 1_000, 9)})
+    )
     assert fired(behind) == {"GroupledgerHistoryBehind": 1_830}
 
     def ended(interval_s: int) -> Series:

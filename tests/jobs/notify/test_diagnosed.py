@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from groupledger.jobs.ask.cluster_rows import ClusterRows
-from groupledger.jobs.ask.told_verdict import Told, told
+from groupledger.jobs.ask.told_verdict import EpisodeSummary, told
 from groupledger.jobs.ask.why import why
 from groupledger.jobs.demo.shipped import ends_now, unpack
 from groupledger.jobs.notify.diagnosed import DIAGNOSED_MAX, Diagnoses
@@ -34,7 +34,7 @@ EPISODE = Episode(
     last_seen_ms=1_767_225_660_000,
     is_open=True,
 )
-FOUND = Told(
+FOUND = EpisodeSummary(
     severity="error",
     title="crash_loop",
     what="worker-1 at 10.0.0.6 joined and went away 12 times.",
@@ -71,7 +71,7 @@ def test_one_diagnosis_for_an_episode() -> None:
     """Goal: several receivers and repeated messages cost one diagnosis; an episode that is gone is forgotten."""
     asked: list[str] = []
 
-    def ask(_warehouse: str, _cluster: str, episode: Episode) -> Told | None:
+    def ask(_warehouse: str, _cluster: str, episode: Episode) -> EpisodeSummary | None:
         asked.append(episode.episode_id)
         return FOUND
 
@@ -88,7 +88,7 @@ def test_one_diagnosis_for_an_episode() -> None:
 def test_a_flood_of_episodes_waits_for_a_few_diagnoses_only() -> None:
     asked: list[str] = []
 
-    def ask(_warehouse: str, _cluster: str, episode: Episode) -> Told | None:
+    def ask(_warehouse: str, _cluster: str, episode: Episode) -> EpisodeSummary | None:
         asked.append(episode.episode_id)
         return FOUND
 
@@ -102,7 +102,7 @@ def test_a_flood_of_episodes_waits_for_a_few_diagnoses_only() -> None:
 
 @pytest.mark.parametrize("error", [OutsideError("The tables can't be read."), OSError(5, "gone")])
 def test_what_cannot_be_read_keeps_the_sentence_of_the_incident(error: Exception) -> None:
-    def ask(*_: object) -> Told | None:
+    def ask(*_: object) -> EpisodeSummary | None:
         raise error
 
     assert Diagnoses("", "east", ask).of(EPISODE) == EPISODE

@@ -8,7 +8,15 @@ from typing import Any
 
 import pytest
 
-from groupledger.jobs.notify.episodes import Episode, Told, Wanted, after, episodes_of, messages, still_needed
+from groupledger.jobs.notify.episodes import (
+    Episode,
+    Notified,
+    ReceiverFilter,
+    after,
+    episodes_of,
+    messages,
+    still_needed,
+)
 
 MINUTE_MS = 60_000
 NOW_MS = 1_760_000_000_000
@@ -27,12 +35,12 @@ EPISODE = Episode(
 )
 OVER = replace(EPISODE, is_open=False)
 OLD = replace(EPISODE, last_seen_ms=SINCE_MS - 1)
-ALL = Wanted(severity="error", kinds=(), teams=(), groups=frozenset({"pay-eu", "other"}))
+ALL = ReceiverFilter(severity="error", kinds=(), teams=(), groups=frozenset({"pay-eu", "other"}))
 
 
 def told_of(
-    *episodes: Episode, told: dict[str, Told] | None = None, wanted: Wanted = ALL
-) -> tuple[list[str], dict[str, Told]]:
+    *episodes: Episode, told: dict[str, Notified] | None = None, wanted: ReceiverFilter = ALL
+) -> tuple[list[str], dict[str, Notified]]:
     """Returns the events of one look, and what is known after it."""
     known = dict(told or {})
     events: list[str] = []
@@ -61,18 +69,18 @@ def test_what_is_over_when_it_is_found() -> None:
 def test_an_old_episode_is_history() -> None:
     """Goal: nobody is told of what a first run brings to light, but who was told of it hears of its end."""
     assert told_of(OLD) == ([], {})
-    assert told_of(replace(OLD, is_open=False), told={"e1": Told(0)})[0] == ["resolved"]
+    assert told_of(replace(OLD, is_open=False), told={"e1": Notified(0)})[0] == ["resolved"]
 
 
 def test_an_episode_that_is_seen_again() -> None:
     """Goal: what was over and goes on is told again, under the same id."""
-    told = {"e1": Told(SINCE_MS, is_over=True)}
+    told = {"e1": Notified(SINCE_MS, is_over=True)}
     assert told_of(EPISODE, told=told)[0] == ["fired"]
 
 
 def test_an_episode_that_a_log_refutes() -> None:
     """Goal: what the table has no longer is taken back, once."""
-    events, told = told_of(told={"e1": Told(NOW_MS)})
+    events, told = told_of(told={"e1": Notified(NOW_MS)})
     assert events == ["resolved"]
     assert told_of(told=told)[0] == []
 
@@ -110,7 +118,11 @@ def test_a_warning_is_no_error() -> None:
 
 def test_what_is_kept() -> None:
     """Goal: what was told is kept while it is not over, or recent enough to be told again."""
-    told = {"open": Told(0), "recent": Told(SINCE_MS, is_over=True), "old": Told(SINCE_MS - 1, is_over=True)}
+    told = {
+        "open": Notified(0),
+        "recent": Notified(SINCE_MS, is_over=True),
+        "old": Notified(SINCE_MS - 1, is_over=True),
+    }
     assert still_needed(told, SINCE_MS).keys() == {"open", "recent"}
 
 

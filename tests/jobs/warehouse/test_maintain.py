@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from groupledger.jobs.process.settings import Settings
-    from groupledger.jobs.warehouse.maintain import Step
+    from groupledger.jobs.warehouse.maintain import StepOutcome
 
 START = datetime(2026, 1, 5, tzinfo=timezone.utc)
 NOW = datetime(2026, 1, 20, tzinfo=timezone.utc)
@@ -114,7 +114,7 @@ def settings(**maintain_settings: object) -> Settings:
 
 def run(
     spark: SparkSession, warehouse: Path, which: Settings, *, is_dry_run: bool = False
-) -> dict[tuple[str, str, str], Step]:
+) -> dict[tuple[str, str, str], StepOutcome]:
     steps = maintain(spark, str(warehouse), which, NOW, is_dry_run=is_dry_run, say=lambda _text: None)
     return {(step.cluster, step.table, step.action): step for step in steps}
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from groupledger.jobs.warehouse.commits import Commits
     from groupledger.jobs.warehouse.lease import Lease
     from groupledger.jobs.warehouse.ledger import Ledger
-    from groupledger.jobs.warehouse.maintain import Step
+    from groupledger.jobs.warehouse.maintain import StepOutcome
     from groupledger.schemas.tables.table import Table
 
 NOW = datetime(2026, 1, 20, 12, tzinfo=timezone.utc)
@@ -56,7 +56,7 @@ def writer(warehouse: Path, cluster: str) -> AbstractContextManager[Ledger]:
 
 def run(
     warehouse: Path, which: Settings, held: Sequence[Lease] | None = None, *, is_dry_run: bool = False
-) -> dict[tuple[str, str, str], Step]:
+) -> dict[tuple[str, str, str], StepOutcome]:
     steps = maintain(
         cast("Any", None), str(warehouse), which, NOW, is_dry_run=is_dry_run, say=lambda _: None, held=held
     )

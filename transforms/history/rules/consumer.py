@@ -26,7 +26,13 @@ from groupledger.schemas.words import EndedBy, GroupType, HoleCause, LeaveCause,
 from groupledger.transforms.history.rules import by_type, cost, reconciliation
 from groupledger.transforms.history.rules import consumer_records as said
 from groupledger.transforms.history.rules.changes import about, change, subscription_change
-from groupledger.transforms.history.rules.consumer_state import Departure, Newcomer, Operation, Reconciliation, Step
+from groupledger.transforms.history.rules.consumer_state import (
+    Departure,
+    MemberAssignment,
+    Newcomer,
+    Operation,
+    Reconciliation,
+)
 from groupledger.transforms.history.rules.rows import End, Rows, micros, put_generation, put_member
 from groupledger.transforms.history.rules.share_records import ShareableRecord
 from groupledger.transforms.history.rules.state import OpenGeneration, OpenGroup, Tenure
@@ -194,7 +200,7 @@ def _foresee_departure(group: OpenGroup, state: Reconciliation, member_id: str, 
         operation.causes[member_id] = [guess.trigger, guess.confidence, guess.explanation]
 
 
-def _ran_out(step: Step, tenure: Tenure, at_ms: int) -> bool:
+def _ran_out(step: MemberAssignment, tenure: Tenure, at_ms: int) -> bool:
     """Returns whether a member had its rebalance timeout to give up partitions, and still held them."""
     timeout_ms = tenure.facts.rebalance_timeout_ms or 0  # members of share groups have none
     return step.current.state == said.UNREVOKED and 0 < timeout_ms <= at_ms - step.valid_from_ms

@@ -41,7 +41,7 @@ Holdings: TypeAlias = dict[str, dict[Held, Holding]]
 
 
 @dataclass(slots=True, kw_only=True)
-class Step:
+class MemberAssignment:
     """A member's newest current assignment, and since when the member is there. `waits_for` are the partitions of its
     target that others held then, with the holder, None where nobody did. `holds` are a streams group member's tasks."""
 
@@ -122,7 +122,7 @@ class Reconciliation:
     targeted_at_ms: int | None = None
     targets: dict[str, Units] = field(default_factory=dict)
     targets_before: dict[str, Units] = field(default_factory=dict)
-    steps: dict[str, Step] = field(default_factory=dict)
+    steps: dict[str, MemberAssignment] = field(default_factory=dict)
     regexes: dict[str, list[str]] = field(default_factory=dict)
     operation: Operation | None = None
     shareable: Units | None = None
@@ -243,7 +243,7 @@ def units_of(topics: Mapping[str, list[int]]) -> Units:
     return tuple(TopicPartition(topic, number) for topic, numbers in topics.items() for number in numbers)
 
 
-def _pack_step(step: Step) -> dict[str, Any]:
+def _pack_step(step: MemberAssignment) -> dict[str, Any]:
     current = step.current
     return {
         "current": [current.member_epoch, current.previous_member_epoch, current.state],
@@ -259,7 +259,7 @@ def _pack_step(step: Step) -> dict[str, Any]:
     } | ({"holds": [list(held) for held in step.holds]} if step.holds else {})
 
 
-def _unpack_step(packed: Mapping[str, Any]) -> Step:
+def _unpack_step(packed: Mapping[str, Any]) -> MemberAssignment:
     names = {**packed}
     assigned, pending = units_of(names.pop("assigned")), units_of(names.pop("pending"))
     member_epoch, previous_member_epoch, state = packed["current"]
@@ -268,7 +268,7 @@ def _unpack_step(packed: Mapping[str, Any]) -> Step:
     names["target"] = assigned if packed["target"] is None else units_of(packed["target"])
     names["waits_for"] = [(TopicPartition(topic, number), who) for topic, number, who in packed["waits_for"]]
     names["holds"] = tuple(tuple(held) for held in packed.get("holds", ()))
-    return Step(**names)
+    return MemberAssignment(**names)
 
 
 def _facts(packed: Mapping[str, Any]) -> MemberFacts:

@@ -25,7 +25,7 @@ from groupledger.transforms.history.rules.changes import (
 )
 from groupledger.transforms.history.rules.follow_ups import is_mere_follow_up
 from groupledger.transforms.history.rules.rows import End, Rows, micros, put_generation, put_intervals, put_member
-from groupledger.transforms.history.rules.state import Interval, OpenGeneration, OpenGroup, Tenure
+from groupledger.transforms.history.rules.state import OpenGeneration, OpenGroup, OpenOwnership, Tenure
 from groupledger.transforms.history.rules.trigger import Guess, departure, infer, silences
 
 if TYPE_CHECKING:
@@ -246,7 +246,7 @@ def _open_after(group: OpenGroup, transition: Transition, rows: Rows) -> None:
     )
     put_generation(rows, group, group.generation)
     begun = {
-        unit: Interval(
+        unit: OpenOwnership(
             owners=member_ids,
             from_generation=record.generation,
             from_offset=record.kafka_offset,

@@ -20,9 +20,9 @@ from groupledger.transforms.history.rules.consumer_state import Reconciliation
 from groupledger.transforms.history.rules.events import MemberFacts
 from groupledger.transforms.history.rules.rows import open_group_row
 from groupledger.transforms.history.rules.state import (
-    Interval,
     OpenGeneration,
     OpenGroup,
+    OpenOwnership,
     PartitionCommits,
     Tenure,
     UnknownStateError,
@@ -97,7 +97,7 @@ def state_of_rows(rows: OpenRows, stretch: Coverage) -> OpenGroup:
         generation=None if rows.generation is None else _generation(rows.generation),
         members={row["member_id"]: _tenure(row) for row in rows.members},
         owners={
-            TopicPartition(row["topic"], row["partition"]): Interval(
+            TopicPartition(row["topic"], row["partition"]): OpenOwnership(
                 owners=(row["member_id"], *row["other_member_ids"]),
                 from_generation=row["from_generation"],
                 from_offset=row["from_offset"],

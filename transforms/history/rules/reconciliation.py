@@ -17,7 +17,7 @@ from groupledger.schemas.kafka.topic_partition import TopicPartition
 from groupledger.schemas.words import GroupType
 from groupledger.transforms.history.rules import cost, holdings
 from groupledger.transforms.history.rules.consumer_records import STABLE
-from groupledger.transforms.history.rules.consumer_state import Step
+from groupledger.transforms.history.rules.consumer_state import MemberAssignment
 from groupledger.transforms.history.rules.rows import (
     End,
     Rows,
@@ -27,7 +27,7 @@ from groupledger.transforms.history.rules.rows import (
     put_step,
     put_topology,
 )
-from groupledger.transforms.history.rules.state import Interval
+from groupledger.transforms.history.rules.state import OpenOwnership
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -105,7 +105,7 @@ def fold_current(
         put_step(rows, group, member_id, old, here)
     target = state.targets.get(member_id, ())
     held = set(current.held)
-    step = Step(
+    step = MemberAssignment(
         current=current,
         target=target,
         waits_for=[],
@@ -159,8 +159,8 @@ def _hand_over(
     group: OpenGroup,
     state: Reconciliation,
     member_id: str,
-    before: Step | None,
-    now: Step | None,
+    before: MemberAssignment | None,
+    now: MemberAssignment | None,
     rows: Rows,
     here: End,
 ) -> None:
@@ -191,7 +191,7 @@ def _own(group: OpenGroup, unit: TopicPartition, owners: tuple[str, ...], rows: 
     if unit in group.commits:
         group.commits[unit].owner_commits = 0
     if owners:
-        group.owners[unit] = Interval(
+        group.owners[unit] = OpenOwnership(
             owners=owners,
             from_generation=group.number or 0,
             from_offset=here.kafka_offset,

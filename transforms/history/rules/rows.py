@@ -19,8 +19,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from groupledger.schemas.kafka.topic_partition import TopicPartition
-    from groupledger.transforms.history.rules.consumer_state import Step, Topology
-    from groupledger.transforms.history.rules.state import Interval, OpenGeneration, OpenGroup, OpenRebalance, Tenure
+    from groupledger.transforms.history.rules.consumer_state import MemberAssignment, Topology
+    from groupledger.transforms.history.rules.state import (
+        OpenGeneration,
+        OpenGroup,
+        OpenOwnership,
+        OpenRebalance,
+        Tenure,
+    )
 
 TABLES = (
     *("generations", "members", "member_epochs", "assignments", "connect_assignments", "share_assignments"),
@@ -141,7 +147,7 @@ def put_member(
     )
 
 
-def put_step(rows: Rows, group: OpenGroup, member_id: str, step: Step, end: End | None = None) -> None:
+def put_step(rows: Rows, group: OpenGroup, member_id: str, step: MemberAssignment, end: End | None = None) -> None:
     """Writes a member's step towards its target, a row of `member_epochs`."""
     current = step.current
     rows.put(
@@ -178,7 +184,7 @@ def _topics(units: Iterable[TopicPartition]) -> list[dict[str, Any]]:
 def put_intervals(
     rows: Rows,
     group: OpenGroup,
-    intervals: Iterable[tuple[TopicPartition, Interval]],
+    intervals: Iterable[tuple[TopicPartition, OpenOwnership]],
     end: End | None = None,
     to_generation: int | None = None,
     scheduled_delay_ms: int | None = None,

@@ -80,7 +80,7 @@ class Tenure:
 
 
 @dataclass(slots=True, kw_only=True)
-class Interval:
+class OpenOwnership:
     """An open ownership interval."""
 
     owners: tuple[str, ...]
@@ -165,7 +165,7 @@ class OpenGroup:
     ending: Ending | None = None
     generation: OpenGeneration | None = None
     members: dict[str, Tenure] = field(default_factory=dict)
-    owners: dict[TopicPartition, Interval] = field(default_factory=dict)
+    owners: dict[TopicPartition, OpenOwnership] = field(default_factory=dict)
     pending: dict[TopicPartition, str] = field(default_factory=dict)
     commits: dict[TopicPartition, PartitionCommits] = field(default_factory=dict)
     rebalance: OpenRebalance | None = None
@@ -182,7 +182,7 @@ class OpenGroup:
 _KINDS: dict[str, type[Any]] = {
     "facts": MemberFacts,
     "tenure": Tenure,
-    "interval": Interval,
+    "interval": OpenOwnership,
     "commits": PartitionCommits,
     "watch": Watch,
     "rebalance": OpenRebalance,
@@ -268,7 +268,7 @@ def load(text: str, topic_names: TopicNames | None = None) -> OpenGroup:
     for values, units in records["owners"]:
         interval = by_name("interval", values)
         interval["owners"] = tuple(interval["owners"])
-        group.owners.update({unit: Interval(**interval) for unit in _unpack_units(units)})
+        group.owners.update({unit: OpenOwnership(**interval) for unit in _unpack_units(units)})
     for identity, units in records["pending"]:
         group.pending.update(dict.fromkeys(_unpack_units(units), identity))
     group.commits = {unit: make("commits", values) for unit, values in _unpack(records["commits"])}

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from groupledger.schemas.kinds.changes import ChangeKind
     from groupledger.transforms.history.rules.changes import Change, Turnover
     from groupledger.transforms.history.rules.events import MemberFacts
-    from groupledger.transforms.history.rules.state import Interval, OpenGroup, Tenure
+    from groupledger.transforms.history.rules.state import OpenGroup, OpenOwnership, Tenure
 
 TIMING_COMMITS_MIN = 2  # one commit has no interval
 HEARTBEATS_PER_SESSION = 3  # at least, as the documentation of heartbeat.interval.ms asks for
@@ -104,7 +104,7 @@ def silences(group: OpenGroup, gone: Iterable[Tenure], moment_ms: int) -> dict[s
     return found
 
 
-def _owned(owners: Mapping[TopicPartition, Interval]) -> Iterable[tuple[str, TopicPartition, Interval]]:
+def _owned(owners: Mapping[TopicPartition, OpenOwnership]) -> Iterable[tuple[str, TopicPartition, OpenOwnership]]:
     return ((owner, unit, interval) for unit, interval in owners.items() for owner in interval.owners)
 
 

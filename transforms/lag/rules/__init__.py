@@ -18,7 +18,7 @@ nothing else, with a margin: a commit has its coordinator's time, a sample the s
 """
 
 from groupledger.transforms.lag.rules.facts import Commit, NextRecord, Owner, Watermark
-from groupledger.transforms.lag.rules.ownership import GroupHistory, Interval
+from groupledger.transforms.lag.rules.ownership import GroupHistory, OffsetRange
 from groupledger.transforms.lag.rules.partition_window import PartitionWindow
 from groupledger.transforms.lag.rules.rollup import Rollup, rollup
 from groupledger.transforms.lag.rules.row import (
@@ -43,12 +43,12 @@ __all__ = [
     "GroupFacts",
     "GroupHistory",
     "GroupPartition",
-    "Interval",
     "LagRow",
     "LagRules",
     "LagState",
     "LagToScaleBy",
     "NextRecord",
+    "OffsetRange",
     "Owner",
     "PartitionWindow",
     "Rollup",

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from groupledger.schemas.kafka.topic_partition import TopicPartition
 from groupledger.transforms.coverage.rules.losses import NO_LOSSES, LogLosses
 from groupledger.transforms.lag.rules.facts import Commit, Owner, Watermark
-from groupledger.transforms.lag.rules.ownership import GroupHistory, Interval
+from groupledger.transforms.lag.rules.ownership import GroupHistory, OffsetRange
 from groupledger.transforms.lag.rules.points import Point
 from groupledger.transforms.lag.rules.state import LagState, Round
 from groupledger.transforms.lag.rules.topic_window import FormerTopic, TopicWindow
@@ -164,8 +164,8 @@ def restore_group(
 
 
 def group_history(kinds: Mapping[int, Iterable[Row]]) -> GroupHistory:
-    def interval(row: Row) -> Interval:
-        return Interval(row["kafka_offset"], row["to_offset"])
+    def interval(row: Row) -> OffsetRange:
+        return OffsetRange(row["kafka_offset"], row["to_offset"])
 
     return GroupHistory(
         generations=[(interval(row), row["is_ownership_known"]) for row in kinds.get(GENERATION, ())],

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Interval:
+class OffsetRange:
     """Holds the offsets between which a row was in force; `to_offset` is None while it is."""
 
     from_offset: int
@@ -35,9 +35,9 @@ class GroupHistory:
     is unowned; a member's topics are None where its subscription can't be read.
     """
 
-    generations: list[tuple[Interval, bool]] = field(default_factory=list)
-    owners: list[tuple[Interval, TopicPartition, Owner]] = field(default_factory=list)
-    members: list[tuple[Interval, frozenset[str] | None]] = field(default_factory=list)
+    generations: list[tuple[OffsetRange, bool]] = field(default_factory=list)
+    owners: list[tuple[OffsetRange, TopicPartition, Owner]] = field(default_factory=list)
+    members: list[tuple[OffsetRange, frozenset[str] | None]] = field(default_factory=list)
     kafka_partition: int = -1
 
     def facts_at(

@@ -71,7 +71,7 @@ class Generation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class OffsetChange:
     """A record about a committed offset. `after` is the commit, None for a tombstone; `before` the last commit before
     it, which `was_removed` if a tombstone followed.
 
@@ -103,7 +103,7 @@ class OffsetEvent:
     age_ms: int | None = None
 
 
-def offset_event(step: Step, rules: OffsetRules) -> OffsetEvent | None:
+def offset_event(step: OffsetChange, rules: OffsetRules) -> OffsetEvent | None:
     """Returns what happened, or None if the offset only went on, or if nobody can know."""
     if step.after is not None:
         return _move(step, step.after)
@@ -114,7 +114,7 @@ def offset_event(step: Step, rules: OffsetRules) -> OffsetEvent | None:
 # Commits
 
 
-def _move(step: Step, after: Commit) -> OffsetEvent | None:
+def _move(step: OffsetChange, after: Commit) -> OffsetEvent | None:
     before = step.before
     if before is None or not step.is_known:
         return None
@@ -130,7 +130,7 @@ def _move(step: Step, after: Commit) -> OffsetEvent | None:
     return OffsetEvent(kind=OffsetEventKind.SKIPPED, cause=OffsetEventCause.NO_MEMBER, records_skipped=skipped)
 
 
-def _is_of_nobody(step: Step, before: Commit, after: Commit) -> bool:
+def _is_of_nobody(step: OffsetChange, before: Commit, after: Commit) -> bool:
     """Returns whether neither a member made the commit, nor a consumer that has read up to there."""
     if after.leader_epoch is not None:
         return False
@@ -140,7 +140,7 @@ def _is_of_nobody(step: Step, before: Commit, after: Commit) -> bool:
     return is_simple and before.leader_epoch is not None
 
 
-def _rewind(step: Step, repeated: int, *, is_same_topic: bool) -> OffsetEvent | None:
+def _rewind(step: OffsetChange, repeated: int, *, is_same_topic: bool) -> OffsetEvent | None:
     """Returns the event. An offset may have been removed with its topic: only the topic's id then shows that it is the
     same one."""
     if step.was_removed and not is_same_topic:
@@ -158,7 +158,7 @@ def _mover(generation: Generation | None) -> str | None:
 # Removals
 
 
-def _removal(step: Step, rules: OffsetRules) -> OffsetEvent:
+def _removal(step: OffsetChange, rules: OffsetRules) -> OffsetEvent:
     before = step.before
     if before is None or not (step.is_known and step.is_group_known):
         return OffsetEvent(kind=OffsetEventKind.REMOVED, cause=None)
@@ -171,7 +171,7 @@ def _removal(step: Step, rules: OffsetRules) -> OffsetEvent:
     return OffsetEvent(kind=kind, cause=cause, evidence=OffsetEventEvidence.AGE, age_ms=step.at_ms - since_ms)
 
 
-def _removed_by(step: Step, late_ms: int, rules: OffsetRules) -> tuple[str, str | None]:
+def _removed_by(step: OffsetChange, late_ms: int, rules: OffsetRules) -> tuple[str, str | None]:
     """Returns the kind and the cause of a removal so long after the offset's time had come."""
     if 0 <= late_ms <= rules.retention_check_interval_ms + CLOCK_SKEW_MS:
         return OffsetEventKind.EXPIRED, OffsetEventCause.RETENTION
@@ -197,7 +197,7 @@ def _counted_from_ms(before: Commit, generation: Generation | None) -> int:
     return generation.since_ms
 
 
-def event_row(step: Step, event: OffsetEvent) -> dict[str, Any]:
+def event_row(step: OffsetChange, event: OffsetEvent) -> dict[str, Any]:
     """Returns the columns of `offset_events` that the rules decide; those of a commit that is not known to be the last
     one are null."""
     last = step.before if step.is_known else None

@@ -16,9 +16,9 @@ from groupledger.transforms.lag.rules import (
     End,
     GroupFacts,
     GroupHistory,
-    Interval,
     LagRow,
     LagState,
+    OffsetRange,
     Owner,
     Round,
     Watermark,
@@ -201,9 +201,13 @@ def test_owners_at_a_position() -> None:
     """Goal: an interval holds from behind its record up to the record that ends it; who is subscribed follows the
     members, and where the ledger has none, what was sampled."""
     history = GroupHistory(
-        generations=[(Interval(5, 20), True), (Interval(20, None), False)],
-        owners=[(Interval(5, 20), PLACE, Owner(owned=True, member_id="a"))],
-        members=[(Interval(5, 20), frozenset({"t"})), (Interval(10, 20), frozenset({"u"})), (Interval(20, None), None)],
+        generations=[(OffsetRange(5, 20), True), (OffsetRange(20, None), False)],
+        owners=[(OffsetRange(5, 20), PLACE, Owner(owned=True, member_id="a"))],
+        members=[
+            (OffsetRange(5, 20), frozenset({"t"})),
+            (OffsetRange(10, 20), frozenset({"u"})),
+            (OffsetRange(20, None), None),
+        ],
     )
     owners = [history.facts_at(position, None).owner(PLACE) for position in (5, 6, 20, 21)]
     assert [(owner.owned, owner.member_id) for owner in owners] == [

@@ -14,9 +14,9 @@ from groupledger.transforms.offsets.rules.offset_event import (
     CLOCK_SKEW_MS,
     Commit,
     Generation,
+    OffsetChange,
     OffsetEvent,
     OffsetRules,
-    Step,
     event_row,
     offset_event,
 )
@@ -35,7 +35,7 @@ def commit(offset: int | None, **fields: Any) -> Commit:
     return Commit(kafka_offset=9, offset=offset, committed_at_ms=120_000, **fields)
 
 
-def step(after: Commit | None, at_ms: int = 120_000, **fields: Any) -> Step:
+def step(after: Commit | None, at_ms: int = 120_000, **fields: Any) -> OffsetChange:
     usual: dict[str, Any] = {
         "before": BEFORE,
         "was_removed": False,
@@ -43,10 +43,10 @@ def step(after: Commit | None, at_ms: int = 120_000, **fields: Any) -> Step:
         "generation": EMPTY,
         "is_group_known": True,
     }
-    return Step(at_ms=at_ms, after=after, **{**usual, **fields})
+    return OffsetChange(at_ms=at_ms, after=after, **{**usual, **fields})
 
 
-def told(step: Step) -> tuple[str, str | None] | None:
+def told(step: OffsetChange) -> tuple[str, str | None] | None:
     event = offset_event(step, RULES)
     return None if event is None else (event.kind, event.cause)
 
@@ -200,7 +200,7 @@ COMMITS = st.builds(
     expire_at_ms=st.none() | st.integers(0, 2**47),
 )
 STEPS = st.builds(
-    Step,
+    OffsetChange,
     at_ms=st.integers(0, 2**47),
     after=st.none() | COMMITS,
     before=st.none() | COMMITS,
@@ -218,7 +218,7 @@ COUNTS = {
 
 
 @given(STEPS)
-def test_no_claim_without_what_it_rests_on(some: Step) -> None:
+def test_no_claim_without_what_it_rests_on(some: OffsetChange) -> None:
     """Goal: whatever the records are, a cause needs a known log; a count is positive and lies between the commits; and
     nothing that is removed before its time has expired."""
     event = offset_event(some, RULES)
