@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from groupledger.coordinator.what_if.answer import answers
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 
     from groupledger.jobs.ask.cluster_rows import ClusterRows
     from groupledger.jobs.process.output import Answer
+
+WINDOW = timedelta(days=7)
+"""The time of a question that names none: so much before the last instant that is known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -76,3 +76,20 @@ def _total(setting: str, rows: Sequence[Answer]) -> Answer:
         "rebalances_spared_high": round(sum(row["rebalances"]["spared_high"] for row in told)),
         "gain_most": [row["group_id"] for row in gain[:TOLD_BY_NAME] if row["rebalances"]["spared_low"] > 0],
     }
+
+
+def sentence(total: Answer) -> str:
+    """Returns what a setting would have saved, in one number, and for how many groups that is known."""
+    spared, observed = total["rebalances_spared"], total["rebalances_observed"]
+    about = "" if total["rebalances_spared_low"] == total["rebalances_spared_high"] else "about "
+    what = (
+        f"{spared:,} of {observed:,} rebalances avoided"
+        if spared >= 0
+        else f"{-spared:,} more than {observed:,} rebalances"
+    )
+    names = ", ".join(total["gain_most"])
+    most = f"; most in {names}" if names and total["groups"] > 1 else ""
+    return (
+        f"{total['setting']}: {about}{what} in"
+        f" {total['groups_told']:,} of {total['groups']:,} groups for which it can be computed{most}."
+    )

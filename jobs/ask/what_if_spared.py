@@ -17,6 +17,12 @@ if TYPE_CHECKING:
 
     Figure = Mapping[str, Any]
 
+FIGURES = {
+    "rebalances": "rebalances",
+    "partitions_moved": "partitions moved",
+    "stopped_partition_seconds": "stopped partition-seconds",
+    "records_processed_twice": "records processed twice",
+}
 UNCLEAR = "unclear"
 
 
@@ -48,6 +54,15 @@ def spared_text(figure: Figure) -> str:
         return UNCLEAR
     is_exact = round(figure["spared_low"]) == round(figure["spared_high"])
     return f"{'' if is_exact else 'about '}{round(number):,}"
+
+
+def interval_text(figure: Figure, name: str) -> str | None:
+    """Returns `6`, or `6 to 9`; None where that is not known."""
+    low, high = figure[f"{name}_low"], figure[f"{name}_high"]
+    if low is None:
+        return None
+    low, high = round(low), round(high)
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 
 def would_be(figure: Figure) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import click
@@ -23,13 +22,6 @@ if TYPE_CHECKING:
     from groupledger.jobs.cli.question import Question
     from groupledger.jobs.process.output import Answer
 
-WINDOW = timedelta(days=7)
-FIGURES = {
-    "rebalances": "rebalances",
-    "partitions_moved": "partitions moved",
-    "stopped_partition_seconds": "stopped partition-seconds",
-    "records_processed_twice": "records processed twice",
-}
 COLUMNS = ("group", "setting", "what", "observed", "replayed", "it would have been", "spared")
 
 
@@ -78,9 +70,10 @@ def what_if(  # noqa: PLR0913 - one argument for each option
     if is_all == bool(names):
         raise click.UsageError("Give the names of groups, or --all.")
     tables = job.rows()
+    from groupledger.jobs.ask.what_if import WINDOW
     from groupledger.jobs.ask.what_if import Question as WhatIf
     from groupledger.jobs.ask.what_if import what_if as answers
-    from groupledger.jobs.ask.what_if_kept import totals
+    from groupledger.jobs.ask.what_if_kept import sentence, totals
     from groupledger.jobs.ask.what_if_spared import spared, with_numbers
 
     asked_for = WhatIf(
@@ -101,7 +94,7 @@ def what_if(  # noqa: PLR0913 - one argument for each option
         return
     for total in totals(found):
         if total["groups_told"]:
-            click.echo(sentence(total))
+            click.echo(escaped(sentence(total)))
     print_table(
         "What if", COLUMNS, [row for answer in found for row in _rows(answer)], optional=("replayed", "observed")
     )
@@ -126,37 +119,13 @@ def _parts(text: str) -> tuple[str, ...]:
 
 
 def _rows(answer: Answer) -> list[tuple[object, ...]]:
-    from groupledger.jobs.ask.what_if_spared import spared_text, would_be
+    from groupledger.jobs.ask.what_if_spared import FIGURES, interval_text, spared_text, would_be
 
     return [
         (
-            *(answer["group_id"], answer["setting"], what, _interval(answer[name], "observed")),
-            *(_interval(answer[name], "replayed"), f"{would_be(answer[name]):,}", spared_text(answer[name])),
+            *(answer["group_id"], answer["setting"], what, interval_text(answer[name], "observed")),
+            *(interval_text(answer[name], "replayed"), f"{would_be(answer[name]):,}", spared_text(answer[name])),
         )
         for name, what in FIGURES.items()
         if answer[name] is not None
     ]
-
-
-def _interval(figure: Answer, name: str) -> str | None:
-    low, high = figure[f"{name}_low"], figure[f"{name}_high"]
-    if low is None:
-        return None
-    low, high = round(low), round(high)
-    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
-
-
-def sentence(total: Answer) -> str:
-    spared, observed = total["rebalances_spared"], total["rebalances_observed"]
-    about = "" if total["rebalances_spared_low"] == total["rebalances_spared_high"] else "about "
-    what = (
-        f"{spared:,} of {observed:,} rebalances avoided"
-        if spared >= 0
-        else f"{-spared:,} more than {observed:,} rebalances"
-    )
-    names = ", ".join(map(escaped, total["gain_most"]))
-    most = f"; most in {names}" if names and total["groups"] > 1 else ""
-    return (
-        f"{total['setting']}: {about}{what} in"
-        f" {total['groups_told']:,} of {total['groups']:,} groups for which it can be computed{most}."
-    )

@@ -19,6 +19,7 @@ from groupledger.jobs.serve import (
     overview_page,
     place_pages,
     question_pages,
+    what_if_page,
 )
 from groupledger.jobs.serve.answers import Warehouse
 from groupledger.jobs.serve.shown import templates
@@ -48,7 +49,16 @@ def routes(warehouse: Warehouse) -> APIRouter:
         text = (resources.files("groupledger.jobs.serve") / "static" / name).read_text()
         return Response(text, media_type=STATIC[name], headers={"cache-control": "max-age=3600"})
 
-    for each in (overview_page, group_page, incident_pages, place_pages, question_pages, audit_pages, deploy_pages):
+    for each in (
+        overview_page,
+        group_page,
+        incident_pages,
+        place_pages,
+        question_pages,
+        audit_pages,
+        deploy_pages,
+        what_if_page,
+    ):
         pages.include_router(each.routes(warehouse, environment))
     pages.include_router(objective_routes.page_routes(warehouse, environment))
     environment.globals["has_objectives"] = bool(warehouse.settings.objectives)

@@ -7,6 +7,7 @@ import shutil
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import pyarrow as pa
 import pytest
@@ -15,10 +16,12 @@ from deltalake import write_deltalake
 
 from groupledger.jobs.ask.cluster_rows import ClusterRows
 from groupledger.jobs.ask.what_if import Question, what_if
+from groupledger.jobs.ask.what_if_apart import ask
 from groupledger.jobs.ask.what_if_kept import kept_of_group, kept_totals, totals
 from groupledger.jobs.cli.main import main
 from groupledger.jobs.process.errors import InputError, UnknownNameError
 from groupledger.schemas.definitions import schema_of
+from tests.jobs.serve.serving import served
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -194,3 +197,41 @@ def test_kept(warehouse: Path, tmp_path: Path) -> None:
     static, session = kept_of_group(tables, "orders")
     assert (static["run_id"], static["setting"], static["rebalances"]) == ("new", "static", found[0]["rebalances"])
     assert session["refusal"] == found[1]["refusal"]
+
+
+def test_page(warehouse: Path) -> None:
+    """Goal: the page asks by a form whose answer has an address, leads with one number or says why there is none, and
+    refuses what it does not know."""
+    with served(warehouse) as client:
+
+        def page(group: str, asked: str) -> str:
+            found = client.get(f"/clusters/c/groups/{group}/what-if?{asked}", Accept="text/html")
+            assert found.status == 200, found.text
+            return found.text
+
+        form = page("orders", "")
+        assert ('<form method="get">' in form, 'class="lead"' in form) == (True, False)
+        assert 'href="/clusters/c/groups/orders"' in form
+        times = f"since={quote(AT.isoformat())}&until={quote((AT + 120 * MINUTE).isoformat())}"
+        answer = page("orders", f"members=static&assignor=&session.timeout.ms=&{times}")
+        assert '<b class="lead">6 of 6</b> rebalances that were observed would not have happened' in answer
+        assert "<option selected>static</option>" in answer
+        assert '<td>rebalances</td><td class="n">6</td><td class="n">6</td><td class="n">0</td>' in answer
+        assert "range, dynamic, session.timeout.ms=45000" in answer
+        unknown = page("odd", f"members=static&{times}")
+        assert '<b class="lead">unknown</b> The assignor is the application&#39;s own' in unknown
+        for wrong, words in (
+            ("setting=static", "no parameter setting: it has assignor, members"),
+            ("assignor=ours", "assignor is one of range"),
+            ("session.timeout.ms=soon", "session.timeout.ms is a number of ms"),
+            ("members=static&actual=fast", "There is no setting"),
+        ):
+            refused = client.get(f"/clusters/c/groups/orders/what-if?{wrong}", Accept="text/html")
+            assert (refused.status, words in refused.text) == (400, True), refused.text
+        assert client.get("/clusters/c/groups/nobody/what-if?members=static", Accept="text/html").status == 404
+
+
+def test_too_long(warehouse: Path) -> None:
+    """Goal: who asks for too much gets a sentence, and the process is gone."""
+    with pytest.raises(InputError, match=r"takes longer than 0\.1 s: ask for a shorter one"):
+        ask(str(warehouse), "c", "orders", QUESTION, 0.1)

@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from groupledger.jobs.ask.what_if_kept import totals
+from groupledger.jobs.ask.what_if_kept import sentence, totals
 from groupledger.jobs.ask.what_if_spared import capped, spared, spared_text, with_numbers, would_be
-from groupledger.jobs.cli.what_if import sentence
 
 
 def figure(

@@ -1,0 +1,86 @@
+"""Has a what-if computed by a process of its own, for a server that has others to answer.
+
+It plays the group's members ten times for each setting, which keeps a processor busy for seconds, and for a group that
+rebalances all day far longer. So the process ends when its time is over, and its memory has a bound, as those of
+queries (`query_process`). The question is JSON on its standard input, and the answer, or what went wrong, JSON on its
+standard output.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from dataclasses import asdict
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from groupledger.jobs.ask.apart import SENTENCES
+from groupledger.jobs.process.errors import InputError, OutsideError
+
+if TYPE_CHECKING:
+    from groupledger.jobs.ask.what_if import Question
+    from groupledger.jobs.process.output import Answer
+
+MEMORY_MAX_BYTES = 1 << 30
+# What it imports lies where this process found it, and never in the folder where somebody works.
+PROGRAM = (
+    "import sys; sys.path[:] = filter(None, sys.path); from groupledger.jobs.ask.what_if_apart import main; main()"
+)
+
+
+class WhatIfError(Exception):
+    """A fault of ours in the process of a what-if; the text is the traceback there."""
+
+
+def ask(warehouse: str, cluster: str, name: str, question: Question, timeout_s: float) -> list[Answer]:
+    """Returns the answers for a group. Raises InputError for settings that don't exist and if it takes too long, and
+    OutsideError if the tables can't be read."""
+    asked = {"warehouse": warehouse, "cluster": cluster, "name": name, "question": asdict(question)}
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM],
+        input=json.dumps({**asked, "timeout_s": timeout_s}, default=datetime.isoformat).encode(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        check=False,
+    )
+    if done.returncode == -signal.SIGALRM:
+        raise InputError(f"To play this time takes longer than {timeout_s:g} s: ask for a shorter one.")
+    if done.returncode:
+        raise OutsideError(f"The process of a what-if ended with {done.returncode}, most likely without memory.")
+    told: dict[str, Any] = json.loads(done.stdout)
+    if "answers" not in told:
+        raise SENTENCES.get(told["kind"], WhatIfError)(told["text"])
+    answers: list[Answer] = told["answers"]
+    return answers
+
+
+def main() -> None:
+    from groupledger.jobs.ask.query_process import apart_from_prints, end_in_time, limit_memory, what_failed
+
+    asked = json.load(sys.stdin)
+    end_in_time(asked["timeout_s"])
+    limit_memory(MEMORY_MAX_BYTES)
+    with open(apart_from_prints(), "w", encoding="ascii") as out:  # noqa: PTH123 - a descriptor
+        try:
+            found: dict[str, Any] = {"answers": _answers(asked)}
+        except BaseException as error:  # noqa: BLE001 - whatever it is, the asking process has to get it
+            found = what_failed(error)
+        json.dump(found, out)
+
+
+def _answers(asked: dict[str, Any]) -> list[Answer]:
+    from groupledger.jobs.ask.cluster_rows import ClusterRows
+    from groupledger.jobs.ask.what_if import Question, what_if
+
+    given = asked["question"]
+    question = Question(
+        since=datetime.fromisoformat(given["since"]),
+        until=datetime.fromisoformat(given["until"]),
+        asked=tuple(map(tuple, given["asked"])),
+        actual=tuple(given["actual"]),
+        consumer_session_ms=given["consumer_session_ms"],
+    )
+    (answers,) = what_if(ClusterRows(asked["warehouse"], asked["cluster"]), [asked["name"]], question)
+    return answers
