@@ -4,7 +4,7 @@ A shape is an input with something in it repeated, as long as one likes. Of many
 beside what is usual: the median of the shapes or, where most of them are passed over at once, what Python's own JSON
 costs on this machine at this moment. And the worst of the same shapes at eight times the length, beside that: 1 where
 the time is linear in the length, 8 where it is quadratic. Both are ratios, and their bounds are far above what is
-measured; no time is bounded as such. What is measured is processor time, so that other work on the machine counts as
+measured; no time is bounded as such. It measures processor time, so that other work on the machine counts as
 little as it can.
 """
 

@@ -179,7 +179,7 @@ def measure(ledger: Ledger, past: Past, days: int) -> tuple[float, str]:
 
 def by_history(doc: str | None, measure_one: Callable[[Ledger, Past, int], tuple[float, str]]) -> None:
     """Measures a ledger of each length that the command line gives, and prints the seconds of a pass, their ratio to
-    those of the first, and what else is told. Ends with 1 if a ratio is too high."""
+    those of the first, and the other figures. Ends with 1 if a ratio is too high."""
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--days", type=int, nargs="+", default=[1, 365])
     parser.add_argument("--groups", type=int, default=20)

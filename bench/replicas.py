@@ -9,8 +9,8 @@ An hour of ten simulated groups is written into the one partition of `__consumer
     5  the first leads alone, with its copy
 
 At last another ledger reads the whole for the first time. What is read goes through the evidence of `ingest` (offsets,
-batch headers) and the fold, without Spark. No claim may be false, and what is provable must be told, or the run ends
-with 1.
+batch headers) and the fold, without Spark. No claim may be false, and all that is provable must be reported, or the run
+ends with 1.
 
     python -m bench.replicas [--seed 4]
 """

@@ -99,7 +99,7 @@ class Attackers:
         connection.setblocking(False)
         each.connection = connection
         self.found[f"{each.kind}: connected"] += 1
-        # Who does not read is not told that the other side has closed, either.
+        # A client that does not read does not notice either that the other side has closed.
         if each.kind != "unread":
             self.selector.register(connection, selectors.EVENT_READ, each)
         self._send(each, each.first(self.login))

@@ -29,7 +29,7 @@ class AssignmentError(Exception):
 class Subscription:
     """One member's subscription as ConsumerProtocol carries it; a negative generation_id means none.
 
-    `owned_partitions` stand in the order of the wire. `group_instance_id` comes from the JoinGroup response, not from
+    `owned_partitions` are in the order of the wire. `group_instance_id` comes from the JoinGroup response, not from
     the subscription's bytes.
     """
 

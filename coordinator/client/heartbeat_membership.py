@@ -311,8 +311,8 @@ class HeartbeatMembership(ABC, Generic[Target, Words]):
         self._target, self._current = None, None
 
     def _reconcile(self, now_ms: int, *, is_polled: bool) -> None:
-        """Goes to the target as far as it is attainable. What is given up is committed before, where that is automatic,
-        for as long as the rebalance timeout."""
+        """Goes to the target as far as it is attainable. Partitions that are given up are committed before, where that
+        is automatic, for as long as the rebalance timeout."""
         if self.state is not ModernState.RECONCILING or (self._waits_for_poll and not is_polled):
             return
         wanted = None if self._target is None else self._attainable(self._target)

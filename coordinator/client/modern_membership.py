@@ -67,7 +67,7 @@ class ModernMembership(HeartbeatMembership[Partitions, Words]):
         partitions = {topic_id: tuple(sorted(numbers)) for topic_id, numbers in owned.items()}
         return self._subscriptions.topics, self._subscriptions.pattern, partitions
 
-    # What it is told
+    # The coordinator's answers
 
     def _told(self, response: ConsumerGroupHeartbeatResponse | ShareGroupHeartbeatResponse) -> Partitions | None:
         if response.assignment is not None:

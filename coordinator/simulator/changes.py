@@ -24,7 +24,7 @@ class Seat(NamedTuple):
 
 
 class Roster(NamedTuple):
-    """What is compared of a generation. `seats` and `topics` are those of each member, by member id."""
+    """The compared part of a generation. `seats` and `topics` are those of each member, by member id."""
 
     generation: int
     protocol: str | None

@@ -58,7 +58,7 @@ class Connection:
 
 @dataclass(frozen=True, slots=True)
 class OnTheWire:
-    """What was on the wire, for the request log: `bodies` gives request and answer as JSON."""
+    """The bytes on the wire, for the request log: `bodies` gives request and answer as JSON."""
 
     api: ApiKey
     version: int

@@ -2,7 +2,7 @@
 
 A model describes, and nothing is validated by it while somebody waits: tests hold the answers of a real warehouse
 against the models. What is a table's has the columns, types and comments of its definition (`schemas.definitions`);
-what a question adds is declared here. What is not known is null. Instants are ISO 8601 in UTC.
+what a question adds is declared here. An unknown value is null. Instants are ISO 8601 in UTC.
 
 A text that somebody else can choose, as clients choose the names of groups, members and topics, or that such names are
 part of, is marked `x-untrusted` in the schema: it is data, whatever it says.
@@ -330,7 +330,7 @@ TimelineEntry = create_model(
 
 
 class Difference(Row):
-    """What is different about a group between two instants; null where there was no such thing."""
+    """The differences of a group between two instants; null where there was no such thing."""
 
     what: str
     """incarnation, generation, group_type, protocol, leader, member_count, member, owner, lag or
@@ -429,7 +429,7 @@ class Episode(Who, Harm):
 
 
 class Verdict(Row):
-    """What is wrong with a group: diagnoses and episodes, the most harmful first."""
+    """The verdict on a group: diagnoses and episodes, the most harmful first."""
 
     diagnosis: list[Diagnosis]
     episodes: list[Episode]
@@ -557,7 +557,7 @@ class Deploy(_DeployCost):
 
 
 class Forecast(Row):
-    """What is to come of a partition. Seconds are from the sampling round on: as it goes now, at the earliest and at
+    """The forecast of a partition. Seconds are from the sampling round on: as it goes now, at the earliest and at
     the latest; the last is null if it may never happen, all three if that is not known or not to come."""
 
     group_id: Untrusted

@@ -75,7 +75,7 @@ class Rows(list[Kind], Generic[Kind]):
 
 @dataclass(frozen=True, kw_only=True)
 class Why:
-    """What is wrong with a group: `diagnoses` and `episodes`, the most harmful first, and what happened, by time."""
+    """The verdict on a group: `diagnoses` and `episodes`, the most harmful first, and what happened, by time."""
 
     diagnoses: list[Diagnosis]
     episodes: list[Episode]

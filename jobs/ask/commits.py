@@ -38,7 +38,7 @@ def commit_log(tables: ClusterRows, *filters: Filter) -> pa.RecordBatchReader:
 
 
 def commits_now(tables: ClusterRows, *filters: Filter) -> pa.RecordBatchReader:
-    """Returns the rows of `commit_log` that may tell where an offset stands now: those after the last place at which
+    """Returns the rows of `commit_log` that may show where an offset is now: those after the last place at which
     the log hides what became of earlier ones."""
     log = commit_log(tables, *filters)
     hidden = {partition: max(offsets) for partition, offsets in hidden_ends(tables.rows_if_any("coverage")).items()}

@@ -132,7 +132,7 @@ def _minutes(tables: ClusterRows, since: datetime, until: datetime) -> dict[str,
 
 
 def _with_repeated_records(tables: ClusterRows, since: datetime, until: datetime) -> set[str]:
-    """Returns the groups of which something says that they read records twice."""
+    """Returns the groups that read records twice by any source."""
     moved = tables.rows_if_any(
         "offset_events", *within("happened_at", since, until), columns=("group_id", "records_repeated")
     )

@@ -1,4 +1,4 @@
-"""`groupledger diff`: what is different about a group between two instants: generation, members, owners and lag.
+"""`groupledger diff`: the differences of a group between two instants: generation, members, owners and lag.
 
 What a group is at an instant is a flat mapping, from a kind and a name to a value, so that two of them compare
 entry by entry. Lag is that of the last sampling round by each instant, as a sum for each topic, and how many partitions

@@ -55,7 +55,7 @@ FROM (SELECT *, NOT coalesce(list_contains(flags, $unsubscribed), false) AS is_c
 LAG_SUMS = f"SELECT group_id, sampled_at, NULL AS of_topic, {_SUMS} GROUP BY group_id, sampled_at"
 TOPIC_SUMS = f"SELECT group_id, sampled_at, topic AS of_topic, {_SUMS} GROUP BY group_id, sampled_at, topic"
 
-# For each group and part of a period the round with the most lag. A group of which nothing is known has a null.
+# For each group and part of a period the round with the most lag. A group without any known lag has a null.
 LAG_POINTS = """
 SELECT
     group_id, sampled_at,

@@ -1,6 +1,6 @@
 """Sums up what happened to many groups in parts of a window: the worst status of lag in each, and how many rebalances.
 
-A day of rounds of a large cluster is hundreds of millions of rows. Delta's log tells how many there are at most, and
+A day of rounds of a large cluster is hundreds of millions of rows. Delta's log says how many there are at most, and
 above a bound the statuses are left out.
 """
 

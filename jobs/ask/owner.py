@@ -1,8 +1,8 @@
 """`groupledger owner`: who owned a partition at an instant: owned, reserved, unowned, not born or ended (the group was
 not there), or unknown and why.
 
-Of a group, a topic or a partition that the ledger has never seen, nothing is known, and the names nearest to it are
-told: it was not unowned.
+For a group, a topic or a partition that the ledger has never seen, the answer lists the nearest names: it was not
+unowned.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The rows that the Python API returns (`jobs.ask.api`): one class for each kind of answer.
 
 A class names the fields that most readers want, as `--json` and the pages call them. `everything` has all that `--json`
-prints. Instants are aware datetimes in UTC. What is not known is None.
+prints. Instants are aware datetimes in UTC. An unknown value is None.
 """
 
 from __future__ import annotations

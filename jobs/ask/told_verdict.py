@@ -46,7 +46,7 @@ class EpisodeSummary:
 
     @property
     def remedy(self) -> str:
-        """What to do, or what tells what to do."""
+        """What to do, or how to find that out."""
         if self.advice or self.more:
             return self.advice or self.more or ""
         if self.rivals and not self.change:

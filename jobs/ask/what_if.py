@@ -30,7 +30,7 @@ WINDOW = timedelta(days=7)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """What is asked: each of `asked` is one combination of settings, as differences from what a group has. `actual` is
+    """The question: each of `asked` is one combination of settings, as differences from what a group has. `actual` is
     what the ledger can't see of that, in the same words; `consumer_session_ms` is the setting by which it was made."""
 
     since: datetime

@@ -30,7 +30,7 @@ _NO_BATCHES = (KafkaError, struct.error, IndexError, ValueError, AssertionError)
 
 
 class Room:
-    """What is left of the bytes that all logs together may hold."""
+    """The bytes that all logs together may still hold."""
 
     def __init__(self, size: int = BYTES_MAX) -> None:
         self.left = size

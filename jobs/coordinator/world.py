@@ -45,7 +45,7 @@ class Address:
 @dataclass(eq=False)
 class World:
     """`topic_partitions` gives the number of partitions by name; `records_per_second` is the rate of each topic. With a
-    rate of 0 producers write the topics. What is not recorded is kept as compacted logs alone."""
+    rate of 0 producers write the topics. Logs that are not recorded are kept compacted only."""
 
     config: Config
     seed: int

@@ -1,7 +1,7 @@
 """`groupledger demo`: a day of a cluster that does not exist, the whole pipeline on it, and what it finds.
 
 The simulator plays forty groups in a process of its own, while Spark starts. Its outputs are what a cluster would have
-written: they are read by the same steps as a cluster's. What was found is compared with what really happened, and
+written: they are read by the same steps as a cluster's. The findings are compared with what really happened, and
 goes into the report. `--bootstrap-servers` does the same on a real cluster, where nobody knows the truth.
 """
 

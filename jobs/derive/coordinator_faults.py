@@ -1,4 +1,4 @@
-"""Reads what tells of coordinators that moved, died or stood still, for the incidents of all groups that they hit."""
+"""Reads the signs of coordinators that moved, died or stood still, for the incidents of all groups that they hit."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class FaultsFound:
 
 
 def coordinator_faults(ledger: Ledger) -> FaultsFound | None:
-    """Returns what the cluster's tables tell of its coordinators; None without a history."""
+    """Returns what the cluster's tables show of its coordinators; None without a history."""
     if not ledger.exists(GROUPS) or not ledger.exists(MEMBERS):
         return None
     told = _told(ledger)
@@ -101,7 +101,7 @@ def _lines(told: Sequence[dict[str, Any]]) -> list[PartitionLine]:
 
 
 def _stated(told: Sequence[dict[str, Any]]) -> set[str]:
-    """Returns the members of which a coordinator logged that they left."""
+    """Returns the members that left by a coordinator's log."""
     return {row["member_id"] for row in told if row["kind"] in LEFT_LINES}
 
 

@@ -149,7 +149,7 @@ def lag_of(
 
 
 def log_losses(ledger: Ledger) -> LogLosses:
-    """Returns what the log no longer tells of the records that are kept."""
+    """Returns what the log no longer shows of the records that are kept."""
     hidden = hidden_ends(ledger.arrow(COVERAGE).to_pylist()) if ledger.exists(COVERAGE) else {}
     return with_thinned(ledger, LogLosses(hidden))
 

@@ -127,8 +127,8 @@ class Connections(Generic[Kind]):
 
 
 def address_of(host: str) -> str:
-    """Returns whose a peer's address is: itself, that of IPv4 inside of one of IPv6, or its network of IPv6. What is no
-    address, as the name of a socket, is its own."""
+    """Returns whose a peer's address is: itself, that of IPv4 inside of one of IPv6, or its network of IPv6. A text
+    that is no address, such as the name of a socket, stays as it is."""
     try:
         found = ip_address(host.partition("%")[0])
     except ValueError:

@@ -28,7 +28,7 @@ KAFKA_LOGGERS = ("kafka",)
 
 @dataclass(slots=True)
 class Troubles:
-    """What was said, by kind: when, and how much was kept back since."""
+    """The logged troubles, by kind: when, and how much was kept back since."""
 
     _said: dict[str, tuple[float, int]] = field(default_factory=dict)
     _one: threading.Lock = field(default_factory=threading.Lock)

@@ -49,7 +49,7 @@ SILENT_S_MAX = 600
 
 
 class Evidence:
-    """What is known of the completeness of a ledger that is fed from Kafka; `source` has the newest readings.
+    """The known completeness of a ledger that is fed from Kafka; `source` has the newest readings.
 
     `positions` are the offsets at which the query's first batch begins. While brokers don't answer it waits for them,
     until `stop` is set.

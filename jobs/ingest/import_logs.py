@@ -198,7 +198,7 @@ class LogImport:
         self._told: set[str] = set()
 
     def look(self, sources: LogSources, stop: threading.Event, *, is_patient: bool) -> None:
-        """Imports what is new. What is wrong with a file keeps no other one out: a patient look says it at once, and
+        """Imports what is new. A bad file keeps no other one out: a patient look says it at once, and
         else it is in `unread`."""
         settings = self._settings
         logs = (

@@ -150,7 +150,7 @@ def readings_behind_cuts(
     unless asked to recover.
 
     The records that we read above the cut stay: they were in the log, and the coordinator answered by them. Those that
-    took their offsets can't be told apart from them.
+    took their offsets can't be distinguished from them.
     """
     if not source.leader_epochs:
         return {}

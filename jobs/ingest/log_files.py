@@ -399,7 +399,7 @@ def too_large(path: Path, line_count: int, limits: Limits) -> str:
 
 
 def _held(held: _Scan | None, state: _Scan, limits: Limits, *, begins: bool, ends: bool) -> _Scan | None:
-    """Returns the state to go back to if the file ended after this line. What is too long is not waited for."""
+    """Returns the state to go back to if the file ended after this line. A line that is too long is not waited for."""
     if ends:
         return None
     if begins:

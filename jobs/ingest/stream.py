@@ -83,7 +83,7 @@ class Decoding:
 
 @dataclass(frozen=True)
 class Checks:
-    """What is asked about a micro-batch before it is committed.
+    """The questions about a micro-batch before it is committed.
 
     `source` raises InputError if the topic is no longer the one that the ledger is fed from. It is asked when a batch
     has been planned, and again when it has been read: what another cluster at the same address gave meanwhile is then

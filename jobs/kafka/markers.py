@@ -37,7 +37,7 @@ MAGIC_WITH_CONTROL = 2
 
 
 class PartitionMarkers(NamedTuple):
-    """What is known about a partition: None where it may not be read."""
+    """The known end of a partition: None where it may not be read."""
 
     topic_id: str | None
     place: Resting

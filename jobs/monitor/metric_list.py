@@ -6,7 +6,7 @@ metric is served by its name here (`listed`), so that one search finds a name. N
 The names that begin with `kafka_` are those of kafka-lag-exporter where it has the metric, so that its dashboards work.
 `process_*` and `jvm_process_*` are not here: Prometheus' own library serves them.
 
-What is not known has no sample. The labels are bounded by the cluster and by the settings.
+An unknown value has no sample. The labels are bounded by the cluster and by the settings.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ Rules.
 - Metrics come from memory and are published before anything is written, so that no table is in their way. Writing may
   be a few rounds behind; a round that comes then is published, and left out of the tables.
 - Commits and ends are of one round, or nothing is said of a lag. While the ingest is behind, the newest round that it
-  has passed is shown, and metrics say how long ago that was. What is older than `monitor.lag_age_max_s` is unknown.
+  has passed is shown, and metrics say how long ago that was. Lag that is older than `monitor.lag_age_max_s` is unknown.
 - Work is shed in this order, so that ingest and lag fall behind last: upkeep and incidents, history, rounds in tables.
 - Nothing is served before the first round is complete: an ingest that is still reading last year's commits would show
   last year's lag.

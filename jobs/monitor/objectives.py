@@ -2,7 +2,7 @@
 (`groupledger_objective_*` of `metric_list`).
 
 Each round adds to the minute that it lies in; nothing of the past is read again (`transforms.objectives.rules.live`).
-The minutes before the start are read once from the table `lag`, by the query of the command. What is not known has no
+The minutes before the start are read once from the table `lag`, by the query of the command. An unknown value has no
 sample. `metrics.groups_max` bounds the groups, as each takes a byte for each minute of its window.
 """
 

@@ -158,8 +158,9 @@ class Elections:
 
 @dataclass(frozen=True, slots=True)
 class Vitals:
-    """What health is judged by. `published_ms` is when the last round was told, None before the first; `lag_offsets` is
-    how far the ingest was behind its ends then, `commits_known_ms` the newest round whose commits are all read."""
+    """What health is judged by. `published_ms` is when the last round was published, None before the first;
+    `lag_offsets` is how far the ingest was behind its ends then, `commits_known_ms` the newest round whose commits are
+    all read."""
 
     is_ingesting: bool
     published_ms: int | None

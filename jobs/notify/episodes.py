@@ -5,8 +5,8 @@ seen recently: what a first run or a late log brings to light is history, and wa
 incidents is open any more, or when the table has it no longer, because a log that came later corrects it. One that
 is seen again after it was over is sent again, under the same id.
 
-What was sent is kept by receiver (`Notified`), so that a restart repeats nothing. A receiver that forgets by itself
-(Alertmanager) gets an open episode at each look.
+The sent messages are kept by receiver (`Notified`), so that a restart repeats nothing. A receiver that forgets by
+itself (Alertmanager) gets an open episode at each look.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def _episode(rows: Sequence[Row], team_of: Mapping[str, str]) -> Episode:
 def messages(
     episodes: Sequence[Episode], told: Mapping[str, Notified], wanted: ReceiverFilter, since_ms: int
 ) -> Iterator[Message]:
-    """Yields the messages for a receiver, in order. What was last seen before `since_ms` is history."""
+    """Yields the messages for a receiver, in order. An episode that was last seen before `since_ms` is history."""
     there = {episode.episode_id: episode for episode in episodes}
     for key, known in told.items():
         if key not in there and not known.is_over:

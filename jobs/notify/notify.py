@@ -1,7 +1,7 @@
 """Sends incidents to the receivers of the settings `notify`: reads the table, sends, and keeps what was sent.
 
-What was sent is in a small file, `_groupledger/<cluster>/notified.json`, written after each message, so that whoever
-goes on repeats at most the one message that was under way. Only the holder of the lease sends.
+The sent messages are in a small file, `_groupledger/<cluster>/notified.json`, written after each message, so that
+whoever goes on repeats at most the one message that was under way. Only the holder of the lease sends.
 
 A receiver that does not answer in time, or refuses, is asked again at the next look; its messages wait until their
 episodes are history. Each has a thread of its own, so that none holds up another. Nothing is sent that can't be noted:

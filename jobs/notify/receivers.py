@@ -51,7 +51,7 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """What is sent: a path behind the receiver's URL, and JSON."""
+    """The message: a path behind the receiver's URL, and JSON."""
 
     json: Any
     path: str = ""

@@ -8,9 +8,9 @@
 
 The folder is `.jars` in a checkout, else one in the user's cache for each release, or wherever GROUPLEDGER_JARS says.
 The Ivy that pyspark ships fetches them, with settings of our own, so that neither ~/.ivy2 nor ~/.m2 is read. Each JAR
-has to be the one that was tested, by its hash (`jar_hashes`); what is not never gets into the folder, wherever it comes
-from. Each part has a stamp with the hash of what it was made from: what is current, and still has these hashes, is left
-as it is. A JAR beside them that is not listed, such as the client of another store, is the user's own.
+has to be the one that was tested, by its hash (`jar_hashes`); any other JAR never gets into the folder, wherever it
+comes from. Each part has a stamp with the hash of what it was made from: a part that is current, and still has these
+hashes, is left as it is. A JAR beside them that is not listed, such as the client of another store, is the user's own.
 """
 
 from __future__ import annotations

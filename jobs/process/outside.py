@@ -7,8 +7,9 @@ traceback of a Python worker inside of that. Phrases count only in errors of lib
 not known here is a fault of groupledger.
 
 No sentence says to delete or to overwrite anything of a warehouse. What is damaged is moved out of it, where nobody
-looks for it, so that it is still there if it was none. That is said only where the text proves that bytes are wrong, or
-that a file is missing; what may be healthy and is not understood comes before (`jobs.process.not_understood`).
+looks for it, so that it is still there if it was not damaged. That is said only where the text proves that bytes are
+wrong, or that a file is missing; what may be healthy and is not understood comes before
+(`jobs.process.not_understood`).
 
 A sentence shows no text of an error but the path of a file, since the text may hold data or secrets.
 """
@@ -243,7 +244,7 @@ def not_understood(error: BaseException, folder: str | None) -> OutsideError | N
 
 
 def _log_names(text: str, folder: str | None) -> list[str]:
-    """Returns the names in the log of a table of which an error says that it has no beginning."""
+    """Returns the names of the files in a table's log if an error says that the log has no beginning."""
     if folder is None or NO_BEGINNING.search(text) is None:
         return []
     from deltalake.exceptions import DeltaError

@@ -2,7 +2,8 @@
 
 A name is chosen if a pattern of `include` matches it, or if there is none, and no pattern of `exclude` does. A row of
 `lag` is chosen if its group, its topic and its partition are. An incident is chosen if its group is and, where it names
-partitions, one of them. What is not about a group, such as a transaction that hides the commits of many, always is.
+partitions, one of them. An incident that is not about a group, such as a transaction that hides the commits of many,
+always is.
 """
 
 from __future__ import annotations

@@ -41,8 +41,8 @@ class Worker(threading.Thread):
             raise failure
 
     def finish(self, seconds: float) -> None:
-        """Waits for the work. What is not done in time is cancelled, as often as it begins something new, and may fail
-        so."""
+        """Waits for the work. Work that is not done in time is cancelled, as often as it begins something new, and may
+        fail so."""
         self.join(None if self._cancel is None else seconds)
         if self._cancel is None or not self.is_alive():
             return

@@ -146,7 +146,7 @@ class Forgetting:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What was done, table by table; `nearest` are names like the one that was not found."""
+    """The outcome, table by table; `nearest` are names like the one that was not found."""
 
     changes: list[Change]
     nearest: list[str]

@@ -127,7 +127,7 @@ def _parts(files: list[File], file_bytes_max: int) -> Iterator[list[str]]:
 
 
 def _last(file: File, table: Table) -> datetime | None:
-    """Returns the latest time of a file's rows, as far as the log tells."""
+    """Returns the latest time of a file's rows, as far as the log says."""
     name = table.end_column or table.fixed_time_column
     found: datetime | date | None = file.get(f"max.{name}") if name is not None else None
     return found if isinstance(found, datetime) else None

@@ -1,4 +1,4 @@
-"""Makes a file in an S3 bucket only if there is none, in one step of the store: a PUT with `If-None-Match: *`.
+"""Creates a file in an S3 bucket only if it does not exist, in one step of the store: a PUT with `If-None-Match: *`.
 
 Hadoop's own `create` of S3A looks first and writes then, and of two writers that start in the same moment both would go
 on. So the request is made by the client of S3A itself, with its credentials, endpoint and retries. delta-rs commits by

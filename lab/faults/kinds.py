@@ -144,7 +144,7 @@ def deleter_fails(trial: Trial) -> None:
 
 
 def some_deletion(trial: Trial, act: str, *, error: int = 0) -> tuple[str, Twist]:
-    """Returns a command that deletes files, of which it now finds some, and a twist at one of its calls."""
+    """Returns a command that now finds files to delete, and a twist at one of its calls."""
     commands = [MAINTAIN] if trial.stage.is_at_rest else sorted(DELETERS)  # there `forget` asks for a pass first
     command = trial.random.choice(commands)
     calls = DELETERS[command]

@@ -130,7 +130,7 @@ class Trial:
         return self.random.choice(VICTIMS) if any(self.stage.before.iterdir()) else "pipeline"
 
     def moment_s(self, share: float = 1) -> float:
-        """Returns a moment within a pass, of which a warm process needs a share of the time."""
+        """Returns a moment within a pass, as a share of the time that a warm process needs."""
         return self.random.uniform(0.05, 1.1) * self.stage.seconds * share
 
     def save(self, path: Path) -> None:
@@ -160,7 +160,7 @@ def lay_out(folder: Path, before: Path | None, inputs: Path, cluster: str) -> No
 
 
 def bring(folder: Path, inputs: Path) -> None:
-    """Puts inputs into the folder of a trial, in the place of those before, of which they have all."""
+    """Puts inputs into the folder of a trial, in the place of those before, which they include."""
     shutil.rmtree(folder / "inputs", ignore_errors=True)
     shutil.copytree(inputs, folder / "inputs")
 

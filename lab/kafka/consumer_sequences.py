@@ -287,7 +287,7 @@ def _epoch_offsets(history: History) -> set[int]:
 
 @dataclass
 class Outcome:
-    """What was compared, and a sentence for each difference."""
+    """The outcome of a comparison, and a sentence for each difference."""
 
     compared: Counter[str] = field(default_factory=Counter)
     wrong: list[str] = field(default_factory=list)

@@ -1,7 +1,7 @@
 """Real consumers of three clients, each under several protocols, go through what happens to groups: scaling, a close, a
 SIGKILL, a poll loop that stands still, another subscription, more partitions, rolling restarts, an administrator.
 
-A case is one group. Its consumers live in two processes for each client, one of which is killed when every case of the
+A case is one group. Its consumers live in two processes for each client, and one is killed when every case of the
 client has come so far. Between two steps a case waits until its consumers own everything between them and nothing more
 is said for a moment: what they own then is the truth about owners, from there to the next step.
 """

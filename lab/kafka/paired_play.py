@@ -69,7 +69,7 @@ NAMED_TOPICS = ("initializing_topics", "initialized_topics", "deleting_topics")
 
 @dataclass
 class Outcome:
-    """What was compared, by request or record and its error, and a sentence for each difference."""
+    """The outcome of a comparison, by request or record and its error, and a sentence for each difference."""
 
     compared: Counter[str] = field(default_factory=Counter)
     wrong: list[str] = field(default_factory=list)

@@ -108,7 +108,7 @@ def group_events(records: DataFrame, open_groups: DataFrame, marks: Marks) -> Da
 
 def _commit_summaries(new: DataFrame, marks: Marks) -> DataFrame:
     """Returns a row for the commits of a partition between two events of its group, within one stretch of coverage. A
-    commit after a removal of an offset begins others, so that the last removal of several is told."""
+    commit after a removal of an offset begins others, so that the last removal of several is reported."""
     log = Window.partitionBy("kafka_partition", "group_id").orderBy("kafka_offset")
     is_commit, has_value = F.col("topic").isNotNull(), ~F.col("is_tombstone")
     is_behind_removal = F.coalesce(F.lag(is_commit & ~has_value).over(log), F.lit(False))

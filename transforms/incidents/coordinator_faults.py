@@ -7,7 +7,7 @@
     hit(faults, departures)               the names of these groups
 
 Members drop out of several groups of one partition at once when that has no coordinator, but also when somebody deploys
-or a host dies. Only the records of that time tell these apart, and they are read for these times alone: for the newest
+or a host dies. Only the records of that time distinguish these, and they are read for these times alone: for the newest
 `BURSTS_MAX` of them.
 """
 
@@ -39,7 +39,7 @@ RECORD_COLUMNS = ("kafka_partition", "kafka_timestamp")
 
 
 def departures(members: pa.Table, groups: pa.Table, stated: Collection[str]) -> pa.Table:
-    """Returns `group_id`, `kafka_partition` and `left_ms`; `stated` are members of which a line says that they left."""
+    """Returns `group_id`, `kafka_partition` and `left_ms`; `stated` are members that left by a line of the log."""
     is_gone = pc.is_valid(members["left_at"])
     is_gone = pc.and_(is_gone, pc.invert(pc.is_in(members["leave_cause"], pa.array(NO_DEPARTURE))))
     is_gone = pc.and_(is_gone, pc.invert(pc.is_in(members["member_id"], pa.array([*stated], pa.string()))))
@@ -50,7 +50,7 @@ def departures(members: pa.Table, groups: pa.Table, stated: Collection[str]) -> 
 
 
 def bursts(gone: pa.Table) -> list[Span]:
-    """Returns the times whose records tell whether a coordinator was away, the newest first."""
+    """Returns the times whose records show whether a coordinator was away, the newest first."""
     buckets = gone.append_column("bucket", pc.divide(gone["left_ms"], BUCKET_MS))
     counts = buckets.group_by(["kafka_partition", "bucket"]).aggregate([("group_id", "count_distinct")])
     busy = counts.filter(pc.greater_equal(counts["group_id_count_distinct"], BURST_GROUPS))

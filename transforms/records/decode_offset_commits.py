@@ -117,7 +117,7 @@ def commit_key(key: bytes) -> tuple[str, str, str, int] | None:
 
 @dataclass(frozen=True, kw_only=True)
 class Values:
-    """What stands in each value of a batch, one entry per row.
+    """The fields of each value of a batch, one entry per row.
 
     `version` is ABSENT where no layout fits, and `topic_id_start` where there is no topic id. `integers` has the
     integer fields by column, with the default of each where the version lacks it.

@@ -55,7 +55,7 @@ class Deal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capacity:
-    """What is known of a group's capacity; None is unknown. `members_needed` is exact where the pace is known, else so
+    """A group's capacity; None is unknown. `members_needed` is exact where the pace is known, else so
     many are enough at most (`is_bound`)."""
 
     partitions: int

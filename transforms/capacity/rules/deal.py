@@ -34,7 +34,8 @@ def heaviest_per_s(rates: Mapping[TopicPartition, float], members: int, assignor
 
 
 def members_needed(rates: Mapping[TopicPartition, float], pace_per_s: float, assignor: str | None) -> int | None:
-    """Returns the fewest members of which each gets at most `LOAD_MAX` of the pace; None where no number does."""
+    """Returns the smallest number of members with which each gets at most `LOAD_MAX` of the pace; None where no number
+    does."""
     limit = pace_per_s * LOAD_MAX
     if not limit or max(rates.values(), default=0.0) > limit:
         return None

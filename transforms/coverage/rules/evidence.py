@@ -70,7 +70,7 @@ class UnreadError(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class Read:
-    """What was read of a partition: the offsets [begin, end).
+    """The read part of a partition: the offsets [begin, end).
 
     Every record from `explained_from` on is there, by `proof`. `at_end` is the log's end at some later time, as offset
     and time in milliseconds. `begin_ms` is the time of the first record. It `may_lack_tombstones` if it was read so

@@ -84,7 +84,7 @@ class Departure:
 
 @dataclass(slots=True, kw_only=True)
 class Operation:
-    """What was read of an operation of the coordinator before the record that shows whether it begins an epoch."""
+    """The records of an operation of the coordinator before the record that shows whether it begins an epoch."""
 
     at_ms: int
     newcomers: list[Newcomer] = field(default_factory=list)
@@ -111,7 +111,7 @@ class Reconciliation:
     no member.
 
     Of a `share` group, `shareable` are the partitions that have a state, and `shareable_before` those of the last
-    epoch. The topology and what the last epoch said of it are a `streams` group's. What is None is not known.
+    epoch. The topology and what the last epoch said of it are a `streams` group's. None is unknown.
     """
 
     is_whole: bool

@@ -211,7 +211,7 @@ def _goes_on_from(group: OpenGroup, epoch: int) -> bool:
     generation, which a rebalance under way may have raised since; an empty one begins again with the first."""
     number = group.number or 0
     is_empty = group.generation is None or not group.generation.member_count
-    # Above the group's number the second of them is no first one, but tells of a rebalance under way.
+    # Above the group's number the second of them is no first one, but shows a rebalance under way.
     is_first = epoch == FIRST_EPOCHS[0] or epoch == number == FIRST_EPOCHS[1]
     return epoch >= number and not (is_empty and is_first)
 

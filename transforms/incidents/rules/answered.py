@@ -1,10 +1,10 @@
-"""Determines which refusals a client mends at once, so that nothing was stopped, lost or repeated.
+"""Determines which refusals a client recovers from at once, so that nothing was stopped, lost or repeated.
 
 A commit of a consumer or streams group is refused with STALE_MEMBER_EPOCH when the epoch rose on its way. The member
 learns of the new epoch by its next heartbeat and commits again: the same partitions, as far or farther. If it did so
-just before, nothing was lost either, and lines may be written out of order (`arrivals`). A static member
-that crashed and is started again is refused with UNRELEASED_INSTANCE_ID until the session of its old process ends;
-then the instance, under whatever member id, may join. What has not been mended yet, but still may be, is not told.
+just before, nothing was lost either, and lines may be written out of order (`arrivals`). A static member that crashed
+and is started again is refused with UNRELEASED_INSTANCE_ID until the session of its old process ends; then the
+instance, under whatever member id, may join. A refusal from which the client may still recover is not reported yet.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Answered:
                 self._joins[request.group_instance_id].append((at_ms, 0))
 
     def is_mended(self, request: Request) -> bool:
-        """Returns whether a refusal was mended in the time that its kind allows, or may still be."""
+        """Returns whether the client recovered from a refusal in the time that its kind allows, or still may."""
         kind = kind_of_refusal(request.api, request.error_code or Error.NONE.value)
         if kind is None or kind.mended_within_ms is None:
             return False

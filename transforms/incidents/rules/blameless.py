@@ -111,7 +111,7 @@ def _gone(facts: GroupFacts, fault: CoordinatorFault) -> list[Row]:
 
 
 def stated_leaves(facts: GroupFacts) -> set[str | None]:
-    """Returns the members of which a line or a request states that they left."""
+    """Returns the members that left by a line or a request."""
     by_request = {each.member_id for request in facts.requests for each in request.leaving if not each.error_code}
     return by_request | {
         member_id

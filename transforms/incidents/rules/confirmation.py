@@ -4,7 +4,7 @@ A line of a server log is what one broker thought. A coordinator that stood stil
 removals whose records it can't write any more: the members stay. So a departure is confirmed by the end of the member's
 tenure, with no generation in between that still has the member; a later generation that has it, or a log in which no
 other one follows for as long as a join phase may last, contradicts the line. Where the topic does not cover the time,
-or no generation ever had the member, nothing tells.
+or no generation ever had the member, it stays unconfirmed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Completes sightings by what the history and the logs tell: who a member is, and which generation there was.
+"""Completes sightings by the history and the logs: who a member is, and which generation there was.
 
-A generation is in force from the end of its join phase. Its record tells that instant (`current_state_at`), and the
-answers to JoinGroup tell it even where no record followed. Everything else about a member is in its tenure, or in any
+A generation is in force from the end of its join phase. Its record has that instant (`current_state_at`), and the
+answers to JoinGroup show it even where no record followed. Everything else about a member is in its tenure, or in any
 request that it sent.
 """
 

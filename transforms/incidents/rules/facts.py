@@ -105,7 +105,7 @@ class CoordinatorEvent:
 
     @property
     def departure(self) -> Trigger | None:
-        """Returns the trigger that the line tells with a member's departure; None for other lines."""
+        """Returns the trigger that the line gives with a member's departure; None for other lines."""
         return trigger_of_departure(self.kind, self.reason, self.client_reason)
 
     @property
@@ -154,7 +154,7 @@ class CommitStep:
     is what samples of the partition's end between the two commits show, and None where there is no such sample: the
     highest end, the last sample with nothing to read, and the first one with records to read.
 
-    Of the first commit of a partition that its topic had just got, the samples before it tell more: the first and the
+    Of the first commit of a partition that its topic had just got, the samples before it show more: the first and the
     last of these, and the partition's end in both.
     """
 
@@ -252,8 +252,8 @@ class OffsetReturn:
 
     No consumer began there before `began_at_ms`: the first generation with members since then, or else the expiry. The
     ends of the topic's log are those of the last sample until then, and None without one. `records_per_ms` is the
-    fastest pace between two commits before the expiry; None if there was one commit only. Whether the topic is the same
-    is told by the ids in the commits: both are false if these are not known.
+    fastest pace between two commits before the expiry; None if there was one commit only. The ids in the commits show
+    whether the topic is the same: both are false if these are not known.
     """
 
     kafka_partition: int
@@ -416,7 +416,7 @@ def commit_steps(
 
 
 def _new_partition(commit: Commit, ends: Mapping[TopicPartition, Sequence[TopicEnd]]) -> dict[str, Any]:
-    """Returns what the samples before the first commit of a partition tell, if the topic got it shortly before."""
+    """Returns what the samples before the first commit of a partition show, if the topic got it shortly before."""
     of_topic = [end.sampled_at_ms for place, line in ends.items() if place.topic == commit.topic for end in line]
     mine = ends.get(commit.place, ())
     before = sorted((end.sampled_at_ms, end.high_watermark) for end in mine if end.sampled_at_ms < commit.at_ms)

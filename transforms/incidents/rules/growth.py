@@ -1,4 +1,4 @@
-"""Tells the rebalances of a group that grows from those of one that does not come to rest.
+"""Distinguishes the rebalances of a group that grows from those of one that does not come to rest.
 
 A group that starts, is scaled out or is migrated to another protocol rebalances for each process that is new to it, or
 to its protocol, and for what follows from that (partitions of a share group that become ready). Nobody went with such a

@@ -68,7 +68,7 @@ def offset_losses(facts: GroupFacts, rules: Rules) -> Iterator[Sighting]:
 
 
 def _together(things: Iterable[Thing], at_ms: Callable[[Thing], int], within_ms: int) -> Iterator[list[Thing]]:
-    """Yields lists of things of which each is at most so long after the one before."""
+    """Yields lists of things; each is at most so long after the one before."""
     together: list[Thing] = []
     for thing in sorted(things, key=at_ms):
         if together and at_ms(thing) - at_ms(together[-1]) > within_ms:

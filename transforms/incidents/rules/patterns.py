@@ -63,7 +63,7 @@ def patterns(facts: GroupFacts, rules: Rules) -> Iterator[Sighting]:
 
 
 def _storms(facts: GroupFacts, jobs: JobRuns, rules: Rules) -> Iterator[Sighting]:
-    """Yields one storm for all rebalances in a row at each of which there was a storm."""
+    """Yields one storm for all rebalances in a row that each were part of a storm."""
     recent: deque[Row] = deque()
     growth = Growth(facts)
     storm: list[Row] = []

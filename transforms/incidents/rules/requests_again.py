@@ -1,6 +1,6 @@
 """Turns rows of the request log back into requests to the reference coordinator.
 
-The log has all that a coordinator needs but one thing: the UUID that the broker drew for a new member. It stands in the
+The log has all that a coordinator needs but one thing: the UUID that the broker drew for a new member. It is in the
 answer or, where that is missing, in the id with which the client comes back on the same connection.
 """
 

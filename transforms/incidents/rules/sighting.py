@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 class Sighting:
     """`happening` identifies an occurrence: sightings of one kind that share it are one occurrence with several proofs.
 
-    `offsets` are those that were refused or that the sighting is about, by partition. What is None is filled in from
-    the other sightings of the episode and from the history. `known` are facts for clauses that the rule found itself.
-    Sightings of all groups that have one `shared_episode` are one episode.
+    `offsets` are those that were refused or that the sighting is about, by partition. A field that is None is filled in
+    from the other sightings of the episode and from the history. `known` are facts for clauses that the rule found
+    itself. Sightings of all groups that have one `shared_episode` are one episode.
     """
 
     kind: IncidentKind

@@ -41,7 +41,7 @@ TOPIC, SAMPLE, COMMIT, POINT, OWNER, GENERATION, MEMBER, STATE = range(8)
 @dataclass(frozen=True, slots=True)
 class RoundsToCompute:
     """Says what to compute: the rounds in order, with the ends that each read, by partition the last round before them,
-    with the end that it read, and what the log no longer tells."""
+    with the end that it read, and what the log no longer shows."""
 
     ends: Sequence[tuple[int, Mapping[int, End]]]
     ends_before: Mapping[int, tuple[int, End]]
@@ -57,8 +57,8 @@ class RoundsToCompute:
 
     @property
     def commits_to(self) -> dict[int, int]:
-        """Returns by partition the offset below which commits are asked for: where the log was thinned, those behind a
-        round tell what is not known at it."""
+        """Returns by partition the offset below which commits are asked for: where the log was thinned, those after a
+        round show what is not known at it."""
         found = {partition: end.offset for partition, (_, end) in self.ends_after.items()}
         for _, ends in self.ends:
             for partition, end in ends.items():

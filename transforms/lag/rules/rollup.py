@@ -25,7 +25,7 @@ class Rollup:
     """One row of the summary; `topic` is None for the group as a whole.
 
     Totals are None if no partition has a lag, and `lag_seconds_max` if none has a time or a bound of it. Where there is
-    a `lag_seconds_lower_bound`, the highest bound of the partitions of which no time is known, `lag_seconds_max` is a
+    a `lag_seconds_lower_bound`, the highest bound of the partitions without a known time, `lag_seconds_max` is a
     bound, too. `catch_up_seconds` is the time that the lag needs at the present
     slope, None while it does not shrink. `commit_age_ms` is the age of the newest commit, `commit_interval_ms` the
     median of the partitions' own means.

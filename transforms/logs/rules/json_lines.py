@@ -9,7 +9,7 @@ r"""Reads a log line that is JSON: what a logging library lays out so, or what a
     {"__REALTIME_TIMESTAMP":"..","MESSAGE":".."}                                 journalctl -o json
 
 With a level and a logger it is a whole entry, and is written again as Kafka's own pattern would have it. Else its
-message is a line, or a part of one, that the object wraps. What is none of both is left as it is.
+message is a line, or a part of one, that the object wraps. Any other line is left as it is.
 """
 
 from __future__ import annotations

@@ -205,7 +205,7 @@ def partitions_of(api_key: int, request: Node, response: Node | None) -> Iterato
 
 
 def _fetched(request: Node, response: Node | None) -> Iterator[Node]:
-    """Yields the partitions of an OffsetFetch: since version 8 they stand in a list of groups, before in the bodies."""
+    """Yields the partitions of an OffsetFetch: since version 8 they are in a list of groups, before in the bodies."""
     asked = nodes_of(request, names.GROUPS) if names.GROUPS in request else [request]
     if response is None:
         for group in asked:

@@ -67,7 +67,7 @@ class WrappedLines:
         return True
 
     def take(self, line_number: int, text: str) -> Taken:
-        """Takes the next line. What is too long is joined no further, and its parts are lines of their own."""
+        """Takes the next line. A line that is too long is joined no further, and its parts are lines of their own."""
         if self.take_plain(text):
             return Taken(text, line_number)
         inner, source, outer_us, joined = text.lstrip(_IGNORED), "", None, None

@@ -4,7 +4,7 @@ A row of `offset_events` says what became of an offset, and no record names who 
 of the coordinator that wrote the record, on the same clock: the record's time lies between the arrival of the request
 and the line, which is written when the answer is sent. So a request did it if it is about the group, was not refused,
 names the partition with the offset that was committed (or deletes it), and was under way then. Where several are, all
-are candidates: two that asked for the same at once can't be told apart, and none is chosen.
+are candidates: two that asked for the same at once can't be distinguished, and neither is chosen.
 
 Without such a request, a member's commit is laid to whoever owned the partition (`inferred`): in a classic group
 another member can commit it, too. All else is unknown, and says why. Events that nobody asked for (expiry, retention of

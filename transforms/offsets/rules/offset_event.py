@@ -19,8 +19,8 @@ that.
 Of those that did not expire, some went with their group, whose own tombstone follows in the same operation; when all
 offsets of a group expire, the same records are written, so that age decides first. Some went with their topic: no
 request removes offsets of several groups and leaves the groups, but the deletion of a topic does, in one operation for
-each partition of `__consumer_offsets`. What is left was deleted by a request (OffsetDelete; DeleteGroups of a simple
-group, up to Kafka 3.9), or with a topic for which no other group there had offsets.
+each partition of `__consumer_offsets`. All other offsets were deleted by a request (OffsetDelete; DeleteGroups of a
+simple group, up to Kafka 3.9), or with a topic for which no other group there had offsets.
 """
 
 from __future__ import annotations

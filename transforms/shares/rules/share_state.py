@@ -53,7 +53,7 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class ShareState:
-    """What is known of a share partition, and the newest record that says so."""
+    """The known state of a share partition, and the newest record that says so."""
 
     start_offset: int
     delivery_complete_count: int

@@ -266,7 +266,7 @@ def heartbeat_as_classic(request: HeartbeatRequest, operation: Operation) -> Non
 
 
 def _newest_epoch(group: ConsumerGroup, operation: Operation) -> int:
-    """Returns the epoch that members are told of: since 4.4 they join again only when it has a target."""
+    """Returns the epoch that members receive: since 4.4 they join again only when it has a target."""
     return group.target_epoch if operation.config.is_4_4 else group.epoch
 
 

@@ -128,7 +128,7 @@ def describe_consumer_group(
 
 
 def _assigned(member: ConsumerMember, config: Config) -> Partitions:
-    """Returns what a member has; since 4.4 that is told with what it has to give up."""
+    """Returns what a member has; since 4.4 the answer has it together with what the member has to give up."""
     return together(member.assigned, member.pending_revocation) if config.is_4_4 else member.assigned
 
 
