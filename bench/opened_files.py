@@ -74,15 +74,25 @@ def main() -> None:
     spark = spark_session("groupledger opened files")
     with tempfile.TemporaryDirectory(prefix="groupledger-opened-") as folder:
         short, long = (passes(spark, Path(folder), days) for days in (SHORT_DAYS, LONG_DAYS))
-    grown = set()
-    for of_short, of_long in zip(short, long, strict=True):
-        for job, table in sorted((name, table) for name in of_long for table in of_long[name] | of_short[name]):
-            before, after = of_short[job].get(table), of_long[job].get(table)
-            if before != after:
-                grown.add((job, table))
-                print(f"{job:<20}{table:<22}{before} {after}", flush=True)
     spark.stop()
-    sys.exit(1 if grown != READ_WHOLE else 0)
+    found = grown(short, long)
+    for job, table in sorted(found):
+        counts = [
+            (of_short[job].get(table), of_long[job].get(table)) for of_short, of_long in zip(short, long, strict=True)
+        ]
+        print(f"{job:<20}{table:<22}{counts}", flush=True)
+    sys.exit(1 if found != READ_WHOLE else 0)
+
+
+def grown(short: tuple[Found, Found], long: tuple[Found, Found]) -> set[tuple[str, str]]:
+    """Returns the jobs that opened more, or fewer, files or rows after the longer past, with the table."""
+    return {
+        (job, table)
+        for of_short, of_long in zip(short, long, strict=True)
+        for job in of_long
+        for table in of_short[job].keys() | of_long[job].keys()
+        if of_short[job].get(table) != of_long[job].get(table)
+    }
 
 
 def passes(spark: SparkSession, folder: Path, days: int) -> tuple[Found, Found]:
