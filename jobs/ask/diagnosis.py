@@ -36,11 +36,13 @@ BESIDE = timedelta(minutes=2)  # a departure comes before the record that it led
 MEMBER_COLUMNS = (
     *("incarnation", "member_id", "client_id", "client_host", "group_instance_id", "subscribed_topics"),
     *("subscribed_regex", "joined_at", "left_at", "leave_cause", "leave_cause_confidence"),
+    "rebalance_timeout_ms",
 )
 GENERATION_COLUMNS = (
     *("kafka_offset", "started_at", "ended_at", "member_count", "owned_count", "is_ownership_known"),
     *("protocol_type", "changes"),
 )
+REQUEST_COLUMNS = ("happened_at", "member_id", "client_host", "client_software_name", "api")
 OWNER_COLUMNS = ("topic", "partition", "member_id", "valid_from", "valid_to")
 LAG_COLUMNS = (
     *("sampled_at", "topic", "partition", "committed_offset", "high_watermark", "last_stable_offset", "raw_lag", "lag"),
@@ -70,9 +72,7 @@ def diagnoses_of(
         return tables.rows("lag", *of_round(at), of_group, columns=LAG_COLUMNS)
 
     events = tables.rows_if_any("coordinator_events", of_group, *within("logged_at", begin, end), columns=EVENT_COLUMNS)
-    requests = tables.rows_if_any(
-        "requests", of_group, *within("happened_at", begin, end), columns=("happened_at", "member_id", "client_host")
-    )
+    requests = tables.rows_if_any("requests", of_group, *within("happened_at", begin, end), columns=REQUEST_COLUMNS)
     known = last_known(tables, group["group_id"])
     generations = _lasting(
         tables, "generations", of_group, ("started_at", "ended_at"), (begin, end), GENERATION_COLUMNS

@@ -63,14 +63,15 @@ def why(job: Question, *, name: str, since: datetime | None, until: datetime | N
 
 
 def verdict_lines(verdict: Answer, since: datetime) -> Iterator[str]:
-    """Yields the lines of a verdict for a terminal: what is diagnosed, then episodes that no diagnosis is about, and
-    without any, what most rebalances began with."""
+    """Yields the lines of a verdict for a terminal: what is trouble by a diagnosis, then episodes that none is about;
+    without these normal operation, as a deployment, or else what most rebalances began with."""
     from groupledger.jobs.ask.diagnosis import diagnosis_lines, is_told, left_over
     from groupledger.jobs.ask.incidents import episode_lines
 
     found = [each for each in verdict["diagnosis"] if is_told(each)]
     episodes = left_over(verdict)
-    lines = [*(diagnosis_lines(each, since) for each in found), *(episode_lines(each, since) for each in episodes)]
+    shown = found if found or episodes else verdict["diagnosis"]
+    lines = [*(diagnosis_lines(each, since) for each in shown), *(episode_lines(each, since) for each in episodes)]
     for each in lines[:EPISODES_MAX]:
         yield from each
     if len(lines) > EPISODES_MAX:

@@ -15,7 +15,9 @@ from groupledger.jobs.ask.cluster_rows import ClusterRows
 from groupledger.jobs.ask.why import why
 from groupledger.jobs.process.errors import InputError
 from groupledger.schemas.instants import instant_of_ms
+from groupledger.schemas.kinds.causes import CAUSE_NAMED
 from groupledger.schemas.kinds.causes.cause import Fault
+from groupledger.schemas.words import Severity, words_of
 from lab.diagnosis.judge import Said
 
 if TYPE_CHECKING:
@@ -64,6 +66,11 @@ def answer(warehouse: Path, group_id: str, since_ms: int) -> Mapping[str, Any] |
         return None
 
 
+def _milder(severity: str, cause: str) -> str:
+    """Returns the severity of a cause that goes with a graver one: normal operation stays what it is."""
+    return min(severity, CAUSE_NAMED[cause].severity, key=words_of(Severity).index)
+
+
 def said(verdict: Mapping[str, Any] | None) -> list[Said]:
     """Returns what a verdict says, by the words that the judge compares: each cause that is claimed, or the rivals of
     one that is not. Only where a client is at fault is its client blamed."""
@@ -76,5 +83,5 @@ def said(verdict: Mapping[str, Any] | None) -> list[Said]:
             found.append(Said(rivals, who, each["severity"], is_proved=False))
         else:
             found.append(Said((each["cause"],), who, each["severity"]))
-            found += [Said((cause,), (), each["severity"]) for cause in each["beside"]]
+            found += [Said((cause,), (), _milder(each["severity"], cause)) for cause in each["beside"]]
     return found

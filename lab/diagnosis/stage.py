@@ -47,6 +47,7 @@ CALM_S = 75.0
 """When things begin to go wrong, by default, and how long after that processes are killed, stopped and go on."""
 KILLED_AFTER_S, FROZEN_AFTER_S, THAWED_AFTER_S = 10.0, 15.0, 45.0
 FEED_EVERY_S = 0.5
+NEW_PARTITIONS = {"topic.metadata.refresh.interval.ms": 5_000}  # it writes to them as soon
 PROPERTIES = {
     "group.max.size": "4",
     "group.consumer.max.size": "4",
@@ -68,7 +69,9 @@ class Feed(threading.Thread):
 
     def __init__(self, bootstrap_servers: str) -> None:
         super().__init__(daemon=True, name="feed")
-        self._producer = Producer({"bootstrap.servers": bootstrap_servers, "log_level": 2, "linger.ms": 100})
+        self._producer = Producer(
+            {"bootstrap.servers": bootstrap_servers, "log_level": 2, "linger.ms": 100, **NEW_PARTITIONS}
+        )
         self._rates: dict[tuple[str, int], float] = {}
         self._sizes: dict[str, int] = {}
         self._due: dict[tuple[str, int], float] = defaultdict(float)

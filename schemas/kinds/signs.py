@@ -141,6 +141,13 @@ MEMBERS_WITHOUT_PARTITIONS = Sign(name="members_without_partitions", meaning="So
 NOTHING_ASSIGNED = Sign(name="nothing_assigned", meaning="The group has members, but none of them owns a partition.")
 REGEX_SUBSCRIPTION = Sign(name="regex_subscription", meaning="Members subscribe by a regular expression (KIP-848).")
 TOPOLOGY_NOT_READY = Sign(name="topology_not_ready", meaning="Topics of the streams topology are missing or differ.")
+PARTITIONS_ADDED = Sign(
+    name="partitions_added", meaning="At least half of the rebalances came with new partitions of subscribed topics."
+)
+SUBSCRIPTION_CHANGES = Sign(
+    name="subscription_changes",
+    meaning="One member came with a different subscription in at least three rebalances, and in a third of all.",
+)
 FOLLOW_UPS = Sign(name="follow_ups", meaning="Most rebalances are the second step of a cooperative rebalance.")
 
 # Offsets
@@ -271,6 +278,22 @@ AHEAD_OF_END = Sign(
     statuses=(LagStatus.AHEAD_OF_LOG,),
     flags=(LagFlag.AHEAD_OF_LOG, LagFlag.TRUNCATED),
 )
+ONE_LEFT_EVERYWHERE = Sign(
+    name="one_left_everywhere",
+    meaning="All partitions of the group, three or more, have a lag of exactly one, and no new records arrive.",
+    source=Source.SAMPLES,
+)
+OWNER_GOES_ON = Sign(
+    name="owner_goes_on",
+    meaning="The owner of the partitions with lag commits in its other partitions, and has no lag there.",
+    source=Source.SAMPLES,
+)
+INTERVAL_PASSED = Sign(
+    name="interval_passed",
+    meaning="The owner has been in the group for longer than max.poll.interval.ms without progress, and did not leave:"
+    " it polls.",
+    source=Source.SAMPLES,
+)
 LOG_TRUNCATED = Sign(
     name="log_truncated",
     meaning="The end of a partition's log went back, and a committed offset now lies beyond it.",
@@ -309,6 +332,32 @@ COORDINATOR_MOVED = Sign(
 MEMBER_ON_TWO_HOSTS = Sign(
     name="member_on_two_hosts",
     meaning="Requests with one member id came from two hosts.",
+    source=Source.REQUEST_LOG,
+)
+GENERATIONS_FORM = Sign(
+    name="generations_form",
+    meaning="The server log shows two or more rebalances that ended in a new generation at that time.",
+    source=Source.SERVER_LOG,
+)
+OWNER_SILENT = Sign(
+    name="owner_silent",
+    meaning="In the last half minute other members of the group sent requests, and the owner of the lagging partitions"
+    " sent none.",
+    source=Source.REQUEST_LOG,
+)
+OWNER_HEARD = Sign(
+    name="owner_heard",
+    meaning="The owner of the lagging partitions sent requests in the last half minute.",
+    source=Source.REQUEST_LOG,
+)
+OWNER_COMMITS = Sign(
+    name="owner_commits",
+    meaning="The owner of the lagging partitions sent commits in the last half minute.",
+    source=Source.REQUEST_LOG,
+)
+NO_DELETE_REQUEST = Sign(
+    name="no_delete_request",
+    meaning="The request log of that time has requests of the group, and none that deletes offsets or groups.",
     source=Source.REQUEST_LOG,
 )
 REQUESTS_IMPORTED = Sign(

@@ -42,7 +42,7 @@ def reset_ahead(group: Group) -> None:
     group.close("1", "2")
     group.calm()
     time.sleep(15)
-    group.cause("skipped_at_rest")
+    group.cause("skipped_at_rest", beside="scaled_to_zero")
     committed = group.committed()
     group.reset({partition: offset + BACK for partition, offset in committed.items()})
     group.start("1", "2")

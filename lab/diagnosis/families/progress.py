@@ -126,17 +126,17 @@ def quota(group: Group) -> None:
     group.feed(1.0, size=10_000)
     group.start("1", "2")
     group.calm()
-    group.cause("client_quota", "1", "2")
+    group.cause("client_quota", "1", "2", beside="slower_than_producers commits_one_offset_again")
     for name in ("1", "2"):
         group.stage.limit_bytes(group.client_id(name), 6_000)
 
 
 @play()
 def paused(group: Group) -> None:
-    """The application pauses what it has, and polls on."""
+    """The application pauses what it has, and polls on; some clients go on to commit where they stand."""
     group.start("1")
     group.calm()
-    group.cause("polls_without_commit commits_stopped alive_and_not_polling", "1")
+    group.cause("polls_without_commit commits_stopped commits_one_offset_again", "1")
     group.tell("1", "pause")
 
 
@@ -163,4 +163,4 @@ def catches_up(group: Group) -> None:
     group.feed(1.0)
     group.cause("catching_up")
     group.start("1")
-    group.tell("1", "pace", 20)
+    group.tell("1", "pace", 100)

@@ -67,7 +67,7 @@ def assignor_gives_nothing(group: Group) -> None:
 @play((KAFKA_PYTHON,), ends_sessions=True)
 def assignor_fails(group: Group) -> None:
     _with_assignor(group, "failing")
-    group.cause("leader_sends_no_assignment", "1", "2")
+    group.cause("leader_sends_no_assignment", "1", "2", beside="session_timeout")  # of members that wait for it
 
 
 def _deploy(group: Group, **changed: Any) -> None:

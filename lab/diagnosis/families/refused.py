@@ -72,7 +72,7 @@ def group_right_lost(group: Group) -> None:
 def topic_right_lost(group: Group) -> None:
     group.start("1", "2")
     group.calm()
-    group.cause("topic_not_authorized", "1", "2")
+    group.cause("topic_not_authorized", "1", "2", beside="polls_without_commit")
     group.stage.deny(ResourceType.TOPIC, group.topic)
 
 
@@ -100,7 +100,7 @@ def in_a_members_name(group: Group) -> None:
     group.played.clients.append(group.client_id("1"))
     while group.stage.now() < group.stage.calm_s:
         consumer.poll(0.5)
-    group.cause("speaks_in_anothers_name", "1", beside="member_went_back")
+    group.cause("speaks_in_anothers_name", "1", beside="member_went_back two_committers")
     refusals = 0
     while group.stage.now() < group.stage.seconds - 10:
         consumer.poll(0.5)

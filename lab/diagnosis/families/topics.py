@@ -97,7 +97,7 @@ def topic_made_anew(group: Group) -> None:
     group.until_committed()
     group.close("1")
     group.calm()
-    group.cause("topic_recreated offset_of_former_topic")
+    group.cause("topic_recreated topic_deleted offset_of_former_topic")
     group.feed(0.0)
     group.stage.delete_topic(group.topic)
     time.sleep(5)
@@ -111,6 +111,6 @@ def topic_made_anew(group: Group) -> None:
 def topic_deleted(group: Group) -> None:
     group.start("1")
     group.calm()
-    group.cause("topic_deleted unknown_topic_commit subscribed_topic_missing", "1")
+    group.cause("topic_deleted unknown_topic_commit subscribed_topic_missing", "1", beside="session_timeout")
     group.feed(0.0)
     group.stage.delete_topic(group.topic)

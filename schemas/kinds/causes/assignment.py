@@ -136,11 +136,24 @@ JOIN_STORM = Cause(
 SUBSCRIPTION_ALTERNATES = Cause(
     name="subscription_alternates",
     symptoms=(REBALANCES_GO_ON,),
-    happened="Most of {count} rebalances began because a member joined with a different subscription or different"
-    " metadata.",
-    needs=(signs.of_trigger(triggers.METADATA_CHANGED),),
+    happened=(
+        Clause(
+            "Most of {count} rebalances began because a member joined with a different subscription or different"
+            " metadata.",
+            needs=(signs.of_trigger(triggers.METADATA_CHANGED).name,),
+        ),
+        Clause(
+            "A member changes its subscription again and again, and the group rebalanced {count} times.",
+            excludes=(signs.of_trigger(triggers.METADATA_CHANGED).name,),
+        ),
+    ),
+    suspected_by=(signs.of_trigger(triggers.METADATA_CHANGED),),
     against=(signs.FOLLOW_UPS, _NOT_STORED),
-    proved_by=((signs.of_kind(incidents.REBALANCE_STORM.name),), (signs.SERVER_LOG_IMPORTED,)),
+    proved_by=(
+        (signs.SUBSCRIPTION_CHANGES,),
+        (signs.of_trigger(triggers.METADATA_CHANGED), signs.of_kind(incidents.REBALANCE_STORM.name)),
+        (signs.of_trigger(triggers.METADATA_CHANGED), signs.SERVER_LOG_IMPORTED),
+    ),
     advice="Subscribe once, with all topics, and not before each poll. Give all members the same list.",
     settings=("subscription",),
     told_apart_by="The members' subscriptions by generation: `groupledger group NAME`.",
@@ -152,8 +165,8 @@ TOPICS_KEEP_CHANGING = Cause(
     " more"
     " partitions.",
     suspected_by=(signs.of_trigger(triggers.LEADER_REJOINED),),
-    proved_by=((signs.of_trigger(triggers.TOPICS_CHANGED),),),
-    against=(_NOT_STORED,),
+    proved_by=((signs.of_trigger(triggers.TOPICS_CHANGED),), (signs.PARTITIONS_ADDED,)),
+    against=(_NOT_STORED, signs.SUBSCRIPTION_CHANGES),
     advice="Each new topic makes the group rebalance: narrow the pattern, or create topics together.",
     settings=("subscription pattern", Clause("metadata.max.age.ms", needs=(Fact.CLASSIC_GROUP,))),
     told_apart_by="Which topics were created at these times.",

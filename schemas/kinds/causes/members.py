@@ -191,7 +191,7 @@ WAITS_FOR_MEMBER = Cause(
         "A rebalance does not end, because the group waits for a member that does not rejoin.",
         _WAITING,
     ),
-    against=(signs.of_kind(incidents.ASSIGNMENT_NOT_STORED.name),),
+    against=(signs.of_kind(incidents.ASSIGNMENT_NOT_STORED.name), signs.GENERATIONS_FORM),
     proved_by=((signs.of_kind(incidents.REBALANCE_STUCK.name),),),
     needs=(signs.IN_REBALANCE,),
     advice="It waits up to the longest max.poll.interval.ms in the group: stop the process that hangs.",
@@ -240,9 +240,16 @@ ZOMBIE = Cause(
 STATIC_MEMBER_AWAY = Cause(
     name="static_member_away",
     symptoms=(NO_PROGRESS, BEHIND),
-    happened="The static member {who} may be down: its partitions wait for it until its session expires.",
+    happened=(
+        "The static member {who} ",
+        Clause("sends no requests", needs=(signs.OWNER_SILENT.name,)),
+        Clause("may be down", excludes=(signs.OWNER_SILENT.name, signs.WENT_BY_EXPIRY.name)),
+        Clause("was down", needs=(signs.WENT_BY_EXPIRY.name,), excludes=(signs.OWNER_SILENT.name,)),
+        ": its partitions wait for it until its session expires.",
+    ),
     needs=(signs.STATIC_MEMBERS, signs.OFFSETS_STAND),
-    against=(signs.OFFSETS_GO_ON, signs.NO_MEMBERS, signs.OWNERS_STOP_AT_ONE_OFFSET),
+    against=(signs.OFFSETS_GO_ON, signs.NO_MEMBERS, signs.OWNERS_STOP_AT_ONE_OFFSET, signs.OWNER_HEARD),
+    proved_by=((signs.OWNER_SILENT,), (signs.WENT_BY_EXPIRY, signs.DEPARTURES_LOGGED)),
     advice=(
         "Restart it, or remove its instance from the group. A shorter ",
         *roots.SESSION_TIMEOUT,

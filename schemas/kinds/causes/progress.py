@@ -25,6 +25,12 @@ _OTHERWISE_STANDING = (
     signs.ONE_RECORD_LEFT,
     signs.IN_REBALANCE,
     signs.ONE_CAME_AND_WENT,
+    signs.OWNER_GOES_ON,
+)
+_REFUSED = (
+    signs.of_kind(incidents.OFFSET_METADATA_TOO_LARGE.name),
+    signs.of_kind(incidents.TOPIC_NOT_AUTHORIZED.name),
+    signs.of_kind(incidents.GROUP_NOT_AUTHORIZED.name),
 )
 _GOES_ON = (signs.HAS_MEMBERS, signs.RECORDS_WAIT, signs.OFFSETS_GO_ON, signs.LAG_GROWS)
 
@@ -33,7 +39,7 @@ ALIVE_AND_NOT_POLLING = Cause(
     symptoms=_LAGGING,
     happened="{who} owns partitions and sends heartbeats but commits nothing: {records} records wait for it.",
     needs=_STANDS,
-    against=(*_OTHERWISE_STANDING, signs.SAME_OFFSET_AGAIN),
+    against=(*_OTHERWISE_STANDING, signs.SAME_OFFSET_AGAIN, signs.INTERVAL_PASSED, signs.OWNER_SILENT),
     proved_by=((signs.WENT_BY_POLL_TIMEOUT, signs.DEPARTURES_LOGGED),),
     advice="Take a thread dump of that process: its polling thread hangs, waits or has died.",
     settings=POLL_SETTINGS,
@@ -43,11 +49,17 @@ ALIVE_AND_NOT_POLLING = Cause(
 POLLS_WITHOUT_COMMIT = Cause(
     name="polls_without_commit",
     symptoms=_LAGGING,
-    happened="{who} owns partitions and may be reading, but commits nothing: after a restart it reads the same"
-    " records again.",
+    happened=(
+        "{who} owns partitions and ",
+        Clause("polls", needs=(signs.INTERVAL_PASSED.name,)),
+        Clause("may be reading", excludes=(signs.INTERVAL_PASSED.name,)),
+        ", but commits nothing: if it reads, it reads the same records again after a restart.",
+    ),
     needs=_STANDS,
-    against=(*_OTHERWISE_STANDING, signs.SAME_OFFSET_AGAIN),
-    advice="Set enable.auto.commit or commit after each batch, and look for errors of its commits.",
+    against=(*_OTHERWISE_STANDING, *_REFUSED, signs.SAME_OFFSET_AGAIN, signs.OWNER_SILENT, signs.OWNER_COMMITS),
+    proved_by=((signs.INTERVAL_PASSED,),),
+    advice="Set enable.auto.commit or commit after each batch. If it does, it gets no records: it has paused its"
+    " partitions, or its fetches fail: look in its log.",
     settings=("enable.auto.commit",),
     told_apart_by="The client's metrics records-consumed-rate and commit-rate: whether it reads.",
 )
@@ -57,6 +69,7 @@ NEVER_COMMITS = Cause(
     happened="Members own {count} partitions with records, but nothing was ever committed for them.",
     needs=(signs.NEVER_COMMITTED,),
     against=(signs.NO_MEMBERS,),
+    proved_by=((signs.NEVER_COMMITTED, signs.HAS_MEMBERS),),
     advice="It may keep its offsets elsewhere (a database, a checkpoint of Flink or Spark): then monitor those."
     " Otherwise it commits nothing, and a restart begins where auto.offset.reset says.",
     settings=("enable.auto.commit", "auto.offset.reset"),
@@ -69,7 +82,7 @@ ONE_RECORD_STOPS_EVERY_OWNER = Cause(
     " records wait.",
     needs=(signs.OWNERS_STOP_AT_ONE_OFFSET, signs.RECORDS_WAIT),
     against=(signs.AT_LAST_STABLE_OFFSET, signs.AHEAD_OF_END, signs.ONE_RECORD_LEFT, signs.MARKERS_AT_END),
-    proved_by=((signs.OWNERS_STOP_AT_ONE_OFFSET, signs.OFFSETS_STAND),),
+    proved_by=((signs.OWNERS_STOP_AT_ONE_OFFSET,),),
     advice="Look at that record with a console consumer. Let the application set aside records that it cannot process"
     " (a dead"
     " letter topic), or reset the group to the next offset.",
@@ -79,8 +92,17 @@ ONE_RECORD_STOPS_EVERY_OWNER = Cause(
 COMMITS_ONE_OFFSET_AGAIN = Cause(
     name="commits_one_offset_again",
     symptoms=_LAGGING,
-    happened="{who} keeps committing the same offset {offset} of {place}: {records} records wait.",
-    needs=(signs.SAME_OFFSET_AGAIN, signs.HAS_MEMBERS),
+    happened=(
+        "{who} ",
+        Clause("keeps committing the same offset {offset} of {place}", needs=(signs.SAME_OFFSET_AGAIN.name,)),
+        Clause(
+            "stays at offset {offset} of {place}, and goes on in its other partitions",
+            excludes=(signs.SAME_OFFSET_AGAIN.name,),
+        ),
+        ": {records} records wait.",
+    ),
+    needs=(signs.HAS_MEMBERS,),
+    suspected_by=(signs.SAME_OFFSET_AGAIN, signs.OWNER_GOES_ON),
     against=(
         signs.AT_LAST_STABLE_OFFSET,
         signs.AHEAD_OF_END,
@@ -88,8 +110,9 @@ COMMITS_ONE_OFFSET_AGAIN = Cause(
         signs.ONE_RECORD_LEFT,
         signs.MARKERS_AT_END,
     ),
+    proved_by=((signs.SAME_OFFSET_AGAIN, signs.OFFSETS_STAND), (signs.OWNER_GOES_ON, signs.OFFSETS_STAND)),
     advice="It polls but does not advance: one record fails and is retried, the partition is paused"
-    " (pause()), or every fetch fails. Look at its log, and at max.partition.fetch.bytes.",
+    " (pause()), or its fetches fail or are throttled by a quota. Look at its log, and at max.partition.fetch.bytes.",
     settings=("max.partition.fetch.bytes",),
     told_apart_by="The application's log at that offset, and the record itself.",
     severity=Severity.ERROR,
@@ -99,7 +122,13 @@ SLOWER_THAN_PRODUCERS = Cause(
     symptoms=(BEHIND,),
     happened="Producers write faster than the group commits, in all its partitions alike: {records} records wait.",
     needs=(*_GOES_ON, signs.PRODUCERS_FASTER),
-    against=(signs.ONE_PARTITION_BEHIND, signs.ONE_MEMBER_BEHIND, signs.UNEVEN_ASSIGNMENT, signs.ONE_CAME_AND_WENT),
+    against=(
+        signs.ONE_PARTITION_BEHIND,
+        signs.ONE_MEMBER_BEHIND,
+        signs.UNEVEN_ASSIGNMENT,
+        signs.ONE_CAME_AND_WENT,
+        signs.of_kind(incidents.REBALANCE_STORM.name),
+    ),
     proved_by=((signs.PRODUCERS_FASTER,),),
     advice=(
         "Add members, up to the number of partitions, or make the processing faster",

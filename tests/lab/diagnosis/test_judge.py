@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from groupledger.schemas.words import Severity
 from lab.diagnosis.judge import RIGHT, RIVALS, SILENT, WRONG, Said, judged
+from lab.diagnosis.levels import said
 from lab.diagnosis.plays import all_plays
 from lab.diagnosis.truth import Cause, Played, read_truth, write_truth
 
@@ -48,6 +49,23 @@ def test_a_cause_is_right_among_rivals_wrong_or_silent(
     found = judged(played(KILLED), said)
     assert found.outcomes == (("session_timeout", outcome),)
     assert found.false_claims == false_claims
+
+
+def test_normal_operation_beside_a_cause_claims_nothing() -> None:
+    """Goal: what goes with a grave cause is as grave as it is itself."""
+    found: dict[str, Any] = {
+        "cause": "poll_timeout",
+        "fault": None,
+        "client_id": None,
+        "severity": "warning",
+        "rivals": [],
+    }
+    said_of = said({"diagnosis": [found | {"beside": ["scaling", "session_timeout"]}]})
+    assert [(each.causes[0], each.claims) for each in said_of] == [
+        ("poll_timeout", True),
+        ("scaling", False),
+        ("session_timeout", True),
+    ]
 
 
 def test_each_of_two_causes_is_judged() -> None:

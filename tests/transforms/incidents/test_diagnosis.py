@@ -37,7 +37,13 @@ def incident(kind: str, **fields: Any) -> dict[str, Any]:
 
 def member(name: str, joined: float, left: float | None, cause: str | None = None, /, **fields: Any) -> dict[str, Any]:
     """A tenure, with the minutes at which it began and ended."""
-    row = {"incarnation": 0, "member_id": name, "client_id": name, "client_host": f"/10.0.0.{len(name)}"}
+    row = {
+        "incarnation": 0,
+        "rebalance_timeout_ms": 60_000,
+        "member_id": name,
+        "client_id": name,
+        "client_host": f"/10.0.0.{len(name)}",
+    }
     row |= {"group_instance_id": None, "subscribed_topics": ["orders"], "subscribed_regex": None}
     row |= {"joined_at": AT + joined * MINUTE, "left_at": None if left is None else AT + left * MINUTE}
     return row | {"leave_cause": cause, "leave_cause_confidence": None if cause is None else 0.9} | fields
@@ -45,7 +51,11 @@ def member(name: str, joined: float, left: float | None, cause: str | None = Non
 
 def rebalance(minutes: float, guess: str | None, /, **fields: Any) -> dict[str, Any]:
     row = {"happened_at": AT + minutes * MINUTE, "trigger": None, "inferred_trigger": guess, "members_idle": 0}
-    return row | {"inferred_trigger_confidence": 0.9, "caused_by_generation": None, "partition_pauses": None} | fields
+    return (
+        row
+        | {"inferred_trigger_confidence": 0.9, "caused_by_generation": None, "changes": [], "partition_pauses": None}
+        | fields
+    )
 
 
 def lag(minutes: float, partition: int, committed: int, end: int, status: str, **fields: Any) -> dict[str, Any]:
@@ -60,6 +70,7 @@ def sampled(*rows: dict[str, Any]) -> dict[str, Any]:
     """The rounds that rows of lag are of, as GroupRows takes them."""
     order = (
         "ok",
+        "unsubscribed",
         "waiting_for_transaction",
         "no_commit",
         "rebalancing",
@@ -74,8 +85,12 @@ def sampled(*rows: dict[str, Any]) -> dict[str, Any]:
     rounds = [
         {
             "sampled_at": at,
-            "status": max((row["status"] for row in of), key=order.index),
+            "status": max(
+                (row["status"] for row in of if row["status"] != "unsubscribed"), key=order.index, default="ok"
+            ),
             "group_state": of[0]["group_state"],
+            "partitions_unsubscribed": sum(row["status"] == "unsubscribed" for row in of),
+            "lag_seconds_max": max(row["lag"] or 0 for row in of),
         }
         for at, of in sorted(by_round.items())
     ]
@@ -104,6 +119,11 @@ def line(kind: str, name: str | None = None, minutes: float = 0, reason: str | N
     }
 
 
+def request(name: str, minutes: float = 0, **fields: Any) -> dict[str, Any]:
+    row = {"happened_at": AT + minutes * MINUTE, "member_id": name, "client_host": "/10.0.0.1", "api": "HEARTBEAT"}
+    return row | {"client_software_name": "apache-kafka-java"} | fields
+
+
 def generation(owned: int, **fields: Any) -> dict[str, Any]:
     row = {"started_at": AT, "ended_at": AT + 5 * MINUTE, "member_count": 2, "owned_count": owned, "changes": []}
     return row | {"is_ownership_known": True, "protocol_type": "consumer"} | fields
@@ -124,7 +144,7 @@ LOOP = [member("crashy", n / 4, n / 4 + 0.1, "left") for n in range(12)]
 RESTARTS = [
     member(f"{old}{n}", *times, client_id="app")
     for n in (1, 2)
-    for old, times in (("a", (-9, n * 0.4)), ("b", (n * 0.4, 60)))
+    for old, times in (("a", (-9, n * 0.4)), ("b", (n * 0.4, None)))
 ]
 
 
@@ -143,7 +163,7 @@ RESTARTS = [
             "speaks_in_anothers_name",
             {
                 "incidents": [incident("unknown_member")],
-                "requests": [{"happened_at": AT, "member_id": "m", "client_host": host} for host in ("1", "2")],
+                "requests": [request("m", client_host=host) for host in ("1", "2")],
             },
         ),
         (
@@ -151,6 +171,7 @@ RESTARTS = [
             {
                 "incidents": [STORM],
                 "members": [member("one", -9, None), member("two", -9, None, subscribed_topics=["bills"])],
+                "known_until": AT + MINUTE,
             },
         ),
         (
@@ -293,6 +314,66 @@ RESTARTS = [
             },
         ),
         (
+            "topics_keep_changing",
+            {
+                "incidents": [STORM],
+                "rebalances": [rebalance(0.1, "leader_rejoined", changes=[{"kind": "partitions_added"}])],
+            },
+        ),
+        (
+            "subscription_alternates",
+            {
+                "incidents": [STORM],
+                "rebalances": [
+                    rebalance(n / 9, "leader_rejoined", changes=[{"kind": "subscription_changed", "member_id": "m1"}])
+                    for n in range(4)
+                ],
+            },
+        ),
+        (
+            "commits_last_instead_of_next",
+            {"members": MEMBERS, **sampled(*(lag(at, n, 89, 90, "stopped") for at in (0, 3) for n in (0, 1, 2)))},
+        ),
+        ("polls_without_commit", {"members": MEMBERS, "requests": [request("m0", 2.8)], **STOPPED}),
+        (
+            "static_member_away",
+            {
+                "members": [member("m0", -9, None, group_instance_id="i"), *MEMBERS[1:]],
+                "requests": [request("m1", 2.8)],
+                **STOPPED,
+            },
+        ),
+        (
+            "commits_one_offset_again",
+            {
+                "members": MEMBERS,
+                **sampled(
+                    *(lag(at, 0, 50, 90, "stopped", no_progress_since=AT - MINUTE) for at in (0, 3)),
+                    *(lag(at, 1, 50 + 9 * at, 50 + 9 * at, "ok", owner="m0") for at in (0, 3)),
+                ),
+            },
+        ),
+        (
+            "unsubscribed",
+            {
+                "members": MEMBERS,
+                **sampled(*(lag(at, 0, 50, 90 + at, "unsubscribed", owner=None, owned=False) for at in (0, 3))),
+            },
+        ),
+        (
+            "topic_deleted",
+            {
+                "offset_events": [event("deleted", "delete_request_or_topic")],
+                "requests": [request("m0", api="OFFSET_COMMIT")],
+            },
+        ),
+        ("catching_up", {"members": MEMBERS, **sampled(*(lag(at, 0, 50 + 40 * at, 210 + at, "ok") for at in (0, 3)))}),
+        ("never_commits", {"members": MEMBERS, **sampled(*(lag(at, 0, 0, 90, "no_commit") for at in (0, 3)))}),
+        (
+            "commits_one_offset_again",
+            {"members": MEMBERS, **sampled(*(lag(at, 0, 50, 90 + at, "stalled") for at in (0, 3)))},
+        ),
+        (
             "catching_up",
             {"members": MEMBERS, **sampled(*(lag(at, 0, 50 + 9 * at, 90 + at, "growing") for at in (0, 3)))},
         ),
@@ -381,12 +462,28 @@ def test_a_poll_timeout_is_no_fact_without_a_log() -> None:
             {"offsets_deleted", "topic_deleted"},
         ),
         (
-            {"members": MEMBERS, **sampled(*(lag(at, 0, 50, 90 + at, "stalled") for at in (0, 3)))},
-            {"commits_one_offset_again"},
+            {
+                "offset_events": [event("deleted", "delete_request_or_topic")],
+                "requests": [request("m0", api="OFFSET_DELETE")],
+            },
+            {"offsets_deleted", "topic_deleted"},
         ),
         (
-            {"members": MEMBERS, **sampled(*(lag(at, 0, 0, 90, "no_commit") for at in (0, 3)))},
-            {"never_commits"},
+            {"incidents": [incident("partition_not_read", confidence=0.5, severity="info", never_read_max=9)]},
+            {"new_partition_read_from_latest"},
+        ),
+        # A client of which nobody knows whether it leaves when it does not poll, and one that has time left.
+        (
+            {"members": MEMBERS, "requests": [request("m0", 2.8, client_software_name="sarama")], **STOPPED},
+            {"alive_and_not_polling", "polls_without_commit"},
+        ),
+        (
+            {
+                "members": [member("m0", -9, None, rebalance_timeout_ms=600_000)],
+                "requests": [request("m0", 2.8)],
+                **STOPPED,
+            },
+            {"alive_and_not_polling", "polls_without_commit"},
         ),
     ],
 )
@@ -418,6 +515,57 @@ def test_nobody_well_is_blamed() -> None:
     """Goal: lag that is worked off, and mild incidents, are no diagnosis."""
     rounds = sampled(*(lag(at, 0, 50 + 40 * at, 90 + 40 * at, "ok") for at in (0, 1)))
     assert found(incidents=[incident("leader_never_synced", severity="info")], members=MEMBERS, **rounds) == []
+
+
+@pytest.mark.parametrize(
+    ("cause", "members"),
+    [
+        ("deploy", RESTARTS),
+        ("scaling", [member("m0", -9, None), member("m1", 0.5, None)]),
+        ("scaling", [member("m0", -9, None), member("m1", -9, 0.5, "left")]),
+        ("scaled_to_zero", [member("m0", -9, 0.5, "left"), member("m1", -9, 0.6, "left")]),
+        ("two_applications", [member("m0", -9, None), member("m1", 0.5, None, subscribed_topics=["bills"])]),
+        (None, [member("m0", -9, None), member("m1", -8.8, None)]),
+        (None, [member("m0", -9, 0.5, "session_expired"), member("m1", -9, None)]),
+        (None, LOOP),
+    ],
+)
+def test_a_change_of_members_is_no_trouble(cause: str | None, members: list[dict[str, Any]]) -> None:
+    """Goal: a deployment is there for whoever asks, and no alarm; a group that starts has not changed."""
+    causes = {each["cause"]: each["severity"] for each in found(members=members)}
+    assert causes.get(cause) == (None if cause is None else "info")
+    assert {*causes.values()} <= {"info"}
+
+
+def test_what_was_well_in_between_is_not_one_time() -> None:
+    """Goal: a group that had not committed yet and, a minute later, has a burst, was never behind."""
+    start = lag(0, 0, 0, 90, "no_commit", committed_offset=None)
+    well = [lag(at / 10, 0, 80, 90, "ok") for at in range(1, 11)]
+    assert found(members=MEMBERS, **sampled(start, *well, lag(1.1, 0, 80, 120, "growing"))) == []
+
+
+def test_generations_that_form_wait_for_nobody() -> None:
+    stuck = sampled(*(lag(at, 0, 50, 90, "rebalancing", group_state="PreparingRebalance") for at in (0, 1)))
+    lines = [line("stabilized", minutes=at) for at in (0.2, 0.4)]
+    assert "waits_for_member" not in [
+        each["cause"] for each in found(incidents=[incident("rebalance_stuck")], events=lines, **stuck)
+    ]
+
+
+def test_one_who_never_got_in_did_not_fall_silent() -> None:
+    """Goal: a line about somebody who was in no generation proves no expired session, and names nobody."""
+    kind = incident("session_expired", evidence="logged", confidence=0.8, member_id="m9")
+    (first,) = found(incidents=[kind], members=MEMBERS)
+    assert (first["cause"], first["client_id"]) == (None, None)
+
+
+@pytest.mark.parametrize(("moved", "cause"), [(0.4, "coordinator_moved"), (0.6, "session_timeout")])
+def test_what_comes_later_is_no_cause(moved: float, cause: str) -> None:
+    """Goal: a broker that unloads the group after a session has expired did not end that session."""
+    gone = [member("m0", -9, 0.5, "session_expired")]
+    rows = {"members": gone, "generations": [generation(2, started_at=AT - 9 * MINUTE)]}
+    (first, *_) = found(incidents=[incident("session_expired")], events=[line("group_unloaded", minutes=moved)], **rows)
+    assert first["cause"] == cause
 
 
 def test_advice_fits_a_group_of_kip_848() -> None:

@@ -4,6 +4,10 @@ The records of a group show that a member was gone, never why. A line that names
 end of its tenure, is what the coordinator saw, and wins over the history's guess. Ids of modern clients come back, so a
 line counts for the tenure that it lies nearest to the end of. A line of a coordinator that had lost the group may lie
 there, too: it does not count if a generation began after it that still had the member.
+
+Many clients give no reason as they leave. Then a line says that they left and not why: one that the history saw to be
+silent before had probably not polled in time, as a client leaves then by itself. A static member does not leave when it
+closes: one that is named by its instance id alone was removed by an administrator.
 """
 
 from __future__ import annotations
@@ -13,7 +17,15 @@ from collections import defaultdict
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from groupledger.schemas.kinds.triggers import TRIGGERS, UNKNOWN, trigger_of_departure
+from groupledger.schemas.kinds.triggers import (
+    ADMIN_REMOVED,
+    LEFT,
+    LEFT_POLL_TIMEOUT,
+    SESSION_EXPIRED,
+    TRIGGERS,
+    UNKNOWN,
+    trigger_of_departure,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -26,6 +38,8 @@ EVENT_COLUMNS = ("logged_at", "kind", "member_id", "member_ids", "reason", "clie
 BEFORE_RECORD_MAX = timedelta(minutes=10)
 CLOCK_SKEW_MAX = timedelta(seconds=10)
 DEPARTURES = frozenset(trigger.name for trigger in TRIGGERS if trigger.is_departure)
+SILENT = {SESSION_EXPIRED.name, LEFT_POLL_TIMEOUT.name}
+SILENT_BEFORE_IT_LEFT = 0.7
 SAME_STEP_MAX = timedelta(seconds=1)  # a line and the records of the same step
 
 
@@ -39,20 +53,28 @@ def with_logged_causes(
         trigger = trigger_of_departure(event["kind"], event["reason"], event["client_reason"])
         if trigger is None:
             continue
+        says_why = trigger is not LEFT or event["client_reason"] is not None
         for member_id in (event["member_ids"] or ()) if event["member_id"] is None else (event["member_id"],):
-            departures[member_id].append((event["logged_at"], trigger.name))
+            departures[member_id].append((event["logged_at"], trigger.name, says_why))
     found = []
     for row in members:
         lines = [
-            (abs(row["left_at"] - at), cause)
-            for at, cause in departures[row["member_id"]]
+            (abs(row["left_at"] - at), cause, says_why)
+            for at, cause, says_why in departures[row["member_id"]]
             if row["left_at"] is not None
             and -BEFORE_RECORD_MAX <= at - row["left_at"] <= CLOCK_SKEW_MAX
             and not _any_between(began, at + SAME_STEP_MAX, row["left_at"])
         ]
-        logged = {"leave_cause": min(lines)[1], "leave_cause_confidence": 1.0} if lines else {}
-        found.append({**row, **logged})
+        found.append({**row, **(_as_logged(row, *min(lines)[1:]) if lines else {})})
     return found
+
+
+def _as_logged(row: Row, cause: str, says_why: bool) -> dict[str, Any]:
+    if not says_why and row["leave_cause"] in SILENT:
+        return {"leave_cause": LEFT_POLL_TIMEOUT.name, "leave_cause_confidence": SILENT_BEFORE_IT_LEFT}
+    if not says_why and row["leave_cause"] == ADMIN_REMOVED.name:
+        return {"leave_cause": ADMIN_REMOVED.name, "leave_cause_confidence": 1.0}
+    return {"leave_cause": cause, "leave_cause_confidence": 1.0}
 
 
 def with_unknown_causes(members: Iterable[Row], faults: Iterable[Row]) -> list[dict[str, Any]]:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from groupledger.schemas.kinds.causes import members
+from groupledger.schemas.kinds.causes import members, progress, refused
 from groupledger.schemas.kinds.clauses import Fact, said, settings_of
 from groupledger.schemas.kinds.signs import SERVER_LOG_IMPORTED, Source
 from groupledger.schemas.words import Evidence, GroupType, Severity, words_of
@@ -25,7 +25,7 @@ from groupledger.transforms.incidents.diagnosis.harm import HARM_COLUMNS, harm_o
 from groupledger.transforms.incidents.diagnosis.judge import judged
 from groupledger.transforms.incidents.diagnosis.lag_signs import lag_seen
 from groupledger.transforms.incidents.diagnosis.member_signs import last_departures, members_at, restless
-from groupledger.transforms.incidents.diagnosis.signs_seen import signs_seen
+from groupledger.transforms.incidents.diagnosis.signs_seen import is_of_nobody, signs_seen
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -54,12 +54,29 @@ SINCE_DEPARTURE = {
     members.MEMBERS_EXPIRED,
     members.MEMBERS_POLLED_TOO_LATE,
 }
+# What a change may be where nothing else is wrong.
+IN_ORDER = {
+    cause.name
+    for cause in (
+        members.DEPLOY,
+        members.SCALING,
+        members.SCALED_TO_ZERO,
+        members.MEMBERS_LEFT,
+        members.REMOVED_BY_ADMINISTRATOR,
+        refused.TWO_APPLICATIONS,
+        progress.CATCHING_UP,
+        progress.UNSUBSCRIBED,
+    )
+}
 
 
 def diagnoses(rows: GroupRows) -> list[Diagnosis]:
     """Returns the diagnosis of each episode, the most harmful first."""
     found: list[Diagnosis] = []
-    for each in (_diagnosis(episode, rows) for episode in episodes(rows)):
+    for episode in episodes(rows):
+        each = _diagnosis(episode, rows)
+        if episode.is_change and each["cause"] not in IN_ORDER:
+            continue
         same = next((other for other in found if _is_same(each, other)), None)
         if same is None:
             found.append(each)
@@ -79,7 +96,7 @@ def _diagnosis(episode: Episode, rows: GroupRows) -> Diagnosis:
     who = _who(episode, rows, lag, found)
     facts = _facts(rows, seen)
     names = _names(episode, rows, lag, who)
-    harm = harm_of(episode, rows, lag)
+    harm = dict.fromkeys(HARM_COLUMNS) if episode.is_change else harm_of(episode, rows, lag)
     incident = _gravest(episode.incidents, found.cause)
     proof = [sign.name for sign in found.proof]
     return {
@@ -178,7 +195,7 @@ def _who(episode: Episode, rows: GroupRows, lag: LagSeen, found: Judgement) -> R
         return max(last_departures(episode, rows), key=lambda row: row["left_at"], default=None)
     incident = _gravest(episode.incidents, cause)
     if incident is not None and any(incident[name] is not None for name in WHO_COLUMNS):
-        return incident
+        return None if is_of_nobody(incident, rows) else incident
     gone = episode.within(rows.members, "left_at")
     if gone and any(sign.name.startswith("went_by") for sign in found.proof):
         return gone[-1]
@@ -211,6 +228,8 @@ def _severity(
     episode: Episode, rows: GroupRows, found: Judgement, harm: Mapping[str, Any], incident: Row | None
 ) -> str:
     of_incident = None if incident is None else incident["severity"]
+    if found.cause is not None and episode.is_change:
+        return found.cause.harmless
     if found.cause is None:
         return str(of_incident or (Severity.WARNING if is_harmful(harm) else Severity.INFO))
     is_unknown = not rows.rounds and not episode.rounds

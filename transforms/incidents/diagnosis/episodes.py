@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from datetime import timedelta
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from groupledger.schemas.kinds.symptoms import (
@@ -22,9 +23,10 @@ from groupledger.schemas.kinds.symptoms import (
 )
 from groupledger.schemas.words import GroupType, LagStatus, OffsetEventKind, Severity, words_of
 from groupledger.transforms.incidents.diagnosis.evidence import AROUND, Episode
+from groupledger.transforms.incidents.diagnosis.turnover import turnovers
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from groupledger.schemas.kinds.symptoms import Symptom
     from groupledger.transforms.incidents.diagnosis.evidence import GroupRows
@@ -42,8 +44,9 @@ SYMPTOM_OF_STATUS = {
 }
 LENGTHENS = {LagStatus.REBALANCING, LagStatus.REWOUND, LagStatus.UNKNOWN}
 GONE_EVENTS = {OffsetEventKind.GROUP_DELETED, OffsetEventKind.EXPIRED, OffsetEventKind.TOPIC_DELETED}
-STRETCHES_TOGETHER = timedelta(minutes=2)
+STRETCHES_TOGETHER = timedelta(seconds=30)  # what is well for longer begins anew
 OF_A_MOMENT = {LagStatus.NO_COMMIT, LagStatus.GROWING, LagStatus.WAITING_FOR_TRANSACTION}
+LATE_S = 30
 MOMENT_MAX = timedelta(minutes=1)
 WITHOUT_PARTITIONS_MIN = timedelta(minutes=1)  # a group that starts has none for some seconds
 CONSUMERS = "consumer"  # the protocol type of those whose assignments are partitions of topics
@@ -54,15 +57,18 @@ def episodes(rows: GroupRows) -> Iterator[Episode]:
     yield from _of_lag(rows)
     yield from _of_offsets(rows)
     yield from _without_partitions(rows)
+    yield from turnovers(rows)
+    yield from _while_well(rows, _is_late)
+    yield from _while_well(rows, _is_unsubscribed)
 
 
 def _of_incidents(rows: GroupRows) -> Iterator[Episode]:
-    """Yields the episodes that have an incident of a warning or more."""
+    """Yields the episodes that have an incident of a warning or more, or one that may have cost records."""
     by_episode: defaultdict[str, list[Row]] = defaultdict(list)
     for row in rows.incidents:
         by_episode[row["episode_id"]].append(row)
     for of_episode in by_episode.values():
-        if all(row["severity"] == words_of(Severity)[0] for row in of_episode):
+        if all(row["severity"] == words_of(Severity)[0] and not row["never_read_max"] for row in of_episode):
             continue
         found = [symptom_of_kind(row["kind"]) for row in of_episode]
         since = min(row["first_seen_at"] for row in of_episode)
@@ -88,6 +94,32 @@ def _of_lag(rows: GroupRows) -> Iterator[Episode]:
             stretch.append(row)
     if stretch:
         yield from _stretches(rows, stretch)
+
+
+def _while_well(rows: GroupRows, is_so: Callable[[Row], bool]) -> Iterator[Episode]:
+    """Yields the times in which a group is well, and has lag that one may ask about."""
+    for is_it, found in groupby(rows.rounds, key=is_so):
+        rounds = tuple(found)
+        if is_it and len(rounds) > 1:
+            last = rounds[-1]["sampled_at"]
+            yield Episode(
+                symptoms=(BEHIND,),
+                since=rounds[0]["sampled_at"],
+                last_seen_at=last,
+                until=None if last == rows.rounds[-1]["sampled_at"] else last,
+                rounds=rounds,
+                is_change=True,
+            )
+
+
+def _is_late(row: Row) -> bool:
+    """Returns whether lag is worked off that is older than the time between two commits."""
+    return bool(row["status"] == LagStatus.OK and (row["lag_seconds_max"] or 0) >= LATE_S)
+
+
+def _is_unsubscribed(row: Row) -> bool:
+    """Returns whether all that lags is what no member subscribes to any more: it counts in no sum."""
+    return bool(row["status"] == LagStatus.OK and row["partitions_unsubscribed"])
 
 
 def _stretches(rows: GroupRows, rounds: Sequence[Row]) -> Iterator[Episode]:

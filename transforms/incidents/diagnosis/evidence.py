@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 # What belongs to an episode may lie a little beside it: a departure before the record that it led to.
 AROUND = timedelta(seconds=60)
+RIGHT_BESIDE = timedelta(seconds=1)
 KNOWN_FROM = 0.8  # a guess below it leaves the other causes possible
 SURE_OF_ROWS = 0.95  # no line of a log says so
 
@@ -25,8 +26,8 @@ class GroupRows:
     """Rows of the ledger's tables about one group; instants are datetimes.
 
     `members` have the causes of a server log (`with_logged_causes`), `rebalances` its triggers; `rounds` are the sums
-    of lag by round, in order, and `lag_at` returns the rows of `lag` of one of them. `requests` need only the member's
-    id and its host.
+    of lag by round, in order, and `lag_at` returns the rows of `lag` of one of them. `requests` need only the API,
+    the member's id, its host and its client library.
     """
 
     group_type: str | None
@@ -45,7 +46,8 @@ class GroupRows:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Episode:
-    """A time in which symptoms showed. `until` is None while it goes on."""
+    """A time in which symptoms showed. `until` is None while it goes on. One that `is_change` is no trouble by
+    itself, as members come or go; those before and after it are those right beside it."""
 
     symptoms: tuple[Symptom, ...]
     since: datetime
@@ -53,9 +55,14 @@ class Episode:
     until: datetime | None
     incidents: tuple[Row, ...] = ()
     rounds: tuple[Row, ...] = ()
+    is_change: bool = False
+
+    @property
+    def around(self) -> timedelta:
+        return RIGHT_BESIDE if self.is_change else AROUND
 
     def holds(self, at: datetime | None) -> bool:
-        return at is not None and self.since - AROUND <= at <= self.last_seen_at + AROUND
+        return at is not None and self.since - self.around <= at <= self.last_seen_at + self.around
 
     def within(self, rows: Iterable[Row], column: str) -> list[Row]:
         """Returns the rows whose instant lies in the episode, or shortly beside it."""

@@ -32,6 +32,9 @@ KAFKA_BEGAN = datetime(2011, 1, 1, tzinfo=timezone.utc)
 CLOCK_MAX = timedelta(days=1)
 WAITS_FOR_LONG = timedelta(seconds=30)  # a transaction that ends as it should is shorter
 STANDS_FOR_LONG = timedelta(minutes=1)  # a restart takes less
+# Java's client, librdkafka with what is built on it, and kafka-python, as the request log names them.
+LEAVE_UNPOLLED = ("apache-kafka-java", "librdkafka", "confluent-kafka-", "kafka-python")
+LEAVES_WITHIN = timedelta(seconds=20)  # a client looks at its interval now and then, and a leave takes a round
 GROWS_FOR_LONG = timedelta(minutes=1)  # a burst is over before
 _STANDING = {LagStatus.STOPPED, LagStatus.STALLED, LagStatus.WAITING_FOR_TRANSACTION, LagStatus.AHEAD_OF_LOG}
 
@@ -64,6 +67,8 @@ def lag_seen(episode: Episode, rows: GroupRows) -> LagSeen:
     found = rows.lag_at(last)
     worst = max((SEVERITY[row["status"]] for row in found), default=0)
     lagging = [row for row in found if worst and SEVERITY[row["status"]] == worst]
+    if episode.is_change and not worst:
+        lagging = [row for row in found if row["lag"]]
     if first == last:
         return LagSeen(rows=found, lagging=lagging)
     before = {_place(row): row for row in rows.lag_at(first)}
@@ -100,7 +105,7 @@ def signs_of_lag(seen: LagSeen, rows: GroupRows) -> Iterator[Sign]:
         yield signs.AT_LAST_STABLE_OFFSET
     yield from _of_pace(seen)
     yield from _of_owners(seen, rows)
-    yield from _of_spread(seen)
+    yield from _of_spread(seen, rows)
 
 
 def _of_pace(seen: LagSeen) -> Iterator[Sign]:
@@ -122,9 +127,48 @@ def _of_pace(seen: LagSeen) -> Iterator[Sign]:
         yield signs.PRODUCERS_IDLE
         if all(row["raw_lag"] == 1 for row in seen.lagging):
             yield signs.ONE_RECORD_LEFT
+            if len(seen.rows) >= PARTITIONS_MIN and all(row["raw_lag"] == 1 for row in seen.rows):
+                yield signs.ONE_LEFT_EVERYWHERE
 
 
 def _of_owners(seen: LagSeen, rows: GroupRows) -> Iterator[Sign]:
+    """Yields what is seen of the owners of partitions that stand."""
+    if _goes_on_elsewhere(seen, rows):
+        yield signs.OWNER_GOES_ON
+    if all(_has_passed_its_interval(row, rows) for row in seen.lagging):
+        yield signs.INTERVAL_PASSED
+    yield from _of_owners_in_turn(seen, rows)
+
+
+def _goes_on_elsewhere(seen: LagSeen, rows: GroupRows) -> bool:
+    """Returns whether who stands for long in a partition commits in others, and is at their end."""
+    owners = {row["owner"] for row in seen.lagging}
+    others = [row for row in seen.rows if row["owner"] in owners and row not in seen.lagging]
+    return (
+        None not in owners
+        and owners == {row["owner"] for row in others}
+        and all(_stands_for(row, STANDS_FOR_LONG) for row in seen.lagging)
+        and not any(_joined_within(seen, owner, rows) for owner in owners)
+        and all(row["status"] == LagStatus.OK and (seen.committed or {}).get(_place(row)) for row in others)
+    )
+
+
+def _has_passed_its_interval(lag: Row, rows: GroupRows) -> bool:
+    """Returns whether a partition has stood in its owner's hands for longer than the owner may go without a poll. Only
+    of some clients it is known that they leave then, and that they join with that time as their rebalance timeout."""
+    since = lag["no_progress_since"]
+    owner = next((row for row in reversed(rows.members) if row["member_id"] == lag["owner"]), None)
+    if since is None or owner is None or not owner["rebalance_timeout_ms"] or owner["left_at"] is not None:
+        return False
+    software = {row["client_software_name"] or "" for row in rows.requests if row["member_id"] == lag["owner"]}
+    if not software or not all(name.startswith(LEAVE_UNPOLLED) for name in software):
+        return False
+    there = max(since, owner["joined_at"] or since)
+    may_take = timedelta(milliseconds=owner["rebalance_timeout_ms"]) + LEAVES_WITHIN
+    return bool(lag["sampled_at"] - there > may_take)
+
+
+def _of_owners_in_turn(seen: LagSeen, rows: GroupRows) -> Iterator[Sign]:
     """Yields a sign where several owners, one after the other, got no further in a partition."""
     for lag in seen.lagging:
         since = lag["no_progress_since"]
@@ -142,7 +186,13 @@ def _of_owners(seen: LagSeen, rows: GroupRows) -> Iterator[Sign]:
             return
 
 
-def _of_spread(seen: LagSeen) -> Iterator[Sign]:
+def _joined_within(seen: LagSeen, owner: str, rows: GroupRows) -> bool:
+    """Returns whether a member came while the lag was there already: it has that of others."""
+    joined = [row["joined_at"] for row in rows.members if row["member_id"] == owner and row["joined_at"] is not None]
+    return bool(joined and seen.rows and max(joined) > seen.rows[0]["sampled_at"] - seen.lasted)
+
+
+def _of_spread(seen: LagSeen, rows: GroupRows) -> Iterator[Sign]:
     """Yields how the lag is spread over partitions and members."""
     lag = {_place(row): row["lag"] or 0 for row in seen.rows}
     total, produced = sum(lag.values()), seen.produced or {}
@@ -153,6 +203,12 @@ def _of_spread(seen: LagSeen) -> Iterator[Sign]:
     is_one = len(lag) >= PARTITIONS_MIN and lag[top] >= MOST * total
     if is_one and produced.get(top, 0) > MORE * _mean([produced.get(place, 0) for place in others]):
         yield signs.ONE_PARTITION_BEHIND
+    yield from _of_one_owner(seen, rows, lag)
+
+
+def _of_one_owner(seen: LagSeen, rows: GroupRows, lag: Mapping[Place, int]) -> Iterator[Sign]:
+    """Yields what is seen of the owner that has most of the lag, if it goes on, and was there from the beginning."""
+    total, produced = sum(lag.values()), seen.produced or {}
     of_owner: defaultdict[str, list[Place]] = defaultdict(list)
     for row in seen.rows:
         if row["owner"] is not None:
@@ -163,7 +219,8 @@ def _of_spread(seen: LagSeen) -> Iterator[Sign]:
     theirs = [place for each, places in of_owner.items() if each != owner for place in places]
     if sum(lag[place] for place in of_owner[owner]) < MOST * total:
         return
-    if any(_stands_for(row, WAITS_FOR_LONG) for row in seen.rows if row["owner"] == owner and row["lag"]):
+    stands = all(_stands_for(row, WAITS_FOR_LONG) for row in seen.rows if row["owner"] == owner and row["lag"])
+    if stands or _joined_within(seen, owner, rows):
         return
     if len(of_owner[owner]) >= MORE * len(theirs) / (len(of_owner) - 1):
         yield signs.UNEVEN_ASSIGNMENT

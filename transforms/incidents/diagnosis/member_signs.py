@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from groupledger.schemas.instants import EPOCH
 from groupledger.schemas.kafka.group_states import EMPTY
 from groupledger.schemas.kinds import signs
-from groupledger.schemas.kinds.changes import TOPOLOGY_NOT_READY, TOPOLOGY_READY
+from groupledger.schemas.kinds.changes import PARTITIONS_ADDED, SUBSCRIPTION_CHANGED, TOPOLOGY_NOT_READY, TOPOLOGY_READY
 from groupledger.schemas.kinds.triggers import (
     ADMIN_REMOVED,
     LEFT,
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 RETURNS_MIN = 3
 TOGETHER = timedelta(minutes=1)
+SHORTLY = timedelta(seconds=10)  # from a departure to the record that it led to, and not yet the start of the group
 EXPIRED_TOGETHER = timedelta(seconds=10)
 LAST_SIGNS = {
     LEFT.name: signs.LAST_LEFT,
@@ -90,6 +91,15 @@ def members_at(rows: GroupRows, at: datetime) -> list[Row]:
     return [row for row in begun if row["left_at"] is None or row["left_at"] > at]
 
 
+def subscribe_apart(members: Sequence[Row]) -> bool:
+    """Returns whether members of different client ids subscribe to different topics, with none in common."""
+    topics: defaultdict[frozenset[str], set[str]] = defaultdict(set)
+    for row in members:
+        topics[frozenset(row["subscribed_topics"] or ())].add(row["client_id"])
+    apart = [*topics]
+    return len(apart) > 1 and all(apart) and not frozenset.intersection(*apart) and _are_apart([*topics.values()])
+
+
 def see_members(episode: Episode, rows: GroupRows, seen: Seen) -> None:
     """Adds the signs of members."""
     gone = episode.within(rows.members, "left_at")
@@ -128,11 +138,7 @@ def _of_presence(episode: Episode, rows: GroupRows) -> Iterator[Sign]:
         yield signs.STATIC_MEMBERS
     if any(row["subscribed_regex"] for row in there):
         yield signs.REGEX_SUBSCRIPTION
-    topics: defaultdict[frozenset[str], set[str]] = defaultdict(set)
-    for row in there:
-        topics[frozenset(row["subscribed_topics"] or ())].add(row["client_id"])
-    apart = [*topics]
-    if len(apart) > 1 and all(apart) and not frozenset.intersection(*apart) and _are_apart([*topics.values()]):
+    if subscribe_apart(there):
         yield signs.SUBSCRIPTIONS_APART
     at = episode.last_seen_at
     if any(
@@ -160,8 +166,9 @@ def _began_well(episode: Episode, rows: GroupRows) -> bool:
 
 
 def _of_turnover(episode: Episode, rows: GroupRows, gone: Sequence[Row]) -> Iterator[Sign]:
-    before = members_at(rows, episode.since - AROUND)
-    after = members_at(rows, episode.last_seen_at + AROUND)
+    beside = episode.around if episode.is_change else SHORTLY
+    before = members_at(rows, episode.since - beside)
+    after = members_at(rows, episode.last_seen_at + beside)
     if before and after and len(before) != len(after):
         yield signs.MEMBER_COUNT_CHANGED
     ids = {row["member_id"] for row in before}
@@ -182,11 +189,27 @@ def _of_turnover(episode: Episode, rows: GroupRows, gone: Sequence[Row]) -> Iter
     turns = episode.within(rows.rebalances, "happened_at")
     if turns and turns[-1]["members_idle"]:
         yield signs.MEMBERS_WITHOUT_PARTITIONS
+    yield from _of_changes(turns)
     if turns and 2 * sum(row["caused_by_generation"] is not None for row in turns) >= len(turns):
         yield signs.FOLLOW_UPS
     moves = {row["happened_at"] for row in rows.offset_events if row["cause"] == OffsetEventCause.NO_MEMBER}
     if len(moves) >= MOVES_MIN:
         yield signs.MOVED_REPEATEDLY
+
+
+def _of_changes(turns: Sequence[Row]) -> Iterator[Sign]:
+    """Yields what the members' metadata show to have changed from one generation to the next."""
+    kinds = [{change["kind"] for change in row["changes"] or ()} for row in turns]
+    if turns and 2 * sum(PARTITIONS_ADDED.name in each for each in kinds) >= len(turns):
+        yield signs.PARTITIONS_ADDED
+    changed = Counter(
+        change["member_id"]
+        for row in turns
+        for change in row["changes"] or ()
+        if change["kind"] == SUBSCRIPTION_CHANGED.name
+    )
+    if max(changed.values(), default=0) >= max(RETURNS_MIN, len(turns) / 3):
+        yield signs.SUBSCRIPTION_CHANGES
 
 
 def _add_causes(seen: Seen, gone: Sequence[Row], sign_of: Mapping[str, Sign]) -> None:

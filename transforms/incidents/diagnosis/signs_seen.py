@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from groupledger.schemas.kafka.api_keys import ApiKey
 from groupledger.schemas.kinds import signs
 from groupledger.schemas.kinds.causes import CAUSES
 from groupledger.schemas.words import CoordinatorEventKind, Evidence
@@ -23,6 +25,10 @@ if TYPE_CHECKING:
     Row = Mapping[str, Any]
 
 ALL_SIGNS = {sign.name: sign for cause in CAUSES for sign in cause.signs}
+COMMITS = {ApiKey.OFFSET_COMMIT.name, ApiKey.TXN_OFFSET_COMMIT.name}
+DELETES = {ApiKey.OFFSET_DELETE.name, ApiKey.DELETE_GROUPS.name}
+HEARD_WITHIN = timedelta(seconds=30)
+GENERATIONS_MIN = 2
 MOVES = {
     CoordinatorEventKind.GROUP_LOADED,
     CoordinatorEventKind.GROUP_UNLOADED,
@@ -38,7 +44,7 @@ def signs_seen(episode: Episode, rows: GroupRows, lag: LagSeen) -> Seen:
     for sign in signs_of_lag(lag, rows):
         seen.add(sign.name)
     see_members(episode, rows, seen)
-    _see_logs(episode, rows, seen)
+    _see_logs(episode, rows, lag, seen)
     return seen
 
 
@@ -46,7 +52,9 @@ def _see_by_words(sign: Sign, episode: Episode, rows: GroupRows, lag: LagSeen, s
     for row in episode.incidents:
         is_observed = row["evidence"] == Evidence.OBSERVED
         is_it = row["kind"] in sign.kinds or row["probable_root"] in sign.roots
-        if is_it and (is_observed or not sign.is_logged):
+        if is_it and is_of_nobody(row, rows):
+            seen.possible.add(sign.name)
+        elif is_it and (is_observed or not sign.is_logged):
             seen.add(sign.name, row["confidence"], is_logged=is_observed)
     if sign.triggers:
         _see_trigger(sign, episode, rows, seen)
@@ -60,6 +68,17 @@ def _see_by_words(sign: Sign, episode: Episode, rows: GroupRows, lag: LagSeen, s
         row["status"] in sign.statuses or {*(row["flags"] or ())} & {*sign.flags} for row in lag.lagging or lag.rows
     ):
         seen.add(sign.name)
+
+
+def is_of_nobody(incident: Row, rows: GroupRows) -> bool:
+    """Returns whether only a line tells of a member that never owned anything or was in a generation: one that still
+    waits to join is dropped as well, and for another reason than its silence."""
+    member_id = incident["member_id"]
+    return bool(
+        incident["evidence"] == Evidence.LOGGED
+        and rows.members
+        and member_id not in {row["member_id"] for row in rows.members}
+    )
 
 
 def _see_trigger(sign: Sign, episode: Episode, rows: GroupRows, seen: Seen) -> None:
@@ -78,17 +97,39 @@ def _was_there(rows: GroupRows, at: datetime) -> bool:
     return any(row["started_at"] < at for row in rows.generations)
 
 
-def _see_logs(episode: Episode, rows: GroupRows, seen: Seen) -> None:
+def _see_owners(rows: GroupRows, lag: LagSeen, seen: Seen) -> None:
+    """Sees whether the request log has requests of those who own what lags, before the last round."""
+    owners = {row["owner"] for row in lag.lagging if row["owner"] is not None}
+    if not owners:
+        return
+    at = lag.lagging[0]["sampled_at"]
+    lately = [row for row in rows.requests if at - HEARD_WITHIN <= row["happened_at"] <= at]
+    heard = {row["member_id"] for row in lately}
+    if owners & heard:
+        seen.add(signs.OWNER_HEARD.name)
+        if any(row["member_id"] in owners and row["api"] in COMMITS for row in lately):
+            seen.add(signs.OWNER_COMMITS.name)
+    elif any(heard):
+        seen.add(signs.OWNER_SILENT.name)
+
+
+def _see_logs(episode: Episode, rows: GroupRows, lag: LagSeen, seen: Seen) -> None:
     lines = episode.within(rows.events, "logged_at")
     if lines:
         seen.add(signs.SERVER_LOG_IMPORTED.name)
-    gone = [row["left_at"] for row in episode.within(rows.members, "left_at")]
+    gone = [row["left_at"] for row in episode.within(rows.members, "left_at")] or [episode.last_seen_at]
     moves = [line["logged_at"] for line in lines if line["kind"] in MOVES and _was_there(rows, line["logged_at"])]
-    if any(not gone or any(abs(at - left) <= AROUND for left in gone) for at in moves):
+    if any(at <= left <= at + AROUND for left in gone for at in moves):
         seen.add(signs.COORDINATOR_MOVED.name, is_logged=True)
+    formed = [line for line in lines if line["kind"] == CoordinatorEventKind.STABILIZED]
+    if sum(episode.since <= line["logged_at"] <= episode.last_seen_at for line in formed) >= GENERATIONS_MIN:
+        seen.add(signs.GENERATIONS_FORM.name, is_logged=True)
+    _see_owners(rows, lag, seen)
     requests = episode.within(rows.requests, "happened_at")
     if requests:
         seen.add(signs.REQUESTS_IMPORTED.name)
+        if not any(row["api"] in DELETES for row in requests):
+            seen.add(signs.NO_DELETE_REQUEST.name)
     hosts: defaultdict[str, set[str]] = defaultdict(set)
     for row in requests:
         if row["member_id"] and row["client_host"]:

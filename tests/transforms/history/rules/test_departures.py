@@ -31,6 +31,19 @@ def test_a_line_wins() -> None:
     ]
 
 
+def test_a_line_that_does_not_say_why() -> None:
+    """Goal: a client that was silent, and left without a reason, is not known to have left by its own will; a static
+    member, which does not leave as it closes, was removed."""
+
+    def told(guess: str, **reason: str) -> list[Any]:
+        return causes([tenure(60) | {"leave_cause": guess}], line(58, "member_left", **reason))
+
+    assert told("left") == [("left", 1.0)]
+    assert told("session_expired") == told("left_poll_timeout") == [("left_poll_timeout", 0.7)]
+    assert told("session_expired", client_reason="the consumer is being closed") == [("left", 1.0)]
+    assert told("admin_removed") == [("admin_removed", 1.0)]
+
+
 def test_a_line_of_several_members() -> None:
     """Goal: those who did not join again in time are named in one line."""
     several = line(58, "dynamic_members_removed", member_id=None, member_ids=["m-1", "m-2"])
