@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -156,13 +155,6 @@ class LedgerProcess:
 class IngestProcess(LedgerProcess):
     def __init__(self, warehouse: Path, bootstrap_servers: str, *arguments: str) -> None:
         super().__init__("ingest", warehouse, "--bootstrap-servers", bootstrap_servers, *arguments)
-
-
-def has_traceback(said: str) -> bool:
-    """Returns whether standard error has a traceback of the command's own: a worker of pyspark prints one when Spark
-    ends its task."""
-    frames = re.findall(r'^ *File "([^"]*)"', said, re.MULTILINE)
-    return any(not frame.endswith("pyspark/daemon.py") for frame in frames)
 
 
 def newest(folder: Path, suffix: str = "") -> int:

@@ -28,10 +28,11 @@ if TYPE_CHECKING:
 QUIET = timedelta(minutes=10)
 """A deployment that waits longer between two members counts as two turnovers."""
 TOO_SLOW = (LEFT_POLL_TIMEOUT.name, REBALANCE_TIMEOUT.name)
-IS_DEPLOY = {TurnoverKind.DEPLOY: True, TurnoverKind.SILENT: None, TurnoverKind.UNDER_WAY: None} | {
-    TurnoverKind.HIDDEN: None
+IS_DEPLOY = {
+    TurnoverKind.DEPLOY: True,
+    **dict.fromkeys((TurnoverKind.SILENT, TurnoverKind.UNDER_WAY, TurnoverKind.HIDDEN)),
 }
-"""By kind: whether it is a deployment, None where that is not known. The other kinds are none."""
+"""By kind: whether it is a deployment, None where that is not known. Other kinds are no deployments."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
