@@ -53,8 +53,8 @@ def why(job: Question, *, name: str, since: datetime | None, until: datetime | N
         for line in verdict_lines(verdict, begin):
             click.echo(line)
     for entry in entries[-limit:]:
-        how = "" if entry["how"] is None else f" {printable(entry['how'])}"
-        click.echo(f"{in_zone(entry['at'])}  {entry['what']:9}{how}: {escaped(entry['text'])}")
+        how = "" if entry["how"] is None else f"{printable(entry['how'])}: "
+        click.echo(f"{in_zone(entry['at'])}  {entry['what']:9} {how}{escaped(entry['text'])}")
     if not entries:
         job.say_none(
             f"nothing happened to {printable(name)} from {in_zone(begin)} to {in_zone(job.end())}: no rebalance, no"
