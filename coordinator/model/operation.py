@@ -142,7 +142,7 @@ class Operation:  # no dataclass, because one is built with every request, and t
         return group
 
     def create_group(self, group: Group) -> None:
-        """Puts a group where there is none, or only an empty one of another type."""
+        """Adds a group under its id. The id is free, or has an empty group of another type, which it replaces."""
         self.created_group_id = group.group_id
         self.replaced_group = self.groups.get(group.group_id)
         self.groups.put(group.group_id, group)

@@ -492,7 +492,7 @@ class Author(Row):
 
 
 class Act(Row):
-    """What somebody did to committed offsets of a group at once."""
+    """One operation of a user on committed offsets of a group, such as a reset."""
 
     group_id: Untrusted
     happened_at: datetime

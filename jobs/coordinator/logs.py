@@ -225,5 +225,5 @@ class _BatchOfBroker(DefaultRecordBatchBuilder):  # type: ignore[misc]  # no typ
         return attributes | self._control_bit
 
     def at_offset(self, base_offset: int) -> bytes:
-        """Returns the batch at its place in the log."""
+        """Returns the bytes of the batch with its base offset in the log."""
         return at_base_offset(bytes(self.build()), base_offset)

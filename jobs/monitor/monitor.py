@@ -284,7 +284,7 @@ class RoundLoop:
     # What is done
 
     def catch_up(self) -> None:
-        """Waits until the ingest has read what was there when it began."""
+        """Waits until the ingest has read all records that the topic had when this was called."""
         ends = ends_of(self._sample_ends())
         while not self._stop.wait(CATCH_UP_POLL_S):
             self._ingesting.check()

@@ -23,7 +23,8 @@ def part(name: str) -> str:
 
 
 def name_in(part: str) -> str:
-    """Returns the name that a part of a path stands for. Raises InputError if it is no text."""
+    """Returns the name that `part` has encoded. Raises InputError if it is not UTF-8, or longer than any name in
+    Kafka."""
     try:
         name = unquote(part, errors="strict")
     except UnicodeError as error:

@@ -36,8 +36,8 @@ SAME_WISH_S = 0.3
 
 
 class StopOnSignal:
-    """A context manager whose event is set by SIGTERM and SIGINT. A running batch is given up then, and read again by
-    the next run; behind the block the process ends with the exit code that names the signal."""
+    """A context manager whose event is set by SIGTERM and SIGINT. A running batch is then abandoned, and the next run
+    reads it again; after the block the process ends with the exit code of the signal."""
 
     def __init__(self) -> None:
         self.event = threading.Event()

@@ -102,7 +102,8 @@ def removed_files(table_uri: str, before: DeltaTable, until_ms: int | None = Non
 
 
 def deletable_files(found: Iterable[str], fenced: DeltaTable) -> list[str]:
-    """Returns the files that were found, without those that the table names after the fence. Step 3."""
+    """Returns the files that may be deleted: those that were found, without those that the table names after the fence
+    (step 3 of the module's list)."""
     named = {unquote(path) for path in pa.table(fenced.get_add_actions(flatten=True))["path"].to_pylist()}
     return sorted({*map(unquote, found)} - named)
 

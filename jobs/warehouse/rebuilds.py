@@ -37,7 +37,7 @@ def is_requested(storage: Storage, cluster: str) -> bool:
 
 
 def rebuild_request(storage: Storage, cluster: str) -> str | None:
-    """Returns the text of the request, or None if there is none that was not answered."""
+    """Returns the text of the request for a rebuild, or None if no request waits for its answer."""
     request = read_note(storage, cluster, REQUEST, str, REMEDY)
     return None if request == read_note(storage, cluster, ANSWER, str, REMEDY) else request
 

@@ -154,7 +154,7 @@ class CleanedLog:
         return [batch.header() for batch in self.batches if batch.last >= begin and batch.base < end]
 
     def rows(self, begin: int, end: int) -> dict[int, Hashable]:
-        """Returns the keys by offset that a reader of committed records gets."""
+        """Returns the keys of the records in a range of offsets, by offset, as a read_committed reader gets them."""
         kept = [batch.records for batch in self.batches if not batch.header().is_without_rows]
         return {offset: key for records in kept for offset, key in records.items() if begin <= offset < end}
 

@@ -133,7 +133,7 @@ def rebalance(to_generation: int, kafka_offset: int, **fields: Any) -> dict[str,
 
 
 def interval(member_id: str, partition: int, from_offset: int, to_offset: int | None) -> dict[str, Any]:
-    """A row of `assignments`; its times are its offsets in seconds."""
+    """Returns a row of `assignments` for a test. Its times are its offsets, taken as seconds."""
     return {
         "incarnation": 1,
         "topic": "orders",

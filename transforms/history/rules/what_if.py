@@ -262,8 +262,8 @@ def _paused(tenure: Tenure, silences: Iterable[Silence], session_ms: int) -> Ten
 
 
 def observed_of(rebalances: Sequence[Row]) -> dict[str, Interval | None]:
-    """Returns what the ledger knows of the figures: of pauses between which bounds they lie, and of records that were
-    processed twice nothing."""
+    """Returns the observed figures as intervals: those of rebalances and moves are exact, and pauses lie between two
+    bounds. None is unknown; the records that were processed twice are left out, since the ledger does not know them."""
     counted = [row for row in rebalances if not _is_birth(row)]
     increments = sum(row["to_generation"] - row["from_generation"] for row in counted)
     moves = [row["partitions_moved"] for row in counted]

@@ -41,7 +41,8 @@ if TYPE_CHECKING:
 
 
 def check_size(group: ConsumerGroup, member_id: str, instance_id: str | None, operation: Operation) -> None:
-    """Refuses who would be one too many. Since 4.4 a static member that comes back never is."""
+    """Raises RefusedError if a new member would make the group larger than its maximum. Since 4.4 a static member that
+    comes back is always let in."""
     if operation.config.is_4_4 and instance_id is not None and group.static_member(instance_id) is not None:
         return
     if len(group.members) >= operation.config.group_consumer_max_size and member_id not in group.members:
@@ -49,7 +50,7 @@ def check_size(group: ConsumerGroup, member_id: str, instance_id: str | None, op
 
 
 def member_of_instance(group: ConsumerGroup, instance_id: str, member_id: str, operation: Operation) -> ConsumerMember:
-    """Returns the member of an instance. Refuses who speaks for one that nobody has, or another."""
+    """Returns the member with an instance id. Raises RefusedError if no member has it, or a member with another id."""
     member = group.static_member(instance_id)
     if member is None:
         raise RefusedError(Error.UNKNOWN_MEMBER_ID)
