@@ -48,7 +48,7 @@ check: setup ## lint, format, types and import contracts
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-format: setup ## let ruff format and mend what it can
+format: setup ## let ruff format, and fix what it can
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 

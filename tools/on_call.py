@@ -68,7 +68,7 @@ QUESTIONS = (
         6,
     ),
     Question(
-        "What is wrong with this group, since when, and who can mend it?",
+        "What is wrong with this group, since when, and who can fix it?",
         "why shipping-labels --since 2026-11-25T10:00Z --limit 3",
         "The diagnosis comes first: the cause if it is proved, else those that are left. Then what it cost, the setting to"
         " change, and how it is known. Below stands what happened, in the order of time. More: [causes](causes.md).",

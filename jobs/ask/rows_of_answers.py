@@ -54,7 +54,7 @@ class Diagnosis(Row):
     symptom: str
     cause: str | None
     fault: str | None
-    """Who can mend it: client, brokers, ..."""
+    """Who can fix it: client, brokers, ..."""
     severity: str
     evidence: str
     confidence: float | None

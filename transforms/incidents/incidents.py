@@ -299,7 +299,7 @@ def _mending(others: DataFrame, requests: DataFrame) -> DataFrame:
     apart_ms = F.abs(F.unix_millis("happened_at") - F.col("refused_ms"))
     is_of_member = F.col("accepted.group_id") == F.col("refused.group_id")
     is_of_member &= F.col("accepted.member_id") == F.col("refused.member_id")
-    is_soon = apart_ms <= F.lit(STALE_MEMBER_EPOCH.mended_within_ms)
+    is_soon = apart_ms <= F.lit(STALE_MEMBER_EPOCH.recovers_within_ms)
     return accepted.join(F.broadcast(refused).alias("refused"), is_of_member & is_soon, "left_semi")
 
 

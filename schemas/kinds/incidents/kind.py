@@ -29,7 +29,7 @@ class IncidentKind:
                        refused commit is so grave
     repeats_within_ms  a single refusal is normal operation: an incident are those that go on, each at most so long
                        after the one before
-    mended_within_ms   the refusal is normal operation where the same is accepted so soon after it
+    recovers_within_ms the refusal is normal operation where the same is accepted so soon after it
     takes_partitions   a heartbeat that is refused so informs a member that it lost its partitions
     trigger            the member's leave that the incident is about, of a removal
     is_pattern         it is about many rows of the group, and belongs to other patterns of the same time
@@ -47,7 +47,7 @@ class IncidentKind:
     error_code: int | None = None
     apis: tuple[str, ...] | None = None
     repeats_within_ms: int | None = None
-    mended_within_ms: int | None = None
+    recovers_within_ms: int | None = None
     takes_partitions: bool = False
     trigger: triggers.Trigger | None = None
     is_pattern: bool = False

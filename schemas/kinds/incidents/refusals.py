@@ -68,7 +68,7 @@ STALE_MEMBER_EPOCH = IncidentKind(
     error_code=Error.STALE_MEMBER_EPOCH.value,
     apis=COMMITS,
     # The epoch rose, and a client commits again with the new one, for as long as default.api.timeout.ms by default.
-    mended_within_ms=60_000,
+    recovers_within_ms=60_000,
 )
 UNRELEASED_INSTANCE_ID = IncidentKind(
     name="unreleased_instance_id",
@@ -81,7 +81,7 @@ UNRELEASED_INSTANCE_ID = IncidentKind(
     error_code=Error.UNRELEASED_INSTANCE_ID.value,
     apis=OF_CONSUMERS,
     # One that crashed and is started again is refused until its old session ends: after 60 s at most, by default.
-    mended_within_ms=60_000,
+    recovers_within_ms=60_000,
 )
 LATE_ACKNOWLEDGEMENT = IncidentKind(
     name="late_acknowledgement",

@@ -46,14 +46,14 @@ class Answered:
     def is_mended(self, request: Request) -> bool:
         """Returns whether the client recovered from a refusal in the time that its kind allows, or still may."""
         kind = kind_of_refusal(request.api, request.error_code or Error.NONE.value)
-        if kind is None or kind.mended_within_ms is None:
+        if kind is None or kind.recovers_within_ms is None:
             return False
-        begin_ms, end_ms = request.happened_at_ms, request.happened_at_ms + kind.mended_within_ms
+        begin_ms, end_ms = request.happened_at_ms, request.happened_at_ms + kind.recovers_within_ms
         if self._as_of_ms < end_ms:
             return True
         if request.api not in COMMITS:
             return _comes(self._joins.get(request.group_instance_id or "", ()), begin_ms, end_ms, 0)
-        who, begin_ms = request.member_id, begin_ms - kind.mended_within_ms
+        who, begin_ms = request.member_id, begin_ms - kind.recovers_within_ms
         refused = [each for each in request.offsets if each.error_code == kind.error_code]
         return bool(refused) and all(
             _comes(self._commits.get((who, each.topic, each.partition), ()), begin_ms, end_ms, each.offset)

@@ -1,4 +1,4 @@
-"""Goal: a refusal that a client mends at once is nothing, and one that it does not mend is told."""
+"""Goal: a refusal that a client recovers from at once is not reported, and any other one is."""
 
 from __future__ import annotations
 
