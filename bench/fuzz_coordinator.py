@@ -20,7 +20,7 @@ from kafka.protocol.consumer.group import HeartbeatRequest, HeartbeatResponse
 from groupledger.coordinator.model.config import Config
 from groupledger.jobs.coordinator.apis import SERVED, Api
 from groupledger.jobs.coordinator.frames import SIZE_BYTES, MalformedError
-from groupledger.jobs.coordinator.service import Connection, Service
+from groupledger.jobs.coordinator.service import ClientConnection, Service
 from groupledger.jobs.coordinator.world import Address, World
 from groupledger.schemas.kafka.errors import Error
 
@@ -100,8 +100,8 @@ class Target:
         self.answers: list[bytes] = []
         self.connections = [self._connect(number) for number in range(CONNECTIONS)]
 
-    def _connect(self, number: int) -> Connection:
-        connection = Connection(number, 0, self.answers.append, lambda _: None)
+    def _connect(self, number: int) -> ClientConnection:
+        connection = ClientConnection(number, 0, self.answers.append, lambda _: None)
         self.service.opened(connection)
         return connection
 

@@ -38,7 +38,7 @@ import pyarrow as pa
 from bench import fuzz_codec, fuzz_texts
 from bench.fuzz_cost import GROWTH, SHAPE_BYTES, Shape, cost
 from groupledger.jobs.ingest.capture import MANIFEST, read_manifest
-from groupledger.jobs.ingest.log_files import REQUEST_LOG, SERVER_LOG, SPLITS, Limits, read_splits, scan
+from groupledger.jobs.ingest.log_files import REQUEST_LOG, SERVER_LOG, SPLITS, LineLimits, read_splits, scan
 from groupledger.jobs.monitor.exposition import Exposition
 from groupledger.jobs.monitor.http import serve
 from groupledger.jobs.process.errors import JobError
@@ -66,7 +66,7 @@ if TYPE_CHECKING:
 
 LINES_IN_CASE = 50
 SHAPES_MIN, SHAPES_MAX = 10, 300
-LIMITS = Limits(line_bytes=2_000, unpacked_bytes=200_000)
+LIMITS = LineLimits(line_bytes=2_000, unpacked_bytes=200_000)
 PRIVACIES = (Privacy(), Privacy(HASH, HASH, b"key"), Privacy(DROP, DROP))
 ANSWER_SECONDS_MAX = 60
 GRACE_S = 0.05

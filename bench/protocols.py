@@ -14,7 +14,7 @@ from groupledger.coordinator.protocols.compare import PROTOCOLS, play
 from groupledger.coordinator.protocols.script import SCRIPTS
 
 if TYPE_CHECKING:
-    from groupledger.coordinator.protocols.compare import Outcome
+    from groupledger.coordinator.protocols.compare import ProtocolOutcome
 
 SEEDS = 20
 OF_ZOOKEEPER = ("script", "events", "notices", "tries", "tries refused", "members that gave up")
@@ -47,7 +47,7 @@ def heading(columns: tuple[str, ...]) -> str:
     return f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}"
 
 
-def of_zookeeper(runs: list[Outcome]) -> str:
+def of_zookeeper(runs: list[ProtocolOutcome]) -> str:
     """Returns the medians, with the highest after them."""
     counts = (
         [run.notifications for run in runs],

@@ -8,7 +8,7 @@ from pathlib import Path
 import yaml
 
 from groupledger.jobs.notify.episodes import Episode, Message
-from groupledger.jobs.notify.receivers import BODIES, Context
+from groupledger.jobs.notify.receivers import BODIES, MessageContext
 from groupledger.jobs.process.settings import ReceiverSettings, load_settings
 from groupledger.jobs.serve.answers import Warehouse
 from groupledger.jobs.serve.app import questions
@@ -93,7 +93,7 @@ def test_the_page_of_notify() -> None:
         is_open=True,
     )
     body = BODIES["json"](
-        Message("fired", "e", episode), Context(cluster="c", link=None, key=None, now_ms=0, alert_s=1)
+        Message("fired", "e", episode), MessageContext(cluster="c", link=None, key=None, now_ms=0, alert_s=1)
     )
     assert body is not None
     assert {*BODIES, *ReceiverSettings.model_fields, *body.json} - {"kind", "url", "key"} <= rows

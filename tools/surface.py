@@ -43,7 +43,7 @@ from groupledger.jobs.serve.answers import Warehouse
 from groupledger.jobs.serve.app import questions
 from groupledger.schemas.kafka.topic_partition import TopicPartition
 from groupledger.transforms.lag.rules import Commit, End, LagState, Round, Watermark, rollup
-from groupledger.transforms.objectives.rules.burn import BURN_WINDOWS, Counts, standing
+from groupledger.transforms.objectives.rules.burn import BURN_WINDOWS, MinuteCounts, standing
 from groupledger.transforms.objectives.rules.minutes import Objective
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def served_metrics() -> list[Metric]:
     rows = list(state.round(Round(1, {0: End(1)}, {TopicPartition("t", 0): Watermark(1, 0, 5, 5)}), {}))
     report = MonitorReport(1, lag_offsets={0: 1}, hidden_offsets={0: 1}, stalled_ms={0: 1})
     objective = Objective(name="o", lag_s=60, target_percent=99, window_days=1)
-    whole = Counts(1_440)
+    whole = MinuteCounts(1_440)
     known = standing(objective, whole, dict.fromkeys(BURN_WINDOWS, whole))
     info = GroupInfo(rebalances=1, generation=1, member_count=1, idle_since_ms=1)
     return [

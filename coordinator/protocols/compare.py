@@ -45,7 +45,7 @@ HOUSEKEEPING: Final = ("Heartbeat", "ConsumerGroupHeartbeat", "OffsetCommit", "w
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ProtocolOutcome:
     """What one protocol made of a script, from the first event on.
 
     `rounds` are generations, epochs, or the tries of single members under ZooKeeper; rounds that followed each other
@@ -76,7 +76,7 @@ class Outcome:
         return sum(count for api, count in self.requests.items() if api not in HOUSEKEEPING)
 
 
-def compare(script: Script, seed: int = 1, names: Iterable[str] = PROTOCOLS) -> list[Outcome]:
+def compare(script: Script, seed: int = 1, names: Iterable[str] = PROTOCOLS) -> list[ProtocolOutcome]:
     """Returns the outcome of each protocol."""
     return [play(script, name, PROTOCOLS[name], seed) for name in names]
 
@@ -88,7 +88,7 @@ def play(
     seed: int = 1,
     latency_ms: tuple[int, int] = (1, 4),
     wakes_late_ms: int = WAKES_LATE_MS,
-) -> Outcome:
+) -> ProtocolOutcome:
     """Runs a script under one protocol."""
     world = World(seed, latency_ms, wakes_late_ms)
     consumption = Consumption(world, script.records_per_second)
@@ -102,7 +102,7 @@ def play(
         world.at(event.at_ms, partial(happen, group, event))
     world.run(script.until_ms)
     intervals = consumption.intervals()
-    return Outcome(
+    return ProtocolOutcome(
         protocol=name,
         rebalances=world.rebalances - before[3],
         rounds=world.rounds - before[2],

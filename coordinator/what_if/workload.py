@@ -68,7 +68,7 @@ class Tenure:
 
 
 @dataclass(frozen=True, slots=True)
-class Growth:
+class TopicGrowth:
     """A topic had so many partitions, known to the group with the record of `at_ms`."""
 
     at_ms: int
@@ -77,7 +77,7 @@ class Growth:
 
 
 @dataclass(frozen=True, slots=True)
-class Silence:
+class MemberSilence:
     """A member sent nothing between two requests."""
 
     member_id: str
@@ -94,10 +94,10 @@ class Workload:
     actual: Setting
     tenures: tuple[Tenure, ...]
     topics: tuple[tuple[str, int], ...]
-    growths: tuple[Growth, ...] = ()
+    growths: tuple[TopicGrowth, ...] = ()
     births: int = 0
     records_per_second: float | None = None
-    silences: tuple[Silence, ...] | None = None
+    silences: tuple[MemberSilence, ...] | None = None
 
 
 @dataclass(slots=True)
@@ -124,7 +124,7 @@ def script(workload: Workload, seed: int, longest_ms: int, *, loosely: bool) -> 
     names = _names(processes, random)
     events: list[Event] = []
     at_start = []
-    silences: dict[str, list[Silence]] = defaultdict(list)
+    silences: dict[str, list[MemberSilence]] = defaultdict(list)
     for silence in workload.silences or ():
         silences[silence.member_id].append(silence)
     for process, name in zip(processes, names, strict=True):
@@ -272,7 +272,7 @@ def _events(process: _Process, name: str, actual: Setting, *, loosely: bool) -> 
             yield Event(at_ms=span.end_ms, action="crash" if is_crash else "leave", member=name)
 
 
-def _pauses(silences: Iterable[Silence], name: str, actual: Setting, random: RandomSource) -> Iterable[Event]:
+def _pauses(silences: Iterable[MemberSilence], name: str, actual: Setting, random: RandomSource) -> Iterable[Event]:
     """Yields when the member stood still: from some time after its last request, before the next would have come, and
     so that wherever its heartbeats are then, it outlives its session if it did."""
     for silence in silences:

@@ -23,7 +23,7 @@ from groupledger.jobs.ask.answers import group_row
 from groupledger.jobs.ask.cluster_rows import ClusterRows
 from groupledger.jobs.ask.clusters import clusters_of
 from groupledger.jobs.ask.group_activity import rebalances_of
-from groupledger.jobs.ask.group_list import Wanted, group_list
+from groupledger.jobs.ask.group_list import GroupFilter, group_list
 from groupledger.jobs.ask.incidents import incidents_of
 from groupledger.jobs.ask.known import sources_known
 from groupledger.jobs.ask.lag_answers import answer, lag_at
@@ -125,7 +125,7 @@ class Ledger:
         """Returns the groups, those in trouble first. The pattern is a part of the name or, with a * in it, the
         whole."""
         asked = self._ask(Source.HISTORY)
-        return asked.rows(Group, group_list(asked.tables, Wanted(pattern=pattern, with_ended=with_ended), {}))
+        return asked.rows(Group, group_list(asked.tables, GroupFilter(pattern=pattern, with_ended=with_ended), {}))
 
     def why(self, group: str, since: When | None = None, until: When | None = None) -> Why:
         """Returns what is wrong with a group in [since, until), and what happened to it; of the last two hours that are

@@ -49,7 +49,7 @@ LEFT JOIN of_incidents USING (group_id)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Wanted:
+class GroupFilter:
     """Which groups are asked for; None is any. `pattern` is a part of the name, or a whole name with * in it."""
 
     pattern: str | None = None
@@ -59,7 +59,7 @@ class Wanted:
     with_ended: bool = False
 
 
-def group_list(tables: ClusterRows, wanted: Wanted, teams: Mapping[str, str]) -> list[Answer]:
+def group_list(tables: ClusterRows, wanted: GroupFilter, teams: Mapping[str, str]) -> list[Answer]:
     """Returns the groups that are wanted: the worst status first, then the most lag."""
     return chosen(every_group(tables, teams), wanted)
 
@@ -91,7 +91,7 @@ def every_group(
     return sorted((_answer(row, team_of.get(row["group_id"])) for row in found), key=rank)
 
 
-def chosen(groups: Sequence[Answer], wanted: Wanted) -> list[Answer]:
+def chosen(groups: Sequence[Answer], wanted: GroupFilter) -> list[Answer]:
     """Returns those that are wanted, in their order."""
     named = None if wanted.pattern is None else matching(wanted.pattern, [row["group_id"] for row in groups])
     return [row for row in groups if _is_wanted(row, wanted, named)]
@@ -124,7 +124,7 @@ def _state(row: Answer, told: str | None) -> str | None:
     return "Empty" if row["member_count"] == 0 else None
 
 
-def _is_wanted(row: Answer, wanted: Wanted, named: set[str] | None) -> bool:
+def _is_wanted(row: Answer, wanted: GroupFilter, named: set[str] | None) -> bool:
     return (
         (wanted.with_ended or row["is_alive"] is not False)
         and (named is None or row["group_id"] in named)

@@ -19,7 +19,7 @@ from groupledger.jobs.process.errors import InputError
 from groupledger.jobs.process.held_groups import objectives_by_group
 from groupledger.schemas.instants import instant_of_ms, ms_of
 from groupledger.schemas.words import Burning, LagFlag, MinuteState, words_of
-from groupledger.transforms.objectives.rules.burn import BURN_WINDOWS, Counts, standing
+from groupledger.transforms.objectives.rules.burn import BURN_WINDOWS, MinuteCounts, standing
 from groupledger.transforms.objectives.rules.minutes import MAY_BE_OLDER, MAY_BE_YOUNGER, MINUTE_MS, STATES
 
 if TYPE_CHECKING:
@@ -123,12 +123,12 @@ def group_names(tables: ClusterRows, sampled_at: datetime) -> set[str]:
     return {row["group_id"] for row in (*known, *sampled) if row.get("is_alive") is not False}
 
 
-def counted(tables: ClusterRows, held: Held, end: int) -> dict[tuple[str, str], dict[str, Counts]]:
+def counted(tables: ClusterRows, held: Held, end: int) -> dict[tuple[str, str], dict[str, MinuteCounts]]:
     """Returns the counts of each window that ends before a minute, by objective and group; nothing where no minute has
     a round."""
     return {
         (row["objective"], row["group_id"]): {
-            window: Counts(*(row[f"{state}_{window}"] for state in (MinuteState.ON_TIME, MinuteState.LATE)))
+            window: MinuteCounts(*(row[f"{state}_{window}"] for state in (MinuteState.ON_TIME, MinuteState.LATE)))
             for window in WINDOWS
         }
         for row in _asked(tables, COUNTS, held, end)
@@ -162,8 +162,8 @@ def _asked(tables: ClusterRows, query: str, held: Held, end: int) -> list[Answer
     return tables.query(query, PARAMETERS | {"end": end}, lag=lag, held=as_scan(rows, HELD))
 
 
-def _answer(name: str, objective: Objective, end: int, counts: Mapping[str, Counts]) -> Answer:
-    of_windows = {window: counts.get(window, Counts()) for window in WINDOWS}
+def _answer(name: str, objective: Objective, end: int, counts: Mapping[str, MinuteCounts]) -> Answer:
+    of_windows = {window: counts.get(window, MinuteCounts()) for window in WINDOWS}
     told = asdict(standing(objective, of_windows[WHOLE], of_windows))
     rates = told.pop("burn_rates")
     burning = told.pop("burning")

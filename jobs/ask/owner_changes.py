@@ -31,7 +31,7 @@ COLUMNS = (
 TOLD, PARTITIONS_TOLD = 3, 8
 
 
-class Change(NamedTuple):
+class OwnerChange(NamedTuple):
     """Who took partitions and from whom; nobody is None. `reserved_for` is who left them for a while."""
 
     taken_by: str | None = None
@@ -39,7 +39,7 @@ class Change(NamedTuple):
     reserved_for: str | None = None
 
 
-Changes = dict[datetime, dict[Change, list["Answer"]]]
+Changes = dict[datetime, dict[OwnerChange, list["Answer"]]]
 
 
 def owner_changes(
@@ -68,14 +68,14 @@ def changed_hands(intervals: Iterable[Answer]) -> Changes:
         for row in rows:
             taken_from = who(before) if before is not None and before["is_end_known"] else None
             if row.get("is_reserved"):
-                found[row["valid_from"]].setdefault(Change(reserved_for=who(row)), []).append(row)
+                found[row["valid_from"]].setdefault(OwnerChange(reserved_for=who(row)), []).append(row)
             elif taken_from == who(row) and before is not None and before.get("is_reserved"):
-                found[row["valid_from"]].setdefault(Change(who(row)), []).append(row)
+                found[row["valid_from"]].setdefault(OwnerChange(who(row)), []).append(row)
             elif row["is_start_known"] and taken_from != who(row):
-                found[row["valid_from"]].setdefault(Change(who(row), taken_from), []).append(row)
+                found[row["valid_from"]].setdefault(OwnerChange(who(row), taken_from), []).append(row)
             before = row
         if rows[-1]["is_end_known"]:
-            found[rows[-1]["valid_to"]].setdefault(Change(None, who(rows[-1])), []).append(rows[-1])
+            found[rows[-1]["valid_to"]].setdefault(OwnerChange(None, who(rows[-1])), []).append(rows[-1])
     return found
 
 
@@ -84,7 +84,7 @@ def who(interval: Answer) -> str:
     return " and ".join((interval["member_id"], *(interval["other_member_ids"] or ())))
 
 
-def _words(changes: dict[Change, list[Answer]]) -> str:
+def _words(changes: dict[OwnerChange, list[Answer]]) -> str:
     """Returns who took what from whom, those with the most partitions first."""
     ordered = sorted(changes.items(), key=lambda item: (-len(item[1]), *(each or "" for each in item[0])))
     told = []

@@ -29,7 +29,7 @@ WINDOW = timedelta(days=7)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class WhatIfQuestion:
     """The question: each of `asked` is one combination of settings, as differences from what a group has. `actual` is
     what the ledger can't see of that, in the same words; `consumer_session_ms` is the setting by which it was made."""
 
@@ -49,7 +49,7 @@ class Question:
         }
 
 
-def what_if(tables: ClusterRows, names: Sequence[str] | None, question: Question) -> Iterator[list[Answer]]:
+def what_if(tables: ClusterRows, names: Sequence[str] | None, question: WhatIfQuestion) -> Iterator[list[Answer]]:
     """Yields the answers for each group, or for all that rebalanced in the time. Raises InputError for settings that
     don't exist, and for a group that the ledger does not know."""
     for asked in (question.actual, *question.asked):
@@ -100,7 +100,7 @@ def rows_of(tables: ClusterRows, name: str, since: datetime, until: datetime) ->
     )
 
 
-def _of_group(tables: ClusterRows, name: str, question: Question) -> list[Answer]:
+def _of_group(tables: ClusterRows, name: str, question: WhatIfQuestion) -> list[Answer]:
     found_rows = rows_of(tables, name, question.since, question.until)
     rows = replace(found_rows, consumer_session_ms=question.consumer_session_ms)
     topics = sorted({row["topic"] for row in rows.assignments})
@@ -173,7 +173,7 @@ def _flat(told: dict[str, Any] | None) -> Answer | None:
     return capped(found)
 
 
-def _rate(tables: ClusterRows, topics: Sequence[str], question: Question) -> float | None:
+def _rate(tables: ClusterRows, topics: Sequence[str], question: WhatIfQuestion) -> float | None:
     """Returns how many records a second a partition gets; None without two rounds of sampling."""
     if not tables.exists("watermarks"):
         return None

@@ -20,7 +20,7 @@ from groupledger.jobs.ask.apart import SENTENCES
 from groupledger.jobs.process.errors import InputError, OutsideError
 
 if TYPE_CHECKING:
-    from groupledger.jobs.ask.what_if import Question
+    from groupledger.jobs.ask.what_if import WhatIfQuestion
     from groupledger.jobs.process.output import Answer
 
 MEMORY_MAX_BYTES = 1 << 30
@@ -34,7 +34,7 @@ class WhatIfError(Exception):
     """A fault of ours in the process of a what-if; the text is the traceback there."""
 
 
-def ask(warehouse: str, cluster: str, name: str, question: Question, timeout_s: float) -> list[Answer]:
+def ask(warehouse: str, cluster: str, name: str, question: WhatIfQuestion, timeout_s: float) -> list[Answer]:
     """Returns the answers for a group. Raises InputError for settings that don't exist and if it takes too long, and
     OutsideError if the tables can't be read."""
     asked = {"warehouse": warehouse, "cluster": cluster, "name": name, "question": asdict(question)}
@@ -72,10 +72,10 @@ def main() -> None:
 
 def _answers(asked: dict[str, Any]) -> list[Answer]:
     from groupledger.jobs.ask.cluster_rows import ClusterRows
-    from groupledger.jobs.ask.what_if import Question, what_if
+    from groupledger.jobs.ask.what_if import WhatIfQuestion, what_if
 
     given = asked["question"]
-    question = Question(
+    question = WhatIfQuestion(
         since=datetime.fromisoformat(given["since"]),
         until=datetime.fromisoformat(given["until"]),
         asked=tuple(map(tuple, given["asked"])),

@@ -38,13 +38,13 @@ def groups(
 
     PATTERN is a part of the name or, with a * in it, the whole: 'pay', 'pay*'.
     """
-    from groupledger.jobs.ask.group_list import COLUMNS, OPTIONAL, Wanted, group_list
+    from groupledger.jobs.ask.group_list import COLUMNS, OPTIONAL, GroupFilter, group_list
 
     teams = {} if job.conf is None else job.settings.team_patterns()  # the shipped settings know none
     if team is not None and team not in teams:
         known = f"there are {', '.join(teams)}" if teams else "the settings name no teams"
         raise click.BadParameter(f"{team!r} is no team: {known}.", param_hint="--team")
-    wanted = Wanted(pattern=pattern, statuses=statuses, group_types=group_types, team=team, with_ended=with_ended)
+    wanted = GroupFilter(pattern=pattern, statuses=statuses, group_types=group_types, team=team, with_ended=with_ended)
     tables = job.rows()
     found = group_list(tables, wanted, teams)
     columns = [name for name in COLUMNS if teams or name != "team"]

@@ -12,7 +12,7 @@ from groupledger.jobs.process.output import print_json, say
 from groupledger.jobs.process.terminal import print_table
 
 if TYPE_CHECKING:
-    from groupledger.coordinator.protocols.compare import Outcome
+    from groupledger.coordinator.protocols.compare import ProtocolOutcome
 
 COLUMNS = (
     *("protocol", "rebalances", "rounds", "requests", "notices", "seconds unowned", "seconds doubled"),
@@ -51,7 +51,7 @@ def protocols(*, name: str, seed: int, out: Path | None, as_json: bool) -> None:
         say(f"the page is {out}")
 
 
-def cells(outcome: Outcome) -> tuple[object, ...]:
+def cells(outcome: ProtocolOutcome) -> tuple[object, ...]:
     settled = [each for each in outcome.converged_ms if each is not None]
     return (
         *(outcome.protocol, outcome.rebalances, outcome.rounds, outcome.requests_for_rebalances),
@@ -61,7 +61,7 @@ def cells(outcome: Outcome) -> tuple[object, ...]:
     )
 
 
-def fields(outcome: Outcome) -> dict[str, object]:
+def fields(outcome: ProtocolOutcome) -> dict[str, object]:
     return {
         "protocol": outcome.protocol,
         "rebalances": outcome.rebalances,

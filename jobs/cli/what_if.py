@@ -17,7 +17,7 @@ from groupledger.schemas.words import Source
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from groupledger.jobs.ask.what_if import Question as WhatIf
+    from groupledger.jobs.ask.what_if import WhatIfQuestion
     from groupledger.jobs.cli.options import Job
     from groupledger.jobs.cli.question import Question
     from groupledger.jobs.process.output import Answer
@@ -70,13 +70,12 @@ def what_if(  # noqa: PLR0913 - one argument for each option
     if is_all == bool(names):
         raise click.UsageError("Give the names of groups, or --all.")
     tables = job.rows()
-    from groupledger.jobs.ask.what_if import WINDOW
-    from groupledger.jobs.ask.what_if import Question as WhatIf
+    from groupledger.jobs.ask.what_if import WINDOW, WhatIfQuestion
     from groupledger.jobs.ask.what_if import what_if as answers
     from groupledger.jobs.ask.what_if_kept import sentence, totals
     from groupledger.jobs.ask.what_if_spared import spared, with_numbers
 
-    asked_for = WhatIf(
+    asked_for = WhatIfQuestion(
         since=since or job.end() - WINDOW,
         until=until or job.end(),
         asked=tuple(_parts(each) for each in asked),
@@ -106,7 +105,7 @@ def what_if(  # noqa: PLR0913 - one argument for each option
             click.echo(f"{escaped(answer['group_id'])}, {answer['setting']}: can't be computed. {why}")
 
 
-def _keep(job: Job, cluster: str, asked_for: WhatIf, found: list[Answer]) -> None:
+def _keep(job: Job, cluster: str, asked_for: WhatIfQuestion, found: list[Answer]) -> None:
     from groupledger.jobs.derive.what_if import keep
     from groupledger.jobs.warehouse.lease import what_ifs_of
 

@@ -10,13 +10,13 @@ from kafka.protocol.consumer.offsets import ListOffsetsResponse, OffsetForLeader
 from kafka.protocol.producer.produce import ProduceResponse
 
 from groupledger.coordinator.client.messages import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
-from groupledger.jobs.coordinator.logs import NOTHING, Found
+from groupledger.jobs.coordinator.logs import NOTHING, FoundOffset
 from groupledger.jobs.coordinator.stored_log import StoredLog
 from groupledger.schemas.kafka.errors import Error
 
 if TYPE_CHECKING:
     from groupledger.jobs.coordinator.frames import Incoming
-    from groupledger.jobs.coordinator.logs import Log
+    from groupledger.jobs.coordinator.logs import ServedLog
     from groupledger.jobs.coordinator.world import World
 
 _NAMES_TOPIC_IDS_SINCE = 13
@@ -27,7 +27,7 @@ FETCH_BYTES_MAX = 1 << 20  # of one answer, however much the client would take
 _MADE = "This coordinator makes the records of its topics itself; with a rate of 0 it takes them."
 
 
-def _log(world: World, topic: str | None, partition: int, node: int) -> Log | Error:
+def _log(world: World, topic: str | None, partition: int, node: int) -> ServedLog | Error:
     """Returns the log of a partition, or why this node has none to show."""
     if topic is None:
         return Error.UNKNOWN_TOPIC_ID
@@ -46,7 +46,9 @@ def list_offsets(incoming: Incoming, world: World, node: int, now_ms: int) -> An
         for each in asked.partitions:
             log = _log(world, asked.name, each.partition_index, node)
             is_error = isinstance(log, Error)
-            found = Found() if isinstance(log, Error) else _listed(log, each.timestamp, now_ms, body.isolation_level)
+            found = (
+                FoundOffset() if isinstance(log, Error) else _listed(log, each.timestamp, now_ms, body.isolation_level)
+            )
             partitions.append(
                 topic_kind.ListOffsetsPartitionResponse(
                     partition_index=each.partition_index,
@@ -60,16 +62,16 @@ def list_offsets(incoming: Incoming, world: World, node: int, now_ms: int) -> An
     return kind(version=incoming.version, topics=topics)
 
 
-def _listed(log: Log, timestamp_ms: int, now_ms: int, isolation_level: int) -> Found:
+def _listed(log: ServedLog, timestamp_ms: int, now_ms: int, isolation_level: int) -> FoundOffset:
     """Returns Kafka's answer for a time, or for a special value that stands for one."""
     if timestamp_ms in (EARLIEST_TIMESTAMP, _EARLIEST_LOCAL_TIMESTAMP):
-        return Found(log.start_offset(now_ms))
+        return FoundOffset(log.start_offset(now_ms))
     if timestamp_ms == LATEST_TIMESTAMP:
         is_committed = isolation_level == IsolationLevel.READ_COMMITTED
-        return Found(log.last_stable_offset(now_ms) if is_committed else log.end_offset(now_ms))
+        return FoundOffset(log.last_stable_offset(now_ms) if is_committed else log.end_offset(now_ms))
     if timestamp_ms == _MAX_TIMESTAMP:
         return log.newest(now_ms)
-    return log.at_time(timestamp_ms, now_ms) if timestamp_ms >= 0 else Found()
+    return log.at_time(timestamp_ms, now_ms) if timestamp_ms >= 0 else FoundOffset()
 
 
 def epoch_ends(incoming: Incoming, world: World, node: int, now_ms: int) -> Any:
@@ -121,7 +123,7 @@ def produce(incoming: Incoming, world: World, node: int, now_ms: int) -> Any:
     return kind(version=incoming.version, responses=topics) if incoming.body.acks else None
 
 
-def _take(log: Log | Error, records: bytes | None) -> int | Error:
+def _take(log: ServedLog | Error, records: bytes | None) -> int | Error:
     if isinstance(log, Error):
         return log
     return log.append(bytes(records or b"")) if isinstance(log, StoredLog) else Error.POLICY_VIOLATION
@@ -155,7 +157,7 @@ def _name(asked: Any, incoming: Incoming, world: World) -> str | None:
     return world.topic_of(asked.topic_id)
 
 
-def _fetched(log: Log | Error, asked: Any, now_ms: int, isolation_level: int, room: int) -> Any:
+def _fetched(log: ServedLog | Error, asked: Any, now_ms: int, isolation_level: int, room: int) -> Any:
     kind = FetchResponse.FetchableTopicResponse.PartitionData
     if isinstance(log, Error):
         return _refused(asked, log)

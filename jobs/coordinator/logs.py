@@ -37,7 +37,7 @@ _COORDINATOR_EPOCH = 0
 LOOK_AGAIN_MS = 50
 
 
-class Found(NamedTuple):
+class FoundOffset(NamedTuple):
     """Where a time is in a log; both are NOTHING if it is nowhere."""
 
     offset: int = NOTHING
@@ -49,7 +49,7 @@ class Aborted(NamedTuple):
     first_offset: int
 
 
-class Log(Protocol):
+class ServedLog(Protocol):
     """One partition, as it is at a time."""
 
     def start_offset(self, now_ms: int) -> int: ...
@@ -58,11 +58,11 @@ class Log(Protocol):
 
     def last_stable_offset(self, now_ms: int) -> int: ...
 
-    def at_time(self, timestamp_ms: int, now_ms: int) -> Found:
+    def at_time(self, timestamp_ms: int, now_ms: int) -> FoundOffset:
         """Returns the first record that is not older."""
         ...
 
-    def newest(self, now_ms: int) -> Found: ...
+    def newest(self, now_ms: int) -> FoundOffset: ...
 
     def read(self, offset: int, to_offset: int, room: int) -> bytes:
         """Returns whole batches, from the one that holds this offset on; the first also if there is no room for it."""
@@ -97,13 +97,13 @@ class MadeLog:
     def last_stable_offset(self, now_ms: int) -> int:
         return self._log.end_offset(now_ms)
 
-    def at_time(self, timestamp_ms: int, now_ms: int) -> Found:
+    def at_time(self, timestamp_ms: int, now_ms: int) -> FoundOffset:
         offset = max(self._log.end_offset(timestamp_ms - 1), self.start_offset(now_ms))
-        return Found(offset, self.written_at_ms(offset)) if offset < self.end_offset(now_ms) else Found()
+        return FoundOffset(offset, self.written_at_ms(offset)) if offset < self.end_offset(now_ms) else FoundOffset()
 
-    def newest(self, now_ms: int) -> Found:
+    def newest(self, now_ms: int) -> FoundOffset:
         last = self.end_offset(now_ms) - 1
-        return Found(last, self.written_at_ms(last)) if last >= self.start_offset(now_ms) else Found()
+        return FoundOffset(last, self.written_at_ms(last)) if last >= self.start_offset(now_ms) else FoundOffset()
 
     def written_at_ms(self, offset: int) -> int:
         """Returns when the end passed an offset that it has passed."""
@@ -149,17 +149,17 @@ class OffsetsLog:
         del now_ms
         return self.log.last_stable_offset
 
-    def at_time(self, timestamp_ms: int, now_ms: int) -> Found:
+    def at_time(self, timestamp_ms: int, now_ms: int) -> FoundOffset:
         del now_ms
         for batch in self.log.batches:
             if batch.timestamp_ms >= timestamp_ms:
-                return Found(batch.base_offset, batch.timestamp_ms)
-        return Found()
+                return FoundOffset(batch.base_offset, batch.timestamp_ms)
+        return FoundOffset()
 
-    def newest(self, now_ms: int) -> Found:
+    def newest(self, now_ms: int) -> FoundOffset:
         del now_ms
         last = max(self.log.batches, key=lambda batch: batch.timestamp_ms, default=None)
-        return Found() if last is None else Found(last.base_offset, last.timestamp_ms)
+        return FoundOffset() if last is None else FoundOffset(last.base_offset, last.timestamp_ms)
 
     def read(self, offset: int, to_offset: int, room: int) -> bytes:
         found = b""

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from groupledger.jobs.coordinator.frames import SIZE_BYTES, MalformedError
-from groupledger.jobs.coordinator.service import Connection, Service
+from groupledger.jobs.coordinator.service import ClientConnection, Service
 from groupledger.jobs.coordinator.world import Address
 from groupledger.jobs.process.clock import now_ms as wall_clock_ms
 from groupledger.jobs.process.errors import InputError, OutsideError
@@ -65,7 +65,7 @@ class Server:
         self._listeners: list[asyncio.Server] = []
         self._wake: asyncio.TimerHandle | None = None
         self._connection_ids = iter(range(1, 1 << 62))
-        self._protocols: dict[Connection, _Protocol] = {}
+        self._protocols: dict[ClientConnection, _Protocol] = {}
         self._look: asyncio.TimerHandle | None = None
         self._said_full_s = -_SAY_EVERY_S
         self.buffered_bytes = 0
@@ -120,12 +120,12 @@ class Server:
             self.service.end(protocol.connection, str(error))
         self.wake_in_time()
 
-    def opened(self, protocol: _Protocol, node: int) -> Connection | None:
+    def opened(self, protocol: _Protocol, node: int) -> ClientConnection | None:
         """Returns the connection, or None if there are too many."""
         if len(self.service.connections) >= CONNECTIONS_MAX and not self._make_room():
             return None
         host = protocol.transport.get_extra_info("peername")[0]
-        connection = Connection(next(self._connection_ids), node, protocol.answer, protocol.end, f"/{host}")
+        connection = ClientConnection(next(self._connection_ids), node, protocol.answer, protocol.end, f"/{host}")
         self.service.opened(connection)
         self._protocols[connection] = protocol
         return connection
@@ -168,7 +168,7 @@ class Server:
                 self.service.end(protocol.connection, f"idle for {IDLE_S_MAX:g} s")
         self._look = asyncio.get_running_loop().call_later(_LOOK_EVERY_S, self._look_after_connections)
 
-    def ended(self, reason: str, connection: Connection) -> None:
+    def ended(self, reason: str, connection: ClientConnection) -> None:
         self._say(f"connection {connection.connection_id} of {escaped(connection.client_id)} is closed: {reason}")
 
 
@@ -176,7 +176,7 @@ class _Protocol(asyncio.Protocol):
     """One connection: it cuts the bytes into frames, and gives them on one at a time."""
 
     transport: asyncio.Transport
-    connection: Connection
+    connection: ClientConnection
 
     def __init__(self, server: Server, node: int) -> None:
         self._server = server

@@ -44,7 +44,7 @@ UNKNOWN_SOFTWARE = ("unknown", "unknown")  # as Kafka's request log has it for a
 
 
 @dataclass(slots=True, eq=False)
-class Connection:
+class ClientConnection:
     """`send` takes the frame of an answer; `close` ends the connection, and the reason is for the operator."""
 
     connection_id: int
@@ -54,12 +54,12 @@ class Connection:
     client_host: str = _HOST
     client_id: str = ""
     software: tuple[str, str] = UNKNOWN_SOFTWARE
-    asked: Asked | None = None  # the request that waits for its answer
+    asked: PendingRequest | None = None  # the request that waits for its answer
     is_open: bool = True
 
 
 @dataclass(slots=True, eq=False)
-class Asked:
+class PendingRequest:
     """A request that has no answer yet. `request` is the coordinator's form of one about a group."""
 
     incoming: Incoming
@@ -74,11 +74,11 @@ class Service:
         self.world = world
         self.outputs = Outputs()
         self.set_clock_rate: Callable[[float], None] = lambda _: None  # the clock is the caller's
-        self.connections: set[Connection] = set()
+        self.connections: set[ClientConnection] = set()
         self._say = say
         self._now_ms = world.began_at_ms
         self._numbers = count(1)
-        self._pending: dict[int, Connection] = {}  # by request id
+        self._pending: dict[int, ClientConnection] = {}  # by request id
         self._heap: list[tuple[int, int, Callable[[], None]]] = []
         self._transactions = Transactions(self._write_marker, self._after, lambda: next(world.producer_ids))
         self._faults: list[Fault] = []
@@ -113,15 +113,15 @@ class Service:
 
     # Connections
 
-    def opened(self, connection: Connection) -> None:
+    def opened(self, connection: ClientConnection) -> None:
         self.connections.add(connection)
 
-    def closed(self, connection: Connection) -> None:
+    def closed(self, connection: ClientConnection) -> None:
         """Forgets a connection. What it asked for goes on, and its answer is lost."""
         connection.is_open = False
         self.connections.discard(connection)
 
-    def end(self, connection: Connection, reason: str) -> None:
+    def end(self, connection: ClientConnection, reason: str) -> None:
         """Closes a connection from this side."""
         if connection.is_open:
             self.closed(connection)
@@ -129,14 +129,14 @@ class Service:
 
     # Requests
 
-    def received(self, connection: Connection, frame: bytes, now_ms: int) -> None:
+    def received(self, connection: ClientConnection, frame: bytes, now_ms: int) -> None:
         """Takes one request. Raises MalformedError if it is invalid."""
         self.advance(now_ms)
         incoming = decode(frame)
         connection.client_id = incoming.client_id or connection.client_id
         if incoming.api is ApiKey.API_VERSIONS:
             connection.software = cluster_answers.software_of(incoming) or connection.software
-        asked = connection.asked = Asked(incoming, self._now_ms)
+        asked = connection.asked = PendingRequest(incoming, self._now_ms)
         if self._faults and self._is_caught(connection, asked):
             return
         error = self._transactions.refused(incoming)
@@ -150,7 +150,7 @@ class Service:
         else:
             self._answer(connection, asked, self._of_cluster(incoming, connection.node))
 
-    def _ask_coordinator(self, connection: Connection, asked: Asked) -> None:
+    def _ask_coordinator(self, connection: ClientConnection, asked: PendingRequest) -> None:
         asker = Asker(next(self._numbers), connection.client_host)
         request = asked.request = to_model(asked.incoming, asker, self.world.cluster)
         self._pending[request.request_id] = connection
@@ -165,12 +165,12 @@ class Service:
         if self.world.is_recorded:
             self.outputs.events += [(node, event) for event in result.events]
 
-    def _respond(self, connection: Connection, asked: Asked, response: model.Response) -> None:
+    def _respond(self, connection: ClientConnection, asked: PendingRequest, response: model.Response) -> None:
         message = to_wire(response, asked.incoming, self.world.cluster)
         self._record(connection, asked, response, message)
         self._answer(connection, asked, message)
 
-    def _answer(self, connection: Connection, asked: Asked, message: Any) -> None:
+    def _answer(self, connection: ClientConnection, asked: PendingRequest, message: Any) -> None:
         if asked.delay_ms:
             delay_ms, asked.delay_ms = asked.delay_ms, 0
             self._at(self._now_ms + delay_ms, lambda: self._answer(connection, asked, message))
@@ -194,7 +194,7 @@ class Service:
             return of_cluster(incoming, self.world)
         return _OF_LOGS[incoming.api](incoming, self.world, node, self._now_ms)
 
-    def _fetch(self, connection: Connection, asked: Asked, until_ms: int) -> None:
+    def _fetch(self, connection: ClientConnection, asked: PendingRequest, until_ms: int) -> None:
         """Answers when there is a record or an error, or when the wait is over."""
         if not connection.is_open:
             return
@@ -223,7 +223,9 @@ class Service:
         if not result.batches:
             self._after(LOADING_MS, lambda: self._write_marker(group_id, producer_id, producer_epoch, committed))
 
-    def _record(self, connection: Connection, asked: Asked, response: model.Response, message: Any) -> None:
+    def _record(
+        self, connection: ClientConnection, asked: PendingRequest, response: model.Response, message: Any
+    ) -> None:
         if not self.world.is_recorded or asked.request is None:
             return
         api, version, number, _, body = asked.incoming  # the log of a broker shows the client's own number
@@ -266,7 +268,7 @@ class Service:
         else:
             self._at(self._now_ms + round(fault.at_s * 1_000), lambda: self.do(fault))
 
-    def _is_caught(self, connection: Connection, asked: Asked) -> bool:
+    def _is_caught(self, connection: ClientConnection, asked: PendingRequest) -> bool:
         """Lets the faults happen that come with this request; returns whether it needs no answer any more."""
         for fault in [each for each in self._faults if each.fits(asked.incoming)]:
             if fault.do == "answer" and fault.error is not None:
@@ -284,7 +286,7 @@ class Service:
                 self.do(fault)
         return False
 
-    def _refuse(self, connection: Connection, asked: Asked, error: Error) -> None:
+    def _refuse(self, connection: ClientConnection, asked: PendingRequest, error: Error) -> None:
         request = to_model(asked.incoming, Asker(0, connection.client_host), self.world.cluster)
         asked.request = request
         self._respond(connection, asked, _refused(request, error))

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kafka.errors import KafkaError
 from kafka.record import MemoryRecords
 
-from groupledger.jobs.coordinator.logs import LOOK_AGAIN_MS, Aborted, Found, at_base_offset
+from groupledger.jobs.coordinator.logs import LOOK_AGAIN_MS, Aborted, FoundOffset, at_base_offset
 from groupledger.schemas.kafka.errors import Error
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class Room:
         self.left = size
 
 
-class Stored(NamedTuple):
+class StoredBatch(NamedTuple):
     base_offset: int
     end_offset: int
     max_timestamp_ms: int
@@ -48,7 +48,7 @@ class StoredLog:
     """One partition. `append` answers the base offset of what it took, or why it took nothing."""
 
     room: Room
-    batches: list[Stored] = field(default_factory=list)
+    batches: list[StoredBatch] = field(default_factory=list)
     _recent: dict[int, deque[tuple[int, int, int]]] = field(
         default_factory=dict
     )  # (epoch, sequence, offset) by producer
@@ -76,7 +76,7 @@ class StoredLog:
         base_offset = self.end_offset(0)
         data = at_base_offset(bytes(batch._buffer), base_offset)  # noqa: SLF001  # nothing public has the bytes
         end_offset = base_offset + batch.last_offset_delta + 1
-        self.batches.append(Stored(base_offset, end_offset, batch.max_timestamp, data))
+        self.batches.append(StoredBatch(base_offset, end_offset, batch.max_timestamp, data))
         self.room.left -= len(data)
         recent.append((batch.producer_epoch, batch.base_sequence, base_offset))
         return base_offset
@@ -94,17 +94,17 @@ class StoredLog:
     def last_stable_offset(self, now_ms: int) -> int:
         return self.end_offset(now_ms)
 
-    def at_time(self, timestamp_ms: int, now_ms: int) -> Found:
+    def at_time(self, timestamp_ms: int, now_ms: int) -> FoundOffset:
         del now_ms
         for batch in self.batches:
             if batch.max_timestamp_ms >= timestamp_ms:
-                return Found(batch.base_offset, batch.max_timestamp_ms)
-        return Found()
+                return FoundOffset(batch.base_offset, batch.max_timestamp_ms)
+        return FoundOffset()
 
-    def newest(self, now_ms: int) -> Found:
+    def newest(self, now_ms: int) -> FoundOffset:
         del now_ms
         newest = max(self.batches, key=lambda batch: batch.max_timestamp_ms, default=None)
-        return Found() if newest is None else Found(newest.end_offset - 1, newest.max_timestamp_ms)
+        return FoundOffset() if newest is None else FoundOffset(newest.end_offset - 1, newest.max_timestamp_ms)
 
     def read(self, offset: int, to_offset: int, room: int) -> bytes:
         found = b""
@@ -114,7 +114,7 @@ class StoredLog:
             found += batch.data
         return found
 
-    def _between(self, offset: int, to_offset: int) -> Sequence[Stored]:
+    def _between(self, offset: int, to_offset: int) -> Sequence[StoredBatch]:
         first = bisect_right(self.batches, offset, key=lambda batch: batch.end_offset)
         last = bisect_right(self.batches, to_offset - 1, key=lambda batch: batch.base_offset)
         return self.batches[first:last]

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from groupledger.coordinator.model.config import Config
-    from groupledger.jobs.coordinator.logs import Log
+    from groupledger.jobs.coordinator.logs import ServedLog
 
 SECONDS_PER_MINUTE = 60
 
@@ -116,7 +116,7 @@ class World:
         """Returns how many partitions a topic has that is there."""
         return len(self.brokers.logs if name == OFFSETS_TOPIC else self.topics.by_name[name].partitions)
 
-    def log(self, name: str, partition: int) -> Log | None:
+    def log(self, name: str, partition: int) -> ServedLog | None:
         """Returns the log of a partition; None if no topic has it."""
         if name == OFFSETS_TOPIC:
             logs = self.brokers.logs

@@ -86,7 +86,7 @@ TABLES_OF_TRUTH = {
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
+class SimulatedCounts:
     groups: int
     requests: int
     records: int
@@ -109,7 +109,7 @@ def simulate(
     hours: float | None,
     say: Callable[[str], None],
     until_ms: int | None = None,
-) -> Counts:
+) -> SimulatedCounts:
     """Runs a scenario, which ends at an instant or begins at that of all simulations, and writes what came of it.
 
     Raises InputError if the directory holds something already, or the time is too short for the scenario.
@@ -141,7 +141,7 @@ def simulate(
         (simulation.began_at_ms, simulation.now_ms),
         Completeness.COMPACTED if simulation.settings.is_compacted else Completeness.COMPLETE,
     )
-    counts = Counts(len(simulation.group_ids), simulation.request_count, files.record_count)
+    counts = SimulatedCounts(len(simulation.group_ids), simulation.request_count, files.record_count)
     _write_summary(directory, scenario, seed, hours, simulation, counts)
     return counts
 
@@ -246,7 +246,7 @@ def write_capture_manifest(
 
 
 def _write_summary(
-    directory: Path, scenario: Scenario, seed: int, hours: float, simulation: Simulation, counts: Counts
+    directory: Path, scenario: Scenario, seed: int, hours: float, simulation: Simulation, counts: SimulatedCounts
 ) -> None:
     tables = {name: len(getattr(simulation.recorder.truth, name)) for name in TABLES_OF_TRUTH}
     summary = {

@@ -391,7 +391,7 @@ def records_of(ledger: Ledger, records: DataFrame) -> DataFrame:
 
 
 @dataclass(frozen=True)
-class Found:
+class BatchContent:
     """Says what a batch has: the extent of each partition, the number of records, their groups, and the ids of topics
     that records of `consumer` and share groups name."""
 
@@ -401,13 +401,13 @@ class Found:
     topic_ids: set[str]
 
 
-def extents_of(records: DataFrame) -> Found:
+def extents_of(records: DataFrame) -> BatchContent:
     # Commits have no `record_json`, or one without this type; the ids of a record are in arrays of any depth.
     names_topics = F.when(F.col("record_type").isin(*NAMING_TOPICS_BY_ID), F.col("record_json"))
     topic_ids = F.flatten(F.collect_set(F.regexp_extract_all(names_topics, F.lit(TOPIC_ID_IN_JSON), 1)))
     offsets = (F.min("kafka_offset"), F.max("kafka_offset"), F.count(F.lit(1)), F.collect_set("group_id"))
     found = records.groupBy("kafka_partition").agg(*offsets, F.array_distinct(topic_ids)).collect()
-    return Found(
+    return BatchContent(
         extents={partition: (first, last) for partition, first, last, *_ in found},
         record_count=sum(row[3] for row in found),
         groups={group for row in found for group in row[4]},

@@ -25,7 +25,7 @@ IPV6_NETWORK_BITS = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ClientLimits:
     """What a server takes from its clients: connections, seconds, and bytes that are answered and not read."""
 
     connections: int
@@ -51,7 +51,7 @@ Kind = TypeVar("Kind", bound=Connection)
 class Connections(Generic[Kind]):
     """The connections of a server. Each is waited for, or its question is being answered."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: ClientLimits) -> None:
         self.limits = limits
         self._of_address: Counter[str] = Counter()
         # By address, the longest first: since when each is waited for.

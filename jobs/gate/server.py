@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from groupledger.jobs.gate.connections import Connections, Limits, address_of
+from groupledger.jobs.gate.connections import ClientLimits, Connections, address_of
 from groupledger.jobs.gate.troubles import listen_to_server, tell
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ class Visitor(H11Protocol):
 class Gate:
     """An ASGI application around another, that knows from which connection each question comes."""
 
-    def __init__(self, app: ASGIApp, limits: Limits) -> None:
+    def __init__(self, app: ASGIApp, limits: ClientLimits) -> None:
         self.app = app
         self.connections: Connections[Visitor] = Connections(limits)
         self._look_s = min(LOOK_S, limits.head_s / 4, limits.answer_s / 4)
@@ -165,7 +165,7 @@ def is_gone(scope: Scope) -> bool:
     return visitor is not None and visitor.is_gone
 
 
-def gated(app: ASGIApp, limits: Limits, **options: Any) -> uvicorn.Server:
+def gated(app: ASGIApp, limits: ClientLimits, **options: Any) -> uvicorn.Server:
     """Returns a server of an application."""
     gate = Gate(app, limits)
     config = uvicorn.Config(

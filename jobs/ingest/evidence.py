@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from groupledger.jobs.warehouse.ledger import Ledger
     from groupledger.jobs.warehouse.source import LedgerSource
     from groupledger.jobs.warehouse.task_files import WrittenFile
-    from groupledger.transforms.coverage.rules.evidence import Batch, Gap
+    from groupledger.transforms.coverage.rules.evidence import BatchHeader, Gap
     from groupledger.transforms.coverage.rules.stretches import Reading
 
 
@@ -170,7 +170,7 @@ def explained_by_headers(
     with connect(bootstrap_servers, settings) as brokers:
         for partition, found in missing.items():
 
-            def headers(begin: int, end: int, partition: int = partition) -> Sequence[Batch]:
+            def headers(begin: int, end: int, partition: int = partition) -> Sequence[BatchHeader]:
                 return read_batches(brokers, settings.sampling, partition, begin, end)
 
             try:

@@ -26,8 +26,8 @@ from groupledger.jobs.ingest.log_files import (
     SERVER_LOG,
     SPLITS,
     ImportedFile,
-    Limits,
-    Position,
+    LineLimits,
+    ScanPosition,
     first_line_digest,
     found_files,
     match,
@@ -68,7 +68,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
-    from groupledger.jobs.ingest.log_files import Scanned, Split
+    from groupledger.jobs.ingest.log_files import FileSplit, Scanned
     from groupledger.jobs.process.settings import LogSettings
     from groupledger.jobs.warehouse.ledger import Ledger
     from groupledger.schemas.tables.table import Table
@@ -114,7 +114,7 @@ class NewLines:
 
     source_file: str
     scanned: Scanned
-    splits: tuple[Split, ...]
+    splits: tuple[FileSplit, ...]
 
     @property
     def line_count(self) -> int:
@@ -190,10 +190,10 @@ class LogImport:
                 ledger.say(f"the table {table.name} is gone: its logs that are still there are imported again")
         ledger.create(*TABLES)
         self._seen: dict[tuple[str, Path], FileState] = {}
-        self._positions: dict[tuple[str, Path], Position] = {}
+        self._positions: dict[tuple[str, Path], ScanPosition] = {}
         self._known: dict[str, dict[str, list[ImportedFile]]] = {}
         self._asked: set[str] = set()
-        self._limits = Limits(settings.line_bytes_max, settings.unpacked_bytes_max, settings.time_zone)
+        self._limits = LineLimits(settings.line_bytes_max, settings.unpacked_bytes_max, settings.time_zone)
         self._rotations: dict[tuple[str, Path, str], Rotation] = {}
         self._told: set[str] = set()
 

@@ -78,7 +78,7 @@ class ImportedFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Split:
+class FileSplit:
     offset: int
     first_line: int
     line_count: int
@@ -86,7 +86,7 @@ class Split:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class LineLimits:
     """The beginning of a line that is kept in memory, and what one file may be unpacked to."""
 
     line_bytes: int
@@ -106,8 +106,8 @@ class Scanned:
     waiting_count: int
     is_whole: bool
     prefix_digests: dict[int, str]
-    splits: tuple[Split, ...]
-    position: Position | None
+    splits: tuple[FileSplit, ...]
+    position: ScanPosition | None
     passes: tuple[Pass, ...] = ()
     hours: RepeatedHours | None = None
 
@@ -189,7 +189,7 @@ class _Scan:
     offset: int = 0
     whole: Any = field(default_factory=hashlib.sha256)
     digests: dict[int, str] = field(default_factory=dict)
-    splits: list[Split] = field(default_factory=list)
+    splits: list[FileSplit] = field(default_factory=list)
     split: Any = field(default_factory=hashlib.sha256)
     split_line: int = 0
     split_offset: int = 0
@@ -217,7 +217,7 @@ class _Scan:
     def cut(self) -> None:
         if self.lines > self.split_line:
             count = self.lines - self.split_line
-            self.splits.append(Split(self.split_offset, self.split_line + 1, count, self.split.hexdigest()))
+            self.splits.append(FileSplit(self.split_offset, self.split_line + 1, count, self.split.hexdigest()))
         self.split, self.split_line, self.split_offset = hashlib.sha256(), self.lines, self.offset
 
     def is_plain(self, line: bytes) -> bool:
@@ -264,7 +264,7 @@ class _Scan:
 
 
 @dataclass(frozen=True, slots=True)
-class Position:
+class ScanPosition:
     """Where a scan of a file ended, and how to know it again: by its inode, and the bytes before that place."""
 
     state: _Scan
@@ -272,7 +272,7 @@ class Position:
     tail: bytes
 
     @classmethod
-    def of(cls, state: _Scan, file: BinaryIO) -> Position:
+    def of(cls, state: _Scan, file: BinaryIO) -> ScanPosition:
         file.seek(max(state.offset - TAIL_BYTES, 0))
         return cls(state, os.fstat(file.fileno()).st_ino, file.read(min(state.offset, TAIL_BYTES)))
 
@@ -299,8 +299,8 @@ def scan(
     path: Path,
     log: str,
     known: Mapping[str, Sequence[ImportedFile]],
-    limits: Limits,
-    position: Position | None = None,
+    limits: LineLimits,
+    position: ScanPosition | None = None,
     hours: RepeatedHours | None = None,
 ) -> Scanned | None:
     """Scans a file, from where its last scan ended if that can be; returns None if it has no complete line yet. `known`
@@ -324,7 +324,7 @@ def scan(
         ) from error
 
 
-def _new_scan(limits: Limits, hours: RepeatedHours | None, *, is_cut: bool) -> _Scan:
+def _new_scan(limits: LineLimits, hours: RepeatedHours | None, *, is_cut: bool) -> _Scan:
     if has_changes(limits.time_zone):
         hours = RepeatedHours(limits.time_zone) if hours is None else hours.continued()
     else:
@@ -337,7 +337,7 @@ def _scan(
     file: BinaryIO,
     log: str,
     known: Mapping[str, Sequence[ImportedFile]],
-    limits: Limits,
+    limits: LineLimits,
     state: _Scan,
     *,
     is_compressed: bool,
@@ -385,20 +385,20 @@ def _scan(
         is_whole=is_whole,
         prefix_digests=state.digests,
         splits=tuple(state.splits),
-        position=None if is_compressed else Position.of(state, file),
+        position=None if is_compressed else ScanPosition.of(state, file),
         passes=() if state.hours is None else state.hours.passes(written_us),
         hours=state.hours,
     )
 
 
-def too_large(path: Path, line_count: int, limits: Limits) -> str:
+def too_large(path: Path, line_count: int, limits: LineLimits) -> str:
     return (
         f"The log {path} unpacks to more than {limits.unpacked_bytes:,} bytes: the part after its first"
         f" {line_count:,} lines was not imported; raise logs.unpacked_bytes_max, or unpack it and split it."
     )
 
 
-def _held(held: _Scan | None, state: _Scan, limits: Limits, *, begins: bool, ends: bool) -> _Scan | None:
+def _held(held: _Scan | None, state: _Scan, limits: LineLimits, *, begins: bool, ends: bool) -> _Scan | None:
     """Returns the state to go back to if the file ended after this line. A line that is too long is not waited for."""
     if ends:
         return None

@@ -20,7 +20,7 @@ from groupledger.jobs.kafka.offsets_topic import offsets_topic_identity
 from groupledger.jobs.kafka.sampling import sample_watermarks, take_round
 from groupledger.jobs.process.clock import DAY_MS, now_ms
 from groupledger.jobs.process.terminal import printable
-from groupledger.jobs.warehouse.commits import Batch
+from groupledger.jobs.warehouse.commits import NumberedBatch
 from groupledger.jobs.warehouse.delta_log import last_transaction
 from groupledger.jobs.warehouse.ledger import records_since
 from groupledger.jobs.warehouse.source import KAFKA, check_same_source, read_source
@@ -132,9 +132,9 @@ def append_rows(ledger: Ledger, table: Table, columns: Mapping[str, Sequence[Any
     ledger.commits.append(table, rows, batch_of(ledger, table, sampled_at_ms))
 
 
-def batch_of(ledger: Ledger, table: Table, last_sampled_at_ms: int) -> Batch:
+def batch_of(ledger: Ledger, table: Table, last_sampled_at_ms: int) -> NumberedBatch:
     """Returns the batch of rounds up to one."""
-    return Batch(application_id(ledger, table), last_sampled_at_ms)
+    return NumberedBatch(application_id(ledger, table), last_sampled_at_ms)
 
 
 def last_sampled_at_ms(ledger: Ledger, table: Table) -> int:

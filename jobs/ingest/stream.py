@@ -21,7 +21,7 @@ from groupledger.jobs.ingest.patience import BatchGivenUpError
 from groupledger.jobs.process.clock import DAY_MS, now_ms
 from groupledger.jobs.process.errors import InputError, JobError, OutsideError
 from groupledger.jobs.warehouse.checkpoint import damaged_checkpoint, forget_planned_batch, read_checkpoint
-from groupledger.jobs.warehouse.commits import Batch
+from groupledger.jobs.warehouse.commits import NumberedBatch
 from groupledger.jobs.warehouse.task_files import write_files
 from groupledger.schemas.instants import ms_of
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
@@ -139,7 +139,7 @@ class BatchWriter(Batches):
         checkpoint = read_checkpoint(ledger.storage, ledger.checkpoint_folder)
         if checkpoint is None:
             raise OutsideError("The checkpoint was deleted while it was in use: run `groupledger ingest --recover`.")
-        batch = Batch(checkpoint.query_id, number)
+        batch = NumberedBatch(checkpoint.query_id, number)
         if ledger.commits.has(COORDINATOR_RECORDS, batch):
             return
         self._check()

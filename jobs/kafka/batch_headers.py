@@ -17,7 +17,7 @@ from groupledger.jobs.kafka.fetch import fetch_of, of_partitions
 from groupledger.jobs.kafka.sampling import describe_topics
 from groupledger.jobs.process.errors import OutsideError
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
-from groupledger.transforms.coverage.rules.evidence import Batch
+from groupledger.transforms.coverage.rules.evidence import BatchHeader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,7 +30,9 @@ WAIT_MS_MAX = 500
 MAGIC_WITH_COUNT = 2
 
 
-def read_batches(brokers: Brokers, settings: SamplingSettings, partition: int, begin: int, end: int) -> list[Batch]:
+def read_batches(
+    brokers: Brokers, settings: SamplingSettings, partition: int, begin: int, end: int
+) -> list[BatchHeader]:
     """Returns the batches that hold any of the offsets [begin, end), in order. Raises OutsideError if the leader does
     not answer."""
     error: KafkaError | None = None
@@ -49,7 +51,7 @@ def read_batches(brokers: Brokers, settings: SamplingSettings, partition: int, b
     )
 
 
-def _batches(brokers: Brokers, node: int | None, partition: int, begin: int, end: int) -> Iterator[Batch]:
+def _batches(brokers: Brokers, node: int | None, partition: int, begin: int, end: int) -> Iterator[BatchHeader]:
     offset = begin
     while offset < end:
         found = _fetch(brokers, node, partition, offset)
@@ -66,7 +68,7 @@ def _batches(brokers: Brokers, node: int | None, partition: int, begin: int, end
             is_aborted = batch.is_transactional and batch.producer_id in producers
             offset = max(offset, last_offset + 1)
             if last_offset >= begin:
-                yield Batch(batch.base_offset, last_offset, batch.records_count, is_control or is_aborted)
+                yield BatchHeader(batch.base_offset, last_offset, batch.records_count, is_control or is_aborted)
             if is_control and is_aborted and any(record.abort for record in batch):
                 producers.discard(batch.producer_id)
         if offset == before:

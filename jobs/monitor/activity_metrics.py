@@ -27,7 +27,7 @@ CAUSES = (LEFT.name, LEFT_POLL_TIMEOUT.name, SESSION_EXPIRED.name, REBALANCE_TIM
 
 
 @dataclass(frozen=True, slots=True)
-class Holding:
+class PartitionSpread:
     """How the partitions of a group lie on its members."""
 
     assigned: int
@@ -43,14 +43,14 @@ class GroupActivity:
     activity: Activity
     commits: Mapping[str, int] = field(default_factory=dict)
     coordinator_moves: Mapping[int, int] = field(default_factory=dict)
-    holdings: Mapping[str, Holding] = field(default_factory=dict)
+    holdings: Mapping[str, PartitionSpread] = field(default_factory=dict)
     retention_loss_s: Mapping[str, float] = field(default_factory=dict)
 
 
-def holding_of(owners: Iterable[Owner]) -> Holding | None:
+def holding_of(owners: Iterable[Owner]) -> PartitionSpread | None:
     """Returns how many partitions the owners hold; None if none is known to be held by a member."""
     counts = Counts(owner.member_id for owner in owners if owner.member_id is not None)
-    return Holding(counts.total(), max(counts.values()), len(counts)) if counts else None
+    return PartitionSpread(counts.total(), max(counts.values()), len(counts)) if counts else None
 
 
 def activity_metrics(cluster: str, groups: Mapping[str, GroupInfo], told: GroupActivity) -> Iterator[Metric]:

@@ -61,8 +61,8 @@ def run_monitor(
     with ExitStack() as stack:
         screen = stack.enter_context(LagScreen())
         common = Common(spark, warehouse, interval_s, screen, clusters[0].settings.monitor, stop)
-        watches = [Watch(cluster, common, stop, is_alone=is_alone) for cluster in clusters]
-        troubles = dict.fromkeys(("/readyz", "/healthz"), lambda: [*told(watches, Watch.troubles)])
+        watches = [ClusterWatch(cluster, common, stop, is_alone=is_alone) for cluster in clusters]
+        troubles = dict.fromkeys(("/readyz", "/healthz"), lambda: [*told(watches, ClusterWatch.troubles)])
         troubles["/livez"] = lambda: why_dead(watches)
         port = stack.enter_context(serve(address, port, common.exposition.answer, troubles))
         say(f"metrics at http://{address}:{port}/metrics, health at /livez and /readyz")
@@ -83,7 +83,7 @@ def run_monitor(
     say("stopped")
 
 
-class Watch:
+class ClusterWatch:
     """One cluster's part of a monitor."""
 
     def __init__(self, cluster: MonitoredCluster, common: Common, stop: threading.Event, *, is_alone: bool) -> None:
@@ -139,13 +139,13 @@ class Watch:
         say(text, logging.WARNING, cluster=self.name)
 
 
-def told(watches: Sequence[Watch], of: Callable[[Watch], list[str]]) -> Iterator[str]:
+def told(watches: Sequence[ClusterWatch], of: Callable[[ClusterWatch], list[str]]) -> Iterator[str]:
     """Yields sentences, with the name of the cluster where there are several."""
     for watch in watches:
         for sentence in of(watch):
             yield sentence if watch.is_alone else f"{watch.name}: {sentence}"
 
 
-def why_dead(watches: Sequence[Watch]) -> list[str]:
+def why_dead(watches: Sequence[ClusterWatch]) -> list[str]:
     """Returns why no cluster is watched; nothing while one is."""
-    return [*told(watches, Watch.why_dead)] if all(watch.why_dead() for watch in watches) else []
+    return [*told(watches, ClusterWatch.why_dead)] if all(watch.why_dead() for watch in watches) else []

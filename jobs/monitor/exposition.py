@@ -27,7 +27,7 @@ OPEN_METRICS = "application/openmetrics-text"
 FAMILY, END = b"\n# HELP ", b"# EOF\n"
 
 
-class Round:
+class RoundMetrics:
     """The metrics of one round, as a collector."""
 
     def __init__(self, metrics: Sequence[Metric]) -> None:
@@ -44,7 +44,7 @@ class Published:
     def __init__(self, metrics: Sequence[Metric]) -> None:
         self._written = "".join(each.written() for each in metrics if isinstance(each, ManyGauges)).encode()
         self._registry = CollectorRegistry()
-        self._registry.register(Round([each for each in metrics if not isinstance(each, ManyGauges)]))
+        self._registry.register(RoundMetrics([each for each in metrics if not isinstance(each, ManyGauges)]))
 
     def encoded(self, encoder: Encoder) -> bytes:
         return self._written + encoder(self._registry)

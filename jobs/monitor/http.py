@@ -21,7 +21,7 @@ from prometheus_client.exposition import gzip_accepted
 from starlette.datastructures import Headers
 from starlette.responses import Response
 
-from groupledger.jobs.gate.connections import Limits
+from groupledger.jobs.gate.connections import ClientLimits
 from groupledger.jobs.gate.server import gated, listening, room_for
 from groupledger.jobs.process.errors import OutsideError
 from groupledger.jobs.process.worker import Worker
@@ -50,7 +50,7 @@ def serve(
 
     Raises OutsideError if the port is taken.
     """
-    limits = Limits(room_for(CONNECTIONS_MAX), HEAD_S, ANSWER_S, UNREAD_BYTES_MAX)
+    limits = ClientLimits(room_for(CONNECTIONS_MAX), HEAD_S, ANSWER_S, UNREAD_BYTES_MAX)
     server = gated(shown(metrics, troubles), limits, lifespan="off", timeout_graceful_shutdown=STOP_WITHIN_S)
     try:
         socket = listening(address, port)

@@ -69,7 +69,7 @@ from groupledger.jobs.monitor.rules import (
     wait_s,
 )
 from groupledger.jobs.monitor.state import MonitorState
-from groupledger.jobs.monitor.upkeep import Maintenance, Upkeep
+from groupledger.jobs.monitor.upkeep import MaintenanceTurns, Upkeep
 from groupledger.jobs.notify.notify import Notifier
 from groupledger.jobs.process.clock import now_ms
 from groupledger.jobs.process.errors import OutsideError
@@ -120,7 +120,7 @@ class Common:
         self.screen = screen
         self.exposition = Exposition()
         self.processes = OwnProcesses(spark)
-        self.maintenance = Maintenance(settings)
+        self.maintenance = MaintenanceTurns(settings)
 
 
 def watch_cluster(

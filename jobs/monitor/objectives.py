@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from groupledger.jobs.ask.cluster_rows import ClusterRows
     from groupledger.jobs.process.settings import Settings
     from groupledger.transforms.lag.rules import LagRow
-    from groupledger.transforms.objectives.rules.burn import Standing
+    from groupledger.transforms.objectives.rules.burn import ObjectiveStanding
     from groupledger.transforms.objectives.rules.minutes import Objective
 
 
@@ -72,7 +72,7 @@ class LiveObjectives:
             if windows.knows_nothing:
                 del self._windows[key]
 
-    def standings(self) -> Iterator[tuple[Objective, str, Standing]]:
+    def standings(self) -> Iterator[tuple[Objective, str, ObjectiveStanding]]:
         """Yields where each group stands by each of its objectives."""
         for (_, name), (objective, windows) in sorted(self._windows.items()):
             counts = windows.counts()
@@ -96,7 +96,7 @@ def _lengths(objective: Objective) -> dict[str, int]:
     return {WHOLE: objective.minutes, **BURN_WINDOWS}
 
 
-def objective_metrics(cluster: str, standings: Sequence[tuple[Objective, str, Standing]]) -> Iterator[Metric]:
+def objective_metrics(cluster: str, standings: Sequence[tuple[Objective, str, ObjectiveStanding]]) -> Iterator[Metric]:
     """Yields the metrics of all groups that have an objective."""
     by_group = [((cluster, objective.name, name), told) for objective, name, told in standings]
     minutes = (

@@ -57,7 +57,7 @@ def wait_s(now_s: float, interval_s: int, ends_took_s: float) -> float:
     return min(max(next_round_at(now_s, interval_s, ends_took_s) - now_s, 0), interval_s)
 
 
-class Pace:
+class WorkPace:
     """Says when a piece of work in the pauses is due: every so often, but never for more than a quarter of the time."""
 
     def __init__(self, interval_s: float) -> None:

@@ -36,7 +36,7 @@ from groupledger.jobs.monitor.activity import (
     Activity,
     events_of,
 )
-from groupledger.jobs.monitor.activity_metrics import GroupActivity, Holding, holding_of
+from groupledger.jobs.monitor.activity_metrics import GroupActivity, PartitionSpread, holding_of
 from groupledger.jobs.monitor.commits import commits_in
 from groupledger.jobs.monitor.group_info import NO_INFO, GroupInfo
 from groupledger.jobs.monitor.lag_metrics import lag_metrics
@@ -100,7 +100,7 @@ class MonitorState:
         self._infos: dict[str, GroupInfo] = {}
         self._activity = Activity(now_ms())
         self._commits: Counter[str] = Counter()
-        self._holdings: dict[str, Holding] = {}
+        self._holdings: dict[str, PartitionSpread] = {}
         self._elections = Elections()
         self._retention = RetentionAhead()
         self._objectives = LiveObjectives(ledger.settings)

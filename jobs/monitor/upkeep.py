@@ -22,7 +22,7 @@ from groupledger.jobs.derive.incidents import update_incidents
 from groupledger.jobs.derive.lag_seeds import seeds_at
 from groupledger.jobs.derive.troubles import open_troubles
 from groupledger.jobs.ingest.samples import last_sampled_at_ms
-from groupledger.jobs.monitor.rules import Pace
+from groupledger.jobs.monitor.rules import WorkPace
 from groupledger.jobs.process.clock import DAY_MS, began_ms
 from groupledger.jobs.process.errors import OutsideError
 from groupledger.jobs.process.selection import chosen_incidents
@@ -53,7 +53,7 @@ class LastRun:
     took_s: float
 
 
-class Maintenance:
+class MaintenanceTurns:
     """When the clusters of a process are maintained, under the leases `held`. One at a time has the `turn`. What is
     old is decided by this host's clock: while it is not where it was when the process began, nothing is removed."""
 
@@ -61,7 +61,7 @@ class Maintenance:
         self.held: list[Lease] = []
         self._began_ms = began_ms()
         self.turn = threading.Lock()
-        self.pace = Pace(settings.maintain_interval_h * HOUR_S)
+        self.pace = WorkPace(settings.maintain_interval_h * HOUR_S)
         self.pace.done(time.monotonic(), time.monotonic())  # not at the start: whoever starts it waits for its numbers
 
     def was_set_by_days(self) -> int:
@@ -74,7 +74,7 @@ class Upkeep:
     open, `found_incidents` by kind, severity and evidence how many were found; `steps` has what was done when, and
     `known_until_ms` until when each source is known, `troubled_groups` how many groups a step could not judge."""
 
-    def __init__(self, ledger: Ledger, maintenance: Maintenance) -> None:
+    def __init__(self, ledger: Ledger, maintenance: MaintenanceTurns) -> None:
         self.open_incidents: Mapping[tuple[str, str, str], int] = {}
         self.found_incidents: Mapping[tuple[str, str, str], int] = {}
         self.steps: dict[str, LastRun] = {}
@@ -85,8 +85,8 @@ class Upkeep:
         self._ledger = ledger
         self._maintenance = maintenance
         settings = ledger.settings
-        self._incidents = Pace(settings.monitor.incidents_interval_s)
-        self._seeds = Pace(HOUR_S)
+        self._incidents = WorkPace(settings.monitor.incidents_interval_s)
+        self._seeds = WorkPace(HOUR_S)
         self._seeds.done(time.monotonic(), time.monotonic())  # they were just read
 
     def work(self, stop: threading.Event) -> None:
@@ -113,7 +113,7 @@ class Upkeep:
         work()
         self.steps = {**self.steps, step: LastRun(time.time(), time.monotonic() - began_s)}
 
-    def _when_due(self, pace: Pace, step: str, work: Callable[[], None]) -> None:
+    def _when_due(self, pace: WorkPace, step: str, work: Callable[[], None]) -> None:
         began_s = time.monotonic()
         if pace.is_due(began_s):
             self.timed(step, work)

@@ -33,7 +33,7 @@ from groupledger.jobs.notify.episodes import (
     messages,
     still_needed,
 )
-from groupledger.jobs.notify.receivers import BODIES, FORGETS, PAGERDUTY_URL, Context
+from groupledger.jobs.notify.receivers import BODIES, FORGETS, PAGERDUTY_URL, MessageContext
 from groupledger.jobs.process import clock
 from groupledger.jobs.process.errors import InputError, OutsideError
 from groupledger.jobs.process.name_patterns import first_matching, names_matching
@@ -72,7 +72,7 @@ class Receiver:
     url: str
     key: str | None = field(repr=False)
 
-    def send(self, message: Message, context: Context, timeout_s: int) -> None:
+    def send(self, message: Message, context: MessageContext, timeout_s: int) -> None:
         """Sends a message. Raises OutsideError if it was not taken."""
         body = BODIES[self.settings.kind](message, context)
         if body is None:
@@ -205,8 +205,8 @@ class Notifier:
             self._ledger.storage.write(self._file, _dumped(self._told))
             self._is_noted = True
 
-    def _context(self, receiver: Receiver, now_ms: int) -> Context:
-        return Context(
+    def _context(self, receiver: Receiver, now_ms: int) -> MessageContext:
+        return MessageContext(
             cluster=self._ledger.cluster,
             link=self._settings.link,
             key=receiver.key,
@@ -250,7 +250,7 @@ def send_test(settings: Settings, now_ms: int) -> Iterator[tuple[str, str]]:
         is_open=True,
     )
     for receiver in receivers_of(settings.notify):
-        context = Context(
+        context = MessageContext(
             cluster=settings.cluster, link=settings.notify.link, key=receiver.key, now_ms=now_ms, alert_s=LOOK_EVERY_S
         )
         try:

@@ -39,7 +39,7 @@ FENCE = "```"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Context:
+class MessageContext:
     """What the words need beside the message. `alert_s` is for how long an alert stands that nobody repeats."""
 
     cluster: str
@@ -62,7 +62,7 @@ class Body:
         return json.dumps(self.json).encode()
 
 
-def page_of(episode: Episode, context: Context) -> str | None:
+def page_of(episode: Episode, context: MessageContext) -> str | None:
     """Returns where `groupledger serve` shows the group at the beginning of the episode, or the incidents of a cluster
     for one that is about no group."""
     if context.link is None:
@@ -78,18 +78,18 @@ def _instant(at_ms: int) -> str:
     return iso(instant_of_ms(at_ms))
 
 
-def _subject(episode: Episode, context: Context) -> str:
+def _subject(episode: Episode, context: MessageContext) -> str:
     of_team = "" if episode.team is None else f" ({episode.team})"
     group = "__consumer_offsets" if episode.group_id is None else escaped(episode.group_id)
     return f"{group}{of_team} on {context.cluster}"
 
 
-def text_of(message: Message, context: Context) -> str:
+def text_of(message: Message, context: MessageContext) -> str:
     """Returns the message as a line of text, in which no name is a link."""
     return LINK.sub(r"[\g<0>]", _told(message, context))
 
 
-def _told(message: Message, context: Context) -> str:
+def _told(message: Message, context: MessageContext) -> str:
     episode = message.episode
     if episode is None:
         return f"OVER: a log that came later shows otherwise, and episode {message.episode_id[:8]} is withdrawn."
@@ -102,7 +102,7 @@ def _told(message: Message, context: Context) -> str:
     return f"{head} {end}" if end else head
 
 
-def _json(message: Message, context: Context) -> Body:
+def _json(message: Message, context: MessageContext) -> Body:
     told: dict[str, Any] = {
         "event": "resolved" if message.event == "resolved" else "fired",
         "cluster": context.cluster,
@@ -130,11 +130,11 @@ def _json(message: Message, context: Context) -> Body:
     return Body(told, headers=_authorized(context))
 
 
-def _authorized(context: Context) -> dict[str, str]:
+def _authorized(context: MessageContext) -> dict[str, str]:
     return {} if context.key is None else {"Authorization": context.key}
 
 
-def _slack(message: Message, context: Context) -> Body:
+def _slack(message: Message, context: MessageContext) -> Body:
     text = text_of(message, context).replace("`", "'")
     text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     page = None if message.episode is None else page_of(message.episode, context)
@@ -142,7 +142,7 @@ def _slack(message: Message, context: Context) -> Body:
     return Body({"text": shown, "unfurl_links": False, "unfurl_media": False})
 
 
-def _pagerduty(message: Message, context: Context) -> Body:
+def _pagerduty(message: Message, context: MessageContext) -> Body:
     event: dict[str, Any] = {"routing_key": context.key, "dedup_key": message.episode_id}
     episode = message.episode
     if message.event == "resolved" or episode is None:
@@ -168,7 +168,7 @@ def _pagerduty(message: Message, context: Context) -> Body:
     return Body({**event, "event_action": "trigger", "payload": payload, "links": links})
 
 
-def _alertmanager(message: Message, context: Context) -> Body | None:
+def _alertmanager(message: Message, context: MessageContext) -> Body | None:
     episode = message.episode
     if episode is None:
         return None  # its labels are not known any more, and it ends by itself
@@ -198,7 +198,7 @@ def _alertmanager(message: Message, context: Context) -> Body | None:
     return Body([alert], ALERTMANAGER_PATH, _authorized(context))
 
 
-BODIES: dict[str, Callable[[Message, Context], Body | None]] = {
+BODIES: dict[str, Callable[[Message, MessageContext], Body | None]] = {
     "json": _json,
     "slack": _slack,
     "pagerduty": _pagerduty,

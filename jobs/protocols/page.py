@@ -16,7 +16,7 @@ from groupledger.jobs.serve.owners_look import HUES
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from groupledger.coordinator.protocols.compare import Outcome
+    from groupledger.coordinator.protocols.compare import ProtocolOutcome
     from groupledger.coordinator.protocols.consumption import ConsumedInterval
     from groupledger.coordinator.protocols.script import Event, Script
     from groupledger.schemas.kafka.topic_partition import TopicPartition
@@ -38,7 +38,7 @@ class Rectangle(NamedTuple):
     text: str
 
 
-class Line(NamedTuple):
+class DrawnLine(NamedTuple):
     x: float
     y: float
     x_end: float
@@ -60,7 +60,7 @@ class Drawing:
 
     height: int = 0
     rectangles: list[Rectangle] = field(default_factory=list)
-    lines: list[Line] = field(default_factory=list)
+    lines: list[DrawnLine] = field(default_factory=list)
     labels: list[Label] = field(default_factory=list)
     owners: dict[str, str] = field(default_factory=dict)
     partitions_left_out: int = 0
@@ -69,7 +69,7 @@ class Drawing:
 class Axis:
     """The time of a script that is drawn: from shortly before its first event until all have settled."""
 
-    def __init__(self, script: Script, outcomes: Sequence[Outcome]) -> None:
+    def __init__(self, script: Script, outcomes: Sequence[ProtocolOutcome]) -> None:
         last = max((max(each.from_ms for each in outcome.intervals) for outcome in outcomes), default=0)
         self.from_ms = max(script.from_ms - BEFORE_MS, 0)
         self.until_ms = min(max(last, script.events[-1].at_ms) + AFTER_MS, script.until_ms)
@@ -79,7 +79,9 @@ class Axis:
         return round(LEFT + min(max(share, 0.0), 1.0) * (WIDTH - LEFT - RIGHT), 1)
 
 
-def page(script: Script, outcomes: Sequence[Outcome], rows: Sequence[Sequence[object]], columns: Sequence[str]) -> str:
+def page(
+    script: Script, outcomes: Sequence[ProtocolOutcome], rows: Sequence[Sequence[object]], columns: Sequence[str]
+) -> str:
     """Returns the page's text; `rows` and `columns` are the table that goes with the lanes."""
     environment = Environment(
         loader=PackageLoader("groupledger.jobs.protocols"),
@@ -101,7 +103,7 @@ def page(script: Script, outcomes: Sequence[Outcome], rows: Sequence[Sequence[ob
     )
 
 
-def draw(axis: Axis, script: Script, outcome: Outcome) -> Drawing:
+def draw(axis: Axis, script: Script, outcome: ProtocolOutcome) -> Drawing:
     """Returns the lanes of one protocol, with the script's events on the same axis."""
     found = Drawing()
     partitions = sorted(outcome.created_ms)
@@ -121,7 +123,7 @@ def draw(axis: Axis, script: Script, outcome: Outcome) -> Drawing:
             found.rectangles += _bars(axis, interval, lanes[interval.partition], found.owners, seen)
     for event in script.events:
         x = axis.x(event.at_ms)
-        found.lines.append(Line(x, TOP - 6, x, bottom, "rebalance", f"{event.at_ms / 1_000:g} s: {told(event)}"))
+        found.lines.append(DrawnLine(x, TOP - 6, x, bottom, "rebalance", f"{event.at_ms / 1_000:g} s: {told(event)}"))
     found.labels.append(Label(LEFT - 8, TOP + LANE, "lane", f"{len(partitions)} partitions"))
     for number in range(TICKS + 1):
         at_ms = axis.from_ms + number * (axis.until_ms - axis.from_ms) // TICKS

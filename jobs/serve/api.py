@@ -19,7 +19,7 @@ from starlette.responses import Response
 from groupledger.jobs.ask.answers import group_row, known_until
 from groupledger.jobs.ask.group_activity import nearest_topics, readers, rebalances_of
 from groupledger.jobs.ask.group_diff import group_diff
-from groupledger.jobs.ask.group_list import Wanted, chosen
+from groupledger.jobs.ask.group_list import GroupFilter, chosen
 from groupledger.jobs.ask.group_timeline import group_timeline, owners_now
 from groupledger.jobs.ask.incidents import incidents_of
 from groupledger.jobs.ask.lag_answers import answer, lag_at
@@ -122,7 +122,7 @@ def of_clusters(api: APIRouter, warehouse: Warehouse) -> None:
         """Each group as it is now: its generation, members and commits, the sums of its lag in the newest sampling
         round, and how many incidents are open."""
         refuse_other_teams(warehouse, team)
-        wanted = Wanted(pattern=q, statuses=status or (), group_types=type or (), team=team, with_ended=all)
+        wanted = GroupFilter(pattern=q, statuses=status or (), group_types=type or (), team=team, with_ended=all)
         tables = warehouse.rows(cluster)
         found = chosen(warehouse.groups(tables), wanted)
         page, following = page_of(found, limit, cursor)

@@ -15,7 +15,7 @@ from fastapi import APIRouter, Query
 from starlette.responses import HTMLResponse
 
 from groupledger.jobs.ask.answers import last_known
-from groupledger.jobs.ask.group_list import Wanted, chosen, every_group, matching, rank
+from groupledger.jobs.ask.group_list import GroupFilter, chosen, every_group, matching, rank
 from groupledger.jobs.ask.places import CLIENT, HOST, PLACED, TOPIC, like, places
 from groupledger.jobs.process.clock import now_ms
 from groupledger.jobs.process.errors import InputError
@@ -208,7 +208,7 @@ def _wanted(
 ) -> tuple[list[Answer], list[tuple[str, str, int]]]:
     """Returns the groups that are asked for, and places with names like what is searched for. Groups that have ended
     are left out if they had no trouble in the window, unless somebody searches."""
-    wanted = Wanted(
+    wanted = GroupFilter(
         statuses=asked.status, group_types=[asked.type] if asked.type else (), team=asked.team, with_ended=True
     )
     found, near = chosen(every, wanted), []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ipaddress import ip_address
 from typing import TYPE_CHECKING
 
-from groupledger.jobs.gate.connections import Limits
+from groupledger.jobs.gate.connections import ClientLimits
 from groupledger.jobs.gate.server import gated, listening, room_for
 from groupledger.jobs.process.errors import InputError, OutsideError
 from groupledger.jobs.process.signals import StopOnSignal
@@ -59,12 +59,12 @@ def serve(
     run_until_stopped(server, socket, lambda: say(ready))
 
 
-def limits_of(settings: ServeSettings, say: Callable[[str], None]) -> Limits:
+def limits_of(settings: ServeSettings, say: Callable[[str], None]) -> ClientLimits:
     """Returns what the server takes from its clients. It says so if the process may not have as many connections."""
     room = room_for(settings.connections_max)
     if room < settings.connections_max:
         say(f"groupledger may open so few files that it takes {room} connections only: raise the limit (`ulimit -n`)")
-    return Limits(room, settings.head_timeout_s, settings.answer_timeout_s, UNREAD_BYTES_MAX)
+    return ClientLimits(room, settings.head_timeout_s, settings.answer_timeout_s, UNREAD_BYTES_MAX)
 
 
 def run_until_stopped(server: uvicorn.Server, socket: Socket, say_ready: Callable[[], None]) -> None:

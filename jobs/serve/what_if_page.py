@@ -14,7 +14,7 @@ from starlette.responses import HTMLResponse
 
 from groupledger.coordinator.what_if.setting import ASSIGNED_BY, CONSUMER, MEMBERSHIP, TIMES
 from groupledger.jobs.ask.answers import group_row, known_until
-from groupledger.jobs.ask.what_if import WINDOW, Question
+from groupledger.jobs.ask.what_if import WINDOW, WhatIfQuestion
 from groupledger.jobs.ask.what_if_apart import ask
 from groupledger.jobs.ask.what_if_spared import FIGURES, interval_text, spared, spared_text, would_be
 from groupledger.jobs.process.errors import InputError
@@ -51,7 +51,7 @@ def routes(warehouse: Warehouse, environment: Environment) -> APIRouter:
         given = dict(request.query_params)
         time = Time(since=instant_in(given.get("since")), until=instant_in(given.get("until")))
         until = time.until or known_until(tables)
-        question = Question(
+        question = WhatIfQuestion(
             since=time.since or until - WINDOW,
             until=until,
             asked=(tuple(settings_of(given)),),

@@ -85,7 +85,7 @@ class ChangedMeanwhileError(OutsideError):
 
 
 @dataclass(frozen=True)
-class Batch:
+class NumberedBatch:
     """Rows that a table must take once: the application that writes them, and its number for them."""
 
     application_id: str
@@ -141,11 +141,11 @@ class Commits:
             lease.go_beyond(token)
         self.add_files(table, [])
 
-    def has(self, table: Table, batch: Batch) -> bool:
+    def has(self, table: Table, batch: NumberedBatch) -> bool:
         """Returns whether the table has a batch already, or a later one."""
         return _has(self.open(table), batch)
 
-    def append(self, table: Table, rows: pa.Table, batch: Batch | None = None) -> bool:
+    def append(self, table: Table, rows: pa.Table, batch: NumberedBatch | None = None) -> bool:
         """Appends rows; returns False if the table has this batch already."""
 
         def act(delta: DeltaTable, properties: CommitProperties) -> None:
@@ -153,12 +153,12 @@ class Commits:
 
         return self._commit(table, act, batch)
 
-    def add_files(self, table: Table, files: Sequence[WrittenFile], batch: Batch | None = None) -> bool:
+    def add_files(self, table: Table, files: Sequence[WrittenFile], batch: NumberedBatch | None = None) -> bool:
         """Adds files that lie in the table's folder; returns False if the table has this batch already."""
         return self._commit(table, lambda delta, properties: _add(delta, properties, files), batch)
 
     def replace_with_files(
-        self, table: Table, cluster: str, files: Sequence[WrittenFile], batch: Batch | None = None
+        self, table: Table, cluster: str, files: Sequence[WrittenFile], batch: NumberedBatch | None = None
     ) -> bool:
         """Replaces the rows of a cluster by those of files that lie in the table's folder; returns False if the table
         has this batch already."""
@@ -179,7 +179,7 @@ class Commits:
         old: Sequence[str],
         new: Sequence[WrittenFile],
         *,
-        batch: Batch | None = None,
+        batch: NumberedBatch | None = None,
         is_new_data: bool = True,
     ) -> None:
         """Replaces some files of a table by others in one commit. Where these have the same rows, they are no new data,
@@ -346,7 +346,7 @@ class Commits:
         self,
         table: Table,
         act: Callable[[DeltaTable, CommitProperties], object],
-        batch: Batch | None = None,
+        batch: NumberedBatch | None = None,
         *,
         is_next: bool = False,
     ) -> bool:
@@ -435,7 +435,7 @@ def _has_landed(delta: DeltaTable, name: str, after_version: int) -> bool:
     return newer > 0 and any(entry.get(COMMIT) == name for entry in delta.history(newer))
 
 
-def _has(delta: DeltaTable, batch: Batch) -> bool:
+def _has(delta: DeltaTable, batch: NumberedBatch) -> bool:
     last = delta.transaction_version(batch.application_id)
     return last is not None and last >= batch.number
 

@@ -60,7 +60,7 @@ REMEDY = "move it out of the warehouse and run `groupledger forget` for the clus
 
 
 @dataclass
-class Change:
+class TableChange:
     """What becomes of a table: rows that go, rows that lose the name, and the files with either."""
 
     table: Table
@@ -85,9 +85,9 @@ class Forgetting:
     forgotten: Forgotten
     is_dry_run: bool
 
-    def change(self, table: Table) -> Change:
+    def change(self, table: Table) -> TableChange:
         """Takes the name out of a table, or with a dry run finds where it stands."""
-        change = Change(table)
+        change = TableChange(table)
         schema = arrow_schema(table.schema)
         for fragment in dataset(self.tables.warehouse, table).get_fragments():
             self._change_file(change, fragment, schema)
@@ -95,7 +95,7 @@ class Forgetting:
             self.commits.replace_files(table, change.old_files, change.new_files)
         return change
 
-    def _change_file(self, change: Change, fragment: Any, schema: pa.Schema) -> None:
+    def _change_file(self, change: TableChange, fragment: Any, schema: pa.Schema) -> None:
         rows = fragment.to_table(schema=schema)
         holds = mask(rows, self.forgotten.patterns) & equals(rows.column("cluster"), self.cluster)
         found = rows.filter(pa.array(holds))
@@ -145,10 +145,10 @@ class Forgetting:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ForgetOutcome:
     """The outcome, table by table; `nearest` are names like the one that was not found."""
 
-    changes: list[Change]
+    changes: list[TableChange]
     nearest: list[str]
 
 
@@ -160,7 +160,7 @@ def forget(
     *,
     is_dry_run: bool,
     say: Callable[[str], None],
-) -> Outcome:
+) -> ForgetOutcome:
     """Takes a name out of every table of the settings' cluster.
 
     Raises InputError if there is no table or the history has not read to its end, OutsideError if somebody writes.
@@ -201,7 +201,9 @@ def forget(
                     say(f"{table.name}: earlier versions ...")
                     run.forget_past(table)
             take_back(storage, run.lease_of(settings.cluster), UNDER_WAY)
-        return Outcome([change for change in changes if change.is_any], [] if is_found else run.nearest_names(found))
+        return ForgetOutcome(
+            [change for change in changes if change.is_any], [] if is_found else run.nearest_names(found)
+        )
 
 
 def every_cluster(storage: Storage, own: str) -> list[str]:

@@ -85,7 +85,7 @@ class StepOutcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Maintenance:
+class MaintenanceRun:
     """A run of `maintain` over the tables of a cluster. With `is_dry_run` it changes nothing. `vacuumed` are the tables
     whose files were deleted already, with those of all clusters."""
 
@@ -254,7 +254,7 @@ def maintain(
     own = {lease.held: lease for lease in held or ()}
     nobody = Commits(warehouse, ())
     clusters = sorted({*storage.names(STATE_FOLDER), *clusters_in(nobody, found)})
-    run = Maintenance(tables, nobody, storage, settings, now, is_dry_run, "", readers(storage), set())
+    run = MaintenanceRun(tables, nobody, storage, settings, now, is_dry_run, "", readers(storage), set())
     steps: list[StepOutcome] = []
     refused: list[OutsideError] = []
     for cluster in clusters if held is None else [each for each in clusters if each in own]:
@@ -275,7 +275,7 @@ def maintain(
     return steps
 
 
-def _of_tables(run: Maintenance, found: Sequence[Table], say: Callable[[str], None]) -> Iterator[StepOutcome]:
+def _of_tables(run: MaintenanceRun, found: Sequence[Table], say: Callable[[str], None]) -> Iterator[StepOutcome]:
     """Yields the steps of some tables. Raises OutsideError if a lease was lost meanwhile."""
     for table in found:
         say(f"{run.cluster}: {table.name} ...")

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame
 
-    from groupledger.jobs.warehouse.commits import Batch
+    from groupledger.jobs.warehouse.commits import NumberedBatch
     from groupledger.jobs.warehouse.ledger import Ledger
     from groupledger.schemas.tables.table import Table
 
@@ -112,7 +112,7 @@ def earliest_us(rows: pa.Table, table: Table) -> int | None:
     return found
 
 
-def replace_cluster(ledger: Ledger, table: Table, rows: DataFrame, batch: Batch | None = None) -> bool:
+def replace_cluster(ledger: Ledger, table: Table, rows: DataFrame, batch: NumberedBatch | None = None) -> bool:
     """Replaces the cluster's rows of a table in one commit; returns False if the table has this batch already."""
     files = write_files(conform(rows, table), table, ledger.warehouse)
     return ledger.commits.replace_with_files(table, ledger.cluster, files, batch)
@@ -198,6 +198,6 @@ def insert(ledger: Ledger, table: Table, rows: DataFrame, is_near: Column) -> No
         ledger.commits.add_files(table, files)
 
 
-def append(ledger: Ledger, table: Table, rows: DataFrame, batch: Batch) -> None:
+def append(ledger: Ledger, table: Table, rows: DataFrame, batch: NumberedBatch) -> None:
     """Appends the rows of a batch, unless the table has them."""
     ledger.commits.add_files(table, write_files(conform(rows, table), table, ledger.warehouse), batch)

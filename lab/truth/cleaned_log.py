@@ -21,7 +21,7 @@ import numpy as np
 
 from groupledger.schemas.words import Proof
 from groupledger.transforms.coverage.offset_gaps import gaps
-from groupledger.transforms.coverage.rules.evidence import Batch, Read, explained_from, judged
+from groupledger.transforms.coverage.rules.evidence import BatchHeader, Read, explained_from, judged
 from groupledger.transforms.coverage.rules.stretches import Reading
 
 if TYPE_CHECKING:
@@ -45,8 +45,8 @@ class Stored:
     is_aborted: bool = False
     horizon_ms: int | None = None  # from when on the cleaner drops its tombstones
 
-    def header(self) -> Batch:
-        return Batch(self.base, self.last, len(self.records), self.is_control or self.is_aborted)
+    def header(self) -> BatchHeader:
+        return BatchHeader(self.base, self.last, len(self.records), self.is_control or self.is_aborted)
 
 
 @dataclass(kw_only=True)
@@ -150,7 +150,7 @@ class CleanedLog:
             self.now_ms += self.random.randint(0, self.retention_ms)
             self.clean()
 
-    def headers(self, begin: int, end: int) -> list[Batch]:
+    def headers(self, begin: int, end: int) -> list[BatchHeader]:
         return [batch.header() for batch in self.batches if batch.last >= begin and batch.base < end]
 
     def rows(self, begin: int, end: int) -> dict[int, Hashable]:

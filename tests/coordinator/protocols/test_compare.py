@@ -17,7 +17,7 @@ from groupledger.coordinator.protocols.reconciliation import ConsumerProtocolGro
 from groupledger.coordinator.protocols.script import SCRIPTS, member_names, script_of
 
 if TYPE_CHECKING:
-    from groupledger.coordinator.protocols.compare import MakeGroup, Outcome
+    from groupledger.coordinator.protocols.compare import MakeGroup, ProtocolOutcome
     from groupledger.coordinator.protocols.script import Script
 
 pytestmark = pytest.mark.slow
@@ -50,7 +50,7 @@ def scripts(draw: st.DrawFn, actions: tuple[str, ...] = ("leave", "crash", "paus
     return script_of("s", {"topics": {"a": 4, "b": 3}, "members": 3, "events": events, "until_ms": until_ms})
 
 
-def owners_at_the_end(script: Script, outcome: Outcome) -> Counter[object]:
+def owners_at_the_end(script: Script, outcome: ProtocolOutcome) -> Counter[object]:
     return Counter(each.partition for each in outcome.intervals if each.to_ms == script.until_ms)
 
 

@@ -12,7 +12,7 @@ from groupledger.coordinator.protocols.script import member_names, script_of
 from groupledger.coordinator.protocols.zookeeper_consumer import BROKERS, ZooKeeperGroup
 
 if TYPE_CHECKING:
-    from groupledger.coordinator.protocols.compare import MakeGroup, Outcome
+    from groupledger.coordinator.protocols.compare import MakeGroup, ProtocolOutcome
 
 pytestmark = pytest.mark.slow
 
@@ -22,7 +22,9 @@ CHANGE_MS = 100_000
 STEADY: MakeGroup = partial(ZooKeeperGroup, lag_ms=(1, 1))
 
 
-def change(protocol: str, members: int, *events: tuple[int, str, str], partitions: int | None = None) -> Outcome:
+def change(
+    protocol: str, members: int, *events: tuple[int, str, str], partitions: int | None = None
+) -> ProtocolOutcome:
     """Returns what a change cost that a settled group of some members went through; every way takes 1 ms."""
     script = script_of(
         "change",

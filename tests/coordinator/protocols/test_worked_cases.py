@@ -19,7 +19,7 @@ from groupledger.schemas.kafka.errors import Error
 from groupledger.schemas.kafka.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
-    from groupledger.coordinator.protocols.compare import MakeGroup, Outcome
+    from groupledger.coordinator.protocols.compare import MakeGroup, ProtocolOutcome
     from groupledger.coordinator.protocols.member import Group
 
 SETTLED_MS = 30_000
@@ -293,7 +293,7 @@ def test_a_member_that_gives_nothing_up() -> None:
         {"at_ms": 61_000, "do": "join", "member": "m03"},
     ]
     script = script_of("stuck", {"topics": {"P": 6}, "members": 2, "events": events, "until_ms": 500_000})
-    outcome: Outcome = play(script, "consumer (4.2)", PROTOCOLS["consumer (4.2)"])
+    outcome: ProtocolOutcome = play(script, "consumer (4.2)", PROTOCOLS["consumer (4.2)"])
     out = [at_ms for at_ms, _, what in outcome.trace if "did not give up" in what or "left" in what]
     assert out
     assert 359_000 <= out[0] <= 366_100

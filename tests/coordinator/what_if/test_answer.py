@@ -5,7 +5,7 @@ from itertools import pairwise
 
 from groupledger.coordinator.what_if.answer import Interval, answers, unknown_times
 from groupledger.coordinator.what_if.setting import CONSUMER, Setting
-from groupledger.coordinator.what_if.workload import LEFT, PAUSED, SILENT, Silence, Tenure, Workload
+from groupledger.coordinator.what_if.workload import LEFT, PAUSED, SILENT, MemberSilence, Tenure, Workload
 
 TOPICS = (("orders", 6),)
 STATIC = Setting(is_static=True)
@@ -99,7 +99,7 @@ def test_a_pause() -> None:
         Tenure(member_id="c", joined_ms=back_ms + 2_000, left_ms=None, client_host="/2"),
     )
     workload = Workload(
-        actual=Setting(), tenures=tenures, topics=TOPICS, silences=(Silence("b", back_ms - 60_000, back_ms),)
+        actual=Setting(), tenures=tenures, topics=TOPICS, silences=(MemberSilence("b", back_ms - 60_000, back_ms),)
     )
     (longer, same, shorter) = answers(
         workload, [Setting(session_ms=each) for each in (90_000, 50_000, 30_000)], observed(2)

@@ -8,9 +8,9 @@ from groupledger.coordinator.what_if.workload import (
     REPLACED,
     SILENT,
     TOO_SLOW,
-    Growth,
-    Silence,
+    MemberSilence,
     Tenure,
+    TopicGrowth,
     Workload,
     script,
 )
@@ -154,7 +154,7 @@ def test_pauses() -> None:
             actual=Setting(),
             tenures=(tenure(1, None, None),),
             topics=TOPICS,
-            silences=(Silence("member-1", 100_000, 100_000 + silent_ms),),
+            silences=(MemberSilence("member-1", 100_000, 100_000 + silent_ms),),
         )
         for seed in range(20):
             played = script(workload, seed, 45_000, loosely=False)
@@ -175,5 +175,5 @@ def test_quiet_times_are_cut_short() -> None:
 
 def test_growth() -> None:
     """Goal: a topic grew up to a refresh of metadata before the leader saw it."""
-    found = of(tenure(1, 1_000, None), growths=(Growth(600_000, "orders", 9),))
+    found = of(tenure(1, 1_000, None), growths=(TopicGrowth(600_000, "orders", 9),))
     assert [action for action, _ in found] == ["join", "grow"]

@@ -12,7 +12,7 @@ import pytest
 from deltalake import write_deltalake
 
 from groupledger.jobs.ask.cluster_rows import ClusterRows
-from groupledger.jobs.ask.group_list import Wanted, group_list, matching
+from groupledger.jobs.ask.group_list import GroupFilter, group_list, matching
 from groupledger.jobs.ask.lag_answers import lag_at
 from groupledger.jobs.ask.lag_sums import sums_of_round
 from groupledger.schemas.definitions import schema_of
@@ -41,7 +41,7 @@ def group(name: str, **columns: Any) -> dict[str, Any]:
 
 
 def ask(warehouse: Path, teams: dict[str, str] | None = None, **wanted: Any) -> list[dict[str, Any]]:
-    return group_list(ClusterRows(str(warehouse), "c"), Wanted(**wanted), teams or {})
+    return group_list(ClusterRows(str(warehouse), "c"), GroupFilter(**wanted), teams or {})
 
 
 def names(rows: list[dict[str, Any]]) -> list[str]:

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from deltalake import write_deltalake
 
 from groupledger.jobs.ask.cluster_rows import ClusterRows
-from groupledger.jobs.ask.what_if import Question, what_if
+from groupledger.jobs.ask.what_if import WhatIfQuestion, what_if
 from groupledger.jobs.ask.what_if_apart import ask
 from groupledger.jobs.ask.what_if_kept import kept_of_group, kept_totals, totals
 from groupledger.jobs.cli.main import main
@@ -30,7 +30,7 @@ AT = datetime(2026, 1, 1, 12, 0, tzinfo=timezone.utc)
 MINUTE = timedelta(minutes=1)
 SECOND = timedelta(seconds=1)
 RESTARTS = 3
-QUESTION = Question(since=AT, until=AT + 120 * MINUTE, asked=(("static",), ("session.timeout.ms=10000",)))
+QUESTION = WhatIfQuestion(since=AT, until=AT + 120 * MINUTE, asked=(("static",), ("session.timeout.ms=10000",)))
 
 
 def write(warehouse: Path, table: str, *rows: dict[str, Any], **more: Any) -> None:
@@ -151,7 +151,7 @@ def test_refusals(warehouse: Path) -> None:
     """Goal: a setting that does not exist and a group that was never seen are refused before anything is played."""
     tables = ClusterRows(str(warehouse), "c")
     with pytest.raises(InputError, match="There is no setting 'fast'"):
-        list(what_if(tables, None, Question(since=AT, until=AT + MINUTE, asked=(("fast",),))))
+        list(what_if(tables, None, WhatIfQuestion(since=AT, until=AT + MINUTE, asked=(("fast",),))))
     with pytest.raises(UnknownNameError, match="did you mean orders"):
         list(what_if(tables, ["order"], QUESTION))
 

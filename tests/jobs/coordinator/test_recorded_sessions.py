@@ -16,7 +16,7 @@ from groupledger.coordinator.model.config import Config
 from groupledger.jobs.coordinator.apis import SERVED
 from groupledger.jobs.coordinator.recording import recording
 from groupledger.jobs.coordinator.requests import GROUP_REQUESTS
-from groupledger.jobs.coordinator.service import Connection, Service
+from groupledger.jobs.coordinator.service import ClientConnection, Service
 from groupledger.jobs.coordinator.world import World
 from groupledger.jobs.kafka.messages import ConsumerGroupDescribeRequest, ConsumerGroupHeartbeatRequest
 from groupledger.schemas.kafka.errors import Error
@@ -40,13 +40,13 @@ class Session:
         config = Config(group_initial_rebalance_delay_ms=0)
         world = World(config, 1, 1, BEGAN_AT_MS, {"orders": 4}, 60, is_recorded=True)
         self.directory, self.service, self.now_ms = directory, Service(world, say=lambda _: None), BEGAN_AT_MS
-        self._connections: dict[str, Connection] = {}
+        self._connections: dict[str, ClientConnection] = {}
 
     def ask(self, client_id: str, message: Any) -> None:
         self.now_ms += 1_000
         if client_id not in self._connections:
             number = len(self._connections)
-            self._connections[client_id] = Connection(number, 0, lambda _: None, lambda _: None)
+            self._connections[client_id] = ClientConnection(number, 0, lambda _: None, lambda _: None)
         message.with_header(self.now_ms % 1_000_000, client_id)
         self.service.received(self._connections[client_id], message.encode(header=True), self.now_ms)
 

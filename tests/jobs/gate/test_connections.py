@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import pytest
 
-from groupledger.jobs.gate.connections import Connections, Limits, address_of
+from groupledger.jobs.gate.connections import ClientLimits, Connections, address_of
 
-LIMITS = Limits(connections=3, head_s=10, answer_s=60, unread_bytes=100)
+LIMITS = ClientLimits(connections=3, head_s=10, answer_s=60, unread_bytes=100)
 
 
 @dataclass(eq=False)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from groupledger.jobs.gate import troubles
-from groupledger.jobs.gate.connections import Limits
+from groupledger.jobs.gate.connections import ClientLimits
 from groupledger.jobs.gate.server import HEAD_BYTES_MAX, gated, listening, room_for
 from groupledger.jobs.gate.troubles import Troubles
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
 LONG = 120.0
-LIMITS = Limits(connections=20, head_s=LONG, answer_s=LONG, unread_bytes=1 << 30)
+LIMITS = ClientLimits(connections=20, head_s=LONG, answer_s=LONG, unread_bytes=1 << 30)
 ASK = b"GET /%s HTTP/1.1\r\nHost: a\r\n\r\n"
 LARGE = 4 << 20
 
@@ -37,7 +37,7 @@ async def app(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 @contextmanager
-def running(limits: Limits, asked: ASGIApp = app) -> Iterator[int]:
+def running(limits: ClientLimits, asked: ASGIApp = app) -> Iterator[int]:
     server, place = gated(asked, limits, lifespan="off", timeout_graceful_shutdown=1), listening("127.0.0.1", 0)
     thread = threading.Thread(target=server.run, args=([place],))
     thread.start()
@@ -91,13 +91,13 @@ def answer(port: int, path: bytes = b"", source: str = "127.0.0.1") -> bytes:
 @pytest.mark.parametrize("head", [b"", b"GET / HT", b"GET / HTTP/1.1\r\nHost: a\r\nX: ", ASK % b"", ASK % b"" + b"GET"])
 def test_a_head_has_its_time(head: bytes) -> None:
     """Goal: who does not send a whole head in time is closed: silent, in the middle of it, or after an answer."""
-    with running(Limits(20, 0.2, LONG, 1 << 30)) as port, connected(port, head) as found:
+    with running(ClientLimits(20, 0.2, LONG, 1 << 30)) as port, connected(port, head) as found:
         assert all_of(found).count(b"200 OK") == head.count(b"\r\n\r\n")
 
 
 def test_who_drips_is_closed() -> None:
     """Goal: a byte now and then makes the time no longer."""
-    with running(Limits(20, 0.5, LONG, 1 << 30)) as port, connected(port, b"GET / HTTP/1.1\r\nX: ") as found:
+    with running(ClientLimits(20, 0.5, LONG, 1 << 30)) as port, connected(port, b"GET / HTTP/1.1\r\nX: ") as found:
         is_over = threading.Event()
         dripping = threading.Thread(target=drip, args=(found, is_over))
         dripping.start()
@@ -148,14 +148,14 @@ def test_one_address_keeps_out_no_other() -> None:
 
 def test_who_does_not_read() -> None:
     """Goal: an answer that nobody takes is given up in time."""
-    with running(Limits(20, LONG, 0.3, 1 << 30)) as port, connected(port, ASK % b"large", reads=4_096) as unread:
+    with running(ClientLimits(20, LONG, 0.3, 1 << 30)) as port, connected(port, ASK % b"large", reads=4_096) as unread:
         while not is_reset(unread):
             assert b"200 OK" in answer(port)
 
 
 def test_too_much_is_unread() -> None:
     """Goal: when all that is unread is too much, the oldest is given up; who reads gets all."""
-    with running(Limits(20, LONG, LONG, LARGE)) as port, ExitStack() as stack:
+    with running(ClientLimits(20, LONG, LONG, LARGE)) as port, ExitStack() as stack:
         unread = [stack.enter_context(connected(port, ASK % b"large", reads=4_096)) for _ in range(3)]
         while sum(map(is_reset, unread)) < 2:
             assert answer(port, b"large").count(b"x") >= LARGE
@@ -201,7 +201,7 @@ def test_one_after_the_other() -> None:
 def test_the_log_is_short(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
     """Goal: hundreds of bad requests, and of connections too many, are a line each."""
     monkeypatch.setattr(troubles, "EVERY", Troubles())
-    with running(Limits(5, LONG, LONG, 1 << 30)) as port, ExitStack() as stack:
+    with running(ClientLimits(5, LONG, LONG, 1 << 30)) as port, ExitStack() as stack:
         for _ in range(200):
             with connected(port, b"nonsense\r\n\r\n") as found:
                 assert b"400" in all_of(found)

@@ -26,8 +26,8 @@ from groupledger.jobs.ingest.log_files import (
     SERVER_LOG,
     SPLITS,
     ImportedFile,
-    Limits,
-    Position,
+    LineLimits,
+    ScanPosition,
     found_files,
     match,
     read_splits,
@@ -51,7 +51,7 @@ PIECES = (
     "java.lang.Exception: no\n\tat a.B(B.java:1)\n",
     "and its end (a.Logger)\n",
 )
-LIMITS = Limits(LINE_BYTES_MAX, unpacked_bytes=100_000)
+LIMITS = LineLimits(LINE_BYTES_MAX, unpacked_bytes=100_000)
 
 
 def entry(number: int, message: str = "x") -> str:
@@ -63,7 +63,7 @@ def log(path: Path, *lines: str) -> Path:
     return path
 
 
-def scanned(path: Path, kind: str = SERVER_LOG, *known: ImportedFile, position: Position | None = None) -> Scanned:
+def scanned(path: Path, kind: str = SERVER_LOG, *known: ImportedFile, position: ScanPosition | None = None) -> Scanned:
     found = scan(path, kind, {each.source_file.split("-")[1]: [each] for each in known}, LIMITS, position)
     assert found is not None
     return found
@@ -360,7 +360,7 @@ def test_a_long_line_that_has_no_end_yet(tmp_path: Path) -> None:
     assert scan(path, SERVER_LOG, {}, LIMITS) is None
     log(path, first)
     named = scanned(path)
-    wider = scan(path, SERVER_LOG, {}, Limits(10_000, 100_000))
+    wider = scan(path, SERVER_LOG, {}, LineLimits(10_000, 100_000))
     assert wider is not None
     assert wider.name == named.name
 
@@ -415,7 +415,7 @@ def test_a_gzip_that_unpacks_to_too_much(tmp_path: Path) -> None:
     assert not found.is_whole
     assert sum(len(entry(number)) for number in range(found.line_count)) <= LIMITS.unpacked_bytes
     assert lines(found) == [(number + 1, entry(number).rstrip()) for number in range(found.line_count)]
-    raised = scan(found.path, SERVER_LOG, {found.name.split("-")[1]: [known(found)]}, Limits(1_000, 1_000_000))
+    raised = scan(found.path, SERVER_LOG, {found.name.split("-")[1]: [known(found)]}, LineLimits(1_000, 1_000_000))
     assert raised is not None
     assert (raised.line_count, raised.is_whole) == (5_000, True)
     assert match(raised, [known(found)]) == known(found)

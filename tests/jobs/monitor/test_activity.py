@@ -10,7 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from groupledger.jobs.monitor.activity import WINDOW_MS, Activity, Count, events_of
 from groupledger.jobs.monitor.activity_metrics import GroupActivity, activity_metrics, holding_of
-from groupledger.jobs.monitor.exposition import Round
+from groupledger.jobs.monitor.exposition import RoundMetrics
 from groupledger.jobs.monitor.group_info import GroupInfo
 from groupledger.jobs.monitor.metric_list import BY_GROUP
 from groupledger.jobs.monitor.rules import Elections
@@ -40,7 +40,7 @@ def tenure(member_id: str, joined_s: float, left_s: float | None = None, cause: 
 def samples_of(told: GroupActivity, info: GroupInfo) -> dict[tuple[str, ...], float]:
     """Returns what is served of the group, by name and by the values of the other labels."""
     registry = CollectorRegistry()
-    registry.register(Round(list(activity_metrics("c", {"g": info}, told))))
+    registry.register(RoundMetrics(list(activity_metrics("c", {"g": info}, told))))
     found = {}
     for family in text_string_to_metric_families(generate_latest(registry).decode()):
         for sample in family.samples:

@@ -14,7 +14,7 @@ import pytest
 from groupledger.jobs.monitor import clusters, monitor, upkeep
 from groupledger.jobs.monitor.clusters import MonitoredCluster, run_monitor
 from groupledger.jobs.monitor.families import Gauge, family
-from groupledger.jobs.monitor.upkeep import Maintenance, Upkeep
+from groupledger.jobs.monitor.upkeep import MaintenanceTurns, Upkeep
 from groupledger.jobs.process import clock
 from groupledger.jobs.process.clock import DAY_MS
 from groupledger.jobs.process.errors import OutsideError
@@ -184,7 +184,7 @@ def test_one_maintains_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
     ledger: Any = SimpleNamespace(
         spark=None, warehouse="w", settings=settings, exists=lambda _: False, say=lambda _: None, give_way=None
     )
-    maintenance = Maintenance(settings.monitor)
+    maintenance = MaintenanceTurns(settings.monitor)
     held: Any = ["lease of east", "lease of west"]
     maintenance.held += held
     works = [Upkeep(ledger, maintenance) for _ in range(2)]
@@ -211,7 +211,7 @@ def test_a_clock_that_was_set(monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
     ledger: Any = SimpleNamespace(spark=None, warehouse="w", settings=load_settings(), give_way=None)
     ledger.exists, ledger.say, ledger.warn = lambda _: False, said.append, said.append
-    maintenance = Maintenance(ledger.settings.monitor)
+    maintenance = MaintenanceTurns(ledger.settings.monitor)
     work = Upkeep(ledger, maintenance)
 
     def maintain(_spark: object, _warehouse: object, _settings: object, now: datetime, **__: object) -> list[object]:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
-from groupledger.jobs.monitor.exposition import OPEN_METRICS, Published, Round
+from groupledger.jobs.monitor.exposition import OPEN_METRICS, Published, RoundMetrics
 from groupledger.jobs.monitor.families import ManyGauges, Places
 
 NAMES = ("group", "cluster_name", "topic")
@@ -24,7 +24,7 @@ def test_as_the_library_writes_it(rows: list[tuple[tuple[str, ...], float | None
     places = Places(NAMES, [values for values, _ in rows])
     many = ManyGauges("lag", "Lag.", places, [number if number is None else number + 0 for _, number in rows])
     registry = CollectorRegistry()
-    registry.register(Round([many]))
+    registry.register(RoundMetrics([many]))
     for accept in ("", OPEN_METRICS):
         encoder, _ = choose_encoder(accept)
         assert Published([many]).encoded(encoder) == encoder(registry)

@@ -22,10 +22,10 @@ from groupledger.jobs.monitor.exposition import OPEN_METRICS, Exposition
 from groupledger.jobs.monitor.families import Counter, Gauge, family
 from groupledger.jobs.monitor.http import serve
 from groupledger.jobs.monitor.rules import (
-    Pace,
     Shedding,
     Stalls,
     Vitals,
+    WorkPace,
     await_none_missing,
     behind_ms,
     interval_seconds,
@@ -265,7 +265,7 @@ def test_several_clusters() -> None:
 
 def test_work_in_the_pauses() -> None:
     """Goal: it is due at its interval, and takes a quarter of the time at most, however long it takes."""
-    pace = Pace(60)
+    pace = WorkPace(60)
     assert pace.is_due(0)
     pace.done(100, 101)
     assert (pace.is_due(159), pace.is_due(160)) == (False, True)

@@ -14,7 +14,7 @@ from groupledger.jobs.ask.why import why
 from groupledger.jobs.demo.shipped import ends_now, unpack
 from groupledger.jobs.notify.diagnosed import DIAGNOSED_MAX, Diagnoses
 from groupledger.jobs.notify.episodes import Episode, Message, episodes_of
-from groupledger.jobs.notify.receivers import BODIES, Context, text_of
+from groupledger.jobs.notify.receivers import BODIES, MessageContext, text_of
 from groupledger.jobs.process.errors import OutsideError
 from groupledger.schemas.instants import instant_of_ms
 
@@ -50,7 +50,7 @@ FOUND = EpisodeSummary(
     rivals=(),
     episode_ids=("e1",),
 )
-CONTEXT = Context(cluster="east", link=None, key=None, now_ms=EPISODE.last_seen_ms, alert_s=180)
+CONTEXT = MessageContext(cluster="east", link=None, key=None, now_ms=EPISODE.last_seen_ms, alert_s=180)
 
 
 def test_the_words_of_a_diagnosis() -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow as pa
 from deltalake import write_deltalake
 
-from groupledger.jobs.gate.connections import Limits
+from groupledger.jobs.gate.connections import ClientLimits
 from groupledger.jobs.gate.server import gated, listening
 from groupledger.jobs.process.settings import load_settings
 from groupledger.jobs.serve.answers import Warehouse
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 CLUSTER = "east"
 AT = datetime(2026, 1, 1, 12, 0, tzinfo=timezone.utc)
 MINUTE = timedelta(minutes=1)
-LIMITS = Limits(connections=100, head_s=60, answer_s=60, unread_bytes=1 << 26)
+LIMITS = ClientLimits(connections=100, head_s=60, answer_s=60, unread_bytes=1 << 26)
 
 
 class Answer(NamedTuple):
@@ -63,7 +63,7 @@ def served(
     warehouse: Path | str,
     passwords: Passwords | None = None,
     proxy: Proxy | None = None,
-    limits: Limits = LIMITS,
+    limits: ClientLimits = LIMITS,
     settings: Settings | None = None,
     *,
     with_mcp: bool = False,

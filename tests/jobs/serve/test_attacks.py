@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from groupledger.jobs.gate.connections import Limits
+from groupledger.jobs.gate.connections import ClientLimits
 from groupledger.jobs.process.errors import OutsideError
 from groupledger.jobs.serve import app, events, health, slots
 from groupledger.jobs.serve.answers import Warehouse
@@ -126,7 +126,7 @@ def test_a_proxy_has_no_share(warehouse: Path, monkeypatch: pytest.MonkeyPatch) 
 
 def test_silent_connections(warehouse: Path) -> None:
     """Attack: twice as many connections as there may be, silent or in the middle of a head, without a password."""
-    with served(warehouse, limits=Limits(16, LONG, LONG, 1 << 26)) as client, ExitStack() as stack:
+    with served(warehouse, limits=ClientLimits(16, LONG, LONG, 1 << 26)) as client, ExitStack() as stack:
         for number in range(32):
             stack.enter_context(sent(client, b"GET /livez HTTP/1.1\r\nX: " * (number % 2)))
         assert client.get("/livez").status == 200

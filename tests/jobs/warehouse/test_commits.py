@@ -18,7 +18,7 @@ from deltalake.exceptions import CommitFailedError
 from deltalake.table import TableOptimizer
 
 from groupledger.jobs.process.errors import InputError, OutsideError
-from groupledger.jobs.warehouse.commits import Batch, Commits, application_id, as_new
+from groupledger.jobs.warehouse.commits import Commits, NumberedBatch, application_id, as_new
 from groupledger.jobs.warehouse.delta_log import dataset, properties_of, rows_where
 from groupledger.jobs.warehouse.lease import Lease
 from groupledger.jobs.warehouse.local_files import local_files
@@ -67,7 +67,7 @@ def writer(warehouse: Path | str, held: Lease) -> Commits:
 NO_CHANGE = Plan(is_new_schema=False, properties={}, is_new_comment=False, refused=[], is_repartitioned=False)
 WAYS: dict[str, Callable[[Commits], object]] = {
     "append": lambda commits: commits.append(TOPIC_NAMES, names("late")),
-    "batch": lambda commits: commits.append(TOPIC_NAMES, names("late"), Batch("query", 9)),
+    "batch": lambda commits: commits.append(TOPIC_NAMES, names("late"), NumberedBatch("query", 9)),
     "files": lambda commits: commits.add_files(TOPIC_NAMES, []),
     "merge": lambda commits: commits.merge(TOPIC_NAMES, names("late"), "old.cluster = 'c'", updates=as_new(["topic"])),
     "replace": lambda commits: commits.replace_with_files(TOPIC_NAMES, "c", []),
@@ -320,7 +320,7 @@ def test_a_lost_answer(store: Commits, monkeypatch: pytest.MonkeyPatch, error: E
         raise error
 
     monkeypatch.setattr(name, lose_the_answer)
-    assert store.append(TOPIC_NAMES, names("once"), Batch("query", 1))
+    assert store.append(TOPIC_NAMES, names("once"), NumberedBatch("query", 1))
     assert topics(Path(store.warehouse)) == ["once"]
 
 
@@ -400,11 +400,11 @@ def test_a_batch_is_taken_once(tmp_path: Path) -> None:
     """Goal: a batch that is written again adds nothing; a later one does; another writer's numbers don't count."""
     with lease(tmp_path) as held:
         commits = writer(tmp_path, held)
-        assert commits.append(TOPIC_NAMES, names("a"), Batch("query", 0))
-        assert not commits.append(TOPIC_NAMES, names("a"), Batch("query", 0))
-        assert commits.append(TOPIC_NAMES, names("b"), Batch("query", 1))
-        assert not commits.append(TOPIC_NAMES, names("c"), Batch("query", 0))
-        assert commits.append(TOPIC_NAMES, names("d"), Batch("other", 0))
+        assert commits.append(TOPIC_NAMES, names("a"), NumberedBatch("query", 0))
+        assert not commits.append(TOPIC_NAMES, names("a"), NumberedBatch("query", 0))
+        assert commits.append(TOPIC_NAMES, names("b"), NumberedBatch("query", 1))
+        assert not commits.append(TOPIC_NAMES, names("c"), NumberedBatch("query", 0))
+        assert commits.append(TOPIC_NAMES, names("d"), NumberedBatch("other", 0))
     assert topics(tmp_path) == ["a", "b", "d"]
 
 
@@ -476,13 +476,13 @@ def test_a_table_that_was_restored(tmp_path: Path) -> None:
     still says that the table has had it; one that is restored to that commit again, or was compacted, is whole."""
     with lease(tmp_path) as held:
         commits = writer(tmp_path, held)
-        assert commits.append(TOPIC_NAMES, names("first"), Batch("query", 0))
-        assert commits.append(TOPIC_NAMES, names("second"), Batch("query", 1))
+        assert commits.append(TOPIC_NAMES, names("first"), NumberedBatch("query", 0))
+        assert commits.append(TOPIC_NAMES, names("second"), NumberedBatch("query", 1))
         newest = commits.open(TOPIC_NAMES).version()
         commits.open(TOPIC_NAMES).optimize.compact()
         commits.open(TOPIC_NAMES).restore(newest - 1)
         assert topics(tmp_path) == ["first"]
-        assert commits.has(TOPIC_NAMES, Batch("query", 1))
+        assert commits.has(TOPIC_NAMES, NumberedBatch("query", 1))
         with pytest.raises(InputError, match=f"restored the table topic_names to an .* restore it to version {newest}"):
             commits.fence(TOPIC_NAMES)
         commits.open(TOPIC_NAMES).restore(newest)

@@ -20,8 +20,8 @@ from groupledger.jobs.derive.history import TABLES as HISTORY
 from groupledger.jobs.derive.history import update_history
 from groupledger.jobs.process.errors import InputError, OutsideError
 from groupledger.jobs.process.settings import load_settings
-from groupledger.jobs.warehouse.commits import Batch, Commits
-from groupledger.jobs.warehouse.forget import UNDER_WAY, Forgetting, Outcome
+from groupledger.jobs.warehouse.commits import Commits, NumberedBatch
+from groupledger.jobs.warehouse.forget import UNDER_WAY, ForgetOutcome, Forgetting
 from groupledger.jobs.warehouse.forget import forget as forget_with
 from groupledger.jobs.warehouse.lease import Lease
 from groupledger.jobs.warehouse.notes import read_note
@@ -109,7 +109,7 @@ def warehouse(tmp_path: Path) -> Path:
             found = pa.Table.from_pylist(
                 [{"cluster": cluster, **row} for row in of_cluster], arrow_schema(table.schema)
             )
-            commits.append(table, found, Batch(f"query {cluster}", 7))
+            commits.append(table, found, NumberedBatch(f"query {cluster}", 7))
     gone = {"cluster": "test", "topic_id": CANARY, "topic": "gone"}
     commits.append(TOPIC_NAMES, pa.Table.from_pylist([gone], arrow_schema(TOPIC_NAMES.schema)))
     commits.delete(TOPIC_NAMES, "topic = 'gone'")
@@ -122,14 +122,14 @@ def neutral(row: dict[str, Any]) -> dict[str, Any]:
     )
 
 
-def forget(warehouse: Path, kind: str, name: str = CANARY, *, is_dry_run: bool = False) -> Outcome:
+def forget(warehouse: Path, kind: str, name: str = CANARY, *, is_dry_run: bool = False) -> ForgetOutcome:
     what = Forgotten(kind, (name,))
     no_spark: Any = None
     settings = load_settings(cluster="test")
     return forget_with(no_spark, str(warehouse), settings, what, is_dry_run=is_dry_run, say=lambda _text: None)
 
 
-def counts(outcome: Outcome) -> dict[str, tuple[int, int]]:
+def counts(outcome: ForgetOutcome) -> dict[str, tuple[int, int]]:
     return {change.table.name: (change.removed, change.changed) for change in outcome.changes}
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from groupledger.schemas.kafka.topic_partition import TopicPartition
-    from groupledger.transforms.capacity.rules.seen import Round
+    from groupledger.transforms.capacity.rules.seen import CapacityRound
 
 HOT_TIMES = 3
 """A partition is hot that gets so many times as much as the middle one."""
@@ -86,7 +86,7 @@ class Capacity:
         )
 
 
-def capacity(rounds: Sequence[Round], member_count: int | None, assignor: str | None) -> Capacity:
+def capacity(rounds: Sequence[CapacityRound], member_count: int | None, assignor: str | None) -> Capacity:
     """Returns what the rounds of a group say, at least one of them; `member_count` is that of the last round, None
     where nobody was asked, and then only owners count."""
     last, rates, found = rounds[-1], produced_per_s(rounds), paces(rounds)
@@ -163,7 +163,7 @@ def _is_uneven(found: Sequence[Pace]) -> bool:
     return is_apart and (fastest.low or 0.0) > (slowest.high or 0.0)
 
 
-def _member(owner: str, last: Round, rates: Mapping[TopicPartition, float | None], pace: Pace) -> MemberLoad:
+def _member(owner: str, last: CapacityRound, rates: Mapping[TopicPartition, float | None], pace: Pace) -> MemberLoad:
     owned = {place: seen for place, seen in last.places.items() if seen.owner == owner}
     produced = [rates[place] for place in owned]
     lagging = [seen for seen in owned.values() if seen.lag]
@@ -176,7 +176,7 @@ def _member(owner: str, last: Round, rates: Mapping[TopicPartition, float | None
     )
 
 
-def keeps_up(rounds: Sequence[Round]) -> bool:
+def keeps_up(rounds: Sequence[CapacityRound]) -> bool:
     """Returns whether in the last round nothing was left but what is not committed yet."""
     if len(rounds) < 2:  # noqa: PLR2004 - the distance of two says how exact times are
         return False

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from groupledger.schemas.kafka.topic_partition import TopicPartition
-    from groupledger.transforms.capacity.rules.seen import Round, Seen
+    from groupledger.transforms.capacity.rules.seen import CapacityRound, PartitionSample
 
 INTERVALS_OF_BACKLOG = 2
 INTERVALS_OF_STRETCH = 3
@@ -49,7 +49,7 @@ class Pace:
 
 
 @dataclass(slots=True)
-class Stretch:
+class OwnershipStretch:
     """A time between rounds in which a member owned the same partitions."""
 
     since_ms: int
@@ -66,13 +66,13 @@ class Stretch:
         return self.lasts_ms >= max(STRETCH_MS_MIN, INTERVALS_OF_STRETCH * self.commit_interval_ms)
 
 
-def paces(rounds: Sequence[Round]) -> dict[str, Pace]:
+def paces(rounds: Sequence[CapacityRound]) -> dict[str, Pace]:
     """Returns the pace of each member that owned a partition in any round."""
     owners = {seen.owner for each in rounds for seen in each.places.values() if seen.owner is not None}
     return {owner: _pace(owner, rounds) for owner in sorted(owners)}
 
 
-def _pace(owner: str, rounds: Sequence[Round]) -> Pace:
+def _pace(owner: str, rounds: Sequence[CapacityRound]) -> Pace:
     busy = [each for each in _stretches(owner, rounds, with_backlog=True) if each.counts]
     if busy:
         lasts_ms, records = sum(each.lasts_ms for each in busy), sum(each.records for each in busy)
@@ -84,9 +84,9 @@ def _pace(owner: str, rounds: Sequence[Round]) -> Pace:
     return Pace() if longest is None else Pace(at_least=longest.records * SECOND_MS / longest.lasts_ms)
 
 
-def _stretches(owner: str, rounds: Sequence[Round], *, with_backlog: bool) -> Iterator[Stretch]:
+def _stretches(owner: str, rounds: Sequence[CapacityRound], *, with_backlog: bool) -> Iterator[OwnershipStretch]:
     """Yields the stretches of rounds, each as long as it can be."""
-    stretch: Stretch | None = None
+    stretch: OwnershipStretch | None = None
     for before, after in pairwise(rounds):
         step = _step(owner, before, after, with_backlog=with_backlog)
         if step is None or stretch is None or step.since_ms != stretch.until_ms:
@@ -101,7 +101,7 @@ def _stretches(owner: str, rounds: Sequence[Round], *, with_backlog: bool) -> It
         yield stretch
 
 
-def _step(owner: str, before: Round, after: Round, *, with_backlog: bool) -> Stretch | None:
+def _step(owner: str, before: CapacityRound, after: CapacityRound, *, with_backlog: bool) -> OwnershipStretch | None:
     """Returns what a member did between two rounds; None if that does not say how fast it is."""
     owned, then = _owned(before, owner), _owned(after, owner)
     apart_ms = after.at_ms - before.at_ms
@@ -120,18 +120,18 @@ def _step(owner: str, before: Round, after: Round, *, with_backlog: bool) -> Str
     if not records and any(seen.is_stuck for seen in then.values()):
         return None
     interval_ms = max(seen.commit_interval_ms for seen in then.values())
-    return Stretch(before.at_ms, after.at_ms, records, interval_ms)
+    return OwnershipStretch(before.at_ms, after.at_ms, records, interval_ms)
 
 
-def _owned(each: Round, owner: str) -> dict[TopicPartition, Seen]:
+def _owned(each: CapacityRound, owner: str) -> dict[TopicPartition, PartitionSample]:
     return {place: seen for place, seen in each.places.items() if seen.owner == owner}
 
 
-def _has_backlog(places: Iterable[Seen], apart_ms: int) -> bool:
+def _has_backlog(places: Iterable[PartitionSample], apart_ms: int) -> bool:
     return any(not seen.is_stuck and has_backlog(seen, apart_ms) for seen in places)
 
 
-def has_backlog(seen: Seen, apart_ms: int) -> bool:
+def has_backlog(seen: PartitionSample, apart_ms: int) -> bool:
     """Returns whether more is left than what is not committed yet; `apart_ms` is the distance of the rounds, by which
     the age of a record may be wrong."""
     limit_ms = INTERVALS_OF_BACKLOG * seen.commit_interval_ms + apart_ms

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 SECOND_MS = 1_000
 
 
-class Seen(NamedTuple):
+class PartitionSample(NamedTuple):
     """A partition in one round. Its lag, its ends and its commit are None where they are not known."""
 
     committed: int | None
@@ -30,19 +30,19 @@ class Seen(NamedTuple):
     is_rebalancing: bool
 
 
-class Round(NamedTuple):
+class CapacityRound(NamedTuple):
     at_ms: int
-    places: Mapping[TopicPartition, Seen]
+    places: Mapping[TopicPartition, PartitionSample]
 
 
-def rounds_of(rows: Iterable[LagRow]) -> list[Round]:
+def rounds_of(rows: Iterable[LagRow]) -> list[CapacityRound]:
     """Returns the rounds of one group in the order of time, without partitions that it no longer subscribes to."""
-    found: dict[int, dict[TopicPartition, Seen]] = {}
+    found: dict[int, dict[TopicPartition, PartitionSample]] = {}
     for row in rows:
         if LagFlag.UNSUBSCRIBED in row.flags:
             continue
         is_new = LagFlag.STALE_SAMPLE not in row.flags
-        found.setdefault(row.sampled_at_ms, {})[TopicPartition(row.topic, row.partition)] = Seen(
+        found.setdefault(row.sampled_at_ms, {})[TopicPartition(row.topic, row.partition)] = PartitionSample(
             committed=row.committed_offset if row.lag is not None else None,
             end=row.high_watermark if is_new else None,
             lag=row.lag,
@@ -52,14 +52,14 @@ def rounds_of(rows: Iterable[LagRow]) -> list[Round]:
             is_stuck=row.status in STUCK,
             is_rebalancing=row.group_state in REBALANCING_STATES,
         )
-    return [Round(at_ms, found[at_ms]) for at_ms in sorted(found)]
+    return [CapacityRound(at_ms, found[at_ms]) for at_ms in sorted(found)]
 
 
-def produced_per_s(rounds: Iterable[Round]) -> dict[TopicPartition, float | None]:
+def produced_per_s(rounds: Iterable[CapacityRound]) -> dict[TopicPartition, float | None]:
     """Returns how many records a second each partition of the last round got, between the first and the last of its
     ends; None where fewer than two are known, or where the log was cut."""
     ends: dict[TopicPartition, list[tuple[int, int]]] = {}
-    last: Round | None = None
+    last: CapacityRound | None = None
     for last in rounds:
         for place, seen in last.places.items():
             if seen.end is not None:

@@ -47,7 +47,7 @@ class Gap:
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class BatchHeader:
     """The header of a batch; `is_without_rows` says that a reader of committed records gets none of it."""
 
     base_offset: int
@@ -60,7 +60,7 @@ class Batch:
         return self.record_count == self.last_offset - self.base_offset + 1
 
 
-Headers = Callable[[int, int], Iterable[Batch]]
+Headers = Callable[[int, int], Iterable[BatchHeader]]
 """Returns the batches that hold any of the offsets [begin, end), in order."""
 
 
@@ -110,7 +110,7 @@ def explained_from(found: Sequence[Gap], begin: int, headers: Headers) -> int:
     return begin
 
 
-def _last_unexplained(found: Sequence[Gap], batches: Iterable[Batch]) -> int | None:
+def _last_unexplained(found: Sequence[Gap], batches: Iterable[BatchHeader]) -> int | None:
     """Returns the last offset of the gaps that no batch without rows accounts for."""
     last: int | None = None
     waiting = iter(found)

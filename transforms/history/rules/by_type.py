@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from groupledger.transforms.history.rules.changes import Change
     from groupledger.transforms.history.rules.consumer_records import EpochRecord, Units
     from groupledger.transforms.history.rules.consumer_state import Reconciliation
-    from groupledger.transforms.history.rules.rows import End, Rows
+    from groupledger.transforms.history.rules.rows import HistoryRows, IntervalEnd
     from groupledger.transforms.history.rules.state import OpenGroup
     from groupledger.transforms.history.rules.streams_records import CurrentTasks, Tasks, TopologyRecord
 
@@ -47,7 +47,9 @@ def changes_of_epoch(state: Reconciliation, record: EpochRecord) -> list[Change]
     return found
 
 
-def fold_topology(group: OpenGroup, state: Reconciliation, record: TopologyRecord, rows: Rows, here: End) -> bool:
+def fold_topology(
+    group: OpenGroup, state: Reconciliation, record: TopologyRecord, rows: HistoryRows, here: IntervalEnd
+) -> bool:
     """Takes in a topology; returns whether the group had another one before."""
     before = state.topology
     subtopologies = [*record.subtopologies]

@@ -33,7 +33,7 @@ from groupledger.transforms.history.rules.consumer_state import (
     Operation,
     Reconciliation,
 )
-from groupledger.transforms.history.rules.rows import End, Rows, micros, put_generation, put_member
+from groupledger.transforms.history.rules.rows import HistoryRows, IntervalEnd, micros, put_generation, put_member
 from groupledger.transforms.history.rules.share_records import ShareableRecord
 from groupledger.transforms.history.rules.state import OpenGeneration, OpenGroup, Tenure
 from groupledger.transforms.history.rules.streams_records import (
@@ -65,7 +65,7 @@ _TRIGGERS = {
 }
 
 
-def fold_record(group: OpenGroup, event: OtherGroupType, rows: Rows, *, is_known: bool) -> None:
+def fold_record(group: OpenGroup, event: OtherGroupType, rows: HistoryRows, *, is_known: bool) -> None:
     """Takes in a record of a group. `is_known`: no record of the group is missing before it."""
     if group.reconciliation is None:
         is_whole = group.is_state_known
@@ -79,25 +79,29 @@ def fold_record(group: OpenGroup, event: OtherGroupType, rows: Rows, *, is_known
     if fold_content is not None:
         # For a group that is not known whole, a record does not show who is new and who was there before.
         is_told = is_known and group.reconciliation.is_whole
-        here = End(event.kafka_offset, event.kafka_timestamp_ms, is_known=is_told)
+        here = IntervalEnd(event.kafka_offset, event.kafka_timestamp_ms, is_known=is_told)
         fold_content(group, group.reconciliation, event.content, rows, here)
 
 
-def _fold_target(group: OpenGroup, state: Reconciliation, record: said.TargetRecord, rows: Rows, here: End) -> None:
+def _fold_target(
+    group: OpenGroup, state: Reconciliation, record: said.TargetRecord, rows: HistoryRows, here: IntervalEnd
+) -> None:
     if record.units is not None:
         settle(group, rows)
     reconciliation.fold_target(state, record, here)
 
 
 def _fold_target_epoch(
-    group: OpenGroup, state: Reconciliation, record: said.TargetEpochRecord, rows: Rows, here: End
+    group: OpenGroup, state: Reconciliation, record: said.TargetEpochRecord, rows: HistoryRows, here: IntervalEnd
 ) -> None:
     settle(group, rows)
     if record.epoch is not None:
         reconciliation.fold_target_epoch(group, state, record.epoch, rows, here)
 
 
-def _fold_current(group: OpenGroup, state: Reconciliation, record: said.CurrentRecord, rows: Rows, here: End) -> None:
+def _fold_current(
+    group: OpenGroup, state: Reconciliation, record: said.CurrentRecord, rows: HistoryRows, here: IntervalEnd
+) -> None:
     if record.current is None:
         _foresee_departure(group, state, record.member_id, rows, here)
     else:
@@ -108,7 +112,7 @@ def _fold_current(group: OpenGroup, state: Reconciliation, record: said.CurrentR
 # Operations
 
 
-def _operation(group: OpenGroup, state: Reconciliation, rows: Rows, here: End) -> Operation:
+def _operation(group: OpenGroup, state: Reconciliation, rows: HistoryRows, here: IntervalEnd) -> Operation:
     """Returns the operation that the record at `here` belongs to: one with another time has ended before."""
     if state.operation is not None and state.operation.at_ms != here.at_ms:
         settle(group, rows)
@@ -117,7 +121,9 @@ def _operation(group: OpenGroup, state: Reconciliation, rows: Rows, here: End) -
     return state.operation
 
 
-def _fold_member(group: OpenGroup, state: Reconciliation, record: said.MemberRecord, rows: Rows, here: End) -> None:
+def _fold_member(
+    group: OpenGroup, state: Reconciliation, record: said.MemberRecord, rows: HistoryRows, here: IntervalEnd
+) -> None:
     operation = _operation(group, state, rows, here)
     facts, member_id = record.facts, record.member_id
     if facts is None:
@@ -156,7 +162,7 @@ def _replaced_by(operation: Operation, instance_id: str | None) -> Departure | N
     return next((each for each in same if each.replaced_by is None), None)
 
 
-def _departure(tenure: Tenure, here: End, cause: Sequence[Any]) -> Departure:
+def _departure(tenure: Tenure, here: IntervalEnd, cause: Sequence[Any]) -> Departure:
     return Departure(
         facts=tenure.facts,
         from_generation=tenure.from_generation,
@@ -172,7 +178,9 @@ def _departure(tenure: Tenure, here: End, cause: Sequence[Any]) -> Departure:
     )
 
 
-def _foresee_departure(group: OpenGroup, state: Reconciliation, member_id: str, rows: Rows, here: End) -> None:
+def _foresee_departure(
+    group: OpenGroup, state: Reconciliation, member_id: str, rows: HistoryRows, here: IntervalEnd
+) -> None:
     """Guesses why a member goes, at its first tombstone: after it, what it owned is not known any more."""
     operation = _operation(group, state, rows, here)
     tenure = group.members.get(member_id)
@@ -206,7 +214,9 @@ def _ran_out(step: MemberAssignment, tenure: Tenure, at_ms: int) -> bool:
     return step.current.state == said.UNREVOKED and 0 < timeout_ms <= at_ms - step.valid_from_ms
 
 
-def _fold_regex(group: OpenGroup, state: Reconciliation, record: said.RegexRecord, rows: Rows, here: End) -> None:
+def _fold_regex(
+    group: OpenGroup, state: Reconciliation, record: said.RegexRecord, rows: HistoryRows, here: IntervalEnd
+) -> None:
     operation = _operation(group, state, rows, here)
     before = state.regexes.pop(record.regex, [])
     if record.topics is not None:
@@ -216,7 +226,7 @@ def _fold_regex(group: OpenGroup, state: Reconciliation, record: said.RegexRecor
             operation.changes.append(change(kinds.REGEX_RESOLVED, topics_added=added, topics_removed=removed))
 
 
-def settle(group: OpenGroup, rows: Rows) -> None:
+def settle(group: OpenGroup, rows: HistoryRows) -> None:
     """Ends the operation that was read so far, which began no epoch."""
     state = group.reconciliation
     operation = None if state is None else state.operation
@@ -226,7 +236,7 @@ def settle(group: OpenGroup, rows: Rows) -> None:
     replaced = [each for each in operation.departures if each.replaced_by is not None]
     generation = group.generation
     if replaced and is_known and generation is not None and generation.ended_by is None:
-        end = End(operation.newcomers[0].kafka_offset, operation.at_ms, is_known=True)
+        end = IntervalEnd(operation.newcomers[0].kafka_offset, operation.at_ms, is_known=True)
         generation.ended_by = EndedBy.REVISION
         put_generation(rows, group, generation, end)
         group.generation = replace(
@@ -242,13 +252,13 @@ def settle(group: OpenGroup, rows: Rows) -> None:
 
 
 def _turn_over(
-    group: OpenGroup, state: Reconciliation, operation: Operation, rows: Rows, to_generation: int | None
+    group: OpenGroup, state: Reconciliation, operation: Operation, rows: HistoryRows, to_generation: int | None
 ) -> None:
     """Writes who came and who went. `to_generation` is the last one of those that went."""
     state.operation = None
     for gone in operation.departures:
         cause = (gone.cause, gone.confidence) if gone.replaced_by is None else (LeaveCause.REPLACED, 1.0)
-        end = End(gone.to_offset, gone.left_at_ms, is_known=gone.is_end_known)
+        end = IntervalEnd(gone.to_offset, gone.left_at_ms, is_known=gone.is_end_known)
         put_member(rows, group, tenure_of(gone, state.group_type), end, to_generation=to_generation, cause=cause)
     for newcomer in operation.newcomers:
         tenure = Tenure(
@@ -261,7 +271,7 @@ def _turn_over(
         )
         group.members[newcomer.facts.member_id] = tenure
         put_member(rows, group, tenure)
-        here = End(newcomer.kafka_offset, newcomer.at_ms, is_known=False)
+        here = IntervalEnd(newcomer.kafka_offset, newcomer.at_ms, is_known=False)
         reconciliation.take(group, state, newcomer.facts.member_id, rows, here)
 
 
@@ -279,7 +289,9 @@ def tenure_of(gone: Departure, group_type: str) -> Tenure:
 # Epochs
 
 
-def _fold_epoch(group: OpenGroup, state: Reconciliation, record: said.EpochRecord, rows: Rows, here: End) -> None:
+def _fold_epoch(
+    group: OpenGroup, state: Reconciliation, record: said.EpochRecord, rows: HistoryRows, here: IntervalEnd
+) -> None:
     before = group.generation
     operation = _operation(group, state, rows, here)
     if not here.is_known:  # a cleaner may have removed the tombstones of targets that came before it
@@ -301,7 +313,7 @@ def _fold_epoch(group: OpenGroup, state: Reconciliation, record: said.EpochRecor
     is_hole = not is_told or (not is_same and (bool(gap) or is_upgrade))
     if before is not None and before.ended_by is None:
         before.ended_by = EndedBy.GENERATION
-        put_generation(rows, group, before, End(here.kafka_offset, here.at_ms, is_known=not is_hole))
+        put_generation(rows, group, before, IntervalEnd(here.kafka_offset, here.at_ms, is_known=not is_hole))
     cost.write_rebalance(rows, group)
     if not is_same:
         group.rebalance = None
@@ -319,7 +331,7 @@ def _fold_epoch(group: OpenGroup, state: Reconciliation, record: said.EpochRecor
     put_generation(rows, group, group.generation)
 
 
-def _gap(before: OpenGeneration | None, epoch: int, here: End) -> int | None:
+def _gap(before: OpenGeneration | None, epoch: int, here: IntervalEnd) -> int | None:
     if before is not None:
         return max(epoch - before.generation - 1, 0)
     return max(epoch - _FIRST_EPOCH_MAX, 0) if here.is_known else None
@@ -352,7 +364,9 @@ def _guess(changes: Sequence[Change], operation: Operation) -> Guess | None:
     return None if told is None else Guess(_TRIGGERS[told], 1.0, "the records of the operation say it")
 
 
-def _generation(group: OpenGroup, state: Reconciliation, epoch: int, here: End, gap: int | None) -> OpenGeneration:
+def _generation(
+    group: OpenGroup, state: Reconciliation, epoch: int, here: IntervalEnd, gap: int | None
+) -> OpenGeneration:
     votes = [tenure.facts.server_assignor for tenure in group.members.values() if tenure.facts.server_assignor]
     return OpenGeneration(
         generation=epoch,
@@ -373,7 +387,11 @@ def _generation(group: OpenGroup, state: Reconciliation, epoch: int, here: End, 
 
 
 def _rebalance_row(
-    group: OpenGroup, before: OpenGeneration | None, here: End, changes: list[Change] | None, guess: Guess | None
+    group: OpenGroup,
+    before: OpenGeneration | None,
+    here: IntervalEnd,
+    changes: list[Change] | None,
+    guess: Guess | None,
 ) -> dict[str, Any]:
     return {
         "group_id": group.group_id,
@@ -401,24 +419,26 @@ def _rebalance_row(
 # Ends
 
 
-def end_group(group: OpenGroup, rows: Rows) -> None:
+def end_group(group: OpenGroup, rows: HistoryRows) -> None:
     """Writes the members that the group's own tombstone removed. Their causes are not known: the group may be gone, or
     go on as a classic one."""
     state = group.reconciliation
     if state is not None and state.operation is not None:
         for gone in state.operation.departures:
-            end = End(gone.to_offset, gone.left_at_ms, is_known=gone.is_end_known)
+            end = IntervalEnd(gone.to_offset, gone.left_at_ms, is_known=gone.is_end_known)
             put_member(rows, group, tenure_of(gone, state.group_type), end, to_generation=group.number)
 
 
-def hand_over(group: OpenGroup, rows: Rows, stayed: set[str]) -> None:
+def hand_over(group: OpenGroup, rows: HistoryRows, stayed: set[str]) -> None:
     """Goes on as a classic group, with the members that its tombstones have just removed: those in `stayed` are still
     there, and the fold of classic groups says which of the others left."""
     state, generation, ending = group.reconciliation, group.generation, group.ending
     departures = [] if state is None or state.operation is None else state.operation.departures
     if generation is not None and ending is not None and generation.ended_by == EndedBy.TOMBSTONE:
         generation.ended_by = EndedBy.DOWNGRADE
-        put_generation(rows, group, generation, End(ending.kafka_offset, ending.kafka_timestamp_ms, ending.is_known))
+        put_generation(
+            rows, group, generation, IntervalEnd(ending.kafka_offset, ending.kafka_timestamp_ms, ending.is_known)
+        )
     for gone in departures:
         tenure = tenure_of(gone, GroupType.CONSUMER)
         group.members[gone.facts.member_id] = tenure
@@ -428,25 +448,29 @@ def hand_over(group: OpenGroup, rows: Rows, stayed: set[str]) -> None:
     group.reconciliation = group.rebalance = None
 
 
-def _fold_shareable(_group: OpenGroup, state: Reconciliation, record: ShareableRecord, _rows: Rows, _here: End) -> None:
+def _fold_shareable(
+    _group: OpenGroup, state: Reconciliation, record: ShareableRecord, _rows: HistoryRows, _here: IntervalEnd
+) -> None:
     state.shareable = record.units
 
 
-def _fold_topology(group: OpenGroup, state: Reconciliation, record: TopologyRecord, rows: Rows, here: End) -> None:
+def _fold_topology(
+    group: OpenGroup, state: Reconciliation, record: TopologyRecord, rows: HistoryRows, here: IntervalEnd
+) -> None:
     operation = _operation(group, state, rows, here)
     if by_type.fold_topology(group, state, record, rows, here):
         operation.changes.append(change(kinds.TOPOLOGY_CHANGED))
 
 
 def _fold_target_tasks(
-    group: OpenGroup, state: Reconciliation, record: TargetTasksRecord, rows: Rows, here: End
+    group: OpenGroup, state: Reconciliation, record: TargetTasksRecord, rows: HistoryRows, here: IntervalEnd
 ) -> None:
     units = None if record.tasks is None else by_type.partitions_of(state.topology, record.tasks)
     _fold_target(group, state, said.TargetRecord(record.member_id, units), rows, here)
 
 
 def _fold_current_tasks(
-    group: OpenGroup, state: Reconciliation, record: CurrentTasksRecord, rows: Rows, here: End
+    group: OpenGroup, state: Reconciliation, record: CurrentTasksRecord, rows: HistoryRows, here: IntervalEnd
 ) -> None:
     told = record.current
     if told is None:
@@ -458,7 +482,7 @@ def _fold_current_tasks(
     reconciliation.fold_current(group, state, step, rows, here, (*told.tasks, *told.pending))
 
 
-_FOLDED_BY: dict[type[Any], Callable[[OpenGroup, Reconciliation, Any, Rows, End], None]] = {
+_FOLDED_BY: dict[type[Any], Callable[[OpenGroup, Reconciliation, Any, HistoryRows, IntervalEnd], None]] = {
     ShareableRecord: _fold_shareable,
     TopologyRecord: _fold_topology,
     TargetTasksRecord: _fold_target_tasks,

@@ -27,7 +27,7 @@ Held: TypeAlias = tuple[str | int, ...]
 
 
 @dataclass(slots=True, kw_only=True)
-class Holding:
+class OpenHolding:
     """An open interval."""
 
     from_generation: int
@@ -36,7 +36,7 @@ class Holding:
     is_start_known: bool
 
 
-Holdings: TypeAlias = dict[str, dict[Held, Holding]]
+Holdings: TypeAlias = dict[str, dict[Held, OpenHolding]]
 """The open intervals, by member and by what is held."""
 
 
@@ -227,7 +227,7 @@ def _pack_holdings(holdings: Holdings) -> dict[str, list[list[Any]]]:
 
 def _unpack_holdings(packed: Mapping[str, list[list[Any]]]) -> Holdings:
     return {
-        member_id: {tuple(held): Holding(**holding) for held, holding in of_member}
+        member_id: {tuple(held): OpenHolding(**holding) for held, holding in of_member}
         for member_id, of_member in packed.items()
     }
 

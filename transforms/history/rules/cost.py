@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING, Any
 from groupledger.schemas.kafka.topic_partition import TopicPartition
 from groupledger.schemas.words import PauseScope, ProtocolKind
 from groupledger.transforms.history.rules.rows import micros, put_rebalance
-from groupledger.transforms.history.rules.state import OpenRebalance, Watch
+from groupledger.transforms.history.rules.state import OpenRebalance, StoppedPartition
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from groupledger.transforms.history.rules.changes import Turnover
     from groupledger.transforms.history.rules.events import Commits, GroupRecord, MemberFacts
-    from groupledger.transforms.history.rules.rows import Rows
+    from groupledger.transforms.history.rules.rows import HistoryRows
     from groupledger.transforms.history.rules.state import OpenGroup
 
 Identities = tuple[str, ...]
@@ -133,7 +133,7 @@ def sync_wait_ms(record: GroupRecord) -> int | None:
 def watch(group: OpenGroup, row: dict[str, Any], moves: Movement | None) -> OpenRebalance:
     """Returns the rebalance with the partitions whose pause the coming commits will bound."""
     row["pause_scope"] = row["pause_lower_ms"] = None
-    watched: dict[TopicPartition, Watch] = {}
+    watched: dict[TopicPartition, StoppedPartition] = {}
     stopped: list[TopicPartition] = []
     if moves is not None and row["protocol_kind"] != ProtocolKind.UNKNOWN and row["member_count"]:
         is_eager = row["protocol_kind"] == ProtocolKind.EAGER
@@ -143,7 +143,7 @@ def watch(group: OpenGroup, row: dict[str, Any], moves: Movement | None) -> Open
         for unit in stopped:
             committed = group.commits.get(unit)
             if committed is not None and committed.last_ms is not None:
-                watched[unit] = Watch(committed.last_ms, committed.committed_offset)
+                watched[unit] = StoppedPartition(committed.last_ms, committed.committed_offset)
     times_ms = (committed.last_ms for committed in group.commits.values())
     last_commit_ms = max((each for each in times_ms if each is not None), default=None)
     return OpenRebalance(row=row, last_commit_ms=last_commit_ms, watched=watched)
@@ -161,7 +161,7 @@ def observe(rebalance: OpenRebalance, commits: Commits) -> None:
         rebalance.is_dirty = True
 
 
-def write_rebalance(rows: Rows, group: OpenGroup) -> None:
+def write_rebalance(rows: HistoryRows, group: OpenGroup) -> None:
     """Writes the row of the group's newest rebalance, if it has changed."""
     if group.rebalance is not None and group.rebalance.is_dirty:
         put_rebalance(rows, group.rebalance, pauses(group.rebalance))

@@ -24,7 +24,7 @@ from groupledger.transforms.history.rules.events import (
     OtherGroupType,
 )
 from groupledger.transforms.history.rules.generation import close_rows, end_members, forget, open_generation
-from groupledger.transforms.history.rules.rows import End, Rows, open_group_row, put_group, put_member
+from groupledger.transforms.history.rules.rows import HistoryRows, IntervalEnd, open_group_row, put_group, put_member
 from groupledger.transforms.history.rules.state import Ending, OpenGroup, PartitionCommits, load
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def fold(
     new = OpenGroup(group_id=group_id, kafka_partition=kafka_partition)
     group = new if open_state is None else load(open_state, topic_names or {})
     group.consumer_session_timeout_ms = consumer_session_timeout_ms
-    rows = Rows()
+    rows = HistoryRows()
     guard = group.last_kafka_offset
     has_lost_all = False
     for event in events:
@@ -105,7 +105,7 @@ def _advance(group: OpenGroup, event: GroupRecord | GroupTombstone | OtherGroupT
     group.last_seen_ms = cost.later(group.last_seen_ms, end_ms)
 
 
-def _enter_stretch(group: OpenGroup, mark: Coverage, rows: Rows) -> None:
+def _enter_stretch(group: OpenGroup, mark: Coverage, rows: HistoryRows) -> None:
     """Begins a stretch of coverage. What hides what became of the group ends what was open; after it nothing is known
     yet."""
     if mark.from_offset <= group.record_offset:
@@ -119,7 +119,7 @@ def _enter_stretch(group: OpenGroup, mark: Coverage, rows: Rows) -> None:
         if group.ending is not None:
             _end_incarnation(group)
         cost.write_rebalance(rows, group)
-        _close(group, rows, End(mark.from_offset, group.last_seen_ms or 0, is_known=False), EndedBy.HOLE)
+        _close(group, rows, IntervalEnd(mark.from_offset, group.last_seen_ms or 0, is_known=False), EndedBy.HOLE)
         for tenure in group.members.values():
             tenure.may_have_left = True
             put_member(rows, group, tenure)
@@ -140,13 +140,13 @@ def _is_known(group: OpenGroup) -> bool:
 # Incarnations
 
 
-def _close(group: OpenGroup, rows: Rows, end: End, ended_by: str) -> None:
+def _close(group: OpenGroup, rows: HistoryRows, end: IntervalEnd, ended_by: str) -> None:
     """Ends what is open of a group of any type."""
     close_rows(group, rows, end, ended_by)
     reconciliation.close_steps(group, rows, end)
 
 
-def _close_unseen(group: OpenGroup, rows: Rows, end: End) -> None:
+def _close_unseen(group: OpenGroup, rows: HistoryRows, end: IntervalEnd) -> None:
     """Ends what is open of a group that another one has taken the place of, by a record that is missing in the log."""
     _close(group, rows, end, EndedBy.HOLE)
     end_members(group, rows, end, group.number)
@@ -177,7 +177,7 @@ def _has_lost_all(group: OpenGroup, event: Event) -> bool:
     return is_removal and group.is_simple and not group.commits and _is_known(group)
 
 
-def _settle_ending(group: OpenGroup, rows: Rows, event: GroupRecord | OtherGroupType | Commits) -> bool:
+def _settle_ending(group: OpenGroup, rows: HistoryRows, event: GroupRecord | OtherGroupType | Commits) -> bool:
     """Decides after a tombstone whether the group ended or was converted. Returns False while only a later record of
     the same operation can have.
 
@@ -198,7 +198,7 @@ def _settle_ending(group: OpenGroup, rows: Rows, event: GroupRecord | OtherGroup
             if group.reconciliation is not None:
                 group.reconciliation.is_whole = False
     else:
-        end = End(ending.kafka_offset, ending.kafka_timestamp_ms, is_known=ending.is_known)
+        end = IntervalEnd(ending.kafka_offset, ending.kafka_timestamp_ms, is_known=ending.is_known)
         _close(group, rows, end, EndedBy.UPGRADE)
         upgraded = group.generation
         forget(group)
@@ -216,7 +216,7 @@ def _goes_on_from(group: OpenGroup, epoch: int) -> bool:
     return epoch >= number and not (is_empty and is_first)
 
 
-def _group_tombstone(group: OpenGroup, event: GroupTombstone, rows: Rows) -> None:
+def _group_tombstone(group: OpenGroup, event: GroupTombstone, rows: HistoryRows) -> None:
     is_known = _is_known(group)
     group.is_state_known = True  # not renewed: the group may go on as another type with what was missed before
     if group.ending is not None:
@@ -224,12 +224,12 @@ def _group_tombstone(group: OpenGroup, event: GroupTombstone, rows: Rows) -> Non
     if group.is_alive or not group.incarnation:
         _begin_incarnation(group)
         cost.write_rebalance(rows, group)
-        end = End(event.kafka_offset, event.kafka_timestamp_ms, is_known=is_known)
+        end = IntervalEnd(event.kafka_offset, event.kafka_timestamp_ms, is_known=is_known)
         _close(group, rows, end, EndedBy.TOMBSTONE)
         group.ending, group.rebalance = Ending(event.kafka_offset, event.kafka_timestamp_ms, is_known), None
 
 
-def _other_group_type(group: OpenGroup, event: OtherGroupType, rows: Rows) -> None:
+def _other_group_type(group: OpenGroup, event: OtherGroupType, rows: HistoryRows) -> None:
     if event.is_tombstone and not event.is_group_tombstone:
         # It may come after the group's own, as a topology's does.
         if (
@@ -249,13 +249,13 @@ def _other_group_type(group: OpenGroup, event: OtherGroupType, rows: Rows) -> No
     if generation is not None and group.group_type != event.group_type:
         # The tombstone of this incarnation is missing in the log.
         cost.write_rebalance(rows, group)
-        _close_unseen(group, rows, End(event.kafka_offset, event.kafka_timestamp_ms, is_known=False))
+        _close_unseen(group, rows, IntervalEnd(event.kafka_offset, event.kafka_timestamp_ms, is_known=False))
         forget(group)
         group.reconciliation = None
     epoch = event.group_epoch
     if epoch is not None and group.number is not None and epoch < group.number:
         cost.write_rebalance(rows, group)
-        end = End(event.kafka_offset, event.kafka_timestamp_ms, is_known=False)
+        end = IntervalEnd(event.kafka_offset, event.kafka_timestamp_ms, is_known=False)
         _close(group, rows, end, EndedBy.GENERATION_DECREASE)
         _end_incarnation(group)
     if event.is_group_tombstone:
@@ -272,17 +272,17 @@ def _other_group_type(group: OpenGroup, event: OtherGroupType, rows: Rows) -> No
         group.is_state_known = True
 
 
-def _end_other_group(group: OpenGroup, event: OtherGroupType, rows: Rows, *, is_known: bool) -> None:
+def _end_other_group(group: OpenGroup, event: OtherGroupType, rows: HistoryRows, *, is_known: bool) -> None:
     if not group.is_alive:
         return
     cost.write_rebalance(rows, group)
     consumer.end_group(group, rows)
-    _close(group, rows, End(event.kafka_offset, event.kafka_timestamp_ms, is_known=is_known), EndedBy.TOMBSTONE)
+    _close(group, rows, IntervalEnd(event.kafka_offset, event.kafka_timestamp_ms, is_known=is_known), EndedBy.TOMBSTONE)
     group.owners, group.rebalance = {}, None
     group.ending = Ending(event.kafka_offset, event.kafka_timestamp_ms, is_known)
 
 
-def _group_record(group: OpenGroup, record: GroupRecord, rows: Rows) -> None:
+def _group_record(group: OpenGroup, record: GroupRecord, rows: HistoryRows) -> None:
     is_downgrade = _is_live_downgrade(group, record)
     was_other_type = group.group_type != GroupType.CLASSIC and _goes_on_as_classic(group, record)
     if is_downgrade:
@@ -291,14 +291,14 @@ def _group_record(group: OpenGroup, record: GroupRecord, rows: Rows) -> None:
     else:
         _settle_ending(group, rows, record)
         if group.is_alive and group.group_type != GroupType.CLASSIC:
-            _close_unseen(group, rows, End(record.kafka_offset, record.kafka_timestamp_ms, is_known=False))
+            _close_unseen(group, rows, IntervalEnd(record.kafka_offset, record.kafka_timestamp_ms, is_known=False))
             _end_incarnation(group)
     is_known = _is_known(group) and (is_downgrade or not was_other_type)
     group.is_state_known = group.is_renewed = True
     finding = None
     if group.number is not None and record.generation < group.number:
         cost.write_rebalance(rows, group)
-        end = End(record.kafka_offset, record.kafka_timestamp_ms, is_known=False)
+        end = IntervalEnd(record.kafka_offset, record.kafka_timestamp_ms, is_known=False)
         _close(group, rows, end, EndedBy.GENERATION_DECREASE)
         _end_incarnation(group)
         finding = FindingKind.GENERATION_DECREASED if is_known else None
@@ -335,7 +335,7 @@ def _is_live_downgrade(group: OpenGroup, record: GroupRecord) -> bool:
 # Commits
 
 
-def _commits(group: OpenGroup, event: Commits, rows: Rows) -> None:
+def _commits(group: OpenGroup, event: Commits, rows: HistoryRows) -> None:
     _settle_ending(group, rows, event)
     unit = TopicPartition(event.topic, event.partition)
     if event.commit_count:
@@ -364,7 +364,7 @@ def _remember_commits(group: OpenGroup, event: Commits) -> None:
         group.last_memberless_commit_ms = cost.later(group.last_memberless_commit_ms, last_ms)
 
 
-_FOLDED_BY: dict[type[Event], Callable[[OpenGroup, Any, Rows], None]] = {
+_FOLDED_BY: dict[type[Event], Callable[[OpenGroup, Any, HistoryRows], None]] = {
     Commits: _commits,
     GroupRecord: _group_record,
     GroupTombstone: _group_tombstone,

@@ -24,7 +24,14 @@ from groupledger.transforms.history.rules.changes import (
     turnover,
 )
 from groupledger.transforms.history.rules.follow_ups import is_mere_follow_up
-from groupledger.transforms.history.rules.rows import End, Rows, micros, put_generation, put_intervals, put_member
+from groupledger.transforms.history.rules.rows import (
+    HistoryRows,
+    IntervalEnd,
+    micros,
+    put_generation,
+    put_intervals,
+    put_member,
+)
 from groupledger.transforms.history.rules.state import OpenGeneration, OpenGroup, OpenOwnership, Tenure
 from groupledger.transforms.history.rules.trigger import Guess, departure, infer, silences
 
@@ -55,8 +62,8 @@ class Transition:
         return not self.is_known or (bool(self.gap) and not self.is_revision)
 
     @property
-    def end(self) -> End:
-        return End(self.record.kafka_offset, self.record.kafka_timestamp_ms, is_known=not self.is_hole)
+    def end(self) -> IntervalEnd:
+        return IntervalEnd(self.record.kafka_offset, self.record.kafka_timestamp_ms, is_known=not self.is_hole)
 
     @property
     def kinds(self) -> set[str]:
@@ -64,7 +71,7 @@ class Transition:
 
 
 def open_generation(
-    group: OpenGroup, record: GroupRecord, rows: Rows, *, is_known: bool, finding: str | None = None
+    group: OpenGroup, record: GroupRecord, rows: HistoryRows, *, is_known: bool, finding: str | None = None
 ) -> None:
     before = group.generation
     is_revision = before is not None and before.generation == record.generation
@@ -164,7 +171,7 @@ def _open_rebalance(group: OpenGroup, transition: Transition) -> None:
     group.rebalance = cost.watch(group, row, moves)
 
 
-def _close_before(group: OpenGroup, transition: Transition, rows: Rows) -> None:
+def _close_before(group: OpenGroup, transition: Transition, rows: HistoryRows) -> None:
     """Ends the generation's row, and the intervals whose owners have changed. Ownership that can't be read in the
     record ends with an unknown end."""
     before, record, end = group.generation, transition.record, transition.end
@@ -175,7 +182,7 @@ def _close_before(group: OpenGroup, transition: Transition, rows: Rows) -> None:
         put_generation(rows, group, before, end)
     owners = record.owners
     ended = [(unit, interval) for unit, interval in group.owners.items() if owners.get(unit) != interval.owners]
-    in_the_dark = End(end.kafka_offset, end.at_ms, is_known=False)
+    in_the_dark = IntervalEnd(end.kafka_offset, end.at_ms, is_known=False)
     for unit, interval in ended:
         is_told = unit in owners or record.is_ownership_known
         delay_ms = None if transition.is_hole or unit in owners else record.scheduled_delay_ms
@@ -186,7 +193,7 @@ def _close_before(group: OpenGroup, transition: Transition, rows: Rows) -> None:
             group.commits[unit].owner_commits = 0
 
 
-def _replace_members(group: OpenGroup, transition: Transition, rows: Rows) -> None:
+def _replace_members(group: OpenGroup, transition: Transition, rows: HistoryRows) -> None:
     before, record, members = group.generation, transition.record, transition.members
     to_generation = None if before is None else before.generation
     for tenure in members.gone:
@@ -223,7 +230,7 @@ def _replacement(transition: Transition) -> tuple[str | None, float | None]:
     return LeaveCause.REPLACED, 1.0 if transition.is_revision else 0.6
 
 
-def _open_after(group: OpenGroup, transition: Transition, rows: Rows) -> None:
+def _open_after(group: OpenGroup, transition: Transition, rows: HistoryRows) -> None:
     before, record = group.generation, transition.record
     was_known = before is None or before.is_ownership_known
     owners = record.owners
@@ -270,7 +277,7 @@ def _prepare_next(group: OpenGroup, transition: Transition) -> None:
         group.cause_generation = record.generation
 
 
-def close_rows(group: OpenGroup, rows: Rows, end: End, ended_by: str) -> None:
+def close_rows(group: OpenGroup, rows: HistoryRows, end: IntervalEnd, ended_by: str) -> None:
     """Ends what is open at a tombstone, a conversion or a hole. Over a hole members stay members, until nobody
     can be any more: an id is never used again, so that one that is seen after the hole was there all along."""
     generation = group.generation
@@ -289,8 +296,8 @@ def close_rows(group: OpenGroup, rows: Rows, end: End, ended_by: str) -> None:
 
 def end_members(
     group: OpenGroup,
-    rows: Rows,
-    end: End,
+    rows: HistoryRows,
+    end: IntervalEnd,
     to_generation: int | None,
     cause: tuple[str | None, float | None] = (None, None),
 ) -> None:

@@ -10,14 +10,14 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from groupledger.schemas.words import GroupType
-from groupledger.transforms.history.rules.consumer_state import Holding
+from groupledger.transforms.history.rules.consumer_state import OpenHolding
 from groupledger.transforms.history.rules.rows import micros
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from groupledger.transforms.history.rules.consumer_state import Held, Reconciliation
-    from groupledger.transforms.history.rules.rows import End, Rows
+    from groupledger.transforms.history.rules.rows import HistoryRows, IntervalEnd
     from groupledger.transforms.history.rules.state import OpenGroup
 
 _TABLES = {
@@ -26,7 +26,9 @@ _TABLES = {
 }
 
 
-def hold(group: OpenGroup, state: Reconciliation, member_id: str, now: Iterable[Held], rows: Rows, here: End) -> None:
+def hold(
+    group: OpenGroup, state: Reconciliation, member_id: str, now: Iterable[Held], rows: HistoryRows, here: IntervalEnd
+) -> None:
     """Brings a member's intervals of ownership up to date: ends those that are not in `now` and begins the new ones.
     `now` is all that the member owns. Only share and streams groups have such a table; others are left alone."""
     if state.group_type not in _TABLES:
@@ -37,7 +39,7 @@ def hold(group: OpenGroup, state: Reconciliation, member_id: str, now: Iterable[
     for held in sorted(open_ones.keys() - wanted):
         put(held, open_ones.pop(held), here)
     for held in sorted(wanted - open_ones.keys()):
-        open_ones[held] = Holding(
+        open_ones[held] = OpenHolding(
             from_generation=group.number or 0,
             from_offset=here.kafka_offset,
             valid_from_ms=here.at_ms,
@@ -48,7 +50,7 @@ def hold(group: OpenGroup, state: Reconciliation, member_id: str, now: Iterable[
         del state.holdings[member_id]
 
 
-def close(group: OpenGroup, rows: Rows, end: End) -> None:
+def close(group: OpenGroup, rows: HistoryRows, end: IntervalEnd) -> None:
     """Ends all intervals of a group: it has ended, or records that could end them were not read."""
     if group.reconciliation is not None:
         for member_id in [*group.reconciliation.holdings]:
@@ -56,13 +58,13 @@ def close(group: OpenGroup, rows: Rows, end: End) -> None:
 
 
 def _put(
-    rows: Rows,
+    rows: HistoryRows,
     group: OpenGroup,
     into: tuple[str, tuple[str, ...]],
     member_id: str,
     held: Held,
-    holding: Holding,
-    end: End | None = None,
+    holding: OpenHolding,
+    end: IntervalEnd | None = None,
 ) -> None:
     table, columns = into
     rows.put(

@@ -19,8 +19,8 @@ from groupledger.transforms.history.rules import cost, holdings
 from groupledger.transforms.history.rules.consumer_records import STABLE
 from groupledger.transforms.history.rules.consumer_state import MemberAssignment
 from groupledger.transforms.history.rules.rows import (
-    End,
-    Rows,
+    HistoryRows,
+    IntervalEnd,
     put_generation,
     put_intervals,
     put_member,
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 Owners = dict[TopicPartition, cost.Identities]
 
 
-def fold_target(state: Reconciliation, record: TargetRecord, here: End) -> None:
+def fold_target(state: Reconciliation, record: TargetRecord, here: IntervalEnd) -> None:
     if not here.is_known:  # as after the record of an epoch that is not known
         state.is_target_known = False
     state.targets_before.setdefault(record.member_id, state.targets.get(record.member_id, ()))
@@ -50,7 +50,9 @@ def fold_target(state: Reconciliation, record: TargetRecord, here: End) -> None:
         state.targets[record.member_id] = record.units
 
 
-def fold_target_epoch(group: OpenGroup, state: Reconciliation, epoch: int, rows: Rows, here: End) -> None:
+def fold_target_epoch(
+    group: OpenGroup, state: Reconciliation, epoch: int, rows: HistoryRows, here: IntervalEnd
+) -> None:
     """Takes in that the targets are those of an epoch: only now it is known what the epoch moves."""
     state.target_epoch, state.targeted_at_ms = epoch, here.at_ms
     before, state.targets_before = state.targets_before, {}
@@ -87,8 +89,8 @@ def fold_current(
     group: OpenGroup,
     state: Reconciliation,
     record: CurrentRecord,
-    rows: Rows,
-    here: End,
+    rows: HistoryRows,
+    here: IntervalEnd,
     holds: tuple[Held, ...] = (),
 ) -> None:
     """Takes in a step of a member, or its tombstone. `holds` are the tasks that a member of a streams group has."""
@@ -128,7 +130,7 @@ def _holder(group: OpenGroup, unit: TopicPartition) -> str | None:
     return None if interval is None else interval.owners[0]
 
 
-def release(group: OpenGroup, state: Reconciliation, member_id: str, rows: Rows, here: End) -> None:
+def release(group: OpenGroup, state: Reconciliation, member_id: str, rows: HistoryRows, here: IntervalEnd) -> None:
     """Ends the steps of a member that goes, and what it owns."""
     step = state.steps.pop(member_id, None)
     if step is not None:
@@ -136,14 +138,14 @@ def release(group: OpenGroup, state: Reconciliation, member_id: str, rows: Rows,
         _hand_over(group, state, member_id, step, None, rows, here)
 
 
-def take(group: OpenGroup, state: Reconciliation, member_id: str, rows: Rows, here: End) -> None:
+def take(group: OpenGroup, state: Reconciliation, member_id: str, rows: HistoryRows, here: IntervalEnd) -> None:
     """Gives a member what its step says that it owns: in a compacted log that may come before the member's record."""
     step = state.steps.get(member_id)
     if step is not None:
         _hand_over(group, state, member_id, None, step, rows, here)
 
 
-def close_steps(group: OpenGroup, rows: Rows, end: End) -> None:
+def close_steps(group: OpenGroup, rows: HistoryRows, end: IntervalEnd) -> None:
     """Ends the steps of all members, and what they have, where the group ends or a hole hides what became of them."""
     holdings.close(group, rows, end)
     if group.reconciliation is not None:
@@ -161,8 +163,8 @@ def _hand_over(
     member_id: str,
     before: MemberAssignment | None,
     now: MemberAssignment | None,
-    rows: Rows,
-    here: End,
+    rows: HistoryRows,
+    here: IntervalEnd,
 ) -> None:
     """Ends and begins the intervals of a member; nobody is reported as an owner before its member record is read."""
     if member_id not in group.members:
@@ -183,7 +185,7 @@ def _hand_over(
             _own(group, unit, tuple(sorted((*others, member_id))), rows, here)
 
 
-def _own(group: OpenGroup, unit: TopicPartition, owners: tuple[str, ...], rows: Rows, here: End) -> None:
+def _own(group: OpenGroup, unit: TopicPartition, owners: tuple[str, ...], rows: HistoryRows, here: IntervalEnd) -> None:
     """Ends the partition's interval, and begins that of its next owners, if there are any."""
     interval = group.owners.pop(unit, None)
     if interval is not None:
@@ -201,7 +203,7 @@ def _own(group: OpenGroup, unit: TopicPartition, owners: tuple[str, ...], rows: 
         put_intervals(rows, group, [(unit, group.owners[unit])])
 
 
-def _see_convergence(group: OpenGroup, state: Reconciliation, rows: Rows, here: End) -> None:
+def _see_convergence(group: OpenGroup, state: Reconciliation, rows: HistoryRows, here: IntervalEnd) -> None:
     generation = group.generation
     if generation is None or generation.converged_at_ms is not None or generation.group_type == GroupType.CLASSIC:
         return

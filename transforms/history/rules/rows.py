@@ -44,7 +44,7 @@ def micros(milliseconds: int | None) -> int | None:
     return None if milliseconds is None else milliseconds * 1_000
 
 
-class Rows:
+class HistoryRows:
     """The rows to upsert, by table and by the parts of the key that follow the group."""
 
     def __init__(self) -> None:
@@ -58,7 +58,7 @@ class Rows:
 
 
 @dataclass(frozen=True, slots=True)
-class End:
+class IntervalEnd:
     """Where something ended: at the record with this offset and time, or before it if the end is not known."""
 
     kafka_offset: int
@@ -66,7 +66,9 @@ class End:
     is_known: bool
 
 
-def put_generation(rows: Rows, group: OpenGroup, generation: OpenGeneration, end: End | None = None) -> None:
+def put_generation(
+    rows: HistoryRows, group: OpenGroup, generation: OpenGeneration, end: IntervalEnd | None = None
+) -> None:
     rows.put(
         "generations",
         (group.incarnation, generation.generation, generation.revision),
@@ -102,10 +104,10 @@ def put_generation(rows: Rows, group: OpenGroup, generation: OpenGeneration, end
 
 
 def put_member(
-    rows: Rows,
+    rows: HistoryRows,
     group: OpenGroup,
     tenure: Tenure,
-    end: End | None = None,
+    end: IntervalEnd | None = None,
     *,
     to_generation: int | None = None,
     cause: tuple[str | None, float | None] = (None, None),
@@ -147,7 +149,9 @@ def put_member(
     )
 
 
-def put_step(rows: Rows, group: OpenGroup, member_id: str, step: MemberAssignment, end: End | None = None) -> None:
+def put_step(
+    rows: HistoryRows, group: OpenGroup, member_id: str, step: MemberAssignment, end: IntervalEnd | None = None
+) -> None:
     """Writes a member's step towards its target, a row of `member_epochs`."""
     current = step.current
     rows.put(
@@ -182,10 +186,10 @@ def _topics(units: Iterable[TopicPartition]) -> list[dict[str, Any]]:
 
 
 def put_intervals(
-    rows: Rows,
+    rows: HistoryRows,
     group: OpenGroup,
     intervals: Iterable[tuple[TopicPartition, OpenOwnership]],
-    end: End | None = None,
+    end: IntervalEnd | None = None,
     to_generation: int | None = None,
     scheduled_delay_ms: int | None = None,
 ) -> None:
@@ -221,12 +225,12 @@ def put_intervals(
         )
 
 
-def put_rebalance(rows: Rows, rebalance: OpenRebalance, pauses: dict[str, Any]) -> None:
+def put_rebalance(rows: HistoryRows, rebalance: OpenRebalance, pauses: dict[str, Any]) -> None:
     row = rebalance.row | pauses
     rows.put("rebalances", (row["incarnation"], row["to_generation"]), row)
 
 
-def put_group(rows: Rows, group: OpenGroup) -> None:
+def put_group(rows: HistoryRows, group: OpenGroup) -> None:
     # What an epoch began with is not what the group has come to since.
     is_modern = group.group_type != GroupType.CLASSIC
     now = group.generation if group.generation is not None and group.generation.ended_by is None else None
@@ -270,7 +274,7 @@ def _owned_count(group: OpenGroup) -> int:
     return len({held for of_member in state.holdings.values() for held in of_member})
 
 
-def put_topology(rows: Rows, group: OpenGroup, topology: Topology, end: End | None = None) -> None:
+def put_topology(rows: HistoryRows, group: OpenGroup, topology: Topology, end: IntervalEnd | None = None) -> None:
     rows.put(
         "stream_topologies",
         (group.incarnation, topology.epoch, topology.from_offset),

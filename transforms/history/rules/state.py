@@ -102,7 +102,7 @@ class PartitionCommits:
 
 
 @dataclass(slots=True)
-class Watch:
+class StoppedPartition:
     """A partition that a rebalance stopped, with the last commit before it and the first one after it."""
 
     last_ms: int
@@ -117,7 +117,7 @@ class OpenRebalance:
 
     row: dict[str, Any]
     last_commit_ms: int | None
-    watched: dict[TopicPartition, Watch]
+    watched: dict[TopicPartition, StoppedPartition]
     first_commit_ms: int | None = None
     is_dirty: bool = True  # its row must be written
 
@@ -184,7 +184,7 @@ _KINDS: dict[str, type[Any]] = {
     "tenure": Tenure,
     "interval": OpenOwnership,
     "commits": PartitionCommits,
-    "watch": Watch,
+    "watch": StoppedPartition,
     "rebalance": OpenRebalance,
     "ending": Ending,
     "generation": OpenGeneration,

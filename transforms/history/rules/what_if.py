@@ -22,9 +22,9 @@ from groupledger.coordinator.what_if.workload import (
     REPLACED,
     SILENT,
     TOO_SLOW,
-    Growth,
-    Silence,
+    MemberSilence,
     Tenure,
+    TopicGrowth,
     Workload,
 )
 from groupledger.schemas.instants import ms_of
@@ -201,7 +201,7 @@ def _end(row: Row, rows: GroupRows) -> tuple[str, float]:
     return end, 1.0 - row["leave_cause_confidence"] if is_guess else 0.0
 
 
-def _topics(rows: GroupRows) -> tuple[dict[str, int], list[Growth]]:
+def _topics(rows: GroupRows) -> tuple[dict[str, int], list[TopicGrowth]]:
     """Returns the partitions of each topic when the time began, and how they grew."""
     counts: dict[str, int] = {}
     for row in rows.assignments:
@@ -213,12 +213,14 @@ def _topics(rows: GroupRows) -> tuple[dict[str, int], list[Growth]]:
             if change["kind"] == PARTITIONS_ADDED.name and change["topic"] in counts and change["partitions"]:
                 before = min(change["partitions"])
                 if before:
-                    growths.append(Growth(ms_of(rebalance["happened_at"]), change["topic"], counts[change["topic"]]))
+                    growths.append(
+                        TopicGrowth(ms_of(rebalance["happened_at"]), change["topic"], counts[change["topic"]])
+                    )
                     counts[change["topic"]] = before
     return counts, growths
 
 
-def silences_of(tenures: Sequence[Tenure], rows: GroupRows, actual: Setting) -> tuple[Silence, ...] | None:
+def silences_of(tenures: Sequence[Tenure], rows: GroupRows, actual: Setting) -> tuple[MemberSilence, ...] | None:
     """Returns when members sent nothing for longer than some heartbeats; None if the requests are not all there: a
     session without any, of a member that nobody removed for it, is a hole in the log."""
     if not rows.requests:
@@ -237,7 +239,7 @@ def silences_of(tenures: Sequence[Tenure], rows: GroupRows, actual: Setting) -> 
         if too_long > (tenure.end == SILENT):
             return None
         found += [
-            Silence(tenure.member_id, answered, asked)
+            MemberSilence(tenure.member_id, answered, asked)
             for (_, answered), (asked, _) in pairwise(requests)
             if asked - answered > SILENT_HEARTBEATS * actual.heartbeat_ms
         ]
@@ -253,7 +255,7 @@ def _heard(tenure: Tenure, rows: GroupRows, actual: Setting) -> Tenure:
     return replace(tenure, end=SILENT if silent_ms > actual.session_ms // 2 else LEFT, doubt=0.0)
 
 
-def _paused(tenure: Tenure, silences: Iterable[Silence], session_ms: int) -> Tenure:
+def _paused(tenure: Tenure, silences: Iterable[MemberSilence], session_ms: int) -> Tenure:
     """Returns a tenure that ended in silence as one of a member that only paused, if it spoke again."""
     if tenure.end != SILENT:
         return tenure

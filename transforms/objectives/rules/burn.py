@@ -44,7 +44,7 @@ ALERTS = (
 )
 
 
-class Counts(NamedTuple):
+class MinuteCounts(NamedTuple):
     """How many minutes of a window were on time, and late; the others are unknown."""
 
     on_time: int = 0
@@ -56,7 +56,7 @@ class Counts(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class ObjectiveStanding:
     """Where a group stands by an objective. Minutes and percentages are of the objective's window; None is unknown,
     and `budget_left_percent` is below 0 where the budget is overspent. `burn_rates` are by window."""
 
@@ -71,12 +71,12 @@ class Standing:
     burning: str
 
 
-def standing(objective: Objective, whole: Counts, of_windows: Mapping[str, Counts]) -> Standing:
+def standing(objective: Objective, whole: MinuteCounts, of_windows: Mapping[str, MinuteCounts]) -> ObjectiveStanding:
     """Returns where a group stands, by the counts of the objective's window and of `BURN_WINDOWS`."""
     budget = whole.known * objective.allowed if whole.known else None
     left = None if budget is None else budget - whole.late
     rates = {name: burn_rate(of_windows[name], minutes, objective) for name, minutes in BURN_WINDOWS.items()}
-    return Standing(
+    return ObjectiveStanding(
         minutes_on_time=whole.on_time,
         minutes_late=whole.late,
         minutes_unknown=objective.minutes - whole.known,
@@ -89,7 +89,7 @@ def standing(objective: Objective, whole: Counts, of_windows: Mapping[str, Count
     )
 
 
-def burn_rate(counts: Counts, minutes: int, objective: Objective) -> float | None:
+def burn_rate(counts: MinuteCounts, minutes: int, objective: Objective) -> float | None:
     """Returns the burn rate of a window of so many minutes; None if too few of them are known."""
     if counts.known < minutes * KNOWN_FRACTION_MIN:
         return None

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from groupledger.schemas.words import MinuteState
-from groupledger.transforms.objectives.rules.burn import Counts
+from groupledger.transforms.objectives.rules.burn import MinuteCounts
 from groupledger.transforms.objectives.rules.minutes import worst
 
 if TYPE_CHECKING:
@@ -51,8 +51,8 @@ class LiveWindows:
             self._add(CODES[self._open or MinuteState.UNKNOWN])
             self._open = None
 
-    def counts(self) -> dict[str, Counts]:
-        return {name: Counts(counts[ON_TIME], counts[LATE]) for name, counts in self._counts.items()}
+    def counts(self) -> dict[str, MinuteCounts]:
+        return {name: MinuteCounts(counts[ON_TIME], counts[LATE]) for name, counts in self._counts.items()}
 
     @property
     def knows_nothing(self) -> bool:

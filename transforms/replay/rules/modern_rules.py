@@ -46,7 +46,7 @@ Held: TypeAlias = TopicPartition | tuple[str, int]
 
 
 @dataclass(slots=True)
-class Standing:
+class NewestState:
     """Where a group stands by its newest records; None and what is missing is not known. `holders` are the members that
     have something, in the order of their coming, and `held` the same by member."""
 
@@ -71,21 +71,21 @@ class ModernGroup:
 
     def __init__(self) -> None:
         self._is_complete = False
-        self._standing = Standing()
+        self._standing = NewestState()
 
     def enter(self, mark: Coverage) -> None:
         """Takes in that what follows is covered in another way."""
         self._is_complete = mark.completeness == Completeness.COMPLETE
         if not self._is_complete or mark.hides_ends:
-            self._standing = Standing()
+            self._standing = NewestState()
 
     def end(self) -> None:
         """Takes in that the group has ended, or is of another type from here on."""
-        self._standing = Standing()
+        self._standing = NewestState()
 
     def contradictions(self, event: OtherGroupType) -> Iterator[Contradiction]:
         if event.group_type != self._standing.group_type or event.is_group_tombstone:
-            self._standing = Standing(event.group_type)
+            self._standing = NewestState(event.group_type)
         found = [*self._found(event.content)]
         if self._is_complete:
             yield from found
@@ -104,7 +104,7 @@ class ModernGroup:
         before, self._standing.epoch = self._standing.epoch, epoch
         if before is not None and epoch < before:
             # It is unknown which of the two is wrong, so neither is counted as a fault.
-            self._standing = Standing(self._standing.group_type)
+            self._standing = NewestState(self._standing.group_type)
             yield Contradiction(
                 FindingKind.GENERATION_DECREASED,
                 f"The group's epoch goes back from {before} to {epoch}, and no tombstone lies between.",

@@ -37,7 +37,7 @@ class SharePartition(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class DeliveryBatch:
     """A range of offsets, both ends included, in one state of delivery."""
 
     first_offset: int
@@ -57,14 +57,14 @@ class ShareState:
 
     start_offset: int
     delivery_complete_count: int
-    batches: tuple[Batch, ...]
+    batches: tuple[DeliveryBatch, ...]
     state_epoch: int
     leader_epoch: int
     written_at: datetime
     kafka_partition: int
     kafka_offset: int
 
-    def of_state(self, delivery_state: int) -> list[Batch]:
+    def of_state(self, delivery_state: int) -> list[DeliveryBatch]:
         return [batch for batch in self.batches if batch.delivery_state == delivery_state]
 
 
@@ -120,11 +120,11 @@ def _updated(state: ShareState, record: Mapping[str, Any]) -> ShareState:
     )
 
 
-def _batches(record: Mapping[str, Any]) -> tuple[Batch, ...]:
-    return tuple(Batch(**batch) for batch in record["state_batches"])
+def _batches(record: Mapping[str, Any]) -> tuple[DeliveryBatch, ...]:
+    return tuple(DeliveryBatch(**batch) for batch in record["state_batches"])
 
 
-def combined(batches: Iterable[Batch], start_offset: int) -> tuple[Batch, ...]:
+def combined(batches: Iterable[DeliveryBatch], start_offset: int) -> tuple[DeliveryBatch, ...]:
     """Returns batches without overlap, in order and from the start offset on. Of two batches that hold an offset the
     one with more deliveries counts, and then the one in the greater state; neighbours that are alike become one."""
     waiting = sorted(
@@ -137,7 +137,7 @@ def combined(batches: Iterable[Batch], start_offset: int) -> tuple[Batch, ...]:
         reverse=True,
     )
     cuts = {cut for batch in waiting for cut in (batch.first_offset, batch.last_offset + 1)}
-    found: list[Batch] = []
+    found: list[DeliveryBatch] = []
     open_batches: list[tuple[int, int, int]] = []  # the greatest rank first, and the last offset
     for begin, end in pairwise(sorted(cuts)):
         while waiting and waiting[-1].first_offset == begin:
@@ -147,11 +147,11 @@ def combined(batches: Iterable[Batch], start_offset: int) -> tuple[Batch, ...]:
         while open_batches and open_batches[0][2] < begin:
             heapq.heappop(open_batches)
         if open_batches:
-            _extend(found, Batch(begin, end - 1, -open_batches[0][1], -open_batches[0][0]))
+            _extend(found, DeliveryBatch(begin, end - 1, -open_batches[0][1], -open_batches[0][0]))
     return tuple(found)
 
 
-def _extend(found: list[Batch], piece: Batch) -> None:
+def _extend(found: list[DeliveryBatch], piece: DeliveryBatch) -> None:
     if found and found[-1].last_offset + 1 == piece.first_offset and found[-1].rank == piece.rank:
         found[-1] = replace(found[-1], last_offset=piece.last_offset)
     else:
@@ -190,7 +190,7 @@ def _counted(number: int) -> int | None:
     return None if number < 0 else number
 
 
-def _ranges(batches: Iterable[Batch]) -> list[dict[str, int]]:
+def _ranges(batches: Iterable[DeliveryBatch]) -> list[dict[str, int]]:
     return [
         {"first_offset": each.first_offset, "last_offset": each.last_offset, "delivery_count": each.delivery_count}
         for each in batches

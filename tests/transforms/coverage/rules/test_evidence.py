@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from groupledger.transforms.coverage.rules.evidence import Batch, Gap, Read, UnreadError, explained_from, judged
+from groupledger.transforms.coverage.rules.evidence import BatchHeader, Gap, Read, UnreadError, explained_from, judged
 from groupledger.transforms.coverage.rules.stretches import Reading, stretches
 from lab.truth.cleaned_log import CleanedLog
 
@@ -108,7 +108,7 @@ def test_keys_that_come_again(seed: int) -> None:
 def test_a_cleaning_that_is_half_done() -> None:
     """Goal: a segment below was thinned by a record far above, and a key comes again in between: all records there are
     told, and nothing is said of the thinned key before the log's end."""
-    headers = [Batch(0, 3, 2, is_without_rows=False), Batch(4, 9, 6, is_without_rows=False)]
+    headers = [BatchHeader(0, 3, 2, is_without_rows=False), BatchHeader(4, 9, 6, is_without_rows=False)]
     assert explained_from([Gap(1, 3)], 0, lambda *_: headers) == 3
     read = Read(begin=0, end=10, begin_ms=0, explained_from=3, proof="batch_headers", at_end=(12, 700))
     first = Reading(from_offset=0, complete_from=10, complete_from_ms=600)
@@ -131,9 +131,9 @@ def test_headers_are_asked_for_from_the_end() -> None:
     """Goal: the price is the explained gaps: below the first gap that is not explained nothing is fetched."""
     asked: list[tuple[int, int]] = []
 
-    def headers(begin: int, end: int) -> list[Batch]:
+    def headers(begin: int, end: int) -> list[BatchHeader]:
         asked.append((begin, end))
-        return [Batch(90, 90, 1, is_without_rows=True)] if begin <= 90 < end else []
+        return [BatchHeader(90, 90, 1, is_without_rows=True)] if begin <= 90 < end else []
 
     assert explained_from([Gap(10, 20), Gap(60, 61), Gap(90, 91)], 0, headers) == 61
     assert asked == [(0, 91)]
@@ -142,4 +142,4 @@ def test_headers_are_asked_for_from_the_end() -> None:
 def test_a_record_that_was_not_delivered() -> None:
     """Goal: a committed record that lies whole in the log and that we lack is no compaction, and is told."""
     with pytest.raises(UnreadError, match="offset 5"):
-        explained_from([Gap(5, 6)], 0, lambda *_: [Batch(4, 6, 3, is_without_rows=False)])
+        explained_from([Gap(5, 6)], 0, lambda *_: [BatchHeader(4, 6, 3, is_without_rows=False)])

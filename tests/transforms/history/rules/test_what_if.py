@@ -10,7 +10,7 @@ import pytest
 
 from groupledger.coordinator.what_if.answer import Interval
 from groupledger.coordinator.what_if.setting import Setting
-from groupledger.coordinator.what_if.workload import Growth
+from groupledger.coordinator.what_if.workload import TopicGrowth
 from groupledger.transforms.history.rules.what_if import GroupRows, NotReplayableError, observed_of, workload_of
 from lab.truth.what_if import play, predicted
 
@@ -71,7 +71,7 @@ def test_workload() -> None:
     found = workload_of(ROWS, ["group.initial.rebalance.delay.ms=0"], 2.5)
     assert found.actual == Setting(session_ms=30_000, max_poll_interval_ms=60_000, initial_delay_ms=0)
     assert found.topics == (("t", 4),)
-    assert found.growths == (Growth(int((AT + MINUTE).timestamp() * 1_000), "t", 6),)
+    assert found.growths == (TopicGrowth(int((AT + MINUTE).timestamp() * 1_000), "t", 6),)
     assert found.records_per_second == 2.5
     (tenure,) = found.tenures
     assert (tenure.joined_ms, tenure.left_ms, tenure.end) == (None, None, "")

@@ -5,16 +5,23 @@ from __future__ import annotations
 import pytest
 
 from groupledger.schemas.words import Burning
-from groupledger.transforms.objectives.rules.burn import ALERTS, BURN_WINDOWS, Counts, burn_rate, burning, standing
+from groupledger.transforms.objectives.rules.burn import (
+    ALERTS,
+    BURN_WINDOWS,
+    MinuteCounts,
+    burn_rate,
+    burning,
+    standing,
+)
 from groupledger.transforms.objectives.rules.minutes import Objective
 
 OBJECTIVE = Objective(name="o", lag_s=60, target_percent=99, window_days=30)
-NOTHING = dict.fromkeys(BURN_WINDOWS, Counts())
+NOTHING = dict.fromkeys(BURN_WINDOWS, MinuteCounts())
 
 
 def test_a_budget() -> None:
     """Goal: of 20,000 known minutes 200 may be late; unknown ones are neither, and counted apart."""
-    found = standing(OBJECTIVE, Counts(19_950, 50), NOTHING)
+    found = standing(OBJECTIVE, MinuteCounts(19_950, 50), NOTHING)
     assert (found.minutes_on_time, found.minutes_late, found.minutes_unknown) == (19_950, 50, 23_200)
     assert found.attained_percent == pytest.approx(99.75)
     assert (found.budget_minutes, found.budget_left_minutes) == pytest.approx((200, 150))
@@ -22,12 +29,12 @@ def test_a_budget() -> None:
 
 
 def test_an_overspent_budget() -> None:
-    assert standing(OBJECTIVE, Counts(9_700, 300), NOTHING).budget_left_percent == pytest.approx(-200)
+    assert standing(OBJECTIVE, MinuteCounts(9_700, 300), NOTHING).budget_left_percent == pytest.approx(-200)
 
 
 def test_nothing_known() -> None:
     """Goal: without a known minute nothing is said, neither good nor bad."""
-    found = standing(OBJECTIVE, Counts(), NOTHING)
+    found = standing(OBJECTIVE, MinuteCounts(), NOTHING)
     assert found.minutes_unknown == OBJECTIVE.minutes
     assert found.attained_percent is found.budget_minutes is found.budget_left_percent is None
     assert {*found.burn_rates.values()} == {None}
@@ -37,16 +44,16 @@ def test_nothing_known() -> None:
 @pytest.mark.parametrize(
     ("counts", "rate"),
     [
-        (Counts(60, 0), 0),
-        (Counts(0, 60), 100),
-        (Counts(45, 15), 25),
-        (Counts(20, 0), 0),
-        (Counts(10, 10), 50),
-        (Counts(0, 19), None),
-        (Counts(19, 0), None),
+        (MinuteCounts(60, 0), 0),
+        (MinuteCounts(0, 60), 100),
+        (MinuteCounts(45, 15), 25),
+        (MinuteCounts(20, 0), 0),
+        (MinuteCounts(10, 10), 50),
+        (MinuteCounts(0, 19), None),
+        (MinuteCounts(19, 0), None),
     ],
 )
-def test_a_burn_rate(counts: Counts, rate: float | None) -> None:
+def test_a_burn_rate(counts: MinuteCounts, rate: float | None) -> None:
     """Goal: of an hour a third has to be known."""
     found = burn_rate(counts, 60, OBJECTIVE)
     assert found == (None if rate is None else pytest.approx(rate))

@@ -8,18 +8,18 @@ from typing import Any
 import pytest
 
 from groupledger.schemas.words import MinuteState
-from groupledger.transforms.objectives.rules.burn import Counts
+from groupledger.transforms.objectives.rules.burn import MinuteCounts
 from groupledger.transforms.objectives.rules.live import LiveWindows
 
 LENGTHS = {"short": 3, "middle": 20, "long": 100}
 STATES = (MinuteState.ON_TIME, MinuteState.LATE, MinuteState.UNKNOWN)
 
 
-def counted(minutes: dict[int, str], end: int) -> dict[str, Counts]:
+def counted(minutes: dict[int, str], end: int) -> dict[str, MinuteCounts]:
     found = {}
     for name, length in LENGTHS.items():
         states = [minutes.get(minute) for minute in range(end - length, end)]
-        found[name] = Counts(states.count(MinuteState.ON_TIME), states.count(MinuteState.LATE))
+        found[name] = MinuteCounts(states.count(MinuteState.ON_TIME), states.count(MinuteState.LATE))
     return found
 
 
@@ -45,17 +45,17 @@ def test_the_worst_round_of_a_minute() -> None:
     live = LiveWindows(LENGTHS, 10)
     for state in (MinuteState.ON_TIME, MinuteState.LATE, MinuteState.UNKNOWN, MinuteState.ON_TIME):
         live.observe(10, state)
-    assert live.counts()["short"] == Counts()  # it is not over
+    assert live.counts()["short"] == MinuteCounts()  # it is not over
     live.close_before(11)
-    assert live.counts()["short"] == Counts(0, 1)
+    assert live.counts()["short"] == MinuteCounts(0, 1)
     live.observe(10, MinuteState.ON_TIME)
     live.close_before(12)
-    assert live.counts()["short"] == Counts(0, 1)
+    assert live.counts()["short"] == MinuteCounts(0, 1)
 
 
 def test_a_long_run() -> None:
     live = LiveWindows(LENGTHS, 1_000, [(0, 990, MinuteState.ON_TIME), (990, 8, MinuteState.LATE)])
-    assert live.counts() == {"short": Counts(0, 1), "middle": Counts(10, 8), "long": Counts(90, 8)}
+    assert live.counts() == {"short": MinuteCounts(0, 1), "middle": MinuteCounts(10, 8), "long": MinuteCounts(90, 8)}
 
 
 class Looked(bytearray):

@@ -13,7 +13,7 @@ import pytest
 from groupledger.transforms.privacy import Privacy
 from groupledger.transforms.records.decode_share_state import share_state_row
 from groupledger.transforms.shares.rules.share_state import (
-    Batch,
+    DeliveryBatch,
     SharePartition,
     combined,
     share_lag,
@@ -85,7 +85,7 @@ def test_batches_are_combined_as_kafka_combines_them() -> None:
     assert len(lines) == 1_000
     for line in lines:
         start_offset, so_far, new, expected = json.loads(line)
-        found = combined([Batch(*each) for each in so_far + new], start_offset)
+        found = combined([DeliveryBatch(*each) for each in so_far + new], start_offset)
         assert joined((each.first_offset, each.last_offset, *each.rank) for each in found) == joined(
             (first, last, count, state) for first, last, state, count in expected
         )
@@ -106,12 +106,12 @@ def joined(batches: Iterable[tuple[int, int, int, int]]) -> list[list[int]]:
 def test_ranges_of_any_size_and_order() -> None:
     """Goal: what no broker writes, a range as wide as the numbers go or one that ends before it begins, costs
     nothing."""
-    widest = Batch(-(2**63), 2**63 - 1, 0, 1)
-    backwards = Batch(9, 3, 2, 7)
-    assert combined([widest, backwards, Batch(5, 5, 2, 2)], 0) == (
-        Batch(0, 4, 0, 1),
-        Batch(5, 5, 2, 2),
-        Batch(6, 2**63 - 1, 0, 1),
+    widest = DeliveryBatch(-(2**63), 2**63 - 1, 0, 1)
+    backwards = DeliveryBatch(9, 3, 2, 7)
+    assert combined([widest, backwards, DeliveryBatch(5, 5, 2, 2)], 0) == (
+        DeliveryBatch(0, 4, 0, 1),
+        DeliveryBatch(5, 5, 2, 2),
+        DeliveryBatch(6, 2**63 - 1, 0, 1),
     )
     (state,) = share_states([broker_records()[0]]).values()
     told = state_columns(replace(state, start_offset=-(2**63), delivery_complete_count=-9, batches=(widest,)))
