@@ -316,6 +316,12 @@ NOBODY_OWNS = Sign(name="nobody_owns", meaning="Nobody owns the partitions with 
 IN_REBALANCE = Sign(
     name="in_rebalance", meaning="The broker reported that the group was rebalancing.", source=Source.SAMPLES
 )
+AWAITS_ASSIGNMENT = Sign(
+    name="awaits_assignment",
+    meaning="The broker reported in most rounds of a rebalance that all members had joined, and the leader's assignment"
+    " was missing.",
+    source=Source.SAMPLES,
+)
 COMMIT_TIME_ABSURD = Sign(
     name="commit_time_absurd",
     meaning="Commit timestamps differ by days from the time of the sample.",

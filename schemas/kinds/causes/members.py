@@ -191,7 +191,7 @@ WAITS_FOR_MEMBER = Cause(
         "A rebalance does not end, because the group waits for a member that does not rejoin.",
         _WAITING,
     ),
-    against=(signs.of_kind(incidents.ASSIGNMENT_NOT_STORED.name), signs.GENERATIONS_FORM),
+    against=(signs.of_kind(incidents.ASSIGNMENT_NOT_STORED.name), signs.GENERATIONS_FORM, signs.AWAITS_ASSIGNMENT),
     proved_by=((signs.of_kind(incidents.REBALANCE_STUCK.name),),),
     needs=(signs.IN_REBALANCE,),
     advice="It waits up to the longest max.poll.interval.ms in the group: stop the process that hangs.",

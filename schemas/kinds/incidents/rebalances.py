@@ -126,8 +126,9 @@ REBALANCE_STUCK = IncidentKind(
     happened="The group has been in one rebalance for {seconds} s, and nobody read the {detail} records that"
     " waited in {count} partitions.",
     advice=(
+        "In the state CompletingRebalance it waits for the leader's assignment: look at the leader's log.",
         *(
-            "It waits for a member that does not rejoin, for up to the longest ",
+            " Otherwise it waits for a member that does not rejoin, for up to the longest ",
             *roots.POLL_INTERVAL,
             " of the group",
         ),

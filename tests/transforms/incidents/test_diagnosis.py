@@ -463,6 +463,13 @@ def test_a_poll_timeout_is_no_fact_without_a_log() -> None:
         ),
         (
             {
+                "incidents": [incident("rebalance_stuck")],
+                **sampled(*(lag(at, 0, 50, 90, "rebalancing", group_state="CompletingRebalance") for at in (0, 1))),
+            },
+            {"leader_sends_no_assignment"},
+        ),
+        (
+            {
                 "offset_events": [event("deleted", "delete_request_or_topic")],
                 "requests": [request("m0", api="OFFSET_DELETE")],
             },

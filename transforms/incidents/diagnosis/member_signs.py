@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from groupledger.schemas.instants import EPOCH
-from groupledger.schemas.kafka.group_states import EMPTY
+from groupledger.schemas.kafka.group_states import CLASSIC_REBALANCING, COMPLETING_REBALANCE, EMPTY
 from groupledger.schemas.kinds import signs
 from groupledger.schemas.kinds.changes import PARTITIONS_ADDED, SUBSCRIPTION_CHANGED, TOPOLOGY_NOT_READY, TOPOLOGY_READY
 from groupledger.schemas.kinds.triggers import (
@@ -189,6 +189,9 @@ def _of_turnover(episode: Episode, rows: GroupRows, gone: Sequence[Row]) -> Iter
     turns = episode.within(rows.rebalances, "happened_at")
     if turns and turns[-1]["members_idle"]:
         yield signs.MEMBERS_WITHOUT_PARTITIONS
+    states = [row["group_state"] for row in episode.rounds if row["group_state"] in CLASSIC_REBALANCING]
+    if 2 * states.count(COMPLETING_REBALANCE) > len(states):
+        yield signs.AWAITS_ASSIGNMENT
     yield from _of_changes(turns)
     if turns and 2 * sum(row["caused_by_generation"] is not None for row in turns) >= len(turns):
         yield signs.FOLLOW_UPS
