@@ -510,9 +510,15 @@ def test_what_is_soon_over_is_no_cause() -> None:
     assert found(members=MEMBERS, **burst) == []
 
 
-def test_rivals_of_a_group_that_stands_still() -> None:
-    """Goal: samples alone do not say whether a process hangs or does not commit."""
-    (first,) = found(members=MEMBERS, **STOPPED)
+MILD_GAP = incident("commit_gap", evidence="inferred", severity="info", group_instance_id=None)
+
+
+@pytest.mark.parametrize("incidents", [[], [MILD_GAP]])
+def test_rivals_of_a_group_that_stands_still(incidents: list[dict[str, Any]]) -> None:
+    """Goal: samples alone do not say whether a process hangs or does not commit; a mild incident beside it makes what
+    waits no milder."""
+    (first,) = found(incidents=incidents, members=MEMBERS, **STOPPED)
+    assert first["severity"] == "warning"
     assert first["cause"] is None
     assert [each["cause"] for each in first["rivals"]][:2] == ["alive_and_not_polling", "polls_without_commit"]
     assert (first["since"], first["records_behind"]) == (AT - MINUTE, 40)

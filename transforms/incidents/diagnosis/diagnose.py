@@ -231,7 +231,8 @@ def _severity(
     if found.cause is not None and episode.is_change:
         return found.cause.harmless
     if found.cause is None:
-        return str(of_incident or (Severity.WARNING if is_harmful(harm) else Severity.INFO))
+        waits = harm["records_behind"] if incident is not None else is_harmful(harm)
+        return max(of_incident or Severity.INFO, Severity.WARNING if waits else Severity.INFO, key=SEVERITIES.index)
     is_unknown = not rows.rounds and not episode.rounds
     by_harm = found.cause.severity if is_harmful(harm) or is_unknown else found.cause.harmless
     says_it = incident is not None and incident["kind"] == found.cause.kind
