@@ -164,12 +164,15 @@ class Stamp:
 
 
 def install_browser() -> None:
-    """Installs the browser for the tests of the report, on CI machines only, and never on a developer's machine."""
+    """Installs the browser for the tests of pages and axe-core, by which they look at them, on CI machines only, and
+    never on a developer's machine."""
     names = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
     is_debian_root = os.geteuid() == 0 and shutil.which("apt-get") is not None
     if os.environ.get("CI") and is_debian_root and not any(map(shutil.which, names)):
         run(["apt-get", "update", "--quiet"])
         run(["apt-get", "install", "--yes", "--quiet", "--no-install-recommends", "chromium", "fonts-dejavu-core"])
+    if os.environ.get("CI") and shutil.which("npm"):
+        run(["npm", "ci", "--ignore-scripts", "--no-audit", "--prefix", str(ROOT / "requirements" / "axe")])
 
 
 def run(command: list[str], settings: dict[str, str] | None = None) -> None:

@@ -45,7 +45,18 @@ const page = (() => {
   const help = document.getElementById("help");
   if (help) { help.hidden = false; help.addEventListener("click", DOES["?"]); }
 
+  // A table that is wider than a narrow screen scrolls, and keys have to reach it.
+  const reach = () => {
+    for (const each of document.querySelectorAll("table")) {
+      if (each.scrollWidth > each.clientWidth) each.tabIndex = 0;
+      else each.removeAttribute("tabindex");
+    }
+  };
+  addEventListener("resize", reach);
+  document.addEventListener("toggle", reach, true);
+
   const wire = (root) => {
+    reach();
     for (const each of root.querySelectorAll("button.copy")) each.hidden = false;
     columns(root);
     brush(root);

@@ -13,6 +13,7 @@ import pytest
 
 from bench.asking import make
 from groupledger.jobs.demo.shipped import unpack
+from groupledger.jobs.serve.pages import STATIC
 from groupledger.jobs.serve.passwords import Passwords
 from tests.jobs.report.browser import CONTRAST, OVERFLOW, SMALLEST, WITHOUT_CAPTION, Browser, chromium, open_browser
 from tests.jobs.serve.serving import AT, CLUSTER, MINUTE, Client, fill, served, write
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.browser
 
 GROUPS = 10_000
+# Of the first page of so many groups, which has a hundred of them.
+OVERVIEW_BYTES_MAX, OVERVIEW_ELEMENTS_MAX = 250_000, 8_000
 HOSTILE = "a/owners?x=1#<script>window.isRun=1</script>&\"'<img src=x onerror=window.isRun=1>\u202e%2F"
 FAR = (1 << 63) - 3
 PAY = f"/clusters/{CLUSTER}/groups/pay"
@@ -96,9 +99,15 @@ def test_search(browser: Browser, tmp_path: Path) -> None:
     browser.complaints.clear()
     browser.look(1280)
     with served(tmp_path) as client:
+        browser.requests.clear()
         go(browser, client, "/")
         assert browser.evaluate("document.querySelector('.groups caption').textContent").startswith("10,000 groups")
         assert browser.evaluate("document.querySelectorAll('.groups tbody tr').length") == 100
+        pages = [each for each in browser.requests if each.startswith("http")]
+        assert len(pages) == 2 + len(STATIC)  # the first leads to the cluster; style and scripts
+        page = client.get(f"/clusters/{CLUSTER}").text
+        assert len(page) < OVERVIEW_BYTES_MAX
+        assert browser.evaluate("document.querySelectorAll('*').length") < OVERVIEW_ELEMENTS_MAX
         browser.leave(lambda: browser.press(*"/g-777*", "Enter"))
         assert browser.evaluate("document.querySelector('.groups caption').textContent").startswith("11 groups")
         names = browser.evaluate(
