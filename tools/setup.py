@@ -172,7 +172,9 @@ def install_browser() -> None:
         run(["apt-get", "update", "--quiet"])
         run(["apt-get", "install", "--yes", "--quiet", "--no-install-recommends", "chromium", "fonts-dejavu-core"])
     if os.environ.get("CI") and shutil.which("npm"):
-        run(["npm", "ci", "--ignore-scripts", "--no-audit", "--prefix", str(ROOT / "requirements" / "axe")])
+        axe = ["npm", "ci", "--ignore-scripts", "--no-audit", "--prefix", str(REQUIREMENTS / "axe")]
+        if subprocess.run(axe, check=False).returncode != 0:
+            print("setup: axe-core is not here, so no test checks the pages by it", flush=True)
 
 
 def run(command: list[str], settings: dict[str, str] | None = None) -> None:
