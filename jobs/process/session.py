@@ -214,10 +214,10 @@ def close_idle_callbacks(spark: SparkSession) -> None:
 
 def end_java(spark: SparkSession) -> None:
     """Ends the JVM where it stands, if it is ours: nothing cancels a query while Spark plans it. Whoever waits for the
-    JVM gets an error of py4j's, which py4j would log as well."""
+    JVM gets an error of py4j's, which py4j also logs, in part by the root logger; ours does not hang on that one."""
     process = getattr(spark.sparkContext._gateway, "proc", None)  # noqa: SLF001 - pyspark has no public way to it
     if process is not None:
-        logging.getLogger("py4j").setLevel(logging.CRITICAL + 1)
+        logging.getLogger().setLevel(logging.CRITICAL + 1)
         process.kill()
 
 
