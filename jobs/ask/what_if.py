@@ -49,6 +49,11 @@ class WhatIfQuestion:
         }
 
 
+def settings_in(text: str) -> tuple[str, ...]:
+    """Returns settings that are separated by commas."""
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
 def what_if(tables: ClusterRows, names: Sequence[str] | None, question: WhatIfQuestion) -> Iterator[list[Answer]]:
     """Yields the answers for each group, or for all that rebalanced in the time. Raises InputError for settings that
     don't exist, and for a group that the ledger does not know."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from groupledger.jobs.cli.instants import SINCE, UNTIL
+from groupledger.jobs.cli.limits import LIMIT, last
 from groupledger.jobs.cli.names import group_name
 from groupledger.jobs.cli.question import question
 from groupledger.jobs.process.output import print_answers, say
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 @question(Source.HISTORY)
 @SINCE
 @UNTIL
-@click.option("--limit", type=click.IntRange(min=1), default=100, show_default=True, help="Only the last ones.")
+@LIMIT
 @click.option("--undo", metavar="RECORD", help="Print the file that undoes this one, for Kafka's reset tool.")
 def audit(
     job: Question,
@@ -53,7 +54,5 @@ def audit(
         if lines:
             click.echo("\n".join(lines))
         return
-    if len(found) > limit:
-        say(f"{len(found) - limit:,} before these are left out: see --limit")
-    shown = found[-limit:]
+    shown = last(found, limit)
     print_answers("Audit", COLUMNS, shown if as_json else map(cells, shown), as_json=as_json, optional=OPTIONAL)

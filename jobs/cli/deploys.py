@@ -8,6 +8,7 @@ import click
 
 from groupledger.jobs.cli.completion import group_names
 from groupledger.jobs.cli.instants import AT_OR_LAST, SINCE, UNTIL
+from groupledger.jobs.cli.limits import LIMIT, last
 from groupledger.jobs.cli.names import group_name
 from groupledger.jobs.cli.question import question
 from groupledger.jobs.process.instants import in_zone
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 @question(Source.HISTORY)
 @SINCE
 @UNTIL
-@click.option("--limit", type=click.IntRange(min=1), default=100, show_default=True, help="Only the last ones.")
+@LIMIT
 def deploys(
     job: Question, *, name: str | None, since: datetime | None, until: datetime | None, limit: int, as_json: bool
 ) -> None:
@@ -39,9 +40,7 @@ def deploys(
     from groupledger.jobs.ask.deploys import deploys as find
 
     found = find(tables, name, since, until)
-    if len(found) > limit:
-        say(f"{len(found) - limit:,} before these are left out: see --limit")
-    shown = found[-limit:]
+    shown = last(found, limit)
     if not shown:
         job.say_none("no deployment is known of that time")
     print_answers("Deployments", COLUMNS, shown if as_json else map(cells, shown), as_json=as_json, optional=OPTIONAL)

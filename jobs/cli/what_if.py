@@ -70,7 +70,7 @@ def what_if(  # noqa: PLR0913 - one argument for each option
     if is_all == bool(names):
         raise click.UsageError("Give the names of groups, or --all.")
     tables = job.rows()
-    from groupledger.jobs.ask.what_if import WINDOW, WhatIfQuestion
+    from groupledger.jobs.ask.what_if import WINDOW, WhatIfQuestion, settings_in
     from groupledger.jobs.ask.what_if import what_if as answers
     from groupledger.jobs.ask.what_if_kept import sentence, totals
     from groupledger.jobs.ask.what_if_spared import spared, with_numbers
@@ -78,8 +78,8 @@ def what_if(  # noqa: PLR0913 - one argument for each option
     asked_for = WhatIfQuestion(
         since=since or job.end() - WINDOW,
         until=until or job.end(),
-        asked=tuple(_parts(each) for each in asked),
-        actual=_parts(actual),
+        asked=tuple(map(settings_in, asked)),
+        actual=settings_in(actual),
         consumer_session_ms=job.settings_kept(tables).history.consumer_session_timeout_s * 1_000,
     )
     found: list[Answer] = []
@@ -111,10 +111,6 @@ def _keep(job: Job, cluster: str, asked_for: WhatIfQuestion, found: list[Answer]
 
     with replace(job, cluster=cluster).ledger(what_ifs_of(cluster)) as ledger:
         say(f"the answers are kept as run {keep(ledger, asked_for.row(), found)}")
-
-
-def _parts(text: str) -> tuple[str, ...]:
-    return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
 def _rows(answer: Answer) -> list[tuple[object, ...]]:

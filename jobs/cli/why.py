@@ -8,9 +8,10 @@ import click
 
 from groupledger.jobs.cli.completion import group_names
 from groupledger.jobs.cli.instants import UNTIL, instant
+from groupledger.jobs.cli.limits import last
 from groupledger.jobs.cli.question import question
 from groupledger.jobs.process.instants import in_zone
-from groupledger.jobs.process.output import print_json, say
+from groupledger.jobs.process.output import print_json
 from groupledger.jobs.process.terminal import escaped, printable
 from groupledger.schemas.words import Source
 
@@ -44,15 +45,14 @@ def why(job: Question, *, name: str, since: datetime | None, until: datetime | N
     tables = job.rows()
     begin = since or job.end() - WINDOW
     entries, verdict = reasons(tables, name, begin, until)
-    if len(entries) > limit:
-        say(f"{len(entries) - limit:,} before these are left out: see --limit")
+    shown = last(entries, limit)
     if as_json:
-        print_json([*entries[-limit:], verdict])
+        print_json([*shown, verdict])
         return
     if verdict["episodes"] or verdict["root"] is not None or job.not_known is None:
         for line in verdict_lines(verdict, begin):
             click.echo(line)
-    for entry in entries[-limit:]:
+    for entry in shown:
         how = "" if entry["how"] is None else f"{printable(entry['how'])}: "
         click.echo(f"{in_zone(entry['at'])}  {entry['what']:9} {how}{escaped(entry['text'])}")
     if not entries:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 from fastapi import APIRouter, Query
@@ -11,20 +10,19 @@ from starlette.responses import HTMLResponse, Response
 from groupledger.jobs.ask.audit import act_of, audit, undo_lines, who
 from groupledger.jobs.process.path_names import name_in
 from groupledger.jobs.serve.answer_models import Acts
-from groupledger.jobs.serve.answers import Warehouse, instant_in, known_answer, known_of
-from groupledger.jobs.serve.api import HISTORY, Since, Until
+from groupledger.jobs.serve.api import Since, Until
 from groupledger.jobs.serve.cursors import Limit
 from groupledger.jobs.serve.described import CLUSTERS, InCluster, OfGroup, answering, described_router
 from groupledger.jobs.serve.described import HISTORY as HISTORY_TAG
+from groupledger.jobs.serve.lists_in_time import ListInTime
 from groupledger.jobs.serve.shown import group_path, link
-from groupledger.transforms.coverage.rules.known import Time
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
     from groupledger.jobs.process.output import Answer
+    from groupledger.jobs.serve.answers import Warehouse
 
-ACTS_MAX = 200
 UNDO = {"schema": {"type": "string"}, "example": "orders.shipping-labels,2,71868\n"}
 PARTITIONS_MAX = 100
 
@@ -33,12 +31,7 @@ def api_routes(warehouse: Warehouse) -> APIRouter:
     """Returns the routes of the JSON of a warehouse."""
     api = described_router()
 
-    def answered(cluster: str, group: str | None, since: str | None, until: str | None, limit: int) -> Response:
-        tables, names = warehouse.rows(cluster), [] if group is None else [name_in(group)]
-        time = Time(since=instant_in(since), until=instant_in(until))
-        found = audit(tables, next(iter(names), None), time.since, time.until)
-        answer = {"acts": found[-limit:], "left_out": max(len(found) - limit, 0)}
-        return known_answer(answer, tables, HISTORY, time, names)
+    listed = list_of_acts(warehouse)
 
     @api.get(
         "/clusters/{cluster}/audit",
@@ -47,7 +40,7 @@ def api_routes(warehouse: Warehouse) -> APIRouter:
     )
     def of_cluster(cluster: InCluster, since: Since = None, until: Until = None, limit: Limit = 100) -> Response:
         """The last so many things that somebody did, with who it was, or why nobody can know."""
-        return answered(cluster, None, since, until, limit)
+        return listed.answer(cluster, None, since, until, limit)
 
     @api.get(
         "/clusters/{cluster}/groups/{group}/audit",
@@ -58,7 +51,7 @@ def api_routes(warehouse: Warehouse) -> APIRouter:
         cluster: InCluster, group: OfGroup, since: Since = None, until: Until = None, limit: Limit = 100
     ) -> Response:
         """The last so many things that somebody did to committed offsets of the group."""
-        return answered(cluster, group, since, until, limit)
+        return listed.answer(cluster, group, since, until, limit)
 
     @api.get(
         "/clusters/{cluster}/groups/{group}/audit/undo",
@@ -83,36 +76,24 @@ def routes(warehouse: Warehouse, environment: Environment) -> APIRouter:
     """Returns the routes of the pages of a warehouse."""
     pages = APIRouter(default_response_class=HTMLResponse, include_in_schema=False)
 
-    def shown(cluster: str, group: str | None, since: str | None, until: str | None) -> HTMLResponse:
-        tables, name = warehouse.rows(cluster), None if group is None else name_in(group)
-        time = Time(since=instant_in(since), until=instant_in(until))
-        found = audit(tables, name, time.since, time.until)
-        to_group = partial(group_path, tables.cluster)
-
-        def to_undo(act: Answer) -> str:
-            return link(f"/api/v1{to_group(act['group_id'])}/audit/undo", record=act["record"])
-
-        text = environment.get_template("audit.html").render(
-            cluster=tables.cluster,
-            name=name,
-            since=time.since,
-            until=time.until,
-            acts=found[::-1][:ACTS_MAX],
-            count=len(found),
-            partitions_max=PARTITIONS_MAX,
-            who=who,
-            to_group=to_group,
-            to_undo=to_undo,
-            **known_of(tables, HISTORY, time, [] if name is None else [name]),
-        )
-        return HTMLResponse(text)
+    listed = list_of_acts(warehouse)
 
     @pages.get("/clusters/{cluster}/audit")
     def of_cluster(cluster: str, since: str | None = None, until: str | None = None) -> HTMLResponse:
-        return shown(cluster, None, since, until)
+        return listed.page(environment, cluster, None, since, until)
 
     @pages.get("/clusters/{cluster}/groups/{group}/audit")
     def of_group(cluster: str, group: str, since: str | None = None, until: str | None = None) -> HTMLResponse:
-        return shown(cluster, group, since, until)
+        return listed.page(environment, cluster, group, since, until)
 
     return pages
+
+
+def list_of_acts(warehouse: Warehouse) -> ListInTime:
+    shown = {"partitions_max": PARTITIONS_MAX, "who": who, "to_undo": to_undo}
+    return ListInTime(warehouse, "acts", audit, "audit.html", shown)
+
+
+def to_undo(cluster: str, act: Answer) -> str:
+    """Returns the address of the file that undoes an act."""
+    return link(f"/api/v1{group_path(cluster, act['group_id'])}/audit/undo", record=act["record"])

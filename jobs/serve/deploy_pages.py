@@ -3,7 +3,6 @@ same."""
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 from fastapi import APIRouter
@@ -13,35 +12,28 @@ from groupledger.jobs.ask.answers import known_until
 from groupledger.jobs.ask.deploys import deploy_at, deploys, sentences
 from groupledger.jobs.process.path_names import name_in
 from groupledger.jobs.serve.answer_models import Deploys, DeployThen
-from groupledger.jobs.serve.answers import Warehouse, instant_in, known_answer, known_of
+from groupledger.jobs.serve.answers import Warehouse, instant_in, known_answer
 from groupledger.jobs.serve.api import HISTORY, At, Since, Until
 from groupledger.jobs.serve.cursors import Limit
 from groupledger.jobs.serve.described import CLUSTERS, InCluster, OfGroup, answering, described_router
 from groupledger.jobs.serve.described import HISTORY as HISTORY_TAG
-from groupledger.jobs.serve.shown import group_path
+from groupledger.jobs.serve.lists_in_time import ListInTime
 from groupledger.transforms.coverage.rules.known import Time
 
 if TYPE_CHECKING:
     from jinja2 import Environment
-
-SHOWN_MAX = 200
 
 
 def api_routes(warehouse: Warehouse) -> APIRouter:
     """Returns the routes of the JSON of a warehouse."""
     api = described_router()
 
-    def answered(cluster: str, group: str | None, since: str | None, until: str | None, limit: int) -> Response:
-        tables, names = warehouse.rows(cluster), [] if group is None else [name_in(group)]
-        time = Time(since=instant_in(since), until=instant_in(until))
-        found = deploys(tables, next(iter(names), None), time.since, time.until)
-        answer = {"deploys": found[-limit:], "left_out": max(len(found) - limit, 0)}
-        return known_answer(answer, tables, HISTORY, time, names)
+    listed = list_of_deploys(warehouse)
 
     @api.get("/clusters/{cluster}/deploys", summary="Deployments", **answering("deploys", CLUSTERS, Deploys))
     def of_cluster(cluster: InCluster, since: Since = None, until: Until = None, limit: Limit = 100) -> Response:
         """The last times in which every member of a group was replaced in good order, each with what it cost."""
-        return answered(cluster, None, since, until, limit)
+        return listed.answer(cluster, None, since, until, limit)
 
     @api.get(
         "/clusters/{cluster}/groups/{group}/deploys",
@@ -52,7 +44,7 @@ def api_routes(warehouse: Warehouse) -> APIRouter:
         cluster: InCluster, group: OfGroup, since: Since = None, until: Until = None, limit: Limit = 100
     ) -> Response:
         """The last deployments of the group, each with what it cost and what those before it cost."""
-        return answered(cluster, group, since, until, limit)
+        return listed.answer(cluster, group, since, until, limit)
 
     @api.get(
         "/clusters/{cluster}/groups/{group}/deploy",
@@ -75,29 +67,18 @@ def routes(warehouse: Warehouse, environment: Environment) -> APIRouter:
     """Returns the routes of the pages of a warehouse."""
     pages = APIRouter(default_response_class=HTMLResponse, include_in_schema=False)
 
-    def shown(cluster: str, group: str | None, since: str | None, until: str | None) -> HTMLResponse:
-        tables, name = warehouse.rows(cluster), None if group is None else name_in(group)
-        time = Time(since=instant_in(since), until=instant_in(until))
-        found = deploys(tables, name, time.since, time.until)
-        text = environment.get_template("deploys.html").render(
-            cluster=tables.cluster,
-            name=name,
-            since=time.since,
-            until=time.until,
-            deploys=found[::-1][:SHOWN_MAX],
-            count=len(found),
-            sentences=sentences,
-            to_group=partial(group_path, tables.cluster),
-            **known_of(tables, HISTORY, time, [] if name is None else [name]),
-        )
-        return HTMLResponse(text)
+    listed = list_of_deploys(warehouse)
 
     @pages.get("/clusters/{cluster}/deploys")
     def of_cluster(cluster: str, since: str | None = None, until: str | None = None) -> HTMLResponse:
-        return shown(cluster, None, since, until)
+        return listed.page(environment, cluster, None, since, until)
 
     @pages.get("/clusters/{cluster}/groups/{group}/deploys")
     def of_group(cluster: str, group: str, since: str | None = None, until: str | None = None) -> HTMLResponse:
-        return shown(cluster, group, since, until)
+        return listed.page(environment, cluster, group, since, until)
 
     return pages
+
+
+def list_of_deploys(warehouse: Warehouse) -> ListInTime:
+    return ListInTime(warehouse, "deploys", deploys, "deploys.html", {"sentences": sentences})

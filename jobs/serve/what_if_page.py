@@ -14,7 +14,7 @@ from starlette.responses import HTMLResponse
 
 from groupledger.coordinator.what_if.setting import ASSIGNED_BY, CONSUMER, MEMBERSHIP, TIMES
 from groupledger.jobs.ask.answers import group_row, known_until
-from groupledger.jobs.ask.what_if import WINDOW, WhatIfQuestion
+from groupledger.jobs.ask.what_if import WINDOW, WhatIfQuestion, settings_in
 from groupledger.jobs.ask.what_if_apart import ask
 from groupledger.jobs.ask.what_if_spared import FIGURES, interval_text, spared, spared_text, would_be
 from groupledger.jobs.process.errors import InputError
@@ -55,7 +55,7 @@ def routes(warehouse: Warehouse, environment: Environment) -> APIRouter:
             since=time.since or until - WINDOW,
             until=until,
             asked=(tuple(settings_of(given)),),
-            actual=tuple(part.strip() for part in given.get("actual", "").split(",") if part.strip()),
+            actual=settings_in(given.get("actual", "")),
             consumer_session_ms=warehouse.settings.history.consumer_session_timeout_s * 1_000,
         )
         answer = None
