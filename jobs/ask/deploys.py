@@ -102,8 +102,8 @@ def deploys(
 
 
 def deploy_at(tables: ClusterRows, name: str, at: datetime) -> tuple[Answer | None, str | None]:
-    """Returns the deployment of a group that was going on at an instant, or the last one before it, and why what was
-    going on then is none. Raises UnknownNameError for a group that is not known."""
+    """Returns the deployment of a group that was going on at an instant, or the last one before it; and why the
+    turnover at that instant is no deployment, if there was one. Raises UnknownNameError for an unknown group."""
     group_row(tables, name)
     every = turnovers(with_causes(tables, name, _members(tables, [name])), known_until(tables))
     going_on = [each for each in every if each.began_at <= at <= each.ended_at and each.is_deploy is False]
