@@ -17,14 +17,14 @@ LINE_MEGABYTES = 400
 READS = """
 import resource, sys
 from pathlib import Path
-from groupledger.jobs.ingest.log_files import SERVER_LOG, SPLITS, Limits, read_splits, scan
+from groupledger.jobs.ingest.log_files import SERVER_LOG, SPLITS, LineLimits, read_splits, scan
 from groupledger.transforms.logs.coordinator_events import parse_events
 from groupledger.transforms.logs.imported_lines import QUARANTINED, ROW
 from groupledger.transforms.privacy import Privacy
 
 used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (used + (100 << 20),) * 2)
-found = scan(Path(sys.argv[1]), SERVER_LOG, {}, Limits(8 << 20, 8 << 30))
+found = scan(Path(sys.argv[1]), SERVER_LOG, {}, LineLimits(8 << 20, 8 << 30))
 lines = read_splits((dict(zip(SPLITS.names, row)) for row in found.rows(found.name)), 8 << 20)
 for row in parse_events(lines, "UTC", Privacy(), 8 << 20):
     kept = row[QUARANTINED]
