@@ -1,4 +1,4 @@
-"""The bridge that carries pure rules into Spark's tasks: rows in, a rule that is plain Python, rows out.
+"""Runs rules that are plain Python in Spark's tasks: rows go in, a rule is called, rows come out.
 
     by_group(rows, keys, order, rule, schema, report)   one call of the rule for each group, with its rows in order
     by_row(rows, key, rule, schema, report)             one call of the rule for each row
@@ -6,8 +6,8 @@
 
 A rule takes rows as dicts by column and yields rows as dicts by column. Neither a task's rows nor a group's need to fit
 into one Arrow batch: they come to the rule one by one, and what it yields leaves in batches of at most `ROWS_MAX` rows.
-What a task holds is one batch of either side, and what the rule itself keeps. Sorting is Spark's, so a group may be
-larger than memory if its rule is content to read it once.
+A task holds one batch of either side, and the memory of the rule itself. Spark sorts, so a group may be larger than
+memory if its rule reads it only once.
 
 The result has exactly the columns of `schema`. A row with another set of names fails the task, so that a column which
 no rule fills is an error and not a column of nulls. A group on which a rule fails goes to `report`, in the task, which
@@ -40,7 +40,7 @@ ROWS_MAX = 5_000
 
 
 class RowShapeError(RuntimeError):
-    """A rule gave a row whose names are not those of the schema: a fault of the rule, whatever the group."""
+    """A rule yielded a row whose names are not those of the schema: an error in the rule, whatever the group."""
 
 
 def by_group(
@@ -63,7 +63,8 @@ def by_group(
 def by_row(
     rows: DataFrame, key: str, rule: Callable[[Any, Row], Iterable[Row]], schema: StructType, report: Report = stop
 ) -> DataFrame:
-    """Returns what `rule(key, row)` yields for each row; one on which it fails costs no other of its group."""
+    """Returns the rows that `rule(key, row)` yields for each row. If it fails on one row, the other rows of the group
+    are not affected."""
 
     def of_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return judged_batches(((row[key], row) for row in rows_of(batches)), rule, arrow_schema(schema), report)
@@ -77,12 +78,12 @@ def judged_batches(
     schema: pa.Schema,
     report: Report,
 ) -> Iterator[pa.RecordBatch]:
-    """Yields what the rule gives for each group, wherever the groups come from."""
+    """Yields the rows that the rule yields for each group, in batches, wherever the groups come from."""
     return judged(groups, rule, partial(batch_of, schema=schema), report, ROWS_MAX)
 
 
 def map_rows(rows: DataFrame, rule: Callable[[Iterator[Row]], Iterable[Row]], schema: StructType) -> DataFrame:
-    """Returns what `rule(rows of a task)` yields for each task."""
+    """Returns the rows that `rule(rows of a task)` yields for each task."""
 
     def of_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return batches_of(rule(rows_of(batches)), arrow_schema(schema))
@@ -91,8 +92,8 @@ def map_rows(rows: DataFrame, rule: Callable[[Iterator[Row]], Iterable[Row]], sc
 
 
 def rows_of(batches: Iterable[pa.RecordBatch]) -> Iterator[Row]:
-    """Yields the rows of a task. Raises UnreadableRowsError: that is no trouble of the group which is read just then,
-    since all rows behind are lost with it."""
+    """Yields the rows of a task. Raises UnreadableRowsError, which concerns the task and not the group that is being
+    read: all later rows are lost, too."""
     for batch in batches:
         try:
             rows = batch.to_pylist()
@@ -108,7 +109,7 @@ def batches_of(rows: Iterable[Row], schema: pa.Schema) -> Iterator[pa.RecordBatc
 
 
 def batch_of(rows: Sequence[Row], schema: pa.Schema) -> pa.RecordBatch:
-    """Raises RowShapeError if a row has too few or too many names."""
+    """Returns the rows as an Arrow batch of the schema. Raises RowShapeError if a row has too few or too many names."""
     names = set(schema.names)
     for row in rows:
         if row.keys() != names:

@@ -1,7 +1,7 @@
-"""The check before a write: the rows that a transform gives have the names and types that their table declares.
+"""Checks before a write that the rows of a transform have the names and types that their table declares.
 
-Spark knows both when it plans, so the check reads no row. Without it a name that is wrong comes to light as a column of
-nulls, and a type that is wrong as an error of the writer, which does not name the column.
+Spark knows both when it plans, so the check reads no row. Without it a wrong name would show as a column of nulls, and
+a wrong type as an error of the writer, which does not name the column.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class SchemaMismatchError(TypeError):
-    """The rows that a transform gives are not rows of its table."""
+    """The rows of a transform do not have the columns of their table."""
 
 
 def conform(rows: DataFrame, table: Table) -> DataFrame:

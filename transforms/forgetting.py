@@ -1,12 +1,12 @@
-"""Finds the name of a group, a client or a host in the rows of any table, and takes it out of them.
+"""Finds the name of a group, a client or a host in the rows of any table, and removes it.
 
-Rows that are about a group go with it. A client or a host leaves its rows, with the word `forgotten` in its place: the
-rows say about groups, and without them a partition with an owner would look unowned.
+Rows about a group are deleted with it. The name of a client or a host is replaced by the word `forgotten`: the rows are
+about groups, and without them a partition with an owner would look unowned.
 
-The names of columns and fields, in the ledger's spelling and in Kafka's, say where a name occurs, since a topic
-may have the same name as a client. In texts, which people and clients wrote, it is looked for as a whole word. A
-member's id begins with its client's id. Bytes that hold the name are left out as a whole, but for those that Kafka's
-own consumer has written, which name topics only.
+The names of columns and fields, in the ledger's spelling and in Kafka's, say where a name occurs, since a topic may
+have the same name as a client. In texts that people and clients wrote, it is searched as a whole word. A member's id
+begins with its client's id. Bytes that hold the name are deleted as a whole, except those that Kafka's own consumer has
+written, which name topics only.
 """
 
 from __future__ import annotations
@@ -54,14 +54,14 @@ _MEMBER_UUID = r"-[0-9A-Za-z_]{8}[0-9A-Za-z_-]{14,28}"
 
 @dataclass(frozen=True)
 class Forgotten:
-    """What is forgotten: a name, and the hash in its place if hosts are hashed."""
+    """A name to be forgotten, and its hash if hosts are hashed."""
 
     kind: str
     names: tuple[str, ...]
 
     @property
     def patterns(self) -> tuple[bytes, ...]:
-        """Returns byte strings one of which is in every value that holds the name, in clear text, JSON or base64."""
+        """Returns byte strings: every value that holds the name, in clear text, JSON or base64, has one of them."""
         found: set[bytes] = set()
         for name in self.names:
             found |= {
@@ -70,7 +70,7 @@ class Forgotten:
                 json.dumps(name, ensure_ascii=False)[1:-1].encode(),
             }
             for skipped in range(3):
-                # The first and the last character also depend on what is before and after.
+                # In base64, the first and the last character also depend on the bytes before and after.
                 text = base64.b64encode(bytes(skipped) + name.encode()).rstrip(b"=")
                 found.add(text[(0, 2, 3)[skipped] : -1])
         return tuple(each for each in found if each)
@@ -79,7 +79,7 @@ class Forgotten:
         return self.kind == GROUP and row.get("group_id") in self.names
 
     def out_of(self, row: dict[str, Any]) -> dict[str, Any]:
-        """Returns the row of a table without the name; the same row if it does not hold it."""
+        """Returns the row of a table without the name; the same row if it does not have the name."""
         found = {name: self._column(name, value) for name, value in row.items()}
         for name in ("raw_key", "raw_value"):
             if any(each.encode() in (row.get(name) or b"") for each in self.names):

@@ -33,7 +33,8 @@ class _Lists(AccumulatorParam[list[Any]]):
 
 @cache
 def reported_in(context: SparkContext) -> Accumulator[list[Any]]:
-    """Returns what the tasks of all passes report: Spark keeps an accumulator for as long as the process lives."""
+    """Returns the accumulator of the troubles of all passes: Spark keeps an accumulator for as long as the process
+    lives."""
     return context.accumulator([], _Lists())
 
 
@@ -48,7 +49,7 @@ class Gathered:
         self.reported.add([(self.pass_id, trouble_of(group_id, error))])
 
     def taken(self) -> dict[str, Trouble]:
-        """Returns the troubles by group, and forgets them. The driver asks behind the action that ran the tasks."""
+        """Returns the troubles by group, and clears them. Call it in the driver after the action that ran the tasks."""
         everything = self.reported.value  # the passes of other threads add to this very list
         mine = [each for each in everything if each[0] == self.pass_id]
         for each in mine:

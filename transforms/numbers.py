@@ -1,4 +1,5 @@
-"""Arithmetic of Spark on numbers and times that clients and captures give: it ends in a bound or in null, never a job.
+"""Computes in Spark with numbers and times from clients and captures. An overflow gives a bound or null, and never
+fails a job.
 
     plus(one, other), minus(one, other)     whole numbers of 64 bits; a result that they can't hold is the nearest bound
     known_instant_ms(at_ms)                 milliseconds that may be an instant of a record; null where they are absurd
@@ -36,7 +37,7 @@ def known_instant_ms(at_ms: Column) -> Column:
 
 
 def record_ms(timestamp: str = "kafka_timestamp") -> Column:
-    """Returns the milliseconds of a record's timestamp; below or above what may be one, the bound."""
+    """Returns the milliseconds of a record's timestamp; for one outside the possible range, the nearest bound."""
     at_ms = F.unix_millis(timestamp)
     return F.when(at_ms.isNotNull(), F.least(F.greatest(at_ms, F.lit(EARLIEST_MS)), F.lit(LATEST_MS)))
 

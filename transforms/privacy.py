@@ -1,12 +1,12 @@
-"""Guards client hosts and principals: kept as they are, hashed with a key, or dropped. One setting holds for records of
-`__consumer_offsets` and for logs, before anything is written, and so for every table that is derived from them.
+"""Guards client hosts and principals: kept as they are, hashed with a key, or dropped. One setting applies to records
+of `__consumer_offsets` and to logs before anything is written, and so to every table that is derived from them.
 
-A hash is HMAC-SHA256: whoever has the key can look for a host, nobody else can try them all. Kafka writes the same host
-as `/10.1.2.3` into a record and as `10.1.2.3` into a log; both have one hash, so that rows of both still meet.
+A hash is HMAC-SHA256: only somebody who has the key can look for a host or try all hosts. Kafka writes the same host as
+`/10.1.2.3` into a record and as `10.1.2.3` into a log; both have one hash, so that rows of both still meet.
 
-Client ids, member ids, group names, reasons and the metadata of commits are what the tables are about, and stay. What
-can't be read may hold anything: unless all is kept, a line of a log that can't be read is stored without its text, a
-record without its bytes, and the bytes of a member only if Kafka's own consumer has written them.
+Client ids, member ids, group names, reasons and the metadata of commits are what the tables are about, and stay.
+Content that can't be parsed may hold anything: unless all is kept, a line of a log that can't be read is stored without
+its text, a record without its bytes, and the bytes of a member only if Kafka's own consumer has written them.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ KNOWN_PROTOCOLS = frozenset({"range", "roundrobin", "sticky", "cooperative-stick
 
 @dataclass(frozen=True, slots=True)
 class Privacy:
-    """`principals` and `hosts` are keep, hash or drop. `key` is for hash only, and is never printed."""
+    """The privacy setting. `principals` and `hosts` are keep, hash or drop. `key` is for hash only, and is never
+    printed."""
 
     principals: str = KEEP
     hosts: str = KEEP
@@ -62,7 +63,7 @@ class Privacy:
         return self._guarded(value, self.hosts)
 
     def hosts_in_text(self, text: str) -> str:
-        """Returns a text with every recognisable client address guarded."""
+        """Returns a text in which every recognisable client address is kept, hashed or dropped."""
         if self.keeps_hosts:
             return text
         for pattern in (_HOST_OF_MEMBER, _ADDRESS):
@@ -70,7 +71,8 @@ class Privacy:
         return text
 
     def hosts_in_json(self, node: Any) -> Any:
-        """Returns a copy of parsed JSON, or of the fields of a record, with every client address guarded."""
+        """Returns a copy of parsed JSON, or of the fields of a record, in which every client address is kept, hashed or
+        dropped."""
         if isinstance(node, list):
             return [self.hosts_in_json(each) for each in node]
         if not isinstance(node, dict):
@@ -78,8 +80,8 @@ class Privacy:
         return {name: self._field(name, value) for name, value in node.items() if name != UNKNOWN_TAGGED_FIELDS}
 
     def hosts_in_record(self, fields: dict[str, Any]) -> dict[str, Any]:
-        """Returns a copy of the fields of a record with every client address guarded. The bytes of a classic group's
-        members are left out unless they are known to hold none."""
+        """Returns a copy of the fields of a record in which every client address is kept, hashed or dropped. The bytes
+        of a classic group's members are left out unless they are known to hold none."""
         guarded: dict[str, Any] = self.hosts_in_json(fields)
         is_known = guarded.get("protocol_type") == "consumer" and guarded.get("protocol") in KNOWN_PROTOCOLS
         if "protocol_type" in guarded and not is_known:

@@ -1,16 +1,15 @@
-"""The boundary of one group: a rule that fails on what a group's clients wrote costs that group, and no other.
+"""Isolates errors of one group: if a rule fails on data that a group's clients wrote, only that group has no result.
 
-    judged(groups, rule, make, report, rows_max)   what a rule gives for each group; one on which it fails is reported
+    judged(groups, rule, make, report, rows_max)   the rows that a rule yields for each group; failures are reported
     each_judged(groups, rule, report)              one value for each group, in a process that keeps them all
 
 A client may write any bytes and numbers, and a rule may not have foreseen some. The error of a rule is caught once for
-each group, and nowhere inside of it. Only errors that values can raise are caught, `RULE_ERRORS`. What says something
-of the whole ledger or of the machine (`UnknownStateError`, `RowShapeError`, `MemoryError`, a full disk) still ends the
-pass.
+each group, and nowhere inside of it. Only errors that values can raise are caught, `RULE_ERRORS`. Errors that concern
+the whole ledger or the machine (`UnknownStateError`, `RowShapeError`, `MemoryError`, a full disk) still end the pass.
 
 Rows leave in batches of several groups. One that Arrow refuses is made again group by group, so that only the group
-whose values do not fit is left out. Rows that a group had yielded in earlier batches have left already; who needs all
-of a group or nothing (`jobs.derive.history`) leaves out the rows of groups that were reported.
+whose values do not fit is left out. Rows that a group had yielded in earlier batches have left already; a caller that
+needs all rows of a group or none (`jobs.derive.history`) leaves out the rows of reported groups.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ class AtRecordError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """Says why a rule failed on a group; `kafka_offset` is that of the record at which it did, if one is known."""
+    """The reason why a rule failed on a group; `kafka_offset` is that of the record on which it failed, if known."""
 
     group_id: str
     reason: str
@@ -69,7 +68,7 @@ def trouble_of(group_id: str, error: Exception) -> Trouble:
 
 
 def reason_of(error: BaseException) -> str:
-    """Returns in one line what failed and where: the kind of error, its text and the innermost line of code."""
+    """Returns one line: the kind of error, its text and the innermost line of code."""
     text = " ".join(str(error).split())[:TEXT_MAX]
     frames = traceback.extract_tb(error.__traceback__)
     where = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
@@ -83,8 +82,8 @@ def judged(
     report: Report,
     rows_max: int,
 ) -> Iterator[Batch]:
-    """Yields what `rule(key, what is there of the group)` yields for each group, in batches that `make` makes; calls
-    `report(key, error)` for each group on which the rule fails, or whose rows are no rows of Arrow's."""
+    """Yields the rows that `rule(key, rows of the group)` yields for each group, in batches that `make` makes. Calls
+    `report(key, error)` for each group on which the rule fails, or whose rows Arrow can't hold."""
     given = (row for key, what in groups for row in _rows_of(key, what, rule, report))
     while part := list(islice(given, rows_max)):
         batch = _batch_of([row for _, row in part], make)
@@ -100,7 +99,7 @@ def judged(
 
 
 def each_judged(groups: Iterable[tuple[str, Any]], rule: Callable[[Any], Value], report: Report) -> dict[str, Value]:
-    """Returns what `rule(what is there of the group)` gives for each group; one on which it fails is reported and left
+    """Returns the value of `rule(rows of the group)` for each group; groups on which it fails are reported and left
     out."""
     found: dict[str, Value] = {}
     for group_id, what in groups:
@@ -127,7 +126,7 @@ def _batch_of(rows: list[Row], make: Callable[[list[Row]], Batch]) -> Batch | Ex
 
 
 def reporting_to(troubles: dict[str, Trouble]) -> Report:
-    """Returns who puts what is reported into `troubles`, by group, in a process that has no tasks."""
+    """Returns a report function that collects troubles into `troubles`, by group, for a process without tasks."""
 
     def report(group_id: str, error: Exception) -> None:
         troubles[group_id] = trouble_of(group_id, error)
@@ -136,5 +135,5 @@ def reporting_to(troubles: dict[str, Trouble]) -> Report:
 
 
 def stop(_: Any, error: Exception) -> None:
-    """Ends the pass at the first trouble, where nobody gathers them."""
+    """Ends the pass at the first trouble, where no troubles are collected."""
     raise error

@@ -1,4 +1,4 @@
-"""Finds the offsets of a partition that have no row (`rules.evidence` judges what they may hide)."""
+"""Finds the offsets of a partition that have no row. `rules.evidence` judges whether records are missing there."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ Offsets = np.ndarray[Any, np.dtype[np.int64]]
 
 
 class Gaps(Sequence[Gap]):
-    """The gaps of a partition, each made when it is asked for: an old topic has millions, and the last few decide."""
+    """The gaps of a partition, computed on access: an old topic has millions of them, and usually the last few
+    decide."""
 
     def __init__(self, begins: Offsets, ends: Offsets) -> None:
         self._begins = begins
@@ -33,7 +34,8 @@ class Gaps(Sequence[Gap]):
 
 
 def gaps(offsets: Offsets, begin: int, end: int) -> Gaps:
-    """Returns the stretches of [begin, end) without a row, in order. `offsets` are those of the rows, in any order."""
+    """Returns the gaps: ranges of [begin, end) without a row, in order. `offsets` are those of the rows, in any
+    order."""
     known = np.concatenate([[begin - 1], np.sort(offsets[(offsets >= begin) & (offsets < end)]), [end]])
     (before,) = np.nonzero(np.diff(known) > 1)
     return Gaps(known[before] + 1, known[before + 1])

@@ -1,4 +1,4 @@
-"""Finds where a key of `__consumer_offsets` comes a second time, which proves that nothing was removed from there on
+"""Finds where a key of `__consumer_offsets` occurs a second time, which proves that no record from there on was removed
 (`rules.evidence`)."""
 
 from __future__ import annotations

@@ -1,15 +1,14 @@
-"""Computes which rows of the old history a rebuild keeps, because their records are gone.
+"""Computes which old rows of the history a rebuild keeps because the records they come from are gone.
 
-Retention removes whole dates of the oldest rows of `coordinator_records`. For a rebuild there are three kinds of group:
+Retention removes whole dates of the oldest rows of `coordinator_records`. A rebuild distinguishes three kinds of group:
 
 - A group that has lost no record is folded from its first record, and its rows are equal to the old ones.
 - A group that has lost records is folded from the first remaining record that began a generation (`begins_at`). Old
-  rows
-  that ended there or before are kept; old rows that went on beyond it are cut there, with an unknown end, and the new
-  rows that continue them have an unknown start. So the history says less than before, and nothing wrong.
+  rows that ended there or before are kept; old rows that continued beyond it are cut there, with an unknown end, and
+  the new rows that continue them have an unknown start. So the history says less than before, but nothing wrong.
 - A group without such a record keeps all its rows and its open state, from which its history goes on. If this version
-  can't read the state, one is made from the group's open rows. So does a group of KIP-848's kind, since a record of
-  it says one thing only: no later one repeats what the lost ones said about its members.
+  can't read the state, a state is made from the group's open rows. KIP-848 groups are handled in this way, too, since
+  each of their records says one thing only: no later record repeats what the lost ones said about members.
 """
 
 from __future__ import annotations
@@ -104,7 +103,8 @@ def carried_over(table: Table, rows: DataFrame, horizon: DataFrame) -> DataFrame
 
 
 def _cut(table: Table, spans: DataFrame) -> DataFrame:
-    """Returns tenures, steps or intervals of ownership; what went on beyond the first remaining record is cut there."""
+    """Returns tenures, steps or intervals of ownership; those that continued beyond the first remaining record are cut
+    there."""
     begins_at = F.col("begins_at")
     goes_on = begins_at.isNotNull() & (F.col("to_offset").isNull() | (F.col("to_offset") > begins_at))
     end = {
@@ -127,8 +127,8 @@ def _cut(table: Table, spans: DataFrame) -> DataFrame:
 
 
 def open_states(before: Callable[[Table], DataFrame], horizon: DataFrame, marks: Marks) -> DataFrame:
-    """Returns the states from which the groups of `horizon` go on, in the columns of `open_groups`; `before` gives the
-    rows of a table as they were."""
+    """Returns the states from which the groups of `horizon` go on, in the columns of `open_groups`. `before` returns
+    the rows of a table as they were."""
     parts = [_open_rows(table, before(table)) for table in _TELLING_THE_STATE]
     open_rows = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), parts)
     of_group = open_rows.groupBy("group_id").agg(
@@ -173,7 +173,7 @@ def _begin_again(row: dict[str, Any], marks: Marks) -> dict[str, Any]:
 
 
 def taken_over(table: Table, new: DataFrame, kept: DataFrame) -> DataFrame:
-    """Returns the new rows and those of the kept rows whose key no new row has."""
+    """Returns the new rows, and the kept rows whose key no new row has."""
     if IS_CARRIED_OVER.name in table.schema.names:
         continued = kept.select(*table.key, F.col(IS_CARRIED_OVER.name).alias("continued"))
         new = new.drop(IS_CARRIED_OVER.name).join(continued, list(table.key), "left")

@@ -1,7 +1,7 @@
 """Compares the tables of the history with a fold of the records that they come from.
 
-A history whose tables were written by two passes that did not know of each other contradicts its own records. What is
-compared is everything that the fold gives, but for the states, whose text may differ where they mean the same.
+A history that was written by two passes that did not know of each other contradicts its own records. All columns that
+the fold fills are compared, except the open states, whose text may differ where they mean the same.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ NOT_COMPARED = {OPEN_GROUPS: ("state", "coverage_offset")}
 
 
 def differences(pairs: Mapping[Table, tuple[DataFrame, DataFrame]]) -> DataFrame:
-    """Returns a row for each table and group whose rows differ: `table_name`, `group_id`, and how many rows are
-    `missing` in what was found or `too_many`. `pairs` are the rows that are expected, and those that are there."""
+    """Returns one row for each table and group whose rows differ: `table_name`, `group_id`, and how many rows are
+    `missing` or `too_many` in the table. `pairs` has, by table, the expected rows and the rows found."""
     sides = [
         _told(rows, table).withColumn("number", F.lit(number))
         for table, (expected, found) in pairs.items()
@@ -44,7 +44,7 @@ def differences(pairs: Mapping[Table, tuple[DataFrame, DataFrame]]) -> DataFrame
 
 
 def _told(rows: DataFrame, table: Table) -> DataFrame:
-    """Returns what is compared of each row, as a text."""
+    """Returns the columns of each row that are compared, as one text."""
     left_out = (IS_CARRIED_OVER.name, *NOT_COMPARED.get(table, ()))
     compared = [name for name in table.schema.names if name not in left_out]
     return rows.select(F.lit(table.name).alias("table_name"), "group_id", F.to_json(F.struct(*compared)).alias("row"))

@@ -27,7 +27,7 @@ def true_rebalances(rebalances: DataFrame) -> DataFrame:
 
 
 def rebalance_counts(rebalances: DataFrame) -> DataFrame:
-    """Returns how often each group rebalanced and at what cost: a row for each group.
+    """Returns one row for each group: how often it rebalanced and at what cost.
 
     Increments of the generation without a record are counted apart, and an unknown cost is left out. A trigger from the
     server log replaces the inferred one.

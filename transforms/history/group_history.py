@@ -1,13 +1,13 @@
 """Runs the rules of `transforms.history.rules` in Spark, over rows of `coordinator_records`.
 
-    group_events(records, open_groups, marks)          returns what is new of each group, with its commits summed up
+    group_events(records, open_groups, marks)          returns the new events of each group, with its commits summed up
     fold_groups(events, marks, names, ...)             calls the fold for each group; returns the rows to upsert
     by_log(events, marks, names, rule, schema, ...)    calls another rule with the log of each group
 
 Everything about a group lies in one partition of `__consumer_offsets`, and order is kafka_offset. No state is kept
-here: it comes with `open_groups` and goes out as a new row of it. A group takes part if it has new records, or if a
-hole in coverage has opened behind what was known of it; one that was set aside takes part in nothing. `marks` are, by
-partition, the starts of the stretches of coverage in order, as far as the log is read.
+here: it is read from `open_groups` and written there again. A group is folded if it has new records, or if a hole in
+coverage has opened after its last known record. A group that was set aside is not folded. `marks` are, by partition,
+the starts of the stretches of coverage in order, as far as the log is read.
 """
 
 from __future__ import annotations
@@ -80,8 +80,7 @@ def group_events(records: DataFrame, open_groups: DataFrame, marks: Marks) -> Da
     """Returns a row for each open state, record and summary of commits of the groups that have something new.
 
     `records` are rows of one cluster, with `topic`, `partition` and `committed_offset` of an offset commit beside their
-    own columns. A record that is kept undecoded belongs to no group, and one of a type that is about no type of group
-    known here is no event.
+    own columns. A record that is kept undecoded belongs to no group, and a record of an unknown type is not an event.
     """
     is_aside = F.col(SET_ASIDE_BY.name).isNotNull()
     folded_to = F.when(is_aside, F.lit(INT64_MAX)).otherwise(F.col("last_kafka_offset"))
@@ -181,7 +180,7 @@ def fold_groups(
 
 @dataclass(frozen=True)
 class GroupLog:
-    """Holds what is new of a group; `state` is its open state, None if it has none yet."""
+    """The new events of one group; `state` is its open state, None if it has none yet."""
 
     group_id: str
     kafka_partition: int
@@ -197,8 +196,8 @@ def by_log(
     schema: StructType,
     report: Report = stop,
 ) -> DataFrame:
-    """Returns the rows that a rule gives for the log of each group; `events` are those of `group_events`, and `names`
-    the names of topics by id. A group on which it fails is reported."""
+    """Returns the rows that a rule yields for the log of each group. `events` are those of `group_events`, and `names`
+    the names of topics by id. A group on which the rule fails is reported."""
 
     def of_group(group_id: str, told: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
         rows = list(told)

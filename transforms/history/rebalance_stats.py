@@ -4,9 +4,9 @@ A window's row is always counted from all rows in the window, so it does not mat
 
 A rebalance is in a storm if, within the `storm_window_ms` up to it, the group has rebalanced at least
 `storm_rebalances` times, and at least `storm_rebalances_per_member` times per member: a restart of every member costs
-two rebalances each, and is no storm. A group's first generation and the cooperative follow-ups that another rebalance
-costs do not count; those of a chain that does not end do (`transforms.history.rules.follow_ups`). The storm belongs to
-the window in which it was recognized, so later rebalances never change it.
+two rebalances each, which does not count as a storm. A group's first generation and the cooperative follow-ups that
+another rebalance costs do not count; those of a chain that does not end do (`transforms.history.rules.follow_ups`). The
+storm belongs to the window in which it was recognized, so later rebalances never change it.
 
 A member flaps if at least `flapping_tenures` of its tenures, each shorter than `flapping_tenure_ms`, ended in the
 window. A static member is recognized by its instance id, a dynamic one by its client id and host. The tenure of the
@@ -55,7 +55,7 @@ WORST = 10
 # The columns that recognize a member over several tenures.
 PLACE = ("group_instance_id", "client_id", "client_host")
 UNIT = ("topic", "partition")
-# What is counted of a rebalance.
+# The columns of a rebalance that are counted.
 COUNTED = (
     *("kafka_offset", "to_generation", "generation_gap", "caused_by_generation", "member_count", "partitions_moved"),
 )
@@ -73,13 +73,13 @@ class StatsRules:
 
     @property
     def reach_ms(self) -> int:
-        """Returns for how long a later rebalance may depend on one: the later one's storm window may hold it, or the
-        window of the one before the later one, which decides where a storm begins."""
+        """Returns for how many milliseconds a rebalance influences later ones: a later rebalance's storm window may
+        contain it, and so may the window of the rebalance before that one, which decides where a storm begins."""
         return 2 * self.storm_window_ms
 
 
 def touches(rebalances: DataFrame, members: DataFrame, assignments: DataFrame, rules: StatsRules) -> DataFrame:
-    """Returns a row for each new or changed row of the three tables: the span of time whose windows it may change."""
+    """Returns one row for each new or changed row of the three tables: the span of time whose windows it may change."""
     moments = rebalances.select(*GROUP, F.col("happened_at").alias("at"), F.lit(rules.reach_ms).alias("reach_ms"))
     for rows, ended in ((members, "left_at"), (assignments, "valid_to")):
         moments = moments.unionByName(rows.select(*GROUP, F.col(ended).alias("at"), F.lit(0).alias("reach_ms")))
@@ -127,9 +127,9 @@ def _part(source: str, rows: DataFrame, at: str, *columns: Any) -> DataFrame:
 def stats_in_memory(
     written: Mapping[str, pa.Table], near: Mapping[str, pa.Table], rules: StatsRules, report: Report = stop
 ) -> pa.Table:
-    """Returns the same rows as `rebalance_stats`, for rows that are in memory, by table.
+    """Returns the same rows as `rebalance_stats`, from rows that are in memory, by table.
 
-    `written` are the new or changed rows; `near` are those that `rebalance_stats` wants as its other inputs.
+    `written` are the new or changed rows; `near` are the other inputs of `rebalance_stats`.
     """
     found: dict[tuple[str, str], dict[str, list[Row]]] = defaultdict(lambda: defaultdict(list))
     for table, ended, reach_ms in (

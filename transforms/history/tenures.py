@@ -1,4 +1,5 @@
-"""Finds the tenure of its owner in which an interval of ownership began: an id that a client chose may come back."""
+"""Finds, for an interval of ownership, the tenure of its owner in which it began. A member id alone does not identify
+it, since clients may reuse their ids."""
 
 from __future__ import annotations
 

@@ -1,16 +1,17 @@
-"""Commits and samples to steps: commits whose next one goes back, or comes late, and the last commits (`commit_steps`).
+"""Turns commits and samples into steps. A step is a commit with the next commit of its partition, where the next one
+goes back or comes late. The last commit of a partition, which has no next one yet, is kept too.
 
-The first commit of a partition is a step, too, if its topic got the partition shortly before.
+The first commit of a partition is also a step if its topic got the partition shortly before.
 
-    lines_of(kept, commits, coverage)      the records of each partition that a group commits: those kept and those new
+    lines_of(kept, commits, coverage)      the records of each partition that a group commits: kept ones and new ones
     steps_of(lines, gap_ms, as_of_ms)      the steps and last records among them
-    with_ends(steps, watermarks, until)    what samples of their partitions' ends show until the next commit, and before
-                                           the first one
-    with_suspicion(steps, rules, as_of)    which of them may be an incident by themselves
-    with_earlier(steps, lines)             what has to be kept of the records before a last one
+    with_ends(steps, watermarks, until)    adds what samples of the log's end show between the commits of a step, and
+                                           before a first commit
+    with_suspicion(steps, rules, as_of)    marks the steps that may be an incident by themselves
+    with_earlier(steps, lines)             adds the times of earlier commits that have to be kept for a last record
 
-Nothing can lie unseen between a commit and its next one: both are in one complete stretch of the log. What comes of
-records and samples that are read piece by piece is what comes of all of them at once.
+No commit can be missing between a commit and its next one: both lie in one complete stretch of the log. Reading records
+and samples piece by piece gives the same steps as reading all of them at once.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ _COLUMNS = [
 
 
 def as_steps(rows: DataFrame) -> DataFrame:
-    """Returns rows of the table as the steps that they were."""
+    """Returns rows of the table `commit_steps` as steps."""
     return rows.select(
         *[(F.unix_millis(there) if is_at else F.col(there)).alias(here) for there, here, is_at in _COLUMNS]
     )
@@ -74,8 +75,8 @@ def as_rows(steps: DataFrame) -> DataFrame:
 
 
 def commits_of(coordinator_records: DataFrame) -> DataFrame:
-    """Returns the commits and removals among the records; `offset` is null for a removal, and for offset -1. Where the
-    record has a time that none can have, the one counts that the commit names itself."""
+    """Returns the commits and removals among the records. `offset` is null for a removal and for a commit of offset -1.
+    Where a record's timestamp is impossible, the time inside the commit's value is used."""
     known_ms = [known_instant_ms(at_ms) for at_ms in (F.unix_millis("kafka_timestamp"), F.col("commit_timestamp_ms"))]
     return commit_log(coordinator_records).select(
         *("group_id", "kafka_partition", "kafka_offset", "topic", "partition", "topic_id"),
@@ -85,8 +86,9 @@ def commits_of(coordinator_records: DataFrame) -> DataFrame:
 
 
 def lines_of(kept: DataFrame, commits: DataFrame, coverage: DataFrame) -> DataFrame:
-    """Returns the records of each partition that a group commits, by `LINE`. Of those before a kept one (`is_earlier`)
-    only the times are known. Of `kept` steps those count that are open, and of commits those after them."""
+    """Returns the records of each partition that a group commits, with the columns of `LINE`. Records before a kept one
+    (`is_earlier`) have only their times. From `kept`, the open steps are used; from `commits`, those after these
+    steps."""
     last = kept.where("is_open = 1")
     earlier = last.select(*PLACE, "kafka_partition", F.explode("earlier").alias("each"))
     earlier = earlier.select(*PLACE, "kafka_partition", "each.*", F.lit(True).alias("is_earlier"))
@@ -104,8 +106,8 @@ def lines_of(kept: DataFrame, commits: DataFrame, coverage: DataFrame) -> DataFr
 
 
 def steps_of(lines: DataFrame, gap_ms: int, as_of_ms: int) -> DataFrame:
-    """Returns the steps (`is_step`) and the last record of each line (`is_open`), known or new; and the first commits
-    (`is_first`), which samples may make steps."""
+    """Returns the steps (`is_step`), the last record of each line (`is_open`), known or new, and the first commits
+    (`is_first`), which samples may turn into steps."""
     line = Window.partitionBy(*LINE).orderBy("kafka_offset")
     sample = line.rowsBetween(-INTERVAL_SAMPLE, Window.currentRow)
     stepped = lines.select(
@@ -118,7 +120,7 @@ def steps_of(lines: DataFrame, gap_ms: int, as_of_ms: int) -> DataFrame:
     is_late = until_ms - F.col("at_ms") >= gap_ms
     is_back = F.coalesce(F.col("following.offset") < F.col("offset"), F.lit(False))
     is_last = F.col("following").isNull()
-    # A removal, or offset -1, is no commit, and ends what was there.
+    # A removal, or offset -1, is not a commit, and ends what was there.
     is_commit = F.col("offset").isNotNull() & (is_last | F.col("following.offset").isNotNull())
     is_recreated = F.coalesce(F.col("topic_id") != F.col("following.topic_id"), F.lit(False))
     found = stepped.where("is_earlier IS NULL").select(
@@ -134,9 +136,9 @@ def steps_of(lines: DataFrame, gap_ms: int, as_of_ms: int) -> DataFrame:
 
 
 def with_ends(steps: DataFrame, watermarks: DataFrame | None, until_ms: int) -> DataFrame:
-    """Returns the steps with what samples of their partitions' ends show between their two commits: of those up to an
-    instant, the ones that were not looked at before. A last record that is no step yet does without. First commits of
-    partitions that are not new are left out."""
+    """Returns the steps with what samples of the partition's end show between their two commits. Only samples up to
+    `until_ms` that were not looked at before are read. A last record that is not a step yet gets no samples. First
+    commits of partitions that are not new are left out."""
     steps = _with_new_partitions(steps, watermarks).where("is_step OR is_open = 1").drop("is_first")
     if watermarks is None:
         return steps
@@ -176,8 +178,8 @@ def with_ends(steps: DataFrame, watermarks: DataFrame | None, until_ms: int) -> 
 
 
 def _with_new_partitions(steps: DataFrame, watermarks: DataFrame | None) -> DataFrame:
-    """Returns the steps with what the samples before a first commit show of its partition, if a sample before them had
-    the topic without it; all of these are steps."""
+    """Returns first commits with what earlier samples show of their partition, if a sample before them shows the topic
+    without that partition. All rows returned are steps."""
     if watermarks is None:
         return steps
     firsts = steps.where("is_first AND new_from_ms IS NULL").select(*RECORD, "topic", "partition", "at_ms")
@@ -215,9 +217,9 @@ def _hour(name: str) -> Column:
 
 
 def with_suspicion(steps: DataFrame, rules: Rules, as_of_ms: int) -> DataFrame:
-    """Returns the steps with 1 in `is_suspect` if they may be an incident by themselves: back, or too late for their
-    rhythm while records lay there to be read, or the first one of a partition that had records before. A first commit
-    has no rhythm yet."""
+    """Returns the steps with 1 in `is_suspect` if they may be an incident by themselves: the next commit went back, or
+    came too late for the usual interval while records waited, or it is the first commit of a partition that already had
+    records. A first commit has no usual interval yet."""
     length_ms = F.coalesce("next_at_ms", F.lit(as_of_ms)) - F.col("at_ms")
     usual_ms = rules.commit_gap_intervals * F.coalesce("interval_ms", F.lit(0))
     is_gap = (length_ms >= usual_ms) & F.col("waiting_from_ms").isNotNull()
@@ -227,7 +229,8 @@ def with_suspicion(steps: DataFrame, rules: Rules, as_of_ms: int) -> DataFrame:
 
 
 def with_earlier(steps: DataFrame, lines: DataFrame) -> DataFrame:
-    """Returns the steps with what has to be kept of the records before a last one, so that its interval is known."""
+    """Returns the steps; a last record gets the times of the records before it, which the usual interval is computed
+    from."""
     from_end = Window.partitionBy(*LINE).orderBy(F.desc("kafka_offset"))
     before = lines.withColumn("rank", F.row_number().over(from_end)).where(F.col("rank") <= INTERVAL_SAMPLE + 1)
     record = F.struct("kafka_offset", "at_ms")

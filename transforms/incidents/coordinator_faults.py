@@ -1,14 +1,15 @@
-"""Rows of the ledger to faults of coordinators: what `rules.coordinator_faults` needs, out of Arrow tables.
+"""Prepares rows of the ledger for `rules.coordinator_faults`, which finds faults of coordinators. Works on Arrow
+tables.
 
     departures(members, groups, stated)   the tenures that ended for no stated reason, with their group's partition
-    bursts(departures)                    when several groups of one partition lost members at once
-    seconds(records)                      records of those times, counted by partition and second
+    bursts(departures)                    the times when several groups of one partition lost members at once
+    seconds(records)                      how many records those times have, by partition and second
     counted(faults, departures)           the faults with how many departures and groups there were in each
     hit(faults, departures)               the names of these groups
 
-Members drop out of several groups of one partition at once when that has no coordinator, but also when somebody deploys
-or a host dies. Only the records of that time distinguish these, and they are read for these times alone: for the newest
-`BURSTS_MAX` of them.
+Members drop out of several groups of one partition at once when that partition has no coordinator, but also when
+somebody deploys or a host dies. Only the records of that time distinguish these cases. They are read only for the
+newest `BURSTS_MAX` of these times.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ RECORD_COLUMNS = ("kafka_partition", "kafka_timestamp")
 
 
 def departures(members: pa.Table, groups: pa.Table, stated: Collection[str]) -> pa.Table:
-    """Returns `group_id`, `kafka_partition` and `left_ms`; `stated` are members that left by a line of the log."""
+    """Returns one row for each tenure that ended for no stated reason: `group_id`, `kafka_partition` and `left_ms`.
+    `stated` holds the members that left by a line of the log; they are left out."""
     is_gone = pc.is_valid(members["left_at"])
     is_gone = pc.and_(is_gone, pc.invert(pc.is_in(members["leave_cause"], pa.array(NO_DEPARTURE))))
     is_gone = pc.and_(is_gone, pc.invert(pc.is_in(members["member_id"], pa.array([*stated], pa.string()))))
@@ -50,7 +52,8 @@ def departures(members: pa.Table, groups: pa.Table, stated: Collection[str]) -> 
 
 
 def bursts(gone: pa.Table) -> list[Span]:
-    """Returns the times whose records show whether a coordinator was away, the newest first."""
+    """Returns the times in which several groups of one partition lost members at once, the newest first. The records of
+    these times show whether the coordinator was away."""
     buckets = gone.append_column("bucket", pc.divide(gone["left_ms"], BUCKET_MS))
     counts = buckets.group_by(["kafka_partition", "bucket"]).aggregate([("group_id", "count_distinct")])
     busy = counts.filter(pc.greater_equal(counts["group_id_count_distinct"], BURST_GROUPS))
@@ -65,7 +68,7 @@ def bursts(gone: pa.Table) -> list[Span]:
 
 
 def seconds(records: Iterable[pa.Table]) -> dict[int, dict[int, int]]:
-    """Returns how many records there are, by partition and second."""
+    """Returns the number of records by partition of `__consumer_offsets`, then by second."""
     found: defaultdict[int, dict[int, int]] = defaultdict(dict)
     for table in records:
         at_us = table["kafka_timestamp"].cast(pa.timestamp("us", "UTC")).cast(pa.int64())
@@ -77,7 +80,7 @@ def seconds(records: Iterable[pa.Table]) -> dict[int, dict[int, int]]:
 
 
 def counted(faults: Iterable[CoordinatorFault], gone: pa.Table) -> list[CoordinatorFault]:
-    """Returns the faults that came to anything."""
+    """Returns the faults during which members departed, with the numbers of departures and groups filled in."""
     found = []
     for fault in faults:
         groups = _of_fault(fault, gone)["group_id"]
@@ -88,7 +91,7 @@ def counted(faults: Iterable[CoordinatorFault], gone: pa.Table) -> list[Coordina
 
 
 def hit(faults: Sequence[CoordinatorFault], gone: pa.Table) -> pa.Table:
-    """Returns the `group_id` of each group that a fault hit."""
+    """Returns one row, `group_id`, for each group that a fault hit."""
     names = [_of_fault(fault, gone)["group_id"] for fault in faults if is_fault(fault)]
     found = pa.chunked_array([chunk for each in names for chunk in each.chunks], pa.string()).unique()
     return pa.table({"group_id": found})

@@ -1,13 +1,14 @@
-"""Rows of the ledger to rows of `incidents`: the bridge from `transforms.incidents.rules` to Spark.
+"""Connects the tables to `transforms.incidents.rules`: turns rows of the ledger into rows of `incidents`, with Spark.
 
-    facts_of(tables, rules, ...)   what the rules need: a row of a table as the struct of its source, the others' null
-    incidents(facts, ...)          one call of the rules for each subject
+    facts_of(tables, rules, ...)   the facts that the rules need: one row for each, one struct column a source
+    incidents(facts, ...)          calls the rules once for each subject
 
-A subject is a group, or a partition of `__consumer_offsets`, and goes through one task. Of the history only groups come
-that may have an incident: those with a refusal, a removal, a hole, a rewind, a gap in their commits, a long rebalance,
-enough of them for a storm, or an offset that was lost or will be (`offset_facts`). Of commits only those come that went
-back, or were long followed by none (`commit_steps`), and those of partitions whose commits were refused. Which groups
-these are is found first, so that the tables that grow with all groups are asked for the rows of these only.
+A subject is a group, or a partition of `__consumer_offsets`; one task computes it. Only groups that may have an
+incident are read from the history: those with a refusal, a removal, a hole, a rewind, a gap in their commits, a long
+rebalance, enough rebalances for a storm, or an offset that was lost or will be (`offset_facts`). Only these commits are
+read: those that went back, those that were followed by a long silence (`commit_steps`), and those of partitions whose
+commits were refused. The groups are found first, so that the tables that grow with all groups are read for these groups
+only.
 """
 
 from __future__ import annotations
@@ -88,11 +89,13 @@ STEP_COLUMNS = (
 
 @dataclass(frozen=True, kw_only=True)
 class IncidentTables:
-    """Rows of one cluster; logs and samples are None where missing. `suspects` are the steps that may be an
-    incident (`with_suspicion`), `requests` those that `wanted_requests` gives, `open_transactions` those samples that
-    tell of some, `lag_stretches` what the module of that name finds in `lag`, `disturbed` names the groups that a fault
-    of their coordinator hit. Other tables are asked for some of their
-    rows (`Asking`)."""
+    """Rows of one cluster; logs and samples are None where missing.
+
+    `suspects` are the steps that may be an incident (`with_suspicion`). `requests` are those that `wanted_requests`
+    returns. `open_transactions` are the samples that show an open transaction. `lag_stretches` is the result of the
+    module of that name. `disturbed` names the groups that a fault of their coordinator hit. Other tables are read
+    through `Asking`, for some groups only.
+    """
 
     coverage: DataFrame
     suspects: DataFrame
@@ -113,7 +116,7 @@ class IncidentTables:
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """Rows of the tables that grow with all groups: of the groups that were asked for, and of the topics."""
+    """Rows of the tables that grow with all groups, limited to the groups and topics that were asked for."""
 
     coordinator_records: DataFrame
     watermarks: DataFrame | None
@@ -121,7 +124,7 @@ class Asked:
 
 @dataclass(frozen=True, kw_only=True)
 class History:
-    """Rows of the tables about groups, of those groups only that may have an incident."""
+    """Rows of the tables about groups, limited to the groups that may have an incident."""
 
     commit_steps: DataFrame
     generations: DataFrame
@@ -132,17 +135,19 @@ class History:
 
 
 class Asking(Protocol):
-    """Reads what `facts_of` finds out that it needs. It is given names that differ."""
+    """Reads the rows that `facts_of` finds out it needs. The names given to it are distinct."""
 
     def asked(self, names: DataFrame) -> Asked:
-        """Returns the records of groups and the samples of topics. Each row names either, in `group_id` or `topic`."""
+        """Returns the records of some groups and the samples of some topics. Each row of `names` has either `group_id`
+        or `topic`."""
 
     def history(self, groups: DataFrame) -> History:
-        """Returns what there is of the groups in `group_id`."""
+        """Returns all history of the groups in `group_id`."""
 
 
 def facts_of(tables: IncidentTables, rules: Rules, as_of_ms: int, asking: Asking) -> DataFrame:
-    """Returns a row for each fact: `FACT_KEY`, and a struct for each source; only the fact's own is filled."""
+    """Returns one row for each fact: `FACT_KEY`, and a struct column for each source. Only the fact's own struct is
+    filled."""
     old = _old_offsets(tables, rules, as_of_ms)
     sources = [*_sources(tables, asking.asked(_asked(tables, old)), rules, as_of_ms, old)]
     candidates = [*_history_candidates(tables, rules), tables.suspects]
@@ -252,8 +257,8 @@ def _facts(source: str, rows: DataFrame, order: str) -> DataFrame:
 
 
 def wanted_requests(requests: DataFrame) -> DataFrame:
-    """Returns refusals, joins and leaves, commits that may make up for a refused one, and all requests of a group that
-    has a request without an answer."""
+    """Returns the requests that the rules need: refusals, joins and leaves, commits that may make up for a refused one,
+    and all requests of a group that has a request without an answer."""
     unanswered = requests.where(F.col("response_json").isNull()).select("group_id").distinct()
     unanswered = unanswered.withColumn("is_replayed", F.lit(True))
     found = requests.where(F.col("group_id").isNotNull()).join(F.broadcast(unanswered), "group_id", "left")
@@ -399,7 +404,8 @@ def long_stretches(group_states: DataFrame, generations: DataFrame, rules: Rules
 
 
 def held_partitions(member_epochs: DataFrame, rules: Rules, as_of_ms: int) -> DataFrame:
-    """Returns the partitions that members of KIP-848 groups waited for so long that somebody may be in the way."""
+    """Returns the partitions that members of KIP-848 groups waited for so long that another member may be holding them
+    back."""
     waits = member_epochs.select(
         *("group_id", "incarnation", "member_id", "from_offset", F.explode("waits_for").alias("wait")),
         F.unix_millis("targeted_at").alias("from_ms"),
@@ -415,7 +421,8 @@ def held_partitions(member_epochs: DataFrame, rules: Rules, as_of_ms: int) -> Da
 
 @dataclass(frozen=True, kw_only=True)
 class OfCluster:
-    """What all groups share: until when the topic is read, what befell coordinators, and who they were."""
+    """What all groups of a cluster share: until when the topic was read, the coordinators' faults, and which broker
+    coordinated when."""
 
     topic_until_ms: int | None = None
     faults: Sequence[CoordinatorFault] = ()
@@ -442,13 +449,14 @@ def incidents(
 
 
 def groups_of(facts: DataFrame) -> DataFrame:
-    """Returns the groups that facts are about, in the one column `group_id`."""
+    """Returns the groups that facts are about, distinct, in the one column `group_id`."""
     subjects = facts.where(F.col("subject").startswith(OF_GROUP)).select("subject").distinct()
     return subjects.select(F.substr("subject", F.lit(len(OF_GROUP) + 1)).alias("group_id"))
 
 
 def incidents_of_cluster(shared: OfCluster, rules: Rules, as_of_ms: int) -> pa.Table:
-    """Returns the rows of the table that are about faults as a whole, without `cluster`."""
+    """Returns the incidents that are about a coordinator's fault as a whole, in the columns of `incidents` without
+    `cluster`."""
     rows = incidents_of(GroupFacts(None, as_of_ms, faults=shared.faults), rules)
     return pa.Table.from_pylist(rows, arrow_schema(INCIDENTS.without("cluster")))
 

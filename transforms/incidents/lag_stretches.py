@@ -1,13 +1,14 @@
-"""Rows of `lag` to the stretches of rounds that incidents are made of (`rules.waiting`).
+"""Turns rows of `lag` into stretches: rounds in a row in which a commit had one status. `rules.waiting` makes incidents
+of them.
 
     lag_stretches(lag)                      the stretches in some rounds
-    joined(stretches)                       those of earlier and of later rounds together
-    telling(stretches, last_ms, shortest_ms)  those of them that incidents need now, or may need later
+    joined(stretches)                       joins stretches of earlier and of later rounds
+    telling(stretches, last_ms, shortest_ms)  the stretches that incidents need now, or may need later
 
-A commit has a status for a stretch of rounds. A transaction that a group waits for shows in the last stable offset,
-which stands still until it ends and never comes back: all rounds that show the same are one stretch, whatever lies
-between. A commit that lies beyond the end of the log does so until somebody resets it or the log has grown so far.
-Of a stretch that has ended and was too short for an incident nothing is needed any more.
+While a group waits for an open transaction, the last stable offset stands still, and it never comes back to the same
+value later: all rounds that show the same last stable offset are one stretch, whatever lies between. A commit beyond
+the end of the log stays so until somebody resets it or the log has grown so far. A stretch that has ended and was too
+short for an incident is dropped.
 """
 
 from __future__ import annotations
@@ -52,7 +53,8 @@ def joined(stretches: DataFrame) -> DataFrame:
 
 
 def telling(stretches: DataFrame, last_ms: int, shortest_ms: Mapping[str, int]) -> DataFrame:
-    """`shortest_ms` is by status how long a stretch has to be for an incident."""
+    """Returns the stretches that incidents need now, or may need later. `shortest_ms` says, for each status, how long a
+    stretch has to be for an incident."""
     length_ms = F.col("until_ms") - F.col("from_ms")
     long = ((F.col("status") == status) & (length_ms >= each_ms) for status, each_ms in shortest_ms.items())
     is_long = reduce(or_, long)

@@ -1,12 +1,12 @@
-"""Rows of the ledger to what the rules of lost offsets need (`transforms.incidents.rules.offset_losses`).
+"""Selects the rows of the ledger that the rules of lost offsets need (`transforms.incidents.rules.offset_losses`).
 
-    moves_and_losses(offset_events)              what moved an offset, or took its records, of groups that it may harm
+    moves_and_losses(offset_events)              the events that moved an offset or lost its records, if harmful
     returns(offset_events, ..., watermarks)      the first commit of each partition after the expiry of its offset
     old_offsets(committed_offsets, ...)          offsets that will expire soon unless somebody keeps them
-    expiring(old, watermarks)                    those of them whose loss would cost something
-    readers(coordinator_records, groups, old)    the records that say whether members of modern groups keep them
+    expiring(old, watermarks)                    old offsets whose loss would cost something
+    readers(coordinator_records, groups, old)    the records that show whether members of modern groups keep them
 
-Each of them returns few rows however long the log is: it begins with the events, or with the offsets that are old.
+Each function returns few rows however long the log is: it begins with the events, or with the old offsets.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ def moves_and_losses(offset_events: DataFrame) -> DataFrame:
 
 
 def with_sample(rows: DataFrame, watermarks: DataFrame | None, until_ms: str) -> DataFrame:
-    """Adds the ends of each row's topic partition by the last sample until an instant; null where there is none, or
-    where it is of another topic of that name."""
+    """Adds the start and end of each row's topic partition by the last sample before `until_ms`; null where there is no
+    sample, or where the sample is of another topic of that name."""
     if watermarks is None:
         return rows.withColumns({name: F.lit(None).cast("long") for name in ENDS})
     sample = watermarks.where(F.col("high_watermark").isNotNull()).select(
@@ -78,7 +78,7 @@ def with_sample(rows: DataFrame, watermarks: DataFrame | None, until_ms: str) ->
 
 
 def expired(offset_events: DataFrame) -> DataFrame:
-    """Returns the expiries of offsets that are known."""
+    """Returns the expiries of offsets among the events."""
     return offset_events.where((F.col("kind") == OffsetEventKind.EXPIRED) & F.col("offset_before").isNotNull())
 
 
@@ -89,7 +89,8 @@ def returns(
     generations: DataFrame,
     watermarks: DataFrame | None,
 ) -> DataFrame:
-    """Returns a row for each expired offset whose partition was committed again, where nothing lies unseen between."""
+    """Returns one row for each expired offset whose partition was committed again, if no record is missing in
+    between."""
     expiries = expired(offset_events).select(
         *(*PLACE, *RECORD, "offset_before", _row_key()),
         F.unix_millis("happened_at").alias("expired_at_ms"),
@@ -107,7 +108,7 @@ def _with_end_of_stretch(expired: DataFrame, coverage: DataFrame) -> DataFrame:
 
 
 def _with_commits(expired: DataFrame, coordinator_records: DataFrame) -> DataFrame:
-    """Adds the first commit behind each expiry, and what the commits before it show."""
+    """Adds the first commit after each expiry, and what the commits before it show."""
     line = Window.partitionBy(*PLACE).orderBy("kafka_offset")
     at_ms = record_ms()
     commits = (
@@ -168,7 +169,8 @@ def _with_begin(found: DataFrame, generations: DataFrame) -> DataFrame:
 def old_offsets(
     committed_offsets: DataFrame, generations: DataFrame, coverage: DataFrame, rules: Rules, as_of_ms: int
 ) -> DataFrame:
-    """Returns the offsets that will expire soon by their age alone, but for those that may be gone without a trace."""
+    """Returns the offsets that will expire soon by their age alone. Offsets that may already be gone without a record
+    are left out."""
     hides_ends = (F.col("completeness") == Completeness.UNKNOWN) | F.coalesce("is_state_lost", F.lit(False))
     hidden = coverage.where(hides_ends).groupBy("kafka_partition").agg(F.max("from_offset").alias("hidden_to"))
     is_there = F.coalesce(F.col("commit_kafka_offset") >= F.col("hidden_to"), F.lit(True))
@@ -194,7 +196,8 @@ def old_offsets(
 
 
 def expiring(old: DataFrame, watermarks: DataFrame | None) -> DataFrame:
-    """Returns the offsets behind or before which the topic's log has records."""
+    """Returns the old offsets that the topic's log has records before or after, so that losing them would cost
+    something."""
     told = with_sample(old, watermarks, "as_of_ms").drop("as_of_ms", "topic_id")
     margin = F.lit(MARKER_OFFSETS)
     is_harm = F.col("high_watermark") > plus(F.col("committed_offset"), margin)
@@ -203,13 +206,13 @@ def expiring(old: DataFrame, watermarks: DataFrame | None) -> DataFrame:
 
 
 def modern(groups: DataFrame, old: DataFrame) -> DataFrame:
-    """Returns the names of the modern groups among those with old offsets."""
+    """Returns the names of those modern groups (not classic ones) that have old offsets."""
     found = groups.where(F.col("group_type") != GroupType.CLASSIC).select("group_id")
     return found.join(old.select("group_id").distinct(), "group_id", "left_semi")
 
 
 def readers(coordinator_records: DataFrame, groups: DataFrame, old: DataFrame) -> DataFrame:
-    """Returns the records about members and subscriptions of the modern groups among those with old offsets."""
+    """Returns the records about members and subscriptions of those modern groups that have old offsets."""
     is_told = F.col("record_type").isin(*KEY_OF_RECORD) & F.col("decode_error").isNull()
     return (
         coordinator_records.where(is_told)

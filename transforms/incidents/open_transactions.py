@@ -1,11 +1,11 @@
-"""Rows of `watermarks` to the samples by which a transaction that does not end is found (`rules.patterns`).
+"""Selects the samples of `watermarks` that reveal a transaction that does not end (`rules.patterns`).
 
     open_transactions(watermarks)       the samples of `__consumer_offsets` in which a transaction was open
-    telling(samples, stalled_ms)        those of them that incidents need now, or may need later
+    telling(samples, stalled_ms)        the samples that incidents need now, or may need later
 
-A transaction is open in a partition as long as its last stable offset stands still. The samples that show the same one
-are a run. Of a run that was followed by another, and was too short for an incident, nothing is needed any more; of any
-other the first ones, as many as an incident names as proof, and the last.
+While a transaction is open in a partition, its last stable offset stands still. The samples with the same last stable
+offset are a run. A run that was followed by another and was too short for an incident is dropped. Of any other run the
+first samples, as many as an incident names as proof, and the last one are kept.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
-"""`lag`: the bridge from `transforms.lag.rules` to Spark: tables to each group's events, and its rows back.
+"""Computes rows of `lag` with Spark: turns tables into each group's events, calls `transforms.lag.rules`, and returns
+the rows.
 
-    lag_events(inputs, rounds, seeds)   all that a group needs for some rounds, and the state it goes on from
+    lag_events(inputs, rounds, seeds)   all events that groups need for some rounds, and their state before
     fold_lag(events, rounds, ...)       one `LagState` for each group; one row for each of its partitions and rounds
 
-A group's rows depend on its own log, its topics' samples and its rows of the rounds before
-(`transforms.lag.lag_seeds`), and so are the same however rounds are cut into runs, and those that a monitor gives,
-which keeps the state in memory.
+A group's rows depend only on its own log, its topics' samples and its rows of earlier rounds
+(`transforms.lag.lag_seeds`). So they are the same however rounds are divided into runs, and the same as those of a
+monitor, which keeps the state in memory.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ _VALUES = attrgetter(*(MILLISECONDS.get(name, name) for name in LAG_ROWS.names))
 
 @dataclass(frozen=True)
 class LagInputs:
-    """Holds the rows of one cluster; `commits` is a `commit_log`."""
+    """Holds the rows of one cluster; `commits` is the result of `commit_log`."""
 
     watermarks: DataFrame
     group_states: DataFrame
@@ -68,8 +69,9 @@ def at_ms(column: str = "sampled_at") -> Any:
 
 
 def sampled_within(first_ms: int, last_ms: int) -> Callable[[Callable[[str], Any]], Any]:
-    """Returns the condition for rows of rounds between two instants, both included, of columns that a function makes of
-    their names; files of other dates are left out, and by their statistics those of other times."""
+    """Returns a function that builds the filter for rows of rounds between two instants, both included. It is called
+    with a function that makes a column of a name. The filter also names the date, so that files of other dates are
+    skipped."""
     first, last = instant_of_ms(first_ms), instant_of_ms(last_ms)
 
     def is_within(column: Callable[[str], Any]) -> Any:
@@ -96,7 +98,7 @@ def commit_events(commits: DataFrame) -> DataFrame:
 
 
 def history_events(generations: DataFrame, members: DataFrame, assignments: DataFrame, from_offset: int) -> DataFrame:
-    """Returns intervals that had not ended below an offset, which itself lies below all rounds."""
+    """Returns the intervals of the history that had not ended below `from_offset`, an offset below all rounds."""
 
     def intervals(rows: DataFrame, kind: int, begin: str, *columns: Any) -> DataFrame:
         found = rows.where(F.col("to_offset").isNull() | (F.col("to_offset") >= from_offset))
@@ -112,8 +114,8 @@ def history_events(generations: DataFrame, members: DataFrame, assignments: Data
 
 
 def lag_events(inputs: LagInputs, rounds: RoundsToCompute, seeds: DataFrame, topic_seeds: DataFrame) -> DataFrame:
-    """Returns a row for each event of a group. `seeds` are events of groups, `topic_seeds` of topic partitions without
-    a group; both come from before the rounds."""
+    """Returns a row for each event of a group. `seeds` are earlier events of groups, `topic_seeds` those of topic
+    partitions without a group; both come from before the rounds."""
     in_rounds = sampled_within(rounds.ends[0][0], rounds.ends[-1][0])(F.col)
     new = commit_events(inputs.commits.where(is_below_offsets(rounds.commits_to) & ~is_below(rounds.ends_before)))
     before = [end.offset for _, end in rounds.ends_before.values()]
@@ -134,12 +136,13 @@ def lag_events(inputs: LagInputs, rounds: RoundsToCompute, seeds: DataFrame, top
 
 
 def is_below(ends: Mapping[int, tuple[int, End]]) -> Any:
-    """Returns whether a round has counted a commit."""
+    """Returns the condition that a round has already counted a commit, by the ends that the rounds read."""
     return is_below_offsets({partition: end.offset for partition, (_, end) in ends.items()})
 
 
 def is_below_offsets(offsets: Mapping[int, int]) -> Any:
-    """Returns whether a record lies below an offset of its partition; none does without one."""
+    """Returns the condition that a record lies below the offset of its partition; false for partitions without an
+    offset."""
     by_partition = [0] * (max(offsets, default=-1) + 1)
     for partition, offset in offsets.items():
         by_partition[partition] = offset
@@ -149,7 +152,8 @@ def is_below_offsets(offsets: Mapping[int, int]) -> Any:
 
 
 def fold_lag(events: DataFrame, rounds: RoundsToCompute, rules: LagRules, report: Report = stop) -> DataFrame:
-    """Returns `LAG_ROWS` of the rounds; a group that is reported lacks those from the one on in which it failed."""
+    """Returns the rows of the rounds, with the columns of `LAG_ROWS`. A group on which the rules fail is reported; its
+    rows are missing from that round on."""
 
     def fold_group(group_id: str, of_group: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
         return map(lag_row, group_lag(group_id, by_kind(of_group), rounds, rules))
@@ -167,7 +171,8 @@ def lag_row(row: LagRow) -> dict[str, Any]:
 
 
 def lag_table(rows: Iterable[LagRow], report: Report = stop) -> pa.Table:
-    """Returns `LAG_ROWS` of a round, whose rows come group by group; a group whose rows can't be held is reported."""
+    """Returns the rows of a round as a table of `LAG_ROWS`. `rows` come group by group; a group whose values Arrow
+    can't hold is reported and left out."""
     schema = arrow_schema(LAG_ROWS)
     batches = judged_batches(groupby(rows, attrgetter("group_id")), lambda _, of: map(lag_row, of), schema, report)
     return pa.Table.from_batches(batches, schema)

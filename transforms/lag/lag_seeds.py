@@ -1,16 +1,18 @@
-"""What earlier rounds leave for the next: the state of `transforms.lag.rules`, as rows of `lag_seeds`.
+"""Keeps the state of `transforms.lag.rules` between runs, as rows of `lag_seeds`.
 
-    topic      a topic id that a topic partition ever had: its last sample, its highest end, whether it had transactions
-    sample     a sample that a `TopicWindow` would still hold, or that the commits of a next round ask for
+    kind       holds
+    topic      a topic id that a topic partition has or had: last sample, highest end, whether it had transactions
+    sample     a sample that a `TopicWindow` would still hold, or that the commits of a next round need
     commit     one of a group's last commits on a topic partition, with the watermark before it
     end        the end of a partition of `__consumer_offsets`, of the last round that saw it
     ingested   the date of ingest from which on there are commits that no round has counted
 
-    next_seeds(seeds, watermarks, commits, ...)   the rows after some rounds, from those before and what is new
+    next_seeds(seeds, watermarks, commits, ...)   the rows after some rounds, from those before and the new input
     last_points(lag, rules)                       a group's last rows of `lag`, which are seeds, too
 
-What stays of a sample depends on the samples and the newest one's time only, not on when they were thinned. So the rows
-are the same however rounds are cut into steps, and those of all rounds come from none and all that there is.
+Which samples are kept depends only on the samples and the newest one's time, not on when they were thinned. So the rows
+are the same however rounds are divided into runs, and can be computed again from all samples and commits without
+earlier seeds.
 """
 
 from __future__ import annotations
@@ -46,7 +48,7 @@ def of_kind(seeds: DataFrame, *kinds: str) -> DataFrame:
 
 
 def as_events(seeds: DataFrame, *kinds: str) -> DataFrame:
-    """Returns the seeds of some kinds as events, as `transforms.lag.rules.of_group` names them."""
+    """Returns the seeds of some kinds as events, with the columns that `transforms.lag.rules.of_group` reads."""
     event = F.coalesce(*[F.when(F.col("kind") == kind, EVENT_OF_KIND[kind]) for kind in kinds])
     return of_kind(seeds, *kinds).withColumn("kind", event)
 
@@ -60,8 +62,8 @@ def next_seeds(
 ) -> DataFrame:
     """Returns the topics, samples, commits and ends after some rounds.
 
-    `watermarks` are rows of these rounds, `commits` those that they are the first to count, `ends_after` the ends that
-    the next round goes on from, each with the round that saw it.
+    `watermarks` are the samples of these rounds, `commits` the commits that no earlier round counted, and `ends_after`
+    the ends that the next round starts from, each with the round that saw it.
     """
     end_times_ms = {sampled_at_ms for sampled_at_ms, _ in ends_after.values()}
     new = read_samples(watermarks).drop("kind")
@@ -117,7 +119,7 @@ def _ends(seeds: DataFrame, watermarks: DataFrame) -> DataFrame:
 
 
 def last_ends(seeds: DataFrame, watermarks: DataFrame) -> DataFrame:
-    """Returns for each partition of `__consumer_offsets` the last round that saw its end, and that end."""
+    """Returns, by partition of `__consumer_offsets`, the last round that saw its end, and that end."""
     newest = F.max(F.struct("at_ms", "last_stable_offset", "high_watermark")).alias("newest")
     ends = _ends(seeds, watermarks)
     return ends.groupBy("kafka_partition").agg(newest).select("kafka_partition", "newest.*")
@@ -158,7 +160,7 @@ def _without_old_removals(commits: DataFrame, now_ms: int, rules: LagRules) -> D
 
 
 def last_points(lag: DataFrame, rules: LagRules) -> DataFrame:
-    """Returns events from the rows of `lag` of the last status window."""
+    """Returns the rows of `lag` within the last status window, as events."""
     width_ms = max(rules.status.window_ms // POINTS_PER_WINDOW, 1)
     rows = lag.select(
         F.lit(POINT).alias("kind"),

@@ -1,4 +1,4 @@
-"""Makes rows of `coordinator_events` out of lines of server logs."""
+"""Parses lines of server logs into rows of `coordinator_events`."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ PARSED_EVENTS = parsed_schema(COORDINATOR_EVENTS)
 def parse_events(
     lines: Iterable[Line], time_zone: str, privacy: Privacy, entry_characters_max: int
 ) -> Iterator[Parsed]:
-    """Yields rows of `PARSED_EVENTS`; the caller sees to it that no entry is cut by the end of the lines. A line that
-    is too long ends the entry that it is in."""
+    """Yields rows of `PARSED_EVENTS`. The caller makes sure that the lines do not end within an entry. A line that is
+    too long ends its entry."""
     of_entries = (line for line in lines if not line.is_of_another)
     for (source_file, is_whole), part in groupby(of_entries, attrgetter("source_file", "is_whole")):
         if not is_whole:

@@ -1,9 +1,9 @@
-"""The lines that the parsers of both logs are fed, and the columns that they fill.
+"""Defines the input of the parsers of both logs, and the columns that they fill.
 
-    Line              a line of a file, numbered; each file's in order; of one that is too long, its beginning
+    Line              a numbered line of a file; each file's lines come in order; a line that is too long is cut
     parsed_schema     a struct filled in each row: a row of the log's table, one of `log_quarantine`, or a topic's name
 
-A line about something else gives nothing. The job adds what it knows: the cluster, and when.
+A line about something else gives no row. The job adds the cluster and the time of import.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from groupledger.transforms.privacy import Privacy
 
 ROW, QUARANTINED, TOPIC_NAME = "row", "quarantined", "topic_name"
-# What the job adds to every row.
+# Columns that the job adds to every row.
 OF_THE_JOB = ("cluster", "log", "imported_at", "happened_date", "logged_date")
 LINE_CHARACTERS_MAX = 65_536
-# What rows that wait to leave a task may hold, so that long lines don't pile up.
+# Limits of the rows that wait to leave a task, so that long lines don't pile up.
 PIECE_CHARACTERS_MAX = 8 << 20
 TOO_LONG = "longer than the settings allow (logs.line_bytes_max): not read, and kept in part"
 
@@ -35,8 +35,8 @@ Parsed = dict[str, Any]
 
 
 class Line(NamedTuple):
-    """A line that a container has cut counts as several. One `is_of_another` entry than the last if it is of another
-    source in the same file, and begins none itself."""
+    """A line of a log file. If a container has cut a line, the parts count as several lines. `is_of_another` means that
+    the line comes from another source in the same file than the last entry, and begins no entry itself."""
 
     source_file: str
     line_number: int

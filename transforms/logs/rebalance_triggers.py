@@ -1,7 +1,9 @@
-"""Joins `rebalances` with `coordinator_events` when they are read: what started a rebalance, in the server log's words.
+"""Joins `rebalances` with `coordinator_events` at reading: finds what the server log states as the trigger of each
+rebalance.
 
-Logs may be imported long after the history was written, or never; so the trigger is no column of the table, and the
-inferred one stays beside it. `transforms.logs.rules.triggers` has the rules; one call for each group.
+Logs may be imported long after the history was written, or never; so the logged trigger is not a column of the table,
+and the inferred one stays beside it. `transforms.logs.rules.triggers` has the rules, which are called once for each
+group.
 """
 
 from __future__ import annotations
@@ -38,8 +40,8 @@ _ANSWERED = StructType([*(REBALANCES.schema[name] for name in KEY), *TRIGGER])
 
 
 def with_triggers(rebalances: DataFrame, coordinator_events: DataFrame) -> DataFrame:
-    """Returns `rebalances` with the columns of `TRIGGER`. A filter by time belongs after it: what came before a
-    rebalance decides whether a line is about it."""
+    """Returns `rebalances` with the columns of `TRIGGER`. Filter by time only afterwards: earlier rebalances decide
+    whether a line is about a later one."""
     places = rebalances.select(*KEY, "kafka_offset", F.unix_micros("happened_at").alias("happened_at"))
     events = coordinator_events.where(F.col("kind").isin(*KINDS) & F.col("group_id").isNotNull())
     events = events.withColumn("logged_at", F.unix_micros("logged_at")).select(*GROUP, *EVENT_COLUMNS)
@@ -48,7 +50,7 @@ def with_triggers(rebalances: DataFrame, coordinator_events: DataFrame) -> DataF
 
 
 def without_triggers(rebalances: DataFrame) -> DataFrame:
-    """Returns the same columns, all null, where no server log was imported."""
+    """Returns `rebalances` with the columns of `TRIGGER`, all null, for a ledger without an imported server log."""
     return rebalances.withColumns({field.name: F.lit(None).cast(field.dataType) for field in TRIGGER})
 
 

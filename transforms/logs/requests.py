@@ -1,4 +1,4 @@
-"""Makes rows of `requests` out of lines of request logs, and finds names for topic ids."""
+"""Parses lines of request logs into rows of `requests`, and finds names for topic ids."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PARSED_REQUESTS = parsed_schema(REQUESTS)
 
 
 def parse_requests(lines: Iterable[Line], time_zone: str, privacy: Privacy) -> Iterator[Parsed]:
-    """Yields rows of `PARSED_REQUESTS`; a topic id is named once."""
+    """Yields rows of `PARSED_REQUESTS`, and the name of each topic id once."""
     named: set[str] = set()
     for line in lines:
         if not line.is_whole:
@@ -41,8 +41,8 @@ def parse_requests(lines: Iterable[Line], time_zone: str, privacy: Privacy) -> I
 
 
 def with_topic_names(requests: DataFrame, names: DataFrame) -> DataFrame:
-    """Returns `requests` with the names of topics that a request names by id; `names` has `topic_id` and `topic`. A
-    name that is not known stays null."""
+    """Returns `requests` with names for the topics that a request gives by id only; `names` has `topic_id` and `topic`.
+    An unknown name stays null."""
     by_id = names.groupBy("topic_id").agg(F.max("topic").alias("topic"))
     known = by_id.agg(F.map_from_entries(F.collect_list(F.struct("topic_id", "topic"))).alias("topic_name_by_id"))
 
@@ -55,6 +55,6 @@ def with_topic_names(requests: DataFrame, names: DataFrame) -> DataFrame:
 
 
 def unnamed_topic_ids(requests: DataFrame) -> DataFrame:
-    """Returns each topic id that has no name beside it, once."""
+    """Returns each topic id in `requests` that has no name, once."""
     partition = requests.select(F.explode("partitions").alias("partition")).select("partition.*")
     return partition.where(F.col("topic").isNull() & F.col("topic_id").isNotNull()).select("topic_id").distinct()

@@ -1,4 +1,4 @@
-"""Takes numbered lines of files out of what containers wrap them in, each with the evidence for its instant.
+"""Removes container prefixes from numbered lines, and adds the evidence for each line's instant.
 
 `passes` are those of the repeated hours of each split (`rules.repeated_hours`), which the driver found by the order of
 all lines.
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 
 def unwrapped(lines: Iterable[Line], passes: Passes, characters_max: int) -> Iterator[Line]:
-    """Yields the lines of one file. A line that a container split has the number of its first part, and the size
-    of all; what is too long to be kept whole is passed on as it is."""
+    """Yields the lines of one file. A line that a container split gets the number of its first part, and the size of
+    all parts; a line that is too long to be kept whole is passed on in its parts."""
     wrapped = WrappedLines(characters_max)
     last: Line | None = None
     byte_counts: dict[int, int] = {}

@@ -4,7 +4,7 @@ It is a view, since commits are stored once, in `coordinator_records`. Their rec
 columns follow from the order of the log, never from time:
 
     committer_generation   the generation that the commit named. In a classic group it is the one in force: the
-                           coordinator refuses commits of any other. Two kinds of commit escape this: transactional
+                           coordinator refuses commits of any other. Two kinds of commit are exceptions: transactional
                            ones without a member id, and those of a generation whose leader never synced, so that it
                            has no record. In a group of KIP-848's kind it is the epoch that the owner had reached, since
                            the coordinator refuses any other of that member; null without an owner. A streams group, and
@@ -61,7 +61,8 @@ COLUMNS = (
 
 
 def commit_log(coordinator_records: DataFrame) -> DataFrame:
-    """Returns a row for each commit and each removal (`is_tombstone`: deleted or expired, or the topic was deleted)."""
+    """Returns one row for each commit and for each removal (`is_tombstone`: deleted or expired, or the topic was
+    deleted)."""
     is_commit = F.col("record_type").isin(*OFFSET_COMMIT_TYPES) & F.col("decode_error").isNull()
     commit = coordinator_records.where(is_commit).select(
         "cluster", "kafka_partition", "kafka_offset", "kafka_timestamp", "group_id", "is_tombstone", "offset_commit.*"
@@ -78,8 +79,8 @@ def commit_log(coordinator_records: DataFrame) -> DataFrame:
 
 
 def with_known_from(coverage: DataFrame) -> DataFrame:
-    """Returns each stretch with `known_from`: the offset after the last hole before it, or where a stretch began that
-    lost the state. A commit below may have been removed without a trace."""
+    """Returns the stretches of coverage with `known_from`: the offset after the last hole before the stretch, or the
+    start of a stretch that lost the state. A commit below that offset may have been removed without a record of it."""
     before = Window.partitionBy("cluster", "kafka_partition").orderBy("from_offset")
     begin = F.when(F.col("completeness") == Completeness.UNKNOWN, F.col("to_offset"))
     begin = begin.when(F.col("is_state_lost"), F.col("from_offset"))
@@ -95,7 +96,7 @@ def offset_commits(
     groups: DataFrame,
     coverage: DataFrame,
 ) -> DataFrame:
-    """Returns a row for each commit, with `COLUMNS`. To get some groups only, filter the inputs."""
+    """Returns one row for each commit, with `COLUMNS`. To get some groups only, filter the inputs."""
     log = _with_stretch(commit_log(coordinator_records), coverage)
     log = _with_generation(log, generations, groups)
     log = _with_last_owner(log, assignments, members, member_epochs)
@@ -219,7 +220,7 @@ def _with_owner(log: DataFrame) -> DataFrame:
     )
     is_owned = F.col("owner_attribution") != Attribution.NONE
     is_at_one_epoch = F.col("last.taken_at_epoch") == F.col("step.member_epoch")
-    # An older epoch is accepted only for what the member has: what was taken from it, it commits with the newest one.
+    # An older epoch is accepted only for partitions that the member still has; others it commits with the newest.
     has_one_epoch = ~F.col("step.names_assignment_epochs") | (F.col("owner_attribution") == Attribution.PREVIOUS_OWNER)
     is_told = is_owned & (((F.col("at.group_type") == GroupType.CONSUMER) & has_one_epoch) | is_at_one_epoch)
     # Compaction keeps the last record of each key, so the record before is the true one unless a hole lies between.

@@ -1,13 +1,13 @@
-"""Computes `offset_events`, and `committed_offsets`, from which the next records go on.
+"""Computes `offset_events`, and `committed_offsets`, which the next run starts from.
 
-    offset_log(records, committed)              the records about offsets, behind where each of them stood
-    committed_offsets(log)                      where each of them stands then
-    steps_of(log)                               those of the records that may be more than going on
+    offset_log(records, committed)              the records about offsets, after the last known commit of each
+    committed_offsets(log)                      the last commit of each offset afterwards
+    steps_of(log)                               the records that may be more than normal progress
     offset_events(steps, records, generations, coverage, rules)
 
 `records` are rows of `coordinator_records` of one cluster, and hold each operation of a coordinator whole or not at
 all: the removal of a group begins with its offsets and ends with the group. `coverage` has the stretches of each
-partition of `__consumer_offsets`. Most commits only go on. They are left out by Spark, and `rules` decides about the
+partition of `__consumer_offsets`. Most commits only advance. Spark leaves these out, and `rules` decides about the
 others.
 """
 
@@ -67,9 +67,10 @@ def is_removal() -> Column:
 
 
 def offset_log(records: DataFrame, committed: DataFrame) -> DataFrame:
-    """Returns a row for each record about an offset, and one (`is_new` is false) for where each of these offsets stood.
+    """Returns one row for each new record about an offset, and one with `is_new` false for the last known commit of
+    each of these offsets.
 
-    `commit` is null for a removal; in the row of one that stood removed, it is the last commit.
+    `commit` is null for a removal; in the row of an offset that was removed before, it is the last commit.
     """
     is_offset = F.col("record_type").isin(*OFFSET_COMMIT_TYPES) & F.col("decode_error").isNull()
     new = records.where(is_offset).select(
@@ -109,7 +110,7 @@ def offset_log(records: DataFrame, committed: DataFrame) -> DataFrame:
 
 
 def committed_offsets(log: DataFrame) -> DataFrame:
-    """Returns where each offset stands at the end of the log, but for the cluster."""
+    """Returns the last commit of each offset at the end of the log, without the column `cluster`."""
     newest = F.struct("kafka_partition", "kafka_offset", "is_removed")
     last_commit = F.max_by("commit", F.when(F.col("commit").isNotNull(), F.col("kafka_offset")))
     found = log.groupBy(*PLACE).agg(F.max_by(newest, "kafka_offset").alias("newest"), last_commit.alias("commit"))
@@ -140,9 +141,9 @@ def offset_events(
     rules: OffsetRules,
     report: Report = stop,
 ) -> DataFrame:
-    """Returns a row for each event, but for the cluster and what a rebuild carries over. A record on which the rule
-    fails has none, and its group is reported. Of the generations of a step's group it needs those that began by then
-    and had not ended, or the last one before, and those of later steps."""
+    """Returns one row for each event, without `cluster` and the columns that a rebuild carries over. If the rule fails
+    on a record, its group is reported. `generations` must have, for each step, the generations that had begun and not
+    ended by then (or the last one before), and later ones."""
     steps = _with_coverage(steps, coverage)
     steps = _with_generation(_with_end_of_group(steps, records), generations)
     # Clients that commit no leader epoch commit all the time, and mostly as members.
@@ -162,7 +163,7 @@ def offset_events(
 
 
 def steps_of(log: DataFrame) -> DataFrame:
-    """Returns the new records that may be more than going on, with the commit before each."""
+    """Returns the new records that may be more than normal progress, each with the commit before it."""
     of_place = Window.partitionBy(*PLACE)
     in_order = of_place.orderBy("kafka_offset")
     earlier = in_order.rowsBetween(Window.unboundedPreceding, -1)
@@ -185,8 +186,8 @@ def steps_of(log: DataFrame) -> DataFrame:
 
 
 def _with_coverage(steps: DataFrame, coverage: DataFrame) -> DataFrame:
-    """Adds `is_known`: nothing lies unseen between a record and the commit before it, or, where there is none, since
-    the log began."""
+    """Adds `is_known`: no record is missing between this record and the commit before it or, if there is none, the
+    beginning of the log."""
     before = Window.partitionBy("kafka_partition").orderBy("from_offset")
     is_complete = F.col("completeness") == Completeness.COMPLETE
     stretch = with_known_from(coverage).select(

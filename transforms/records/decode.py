@@ -1,7 +1,7 @@
-"""Kafka rows to `coordinator_records` rows: exactly one out for each one in, decoded or kept with its reason.
+"""Turns Kafka rows into rows of `coordinator_records`: exactly one for each, decoded or kept with the reason why not.
 
-This is the only bridge between the codec and Spark: rows travel to Python as Arrow batches and come back in the table's
-columns (`DECODED`). A batch that would yield another number of rows than it holds fails the task.
+This is the only module that connects the codec with Spark: rows travel to Python as Arrow batches and come back in the
+table's columns (`DECODED`). A batch that would yield another number of rows than it holds fails the task.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ DECODED = arrow_schema(DECODED_STRUCT)
 # Rows that the general codec takes are sent on in batches of this many bytes, so that 1 MiB values don't pile up.
 BATCH_BYTES_MAX = 8 << 20
 
-# A capture may hold any time. What lies outside these is no time of a record, and no reader in Python could show it.
+# A capture may hold any time. Times outside these bounds are invalid, and no reader in Python could show them.
 FIRST_US = us_of(datetime.min.replace(tzinfo=timezone.utc))
 LAST_US = us_of(datetime.max.replace(tzinfo=timezone.utc))
 
@@ -54,7 +54,8 @@ def decode(kafka_rows: DataFrame, privacy: Privacy = KEEP_ALL) -> DataFrame:
 
 
 def decode_again(quarantined: DataFrame, privacy: Privacy) -> DataFrame:
-    """Returns a row for each row of `coordinator_records` that was kept undecoded, as its bytes decode now."""
+    """Returns one row for each row of `coordinator_records` that was kept undecoded: the result of decoding its bytes
+    now."""
     kafka_rows = quarantined.selectExpr(
         *("raw_key AS key", "raw_value AS value", "kafka_partition AS partition", "kafka_offset AS offset"),
         "kafka_timestamp AS timestamp",
@@ -110,7 +111,7 @@ def nulls(count: int, data_type: pa.DataType) -> pa.Array:
 
 
 def held(timestamps: pa.Array) -> pa.Array:
-    """Returns the timestamps; those that years 1 to 9999 do not hold are the nearest that they do."""
+    """Returns the timestamps; those outside the years 1 to 9999 are replaced by the nearest bound."""
     ticks = timestamps.cast(pa.int64())
     least, most = pc.min_max(ticks).values()
     if not (least.is_valid and (least.as_py() < FIRST_US or most.as_py() > LAST_US)):
@@ -152,7 +153,7 @@ def general_batch(batch: pa.RecordBatch, rows: list[dict[str, Any]]) -> pa.Recor
 
 
 def decoded_or_kept(key: bytes | None, value: bytes | None, privacy: Privacy) -> dict[str, Any]:
-    """Returns the columns that say what a record is, by the general codec; columns left out are null."""
+    """Returns the decoded columns of a record, by the general codec; columns left out are null."""
     try:
         record = decode_record(key, value)
     except DecodeError as error:

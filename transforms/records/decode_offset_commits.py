@@ -1,10 +1,10 @@
-"""The fast path: offset commits, nearly all the volume of the topic, decoded a batch at a time.
+"""Decodes offset commits a batch at a time: the fast path for nearly all the volume of the topic.
 
 Distinct keys are decoded once per batch by the codec and spread over the rows by Arrow's dictionary. The fields of a
 value lie at fixed places but for one string (`offset_commit_layouts`), so NumPy reads them for all rows of a version at
-once. A row is taken only if every byte of it is accounted for; whatever does not fit to the byte (metadata that is
-long or not ASCII, other tags, any damage) is left to the general codec, which alone decides what is an error. The
-test of this file holds both ways equal.
+once. A row is taken only if every byte of it is accounted for; whatever does not fit to the byte (metadata that is long
+or not ASCII, other tags, any damage) is left to the general codec, which alone decides what is an error. The test of
+this file holds both ways equal.
 
 Version and length must both be looked at: a v4 value with empty metadata is as long as a v3 value.
 """
@@ -52,14 +52,15 @@ ABSENT = -1
 BOUNDS = {pa.binary(): np.int32, pa.large_binary(): np.int64}
 
 OFFSET_COMMIT_TYPE = arrow_type(OFFSET_COMMIT)
-# What a field holds in a value whose version lacks it, or whose tags do not name it.
+# The default of a field in values whose version lacks it, or whose tags do not have it.
 DEFAULTS = {field.column: field.default_value() for field in WIRE_FORMAT.value.fields}
 INTEGER_COLUMNS = [field.column for field in WIRE_FORMAT.value.fields if field.type in INTEGER_BYTES]
 
 
 @dataclass(frozen=True, kw_only=True)
 class OffsetCommits:
-    """The columns of those rows of a batch that the fast path has decoded; `rows` are their places in it, ascending."""
+    """The decoded columns of the rows that the fast path has decoded; `rows` are their indexes in the batch,
+    ascending."""
 
     rows: Integers
     record_type: pa.Array
@@ -70,7 +71,7 @@ class OffsetCommits:
 
 
 def decode_offset_commits(keys: pa.BinaryArray, values: pa.BinaryArray) -> OffsetCommits:
-    """Returns every row that is an offset commit of a known layout, or the tombstone of one."""
+    """Returns the decoded rows: every offset commit of a known layout, and every tombstone of one."""
     encoded = keys.dictionary_encode()
     distinct = [commit_key(key) for key in encoded.dictionary.to_pylist()]
     # A null key is one more code, after the last.
@@ -181,7 +182,7 @@ class BigEndian:
 
 
 def read_values(values: pa.BinaryArray, is_null: Flags) -> Values:
-    """Looks at every value; those that are null or have no layout get version ABSENT. Raises TypeError."""
+    """Reads every value; those that are null or have no layout get version ABSENT. Raises TypeError."""
     if values.type not in BOUNDS:
         raise TypeError(
             f"Arrow gave the values as {values.type}, which the decoder can't read: remove the settings"
@@ -269,7 +270,7 @@ def is_ascii(data: NDArray[np.uint8], start: Integers, length: Integers) -> Flag
 
 
 def spread(start: Integers, length: Integers) -> Integers:
-    """Returns the places of all bytes of all stretches, one after the other."""
+    """Returns the indexes of all bytes of all stretches, one after the other."""
     if not length.any():
         return np.zeros(0, np.int64)
     ends = np.cumsum(length)

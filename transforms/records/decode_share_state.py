@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def share_state_row(key: bytes | None, value: bytes | None, privacy: Privacy) -> dict[str, Any]:
-    """Returns the columns that say what a record is; columns left out are null."""
+    """Returns the columns of `share_state_records` that the key and the value give; columns left out are null."""
     try:
         record = SHARE_STATE.decode_record(key, value)
     except DecodeError as error:

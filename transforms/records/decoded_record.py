@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def record_fields(record: Record) -> dict[str, Any]:
-    """Returns the struct of a record: its key without the group, and its value."""
+    """Returns the fields of a record as a row stores them: its key without the group, and its value."""
     key = {name: value for name, value in record.key.items() if name != "group_id"}
     value = record.value or {}
     if record.record_type == "group_metadata" and record.value is not None:
@@ -58,9 +58,10 @@ def record_of_row(row: Mapping[str, Any]) -> Record:
 
 
 def wire_values(fields: tuple[Field, ...], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns only the fields of the wire format, with bytes as bytes, and the tagged fields that it does not know.
+    """Returns only the fields of the wire format, with bytes as bytes, and the tagged fields that the format does not
+    know.
 
-    A field that the row lacks has its default: an older release that did not know the field has written the row.
+    A field that the row lacks gets its default: an older release that did not know the field has written the row.
     """
     known = {field.column: wire_value(field.type, values.get(field.column)) for field in fields}
     for field in fields:

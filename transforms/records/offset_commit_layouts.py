@@ -1,4 +1,4 @@
-"""Where the fields of an offset commit's value lie, for each version, by `schemas.wire.offset_commit`.
+"""Computes where the fields of an offset commit's value lie, for each version of `schemas.wire.offset_commit`.
 
 In every version that Kafka has written so far, all fields are integers but for one string, the commit metadata, and one
 tagged UUID, the topic id. So an integer lies at a fixed place after the start of the value or after the end of the

@@ -1,4 +1,4 @@
-"""The rows of `replay_findings`: Spark hands the log of each group to `transforms.replay.rules`."""
+"""Computes the rows of `replay_findings`: Spark gives the log of each group to `transforms.replay.rules`."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""Finds what is to be known of a group's capacity: hot partitions, uneven pace, idle or stuck members, and whether more
-members help, or fewer do.
+"""Computes a group's capacity: hot partitions, uneven pace, idle or stuck members, and whether more members help, or
+fewer suffice.
 
-Members are taken to be alike, where it is asked what another number of them does: their pace is the median of those
-that are known. Where none had a backlog, only a lower bound is known, the most that any of them processed: then so many
-members are enough at most, and whether fewer do stays unknown. `more_wont_help` beside `overloaded` says that no number
-of members carries the load, since a partition has one owner.
+For other numbers of members, all members are assumed to be alike: their pace is the median of the known paces. Where no
+member had a backlog, only a lower bound is known, the most that any of them processed: then the computed number of
+members is an upper bound, and whether fewer suffice stays unknown. `more_wont_help` beside `overloaded` says that no
+number of members carries the load, since a partition has one owner.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SLOW_TIMES = 1.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberLoad:
-    """A member of the last round: what it owns, what is produced there, and how fast it is."""
+    """A member of the last round: what it owns, the rate of production there, and its pace."""
 
     member_id: str
     partitions: int
@@ -43,8 +43,8 @@ class MemberLoad:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deal:
-    """What so many members would have: the load of the most loaded one as a part of its pace, None where the pace is
-    not known, and how long they need for the backlog, None where they never work it off, or nobody knows."""
+    """The load with a given number of members: that of the most loaded one as a fraction of its pace (None where the
+    pace is not known), and how long they need for the backlog (None where they never finish it, or it is not known)."""
 
     members: int
     idle_members: int
@@ -55,8 +55,8 @@ class Deal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capacity:
-    """A group's capacity; None is unknown. `members_needed` is exact where the pace is known, else so
-    many are enough at most (`is_bound`)."""
+    """A group's capacity; None is unknown. `members_needed` is exact where the pace is known, and an upper bound
+    otherwise (`is_bound`)."""
 
     partitions: int
     members: list[MemberLoad]
@@ -70,7 +70,7 @@ class Capacity:
     findings: list[str]
 
     def asked(self, members: int, assignor: str | None, lag: int | None) -> Deal:
-        """Returns what another number of members would have."""
+        """Returns the load with another number of members."""
         rates = _known(self.rates)
         heaviest = heaviest_per_s(rates, members, assignor)
         pace = self.pace.per_s
@@ -87,8 +87,8 @@ class Capacity:
 
 
 def capacity(rounds: Sequence[CapacityRound], member_count: int | None, assignor: str | None) -> Capacity:
-    """Returns what the rounds of a group say, at least one of them; `member_count` is that of the last round, None
-    where nobody was asked, and then only owners count."""
+    """Returns the capacity of a group by its rounds (at least one). `member_count` is that of the last round; None
+    where the coordinator was not asked, and then only owners count."""
     last, rates, found = rounds[-1], produced_per_s(rounds), paces(rounds)
     owners = sorted({seen.owner for seen in last.places.values() if seen.owner is not None})
     members = [_member(owner, last, rates, found[owner]) for owner in owners]
@@ -117,7 +117,7 @@ def capacity(rounds: Sequence[CapacityRound], member_count: int | None, assignor
 
 
 def typical(found: Sequence[Pace]) -> Pace:
-    """Returns the median of the paces that are known; else the highest lower bound."""
+    """Returns the median of the known paces; if none is known, the highest lower bound."""
     known = [each for each in found if each.per_s is not None]
     bounds = [each.at_least for each in found if each.at_least is not None]
     if not known:
@@ -177,7 +177,7 @@ def _member(owner: str, last: CapacityRound, rates: Mapping[TopicPartition, floa
 
 
 def keeps_up(rounds: Sequence[CapacityRound]) -> bool:
-    """Returns whether in the last round nothing was left but what is not committed yet."""
+    """Returns whether in the last round all records had been read, apart from those that are not committed yet."""
     if len(rounds) < 2:  # noqa: PLR2004 - the distance of two says how exact times are
         return False
     apart_ms = rounds[-1].at_ms - rounds[-2].at_ms

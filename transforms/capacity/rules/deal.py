@@ -1,7 +1,8 @@
-"""Computes how much the most loaded member gets, when so many members share the partitions.
+"""Computes how much the most loaded member gets if a given number of members share the partitions.
 
-Partitions are dealt by Kafka's `range` or `roundrobin` (`coordinator.assignors`). The other assignors give each member
-as many partitions as `roundrobin`, but which of them depends on who had them before: for these it is an estimate.
+Partitions are divided as Kafka's `range` or `roundrobin` do (`coordinator.assignors`). The other assignors give each
+member as many partitions as `roundrobin`, but which ones depends on the previous owners: for these the result is an
+estimate.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ MEMBERS_MAX = 1_000
 
 
 def heaviest_per_s(rates: Mapping[TopicPartition, float], members: int, assignor: str | None) -> float:
-    """Returns how many records a second the most loaded of so many members gets."""
+    """Returns the records per second of the most loaded member, if `members` members share the partitions."""
     counts: dict[str, int] = {}
     for place in rates:
         counts[place.topic] = max(counts.get(place.topic, 0), place.partition + 1)
@@ -34,8 +35,8 @@ def heaviest_per_s(rates: Mapping[TopicPartition, float], members: int, assignor
 
 
 def members_needed(rates: Mapping[TopicPartition, float], pace_per_s: float, assignor: str | None) -> int | None:
-    """Returns the smallest number of members with which each gets at most `LOAD_MAX` of the pace; None where no number
-    does."""
+    """Returns the smallest number of members with which each gets at most `LOAD_MAX` of the pace; None if no number
+    suffices."""
     limit = pace_per_s * LOAD_MAX
     if not limit or max(rates.values(), default=0.0) > limit:
         return None
@@ -47,7 +48,7 @@ def members_needed(rates: Mapping[TopicPartition, float], pace_per_s: float, ass
 
 
 def even_members(rates: Mapping[TopicPartition, float]) -> list[int]:
-    """Returns the numbers of members that get equally many partitions of each topic."""
+    """Returns the numbers of members with which each member gets equally many partitions of each topic."""
     counts: dict[str, int] = {}
     for place in rates:
         counts[place.topic] = counts.get(place.topic, 0) + 1

@@ -4,16 +4,16 @@ A member works as fast as it can only while work is left, so that its pace is se
 
     it owned the same partitions in each round, and the group did not rebalance
     in each round one of them had a backlog: its next record was older than two intervals of commits and the distance
-    of the rounds together, since what is only not committed yet looks like lag, too; one that stands still is none,
-    since who tries one record again and again has nothing else to do
+    of the rounds together, since what is only not committed yet looks like lag, too; one that stands still does
+    not count, since its member may be retrying a single record
 
-A client empties what it has fetched of one partition before it goes on to the next, and some stand still meanwhile: so
-a member is stuck only where all that it could process stands.
+A client empties what it has fetched of one partition before it goes on to the next, and other partitions stand still
+meanwhile: so a member is stuck only if all its partitions with a backlog stand still.
 
-Its pace is what its commits went on by, in all of its partitions, for the time of such stretches. A commit comes up to
-an interval late at both ends of a stretch, which is the error given; stretches shorter than three intervals, or a
-minute, say nothing. A member that never had a backlog may be faster than it had to be: its pace is not known, and what
-it processed in its longest quiet time is a lower bound.
+Its pace is the number of records by which its commits advanced, in all of its partitions, divided by the time of such
+stretches. A commit comes up to an interval late at both ends of a stretch, which is the error given; stretches shorter
+than three intervals, or a minute, say nothing. A member that never had a backlog may be faster than it had to be: its
+pace is not known, and what it processed in its longest quiet time is a lower bound.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ ROUNDS_APART_MS_MAX = 300_000
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """Records per second. `per_s` is None where no backlog showed it, and `at_least` is then what was processed; all
-    are None where nothing is known."""
+    """A pace in records per second. `per_s` is None where no backlog showed it, and `at_least` is then the rate that
+    was processed; all are None where nothing is known."""
 
     per_s: float | None = None
     low: float | None = None
@@ -102,7 +102,7 @@ def _stretches(owner: str, rounds: Sequence[CapacityRound], *, with_backlog: boo
 
 
 def _step(owner: str, before: CapacityRound, after: CapacityRound, *, with_backlog: bool) -> OwnershipStretch | None:
-    """Returns what a member did between two rounds; None if that does not say how fast it is."""
+    """Returns what a member processed between two rounds; None if that does not show its pace."""
     owned, then = _owned(before, owner), _owned(after, owner)
     apart_ms = after.at_ms - before.at_ms
     if not owned or owned.keys() != then.keys() or apart_ms > ROUNDS_APART_MS_MAX:
@@ -132,7 +132,7 @@ def _has_backlog(places: Iterable[PartitionSample], apart_ms: int) -> bool:
 
 
 def has_backlog(seen: PartitionSample, apart_ms: int) -> bool:
-    """Returns whether more is left than what is not committed yet; `apart_ms` is the distance of the rounds, by which
-    the age of a record may be wrong."""
+    """Returns whether more is left than records that are not committed yet. `apart_ms` is the distance of the rounds,
+    by which the age of a record may be wrong."""
     limit_ms = INTERVALS_OF_BACKLOG * seen.commit_interval_ms + apart_ms
     return bool(seen.lag) and seen.lag_seconds is not None and seen.lag_seconds * SECOND_MS > limit_ms

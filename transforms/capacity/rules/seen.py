@@ -1,4 +1,5 @@
-"""Holds rounds of a group's lag as the rules of capacity take them, and computes from them what is produced."""
+"""Holds the rounds of a group's lag as the input of the capacity rules, and computes the rate of production from
+them."""
 
 from __future__ import annotations
 
@@ -56,8 +57,8 @@ def rounds_of(rows: Iterable[LagRow]) -> list[CapacityRound]:
 
 
 def produced_per_s(rounds: Iterable[CapacityRound]) -> dict[TopicPartition, float | None]:
-    """Returns how many records a second each partition of the last round got, between the first and the last of its
-    ends; None where fewer than two are known, or where the log was cut."""
+    """Returns the records per second that each partition of the last round got, from the first and the last known end
+    of its log; None where fewer than two are known, or where the log was truncated."""
     ends: dict[TopicPartition, list[tuple[int, int]]] = {}
     last: CapacityRound | None = None
     for last in rounds:

@@ -1,4 +1,5 @@
-"""Returns whether the log was known at an instant, and where it hides ends, from the rows of `coverage`."""
+"""Decides from the rows of `coverage` whether the log was known at an instant, and where ends of groups may be
+missing."""
 
 from __future__ import annotations
 
@@ -19,8 +20,8 @@ def iso(instant: datetime) -> str:
 
 
 def hidden_ends(coverage: Iterable[Row]) -> dict[int, list[int]]:
-    """Returns, by partition of `__consumer_offsets`, the offsets of the log at which what was there before may have
-    ended without a trace: a hole begins there, or a stretch that lost the state."""
+    """Returns, by partition of `__consumer_offsets`, the offsets before which groups may have ended without a record of
+    it: a hole begins there, or a stretch that lost the state."""
     found: dict[int, list[int]] = {}
     for row in coverage:
         if row["completeness"] == Completeness.UNKNOWN or row.get("is_state_lost"):
@@ -33,8 +34,8 @@ def _is_known(row: Row) -> bool:
 
 
 def why_unknown(coverage: Iterable[Row], at: datetime) -> str | None:
-    """Returns why the ledger can't know what was at an instant, with the remedy; None if a complete stretch holds
-    it. The rows are of one partition of `__consumer_offsets`."""
+    """Returns why the ledger can't answer for an instant, with the remedy; None if the instant lies in a complete
+    stretch. The rows are of one partition of `__consumer_offsets`."""
     known = sorted((row["from_time"], row["to_time"]) for row in coverage if _is_known(row))
     if any(begin <= at < end for begin, end in known):
         return None

@@ -1,7 +1,7 @@
-"""Judges what may have been removed from a stretch of a partition before it was read.
+"""Judges whether records may have been removed from a stretch of a partition before it was read.
 
-Offsets without a row say nothing by themselves: markers and aborted transactions take offsets too. What proves that
-nothing was removed:
+Offsets without a row prove nothing by themselves: markers and aborted transactions take offsets too. Each of these
+proves that nothing was removed:
 - No offset is without a row.
 - The headers of the batches account for every offset: the batches follow one another, each has as many records as
   offsets, and what has no row lies in a control batch or in an aborted transaction. (Kafka's cleaner keeps the base and
@@ -12,16 +12,15 @@ nothing was removed:
   segment that was not rewritten. Either way, on one replica and in one look at it, nothing was removed from the second
   record on.
 
-So above the last offset without a row that is not explained every record is there. That does not show what was before:
-a segment below may have been thinned by a record that lies far above, in a segment that is yet to be rewritten, now or
-after a crash. A record of a key is removed only if a later one of the key was in the log by then (or it is a
-tombstone), so below the log's end at any time after the gap was seen the newest record of each key is there: when all
-up to that end is read without another such gap, what is known of every key is its newest record, or nothing if there
-was none. The stretch is complete from that end on. In between it has all its records, and a key is known from its first
-record there.
+So above the last unexplained gap every record is present. Before it, records may be missing: a segment below may have
+been thinned by a record that lies far above, in a segment that is yet to be rewritten, now or after a crash. A record
+of a key is removed only if a later one of the key was in the log by then (or it is a tombstone), so below the log's end
+at any time after the gap was seen the newest record of each key is there: when all up to that end is read without
+another such gap, what is known of every key is its newest record, or nothing if there was none. The stretch is complete
+from that end on. In between it has all its records, and a key is known from its first record there.
 
-One thing is not covered: a map that is full ends inside a segment, whose tombstones after that end the broker marks
-for removal all the same. Facts: LogCleaner, Cleaner and RecordBatch of Kafka 4.2.
+One thing is not covered: a map that is full ends inside a segment, whose tombstones after that end the broker marks for
+removal all the same. Facts: LogCleaner, Cleaner and RecordBatch of Kafka 4.2.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ class Gap:
 
 @dataclass(frozen=True, slots=True)
 class BatchHeader:
-    """The header of a batch; `is_without_rows` says that a reader of committed records gets none of it."""
+    """The header of a batch; `is_without_rows` says that a read_committed consumer gets no record of it."""
 
     base_offset: int
     last_offset: int
@@ -65,16 +64,16 @@ Headers = Callable[[int, int], Iterable[BatchHeader]]
 
 
 class UnreadError(ValueError):
-    """A committed record lies whole in the log, and the reader did not get it."""
+    """The log has a committed record that the reader did not get."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Read:
     """The read part of a partition: the offsets [begin, end).
 
-    Every record from `explained_from` on is there, by `proof`. `at_end` is the log's end at some later time, as offset
-    and time in milliseconds. `begin_ms` is the time of the first record. It `may_lack_tombstones` if it was read so
-    late that those of groups which are known from before may have come and gone.
+    Every record from `explained_from` on is present, as `proof` shows. `at_end` is the log's end at some later time, as
+    offset and time in milliseconds. `begin_ms` is the time of the first record. `may_lack_tombstones`: it was read so
+    late that tombstones of known groups may have been written and removed before.
     """
 
     begin: int
@@ -87,10 +86,10 @@ class Read:
 
 
 def explained_from(found: Sequence[Gap], begin: int, headers: Headers) -> int:
-    """Returns the offset from which on the headers account for every gap: `begin` if for all.
+    """Returns the lowest offset above which the headers account for every gap; `begin` if they account for all.
 
-    It goes down from the last gap, and asks no further than to the first gap that is not explained. Raises UnreadError
-    if a record was not delivered.
+    It goes down from the last gap, and stops at the first gap that is not explained. Raises UnreadError if a committed
+    record was not delivered.
     """
     left = len(found)  # gaps, of which the last may reach into the window before
     low = found[-1].end if found else begin
@@ -132,7 +131,7 @@ def _last_unexplained(found: Sequence[Gap], batches: Iterable[BatchHeader]) -> i
 
 
 def judged(readings: Sequence[Reading], read: Read) -> list[Reading]:
-    """Returns the readings after one more piece was read, which the last of them, or a new one, goes on with."""
+    """Returns the readings after one more piece was read: the last reading is extended by it, or a new one is added."""
     *earlier, last = readings
     is_explained = read.explained_from <= read.begin
     if is_explained and read.begin == 0:
@@ -140,7 +139,7 @@ def judged(readings: Sequence[Reading], read: Read) -> list[Reading]:
         return [whole]
     if is_explained and read.begin >= last.complete_from:
         return [*earlier, replace(last, proof=_weaker(last.proof, read.proof))]
-    if is_explained:  # what lies before the log's start is gone
+    if is_explained:  # the log's start has moved up to the reading's beginning
         from_begin = replace(last, complete_from=read.begin, settled_from=last.known_from, proof=read.proof)
         return [*earlier, from_begin]
     settled_from, settled_ms = read.at_end

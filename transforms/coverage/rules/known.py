@@ -1,9 +1,9 @@
-"""Says what a question asks beyond what anybody has looked at, so that "none" is said only of time that was read.
+"""Checks whether a question asks for a time that was not read, so that "none" is answered only for time that was read.
 
 Each source (`schemas.words.Source`) is known until an instant of its own, or was never read. A question needs some of
 them, and asks about one or several instants, about a window, or about what is known at all. A window without an end
 goes on to where the sources end; it reaches beyond a source only if it begins there. Logs of the brokers need not be
-imported, so no question needs them: what they would add is left out, and the answer says until when they were read.
+imported, so no question needs them: their facts are left out, and the answer says until when logs were read.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 Known = Mapping[str, datetime | None]
 """Until when each source was read; None for one that was not."""
 
-# What there is of a source until an instant, and what is said of one that was never read.
+# Each source with its name in a sentence, and the sentence for one that was never read.
 UNTIL = {
     Source.TOPIC: ("the log is read up to {} only", "the log was not read to its end yet"),
     Source.HISTORY: ("the history is known until {} only", "the history is not made yet"),
@@ -46,8 +46,8 @@ class Time:
 
 
 def topic_known_until(coverage: Iterable[Mapping[str, object]], partitions: Collection[int]) -> datetime | None:
-    """Returns the instant until which these partitions of the log were read, or without any the log as a whole. One
-    pass reads all of them, so the last that reached the end speaks for the log."""
+    """Returns the instant until which these partitions of the log were read; without partitions, the log as a whole.
+    One pass reads all partitions, so the latest instant at which one was read to its end counts for the log."""
     ends: dict[object, datetime] = {}
     for row in coverage:
         partition, to_time = row["kafka_partition"], row["to_time"]
@@ -59,8 +59,8 @@ def topic_known_until(coverage: Iterable[Mapping[str, object]], partitions: Coll
 
 
 def why_not_known(known: Known, sources: Iterable[str], time: Time) -> str | None:
-    """Returns one sentence about the sources that end before the time that was asked does, with the remedy; None if
-    all of it is known."""
+    """Returns one sentence about the sources that end before the time of the question does, with the remedy; None if
+    all of the time is known."""
     lacking = [(source, known[source]) for source in sources if _is_beyond(source, known[source], time)]
     if not lacking:
         return None
@@ -70,13 +70,13 @@ def why_not_known(known: Known, sources: Iterable[str], time: Time) -> str | Non
 
 
 def is_nothing_known(known: Known, sources: Iterable[str], time: Time) -> bool:
-    """Returns whether a window begins after the end of each source."""
+    """Returns whether the question's window begins after the end of each source."""
     ends = [known[source] for source in sources]
     return time.since is not None and all(end is None or time.since >= end for end in ends)
 
 
 def last_instant(known: Known, sources: Iterable[str]) -> datetime | None:
-    """Returns what "now" is for a question: the last instant that any of its sources knows."""
+    """Returns the last instant that any of the question's sources knows, which the question takes as "now"."""
     return max((end for source in sources if (end := known[source]) is not None), default=None)
 
 

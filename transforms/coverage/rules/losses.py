@@ -1,14 +1,14 @@
-"""Says what the log no longer tells whoever asks how things stood at one of its offsets.
+"""Finds where the log no longer shows the state at one of its offsets.
 
-    hidden_ends   at these offsets what was before may have ended without a trace: a hole, or state that was lost
+    hidden_ends   at these offsets groups may have ended without a record of it: a hole, or state that was lost
     thinned       stretches that Kafka's cleaner has thinned before they were read
 
-A sampling round asks what was committed below the end that it saw. If the log was cleaned between the round and the
-read, a commit below that end may be gone, because the group has committed again above it. It leaves a trace: whatever
-the cleaner removes has a later record of its key, and where the log has settled (`rules.evidence`) the newest record of
-each key is there. So a key without a record between the round's end and there stands as the log shows, and of one that
-has such a record it is not known how it stood at the round, unless its record is in the part of which nothing was
-removed.
+A sampling round needs the last commit of each key below the end that it saw. If the log was cleaned between the round
+and the read, that commit may be gone, because the group has committed again above the end. This can be detected:
+whatever the cleaner removes has a later record of its key, and from the offset where the log has settled
+(`rules.evidence`) the newest record of each key is present. So a key without a record between the round's end and that
+offset had the value that the log shows. For a key with such a record, the value at the round is not known, unless its
+record lies in the part from which nothing was removed.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Thinned:
-    """A stretch from `begin` on that was thinned: every record from `present_from` on is there, and from `known_from`
-    on each key stands as the log shows."""
+    """A stretch from `begin` on that was thinned by the cleaner. From `present_from` on every record is present; from
+    `known_from` on the newest record of each key is."""
 
     begin: int
     present_from: int
@@ -40,7 +40,8 @@ class LogLosses:
     thinned: Mapping[int, Sequence[Thinned]] = field(default_factory=dict)
 
     def thinned_at(self, partition: int, end: int) -> Thinned | None:
-        """Returns the stretch in which a round's end lies, if keys may have stood there as nobody can know."""
+        """Returns the thinned stretch that contains the end of a round, if values of keys at that end can't be
+        known."""
         before = [each for each in self.thinned.get(partition, ()) if each.begin < end]
         return before[-1] if before and end < before[-1].known_from else None
 
@@ -49,8 +50,8 @@ NO_LOSSES = LogLosses()
 
 
 def thinned_stretches(readings: Sequence[Reading]) -> list[Thinned]:
-    """Returns the thinned stretches of one partition. Where a reading ended before its log had settled, the next one
-    says where it has."""
+    """Returns the thinned stretches of one partition. If a reading ended before its log had settled, the next one gives
+    the offset where it has."""
     found: list[Thinned] = []
     following: Reading | None = None
     known_from = 0

@@ -1,17 +1,17 @@
-"""Turns what was read of one `__consumer_offsets` partition into the stretches of `coverage`.
+"""Turns the readings of one `__consumer_offsets` partition into the stretches of `coverage`.
 
 A reading begins where the one before does not go on: at the first ingest, after a hole, and where records were removed
-between two passes. What it read up to `complete_from` may have been thinned by Kafka's cleaner; from there on nothing
-was removed before it was read, and from `settled_from` on nothing is missing of what was before either (`evidence` says
+between two passes. Up to `complete_from` Kafka's cleaner may have thinned the log; from there on nothing was removed
+before it was read, and from `settled_from` on the newest record of each earlier key is present, too (`evidence` says
 how that is known). So a reading gives up to four stretches: the hole before it, the compacted one, one that has all its
-records and is called compacted still, with its proof, and the complete one. The complete one of a partition that has
-been quiet since it was first read is empty: it says until when nothing was written there.
+records but still counts as compacted, with its proof, and the complete one. The complete one of a partition that has
+been quiet since it was first read is empty: it only says until when nothing was written.
 
 A compacted stretch still has the newest record of each key that occurs in it, so a group without a record there is as
 it was before. That is not so for tombstones: Kafka removes them `delete.retention.ms` after its cleaner met them. A
-stretch that was read so late after the one before says nothing about the groups that it does not name: `is_state_lost`.
-Nor does the first stretch after a log that was cut and has grown again: records that nobody read took the offsets of
-some that were read.
+stretch that was read later than that after the one before says nothing about groups without a record in it
+(`is_state_lost`). Neither does the first stretch after a truncation of a log that has grown again: unread records took
+the offsets of some that were read.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ STRETCHES_OF_READING = 4
 class Reading:
     """An uninterrupted reading of the partition, up to where the next one begins.
 
-    `settled_from` is None where it is `complete_from`. Whatever was written after the instant `complete_from_ms` lies
-    at or above where the complete stretch begins. `resumed_from` is where the reading before had stopped if a hole lies
-    in between, else None. `proof` is None for what an older release has read. Before the instant `began_ms` nothing of
-    it was read; 0 where an older release began it.
+    `settled_from` is None if it equals `complete_from`. Records written after the instant `complete_from_ms` lie at or
+    above the beginning of the complete stretch. `resumed_from` is where the previous reading stopped if a hole lies in
+    between, else None. `proof` is None for readings of an older release. Before the instant `began_ms` nothing of it
+    was read; 0 where an older release began it.
     """
 
     from_offset: int
@@ -50,19 +50,19 @@ class Reading:
 
     @property
     def known_from(self) -> int:
-        """The offset where the complete stretch begins."""
+        """The offset at which the complete stretch begins."""
         return self.complete_from if self.settled_from is None else max(self.complete_from, self.settled_from)
 
     @property
     def begin(self) -> int:
-        """The offset where this reading, with the hole before it, takes over from the one before."""
+        """The offset at which this reading begins, with the hole before it."""
         return self.from_offset if self.resumed_from is None else self.resumed_from
 
 
 @dataclass(frozen=True)
 class Stretch:
-    """A row of `coverage`: offsets [from_offset, to_offset); a time is None where it is not known. A compacted one with
-    a proof has all its records, and only what was before it may be missing."""
+    """A row of `coverage`: offsets [from_offset, to_offset); a time is None where it is not known. A compacted stretch
+    with a proof has all its records; only earlier records may be missing."""
 
     from_offset: int
     to_offset: int
@@ -74,7 +74,8 @@ class Stretch:
 
 
 def stretches(readings: list[Reading], position: int, known_until_ms: int | None) -> list[Stretch]:
-    """Returns the stretches of one partition in order, without empty ones but that of a partition that is quiet.
+    """Returns the stretches of one partition in order, without empty ones, except the complete stretch of a quiet
+    partition.
 
     `position` is the next offset to read. Before `known_until_ms` nothing was written at or above it; None if the
     reader is not at the end.
@@ -126,7 +127,7 @@ def _is_quiet(last: Reading, position: int, known_until_ms: int | None) -> bool:
 
 
 def above_floor(found: Sequence[Stretch], floor: int) -> list[Stretch]:
-    """Returns the stretches of one partition where nothing that lay below an offset is known any more, as in a hole."""
+    """Returns the stretches of one partition, with everything below an offset turned into a hole."""
     if not found or floor <= found[0].from_offset:
         return list(found)
     behind = [replace(each, from_offset=max(each.from_offset, floor)) for each in found if each.to_offset > floor]
@@ -134,10 +135,10 @@ def above_floor(found: Sequence[Stretch], floor: int) -> list[Stretch]:
 
 
 def readings_of(found: Sequence[Stretch]) -> list[Reading]:
-    """Returns readings of one partition whose `stretches` are these, which lie in order.
+    """Returns readings of one partition whose `stretches` are these, in order.
 
-    What stretches do not say is taken for what claims least: where the log's end was that a reading had not reached
-    yet is not known, nor when one began.
+    Where stretches do not hold the full information, the most cautious value is used: the log's end at a reading that
+    had not reached it, and the time at which a reading began, are not known.
     """
     readings: list[Reading] = []
     left = list(found)
@@ -177,8 +178,8 @@ def regained(found: Sequence[Stretch], position: int, end: tuple[int, int]) -> l
     """Returns the readings of one partition up to `position`, where only its stretches are left. `end` is the log's end
     now, as offset and time in milliseconds.
 
-    Where the stretches do not say how far the log is known to be complete, or rows lie after them, nothing is claimed
-    of what lies between them and the end, and nothing of groups that are not named there.
+    If the stretches do not say how far the log is complete, or if rows lie after them, the part up to the log's end
+    counts as compacted, and the state of groups without a record there as lost.
     """
     readings = readings_of(found)
     told_to = found[-1].to_offset if found else 0

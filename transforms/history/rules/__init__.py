@@ -11,23 +11,23 @@ and real brokers.
     state       the open state and its JSON        trigger            what probably started a rebalance
     rows        the tables' rows
 
-Of the other types of group, `content` reads what a record says (`consumer_records`, `share_records`,
-`streams_records`), `consumer` makes rows of it, with what is particular to a type in `by_type`, `reconciliation`
-decides how members come to own what an epoch gives them, `holdings` what each has whoever else has it, and
-`consumer_state` is what they keep open.
+For the other types of group, `content` parses records (`consumer_records`, `share_records`, `streams_records`),
+`consumer` turns them into rows, `by_type` has the rules of a single type, `reconciliation` decides how members come to
+own the partitions that an epoch assigns, `holdings` keeps what each member of a share or streams group holds, and
+`consumer_state` defines their open state.
 
 Rules
 - Order is the order of the log. Times are for people. Only durations are computed from them, with one exception: equal
   timestamps show that records come from one operation of the coordinator.
-- An incarnation begins with the first record or commit, and ends with the group's tombstone, unless records of the
-  same operation carry it over to a `consumer` group that goes on from the generation. An empty group that becomes one
-  begins again, with epoch 1: another incarnation, with the same offsets. So is the way back, after the consumer group's
-  own tombstone, though it may go on from the epoch. A generation that goes down begins a new incarnation too, and is a
-  finding where no tombstone can have been missed. A simple group, of commits only, ends with the tombstone of its last
-  offset: before Kafka 4.0 it has no other.
-- A record that repeats its generation with another content is a revision; with the same content, nothing.
-- In a `consumer` group a generation is an epoch. Its record alone says little: what the same operation of the
-  coordinator wrote before it is the cause. A conversion to the other protocol that keeps the number is a revision.
+- An incarnation begins with the first record or commit, and ends with the group's tombstone, unless records of the same
+  operation carry it over to a `consumer` group that goes on from the generation. An empty classic group that becomes a
+  consumer group starts at epoch 1: another incarnation, with the same offsets. A conversion back, after the consumer
+  group's own tombstone, is another incarnation, too, though it may go on from the epoch. A generation number that goes
+  down begins a new incarnation as well, and is a finding where no tombstone can have been missed. A simple group, of
+  commits only, ends with the tombstone of its last offset: before Kafka 4.0 no other tombstone is written for it.
+- A record that repeats its generation with other content is a revision; with the same content it changes nothing.
+- In a `consumer` group a generation is an epoch. Its record alone says little: the records that the same operation of
+  the coordinator wrote before it are the cause. A conversion to the other protocol that keeps the number is a revision.
 - Every increment that has a record is a row of `rebalances`; increments without one are that row's `generation_gap`.
 - An interval or a tenure ends with the first record that no longer shows it; an owner who stays has one interval.
 

@@ -1,12 +1,13 @@
-"""Determines what is particular to share and to streams groups: what can be shared, the topology, which task reads
-what.
+"""Handles what only share groups or only streams groups have: partitions that can be shared, the topology, and which
+task reads which partition.
 
-A share group's epoch without another cause has one of two: partitions became ready to be shared, or a member went and
-its partitions, which nobody is to have by the newest target, are given to others (a real 4.2 broker's log).
+A share group's epoch without another cause has one of two causes: partitions became ready to be shared, or a member
+left and its partitions, which the newest target assigns to nobody, are given to others (seen in a real 4.2 broker's
+log).
 
-A task of a part of the topology reads the partition of its number in each source topic of the part. No record says how
-many partitions a topic has: where a part reads topics of different sizes without joining them, a task may be reported
-as the owner of a partition that does not exist. No record names the topics that match a regular expression.
+A task of a subtopology reads the partition of its number in each source topic of the subtopology. No record says how
+many partitions a topic has: where a subtopology reads topics of different sizes without joining them, a task may be
+reported as the owner of a partition that does not exist. No record names the topics that match a regular expression.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ if TYPE_CHECKING:
 
 
 def changes_of_epoch(state: Reconciliation, record: EpochRecord) -> list[Change]:
-    """Returns what an epoch shows beside the members and the metadata hash, and remembers it for the next one."""
+    """Returns the changes of an epoch beside those of members and the metadata hash, and remembers the compared values
+    for the next epoch."""
     found = []
     before, state.shareable_before = state.shareable_before, state.shareable
     if before is not None and state.shareable is not None:
@@ -70,7 +72,7 @@ def fold_topology(
 
 
 def partitions_of(topology: Topology | None, tasks: Tasks) -> Units:
-    """Returns the partitions that the active ones of the tasks read; none as long as the topology is not known."""
+    """Returns the partitions that the active tasks read; none while the topology is not known."""
     parts = {} if topology is None else {part["subtopology"]: part for part in topology.subtopologies}
     found = {
         TopicPartition(topic, task.partition)

@@ -1,17 +1,17 @@
 """Turns the records of a group of KIP-848's kind into rows: epochs, members, and what started each rebalance.
 
 Groups of all three types are handled alike: `consumer` groups, `share` groups (KIP-932), and `streams` groups
-(KIP-1071). A generation is a group epoch. Its record comes after those of the members that caused it and in the same
-operation of the coordinator, so the changes are exact: what the operation said before. An epoch alone, with another
-metadata hash, says that subscribed topics changed. An operation without an epoch changes members only; a static member
-that comes back in another's place is a revision, as in a classic group. `reconciliation` decides what follows from an
-epoch.
+(KIP-1071). A generation is a group epoch. Its record comes after those of the members that caused it, in the same
+operation of the coordinator, so the changes are exact: they are the earlier records of the operation. An epoch alone,
+with another metadata hash, says that subscribed topics changed. An operation without an epoch changes members only; a
+static member that comes back in another's place is a revision, as in a classic group. `reconciliation` decides what
+follows from an epoch.
 
-After a hole in coverage the group is not known whole: a member that joined within it writes nothing that shows it. Its
-epochs are holes then, until the group's own tombstone.
+After a hole in coverage the group is not fully known: no later record need show a member that joined within the hole.
+Its epochs are holes then, until the group's own tombstone.
 
-No record says whether a member left or was fenced: that is guessed from its silence, as for classic groups, but for
-one that still held what it had to give up when its rebalance timeout was over.
+No record says whether a member left or was fenced: that is inferred from its silence, as for classic groups. A member
+that still held partitions to give up when its rebalance timeout was over was fenced.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ def _fold_member(
         operation.changes.append(about(kinds.MEMBER_REPLACED, facts, previous_member_id=old.facts.member_id))
         operation.changes += subscription_change(old.facts, facts)
     if not here.is_known and group.ending is None:
-        settle(group, rows)  # what would follow in its operation may be gone, and nothing is reported of it anyway
+        settle(group, rows)  # later records of its operation may be missing, and nothing is reported of it anyway
 
 
 def _replaced_by(operation: Operation, instance_id: str | None) -> Departure | None:
@@ -181,7 +181,7 @@ def _departure(tenure: Tenure, here: IntervalEnd, cause: Sequence[Any]) -> Depar
 def _foresee_departure(
     group: OpenGroup, state: Reconciliation, member_id: str, rows: HistoryRows, here: IntervalEnd
 ) -> None:
-    """Guesses why a member goes, at its first tombstone: after it, what it owned is not known any more."""
+    """Infers why a member leaves, at its first tombstone: after it, its ownership is not known any more."""
     operation = _operation(group, state, rows, here)
     tenure = group.members.get(member_id)
     step = state.steps.get(member_id)
@@ -227,7 +227,7 @@ def _fold_regex(
 
 
 def settle(group: OpenGroup, rows: HistoryRows) -> None:
-    """Ends the operation that was read so far, which began no epoch."""
+    """Ends the operation read so far, which began no epoch."""
     state = group.reconciliation
     operation = None if state is None else state.operation
     if state is None or operation is None:
@@ -354,7 +354,8 @@ def _changes(
 
 
 def _guess(changes: Sequence[Change], operation: Operation) -> Guess | None:
-    """Returns what started the epoch: the records say it, but for the cause of a departure."""
+    """Returns the trigger of the epoch: the records state it, except for the cause of a departure, which is
+    inferred."""
     gone = [each for each in operation.departures if each.replaced_by is None and each.cause is not None]
     if gone:
         best = max(gone, key=lambda each: each.confidence or 0.0)
@@ -420,8 +421,8 @@ def _rebalance_row(
 
 
 def end_group(group: OpenGroup, rows: HistoryRows) -> None:
-    """Writes the members that the group's own tombstone removed. Their causes are not known: the group may be gone, or
-    go on as a classic one."""
+    """Writes the members that the group's own tombstone removed. Their causes are not known: the group may have ended,
+    or may go on as a classic one."""
     state = group.reconciliation
     if state is not None and state.operation is not None:
         for gone in state.operation.departures:
@@ -430,8 +431,8 @@ def end_group(group: OpenGroup, rows: HistoryRows) -> None:
 
 
 def hand_over(group: OpenGroup, rows: HistoryRows, stayed: set[str]) -> None:
-    """Goes on as a classic group, with the members that its tombstones have just removed: those in `stayed` are still
-    there, and the fold of classic groups says which of the others left."""
+    """Goes on as a classic group, with the members that its tombstones have just removed. Those in `stayed` are still
+    members; the fold of classic groups decides which of the others left."""
     state, generation, ending = group.reconciliation, group.generation, group.ending
     departures = [] if state is None or state.operation is None else state.operation.departures
     if generation is not None and ending is not None and generation.ended_by == EndedBy.TOMBSTONE:

@@ -1,4 +1,5 @@
-"""Defines what the records of a `consumer` group (KIP-848) say: the contents of `OtherGroupType`, by record type.
+"""Defines the parsed records of a `consumer` group (KIP-848): the contents of `OtherGroupType`, one class for each
+record type.
 
 One operation of the coordinator writes, in this order: 5 of members that came or changed (or the tombstones 8, 7, 5 of
 one that went), 16, 3 with the next epoch, 7 of each member whose target changed, 6, and 8 of a member that took a step
@@ -29,8 +30,8 @@ STABLE, UNREVOKED, UNRELEASED = 0, 1, 2
 
 @dataclass(frozen=True, slots=True)
 class EpochRecord:
-    """The last two are of `streams` groups: whether the broker finds all topics of the topology, and the settings by
-    which tasks are given out."""
+    """The group's epoch. The last two fields are of `streams` groups: whether the broker finds all topics of the
+    topology, and the settings for assigning tasks."""
 
     epoch: int
     metadata_hash: int
@@ -40,7 +41,7 @@ class EpochRecord:
 
 @dataclass(frozen=True, slots=True)
 class MemberRecord:
-    """`facts` are None in a tombstone."""
+    """A member. `facts` is None in a tombstone."""
 
     member_id: str
     facts: MemberFacts | None
@@ -48,14 +49,14 @@ class MemberRecord:
 
 @dataclass(frozen=True, slots=True)
 class TargetEpochRecord:
-    """The targets of all members are those of this epoch; None in a tombstone."""
+    """The epoch of the target assignment: the targets of all members belong to it. None in a tombstone."""
 
     epoch: int | None
 
 
 @dataclass(frozen=True, slots=True)
 class TargetRecord:
-    """What a member is to own; None in a tombstone."""
+    """The target of a member: the partitions that it is to own; None in a tombstone."""
 
     member_id: str
     units: Units | None
@@ -63,8 +64,9 @@ class TargetRecord:
 
 @dataclass(frozen=True, slots=True)
 class CurrentAssignment:
-    """`pending` is what the member has to give up and may still hold. `names_assignment_epochs`: the record says in
-    which epoch each partition came to the member (Kafka 4.3 and later)."""
+    """A member's current assignment. `pending` are the partitions that the member has to give up and may still hold.
+    `names_assignment_epochs`: the record says in which epoch each partition was assigned to the member (Kafka 4.3 and
+    later)."""
 
     member_epoch: int
     previous_member_epoch: int
@@ -79,13 +81,14 @@ class CurrentAssignment:
 
     @property
     def held(self) -> Units:
-        """Returns what the member may process. One that is away keeps its partitions, and processes none."""
+        """Returns the partitions that the member may process. A static member that is away keeps its partitions, and
+        processes none."""
         return () if self.is_away else (*self.assigned, *self.pending)
 
 
 @dataclass(frozen=True, slots=True)
 class CurrentRecord:
-    """`current` is None in a tombstone."""
+    """The record of a member's current assignment; `current` is None in a tombstone."""
 
     member_id: str
     current: CurrentAssignment | None
@@ -93,7 +96,7 @@ class CurrentRecord:
 
 @dataclass(frozen=True, slots=True)
 class RegexRecord:
-    """The topics that a regular expression of a subscription stands for, sorted; None in a tombstone."""
+    """The topics that match a regular expression of a subscription, sorted; None in a tombstone."""
 
     regex: str
     topics: tuple[str, ...] | None

@@ -1,4 +1,4 @@
-"""Defines what the open state of a group of KIP-848's kind holds beside that of every group, and its JSON form.
+"""Defines the part of the open state that only groups of KIP-848's kind have, and its JSON form.
 
 It is kept between two batches, since a batch may end within an operation of the coordinator. As in `state`, each record
 is written by field name, and a field that an older version did not know takes its default.
@@ -28,7 +28,7 @@ Held: TypeAlias = tuple[str | int, ...]
 
 @dataclass(slots=True, kw_only=True)
 class OpenHolding:
-    """An open interval."""
+    """An interval of ownership that has not ended."""
 
     from_generation: int
     from_offset: int
@@ -42,8 +42,9 @@ Holdings: TypeAlias = dict[str, dict[Held, OpenHolding]]
 
 @dataclass(slots=True, kw_only=True)
 class MemberAssignment:
-    """A member's newest current assignment, and since when the member is there. `waits_for` are the partitions of its
-    target that others held then, with the holder, None where nobody did. `holds` are a streams group member's tasks."""
+    """A member's newest current assignment, and since when it is there. `waits_for` has the partitions of its target
+    that other members held at that time, each with its holder, None where nobody held it. `holds` are the tasks of a
+    streams group's member."""
 
     current: CurrentAssignment
     target: Units
@@ -56,7 +57,7 @@ class MemberAssignment:
 
 @dataclass(slots=True, kw_only=True)
 class Newcomer:
-    """A member whose record was read, while the next record has yet to show whether an epoch begins with it."""
+    """A member whose record was read, before the next record shows whether an epoch begins with it."""
 
     facts: MemberFacts
     kafka_offset: int
@@ -66,7 +67,7 @@ class Newcomer:
 
 @dataclass(slots=True, kw_only=True)
 class Departure:
-    """A member whose tombstone was read, with the rest of its tenure and what its silence says about the cause."""
+    """A member whose tombstone was read, with its tenure and what its silence says about the cause."""
 
     facts: MemberFacts
     from_generation: int
@@ -84,7 +85,8 @@ class Departure:
 
 @dataclass(slots=True, kw_only=True)
 class Operation:
-    """The records of an operation of the coordinator before the record that shows whether it begins an epoch."""
+    """The records read so far of an operation of the coordinator, before the record that shows whether it begins an
+    epoch."""
 
     at_ms: int
     newcomers: list[Newcomer] = field(default_factory=list)
@@ -105,13 +107,14 @@ class Topology:
 
 @dataclass(slots=True, kw_only=True)
 class Reconciliation:
-    """What a group of KIP-848's kind works towards. `targets` are of `target_epoch`; `targets_before` those that its
-    records have replaced so far, by member, as the epoch's record comes last; together they are what was to be before
-    the epoch if `is_target_known`. `is_whole`: the log holds every member's newest record, so that who is not here is
-    no member.
+    """The state of a reconciliation, in which members of a KIP-848 group move towards their targets.
+
+    `targets` belong to `target_epoch`. `targets_before` are the ones that the records have replaced so far, by member,
+    since the epoch's record comes last; together they are the targets before the epoch, if `is_target_known`.
+    `is_whole`: the log holds every member's newest record, so a member that is not here does not exist.
 
     Of a `share` group, `shareable` are the partitions that have a state, and `shareable_before` those of the last
-    epoch. The topology and what the last epoch said of it are a `streams` group's. None is unknown.
+    epoch. The topology and the last epoch's facts about it are of a `streams` group. None is unknown.
     """
 
     is_whole: bool
@@ -150,7 +153,7 @@ def pack(state: Reconciliation) -> dict[str, Any]:
 
 
 def _pack_of_type(state: Reconciliation) -> dict[str, Any]:
-    """Returns what groups of one type have; nearly all groups are `consumer` groups."""
+    """Returns the fields that only one type of group has; nearly all groups are `consumer` groups."""
     if state.group_type == GroupType.CONSUMER:
         return {}
     return {
@@ -184,7 +187,7 @@ def unpack(packed: Mapping[str, Any]) -> Reconciliation:
 
 
 def rename(state: Reconciliation, names: TopicNames) -> None:
-    """Gives topics their names that were known by id only when the state was written."""
+    """Replaces topic ids by names that were not known when the state was written."""
 
     def named(units: Units) -> Units:
         return tuple(sorted(TopicPartition(names.get(topic, topic), number) for topic, number in units))

@@ -1,4 +1,4 @@
-"""Reads what a record of a group of KIP-848's kind says: the contents of `OtherGroupType`, for each type of group."""
+"""Parses a record of a group of KIP-848's kind into the contents of `OtherGroupType`, for each type of group."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _READERS: dict[str, Callable[[Mapping[str, Any], TopicNames, bool], object]] = {
 
 
 def content_of(record_type: str, fields: Mapping[str, Any], names: TopicNames, *, is_tombstone: bool) -> object | None:
-    """Returns what a record says, and None for those that say nothing of their group's history: the group's own
-    tombstone, and the partition metadata of brokers before 4.1. `fields` are those of `record_json`, of a tombstone
-    those of its key; `names` are the known names of topics by id."""
+    """Returns the parsed record. None for records that do not matter to the group's history: the group's own tombstone,
+    and the partition metadata of brokers before 4.1. `fields` are those of `record_json`, or of the key for a
+    tombstone; `names` are the known names of topics by id."""
     read = _READERS.get(record_type)
     return None if read is None else read(fields, names, is_tombstone)

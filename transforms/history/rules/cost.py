@@ -1,8 +1,8 @@
-"""Determines what a rebalance cost: what moved, and how long it stopped whom.
+"""Determines the cost of a rebalance: which partitions moved, and how long it stopped them.
 
-A partition has moved if its owner's identity changed: that is the instance of a static member, over its restarts, and
-the member id of a dynamic one. If a cooperative round takes a partition from one member and the next round gives it to
-another, it has moved in the second round.
+A partition has moved if its owner's identity changed. The identity of a static member is its instance id, over its
+restarts; that of a dynamic one is its member id. If a cooperative round takes a partition from one member and the next
+round gives it to another, it has moved in the second round.
 
 No record says when a member stops. It certainly processes nothing from the end of the join phase until the leader's
 assignment is written (`sync_wait_ms`): that is the lower bound of its pause. The upper bound is the time from the last
@@ -33,7 +33,7 @@ Identities = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Movement:
-    """Holds the owned partitions, by what happened to them. Those in `kept` and `moved` have an owner before and
+    """The owned partitions, divided by what happened to them. Those in `kept` and `moved` have an owner before and
     after."""
 
     kept: list[TopicPartition]
@@ -67,7 +67,7 @@ def movement(group: OpenGroup, record: GroupRecord) -> Movement | None:
     members = {member.facts.member_id: member.facts for member in record.members}
     after = {unit: _identities(member_ids, members) for unit, member_ids in record.owners.items()}
     found = movement_between(before, after)
-    # What a round before took from its owner is lost already.
+    # Partitions that an earlier round took from their owners are lost already.
     return replace(found, lost=[unit for unit in found.lost if unit in group.owners])
 
 
@@ -92,8 +92,8 @@ def _identities(member_ids: Iterable[str], facts: Mapping[str, MemberFacts]) -> 
 
 
 def revocations(record: GroupRecord) -> tuple[dict[TopicPartition, str], list[str]]:
-    """Returns the partitions that members said they owned and nobody owns now, with the member that did; and the
-    members that have to give something up."""
+    """Returns the partitions that members owned when they joined and that nobody owns now, each with its former owner;
+    and the members that have to give something up."""
     owners = record.owners
     pending: dict[TopicPartition, str] = {}
     revokers = []
@@ -108,7 +108,7 @@ def revocations(record: GroupRecord) -> tuple[dict[TopicPartition, str], list[st
 
 
 def protocol_kind(group: OpenGroup, members: Turnover) -> str:
-    """Returns cooperative if one of the members that stayed joined with partitions, eager if none did, unknown if no
+    """Returns cooperative if a member that stayed joined with partitions it owned, eager if none did, unknown if no
     member could have. The protocol's name does not count."""
     had_something = {owner for interval in group.owners.values() for owner in interval.owners}
     evidence = [
@@ -131,7 +131,7 @@ def sync_wait_ms(record: GroupRecord) -> int | None:
 
 
 def watch(group: OpenGroup, row: dict[str, Any], moves: Movement | None) -> OpenRebalance:
-    """Returns the rebalance with the partitions whose pause the coming commits will bound."""
+    """Returns the rebalance with the stopped partitions, whose pauses later commits will bound."""
     row["pause_scope"] = row["pause_lower_ms"] = None
     watched: dict[TopicPartition, StoppedPartition] = {}
     stopped: list[TopicPartition] = []
@@ -150,7 +150,7 @@ def watch(group: OpenGroup, row: dict[str, Any], moves: Movement | None) -> Open
 
 
 def observe(rebalance: OpenRebalance, commits: Commits) -> None:
-    """Takes in commits of one partition after the rebalance; there is at least one."""
+    """Takes in commits of one partition after the rebalance. There must be at least one commit."""
     first_ms = earlier(rebalance.first_commit_ms, commits.first_commit_timestamp_ms)
     if first_ms != rebalance.first_commit_ms:
         rebalance.first_commit_ms = first_ms

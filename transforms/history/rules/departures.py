@@ -1,12 +1,12 @@
-"""Finds in the lines of a server log why members left, where the history could only infer it.
+"""Finds why members left, from the lines of a server log, where the history could only infer it.
 
 The records of a group show that a member was gone, never why. A line that names the member and its departure, near the
-end of its tenure, is what the coordinator saw, and wins over the history's guess. Ids of modern clients come back, so a
-line counts for the tenure that it lies nearest to the end of. A line of a coordinator that had lost the group may lie
+end of its tenure, states what the coordinator saw, and replaces the history's guess. Modern clients reuse their member
+ids, so a line counts for the tenure whose end is nearest. A line of a coordinator that had lost the group may lie
 there, too: it does not count if a generation began after it that still had the member.
 
-Many clients give no reason as they leave. Then a line says that they left and not why: one that the history saw to be
-silent before had probably not polled in time, as a client leaves then by itself. A static member does not leave when it
+Many clients give no reason as they leave. Then a line says that they left but not why: a member that had been silent
+before had probably not polled in time, since a client leaves by itself then. A static member does not leave when it
 closes: one that is named by its instance id alone was removed by an administrator.
 """
 
@@ -46,7 +46,8 @@ SAME_STEP_MAX = timedelta(seconds=1)  # a line and the records of the same step
 def with_logged_causes(
     members: Iterable[Row], events: Iterable[Row], generations: Iterable[Row] = ()
 ) -> list[dict[str, Any]]:
-    """Returns rows of `members` of a group; `leave_cause` is what a line of `coordinator_events` says, if one does."""
+    """Returns the given rows of `members` of a group, with `leave_cause` taken from the line of `coordinator_events`
+    that states it, if there is one."""
     began = sorted(row["started_at"] for row in generations)
     departures = defaultdict(list)
     for event in events:
@@ -78,8 +79,8 @@ def _as_logged(row: Row, cause: str, says_why: bool) -> dict[str, Any]:
 
 
 def with_unknown_causes(members: Iterable[Row], faults: Iterable[Row]) -> list[dict[str, Any]]:
-    """Returns rows of `members` of a group; `leave_cause` is unknown where the tenure ended in a fault of the group's
-    coordinator, unless a line states it. `faults` are rows of `incidents` about such faults."""
+    """Returns the given rows of `members` of a group, with `leave_cause` unknown where the tenure ended in a fault of
+    the group's coordinator, unless a line states the cause. `faults` are rows of `incidents` about such faults."""
     spans = _spans(faults)
     found = []
     for row in members:
@@ -91,8 +92,8 @@ def with_unknown_causes(members: Iterable[Row], faults: Iterable[Row]) -> list[d
 
 
 def with_unknown_triggers(rebalances: Iterable[Row], faults: Iterable[Row]) -> list[dict[str, Any]]:
-    """Returns rows of `rebalances` of a group; a departure is not inferred as the trigger of those in a fault of the
-    group's coordinator."""
+    """Returns the given rows of `rebalances` of a group; those during a fault of the group's coordinator have no
+    inferred departure as their trigger."""
     spans = _spans(faults)
     unknown = {"inferred_trigger": UNKNOWN.name, "inferred_trigger_confidence": 0.0}
     return [

@@ -1,8 +1,8 @@
 """Defines the fold's input: the events of one group, in the order of the log.
 
 A group-level event is one record. Nearly all records are commits, so these come summed up: one `Commits` for each topic
-and partition between two group-level events or ends of batches. A commit after a tombstone of an offset begins others,
-so that in a stretch that is summed up all commits come before all tombstones; else the result does not depend on where
+and partition between two group-level events or ends of batches. A commit after a tombstone of an offset begins a new
+summary, so in each summary all commits come before all tombstones; apart from that, the result does not depend on where
 the summaries are cut. `Coverage` says how completely the log is known from an offset on (`schemas.tables.coverage`).
 """
 
@@ -34,10 +34,10 @@ SESSION_DEFAULT_MS = 45_000  # of groups of KIP-848's kind, where the broker's s
 
 @dataclass(frozen=True, slots=True)
 class MemberFacts:
-    """Describes a member without what it owns. `topics`, sorted, is None where the subscription can't be read, and
+    """A member without its partitions. `topics`, sorted, is None where the subscription can't be read, and
     `session_timeout_ms` where the broker's own setting counts (KIP-848). `is_classic`: the member speaks the classic
-    protocol, be its group a classic one or not. Members of share groups have no `rebalance_timeout_ms`, those of
-    streams groups a process and the epoch of the topology that it runs, and no topics of their own."""
+    protocol, in a group of any type. Members of share groups have no `rebalance_timeout_ms`; those of streams groups
+    have a process and the epoch of the topology that they run, and no topics of their own."""
 
     member_id: str
     group_instance_id: str | None
@@ -57,15 +57,16 @@ class MemberFacts:
 
     @property
     def identity(self) -> str:
-        """Names the process that work stays with: a static member's instance, over its restarts, else the member."""
+        """Returns the identity that keeps its partitions over restarts: a static member's instance id, else the member
+        id."""
         is_static = self.group_instance_id is not None
         return f"instance {self.group_instance_id}" if is_static else f"member {self.member_id}"
 
 
 @dataclass(frozen=True, slots=True)
 class GroupMember:
-    """`owned` is what the member said it owned when it joined; `assigned` what it owns after the record, None where
-    that can't be read."""
+    """A member of a classic group. `owned` are the partitions that it reported as owned when it joined; `assigned`
+    those that it owns after the record, None where they can't be read."""
 
     facts: MemberFacts
     owned: tuple[TopicPartition, ...] = ()
@@ -90,9 +91,9 @@ class GroupEvent:
 class GroupRecord(GroupEvent):
     """A `group_metadata` record. `current_state_timestamp_ms` is None before value version 2.
 
-    `owners` are those of each unit, sorted; more than one where an assignor gave it to several members.
-    `scheduled_delay_ms` is for how long a Connect group's leader keeps back what a lost worker ran; other groups, and
-    Connect's eager protocol, have no such delay.
+    `owners` are the members that own each unit (partition, connector or task), sorted; there are several where an
+    assignor gave a unit to several members. `scheduled_delay_ms` is how long a Connect group's leader leaves the tasks
+    of a lost worker unassigned; other groups, and Connect's eager protocol, have no such delay.
     """
 
     generation: int
@@ -130,7 +131,7 @@ class OtherGroupType(GroupEvent):
     """A record of another type of group: `consumer` (KIP-848), `share` or `streams`.
 
     Only the group's own metadata record has an epoch; `is_group_tombstone` is that record's tombstone. `is_tombstone`
-    is any record's, as a member's or a topology's. `content` is what `content` reads in a record.
+    is any record's, as a member's or a topology's. `content` is the record as the module `content` parses it.
     """
 
     group_type: str
@@ -162,9 +163,9 @@ class Commits:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """Says how completely the log is known from an offset on, until the next mark: a row of `coverage`. `is_state_lost`
-    says that a group may have ended before it without a trace, and `has_all_records` that a compacted stretch has all
-    its records, whatever is missing before it (`transforms.coverage.rules.stretches`)."""
+    """The completeness of the log from an offset on, until the next mark: a row of `coverage`. `is_state_lost` says
+    that a group may have ended before it without a record of that, and `has_all_records` that a compacted stretch has
+    all its records, whatever is missing before it (`transforms.coverage.rules.stretches`)."""
 
     from_offset: int
     completeness: str
@@ -186,7 +187,7 @@ Event: TypeAlias = GroupRecord | GroupTombstone | OtherGroupType | Commits | Cov
 
 
 def group_record(kafka_offset: int, kafka_timestamp_ms: int, record_json: str) -> GroupRecord:
-    """Returns the event in a `group_metadata` row of `coordinator_records` that is no tombstone."""
+    """Returns the event for a `group_metadata` row of `coordinator_records` that is not a tombstone."""
     fields = json.loads(record_json)
     state_timestamp_ms = fields["current_state_timestamp_ms"]
     return GroupRecord(
@@ -237,10 +238,10 @@ def _member(fields: Mapping[str, Any], protocol_type: str) -> GroupMember:
 def _connect_ownership(
     fields: Mapping[str, Any],
 ) -> tuple[tuple[TopicPartition, ...], tuple[TopicPartition, ...] | None]:
-    """Returns the connectors and tasks that a worker said it runs, and those that it runs after the record.
+    """Returns the connectors and tasks that a worker reported as running, and those that it runs after the record.
 
-    From version 1 on an assignment is a change to the allocation that the worker brought along, so that a record alone
-    says what its workers run. Version 0 names all of it.
+    From version 1 on an assignment is a change to the allocation that the worker reported, so a single record is
+    enough. Version 0 lists all of it.
     """
     metadata, assignment = fields.get("connect_metadata"), fields.get("connect_assignment")
     allocated: tuple[TopicPartition, ...] = ()

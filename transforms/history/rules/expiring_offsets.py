@@ -6,11 +6,11 @@
   some time after their commit. Other members (of Connect, of a schema registry) keep all offsets of their group, and so
   does a subscription that can't be read here.
 - A commit may name its own expiry (value version 1), which takes the place of that time.
-- Members of a modern group that subscribe to a topic keep its offsets however old these are. But age goes on from the
-  commit, and no time is given them when the members leave: what is older than that is gone at the next cleanup then.
+- Members of a modern group that subscribe to a topic keep its offsets however old these are. But age counts from the
+  commit, with no extra time when the members leave: offsets older than the retention expire at the next cleanup then.
 
-One rule decides about one offset (`expiries`): the question `idle` sums up what it says, and the warning of an
-incident rests on it. Instants and spans are of whatever type the rows have, since they are only compared and added.
+One rule decides about one offset (`expiries`): the question `idle` sums up its results, and an incident warns by it.
+Instants and spans are of whatever type the rows have, since they are only compared and added.
 
 Members of classic groups are those of the history; those of modern groups are the newest records of their keys. Share
 groups commit no offsets.
@@ -44,7 +44,7 @@ KEY_OF_RECORD = {
 
 @dataclass(slots=True)
 class Readers:
-    """Holds what is known of the members of a group: how many, what they subscribe to, and whether that is all."""
+    """The members of a group: how many there are, what they subscribe to, and whether all of that is known."""
 
     members: int = 0
     topics: set[str] = field(default_factory=set)
@@ -69,7 +69,7 @@ class Expiry:
 
 @dataclass(slots=True)
 class Sum:
-    """Sums up the partitions of a group that expire for one cause."""
+    """The sum of the partitions of a group that expire for one cause."""
 
     partitions: int
     last_commit_at: datetime
@@ -88,8 +88,8 @@ def expiries(
 ) -> Iterator[Expiry]:
     """Yields each committed offset that the broker expires, now or later, unless the group commits it again.
 
-    `committed` has `committed_at` and `expire_at` of each partition, `generations` those in force without members,
-    `members` those of today, and `records` those of `KEY_OF_RECORD`; all are of one cluster.
+    `committed` has `committed_at` and `expire_at` of each partition; `generations` are those in force without members;
+    `members` are the present ones; `records` are those of the types in `KEY_OF_RECORD`. All are of one cluster.
     """
     living = {row["group_id"]: row for row in groups if row["is_alive"]}
     readers = _readers(living, members, records)
@@ -117,9 +117,9 @@ def expiring_offsets(  # noqa: PLR0913 - one for each table
     idle_for: timedelta,
     retention: timedelta,
 ) -> list[dict[str, Any]]:
-    """Returns a row for each group and cause, and for each topic that no member subscribes to, with the time at which
-    the last of the offsets goes; only those that were idle for so long, or will expire as soon. What expires first
-    comes first. `expiries` says what the tables are."""
+    """Returns one row for each group and cause, and for each topic that no member subscribes to, with the time at which
+    the last of its offsets expires. Only offsets that have been idle for `idle_for`, or that will expire within that
+    time, are included; the earliest expiry comes first. `expiries` describes the tables."""
     living = {row["group_id"]: row for row in groups}
     told = expiries(
         groups=living.values(),

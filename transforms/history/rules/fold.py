@@ -2,7 +2,8 @@
 
 The fold is pure: the state comes and goes as text. Events at or below the state's `last_kafka_offset` were folded
 before and are passed over, so that a batch may come twice. This file decides in which order things happen, where a
-group's incarnations begin and end, and what coverage allows to claim; `generation` says what a new generation means.
+group's incarnations begin and end, and what can be known with the given coverage; `generation` says what a new
+generation means.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ class LogOrderError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Folded:
-    """The rows to upsert by table, which are written first, and the row of `open_groups`, which is written last."""
+    """The result of a fold: the rows to upsert by table, to be written first, and the row of `open_groups`, to be
+    written last."""
 
     rows: dict[str, list[dict[str, Any]]]
     open_group: dict[str, Any]
@@ -56,11 +58,11 @@ def fold(
     *,
     consumer_session_timeout_ms: int = SESSION_DEFAULT_MS,
 ) -> Folded:
-    """Returns the rows and the state that the events lead to.
+    """Returns the rows and the new state after the events.
 
-    `events` are in log order; a `Coverage` mark stands before what lies at its offset. Marks may be repeated.
-    `topic_names` are those by which the events call topics that the state may still call by their ids.
-    `consumer_session_timeout_ms` is what the brokers' `group.consumer.session.timeout.ms` is set to.
+    `events` are in log order; a `Coverage` mark comes before the event at its offset. Marks may be repeated.
+    `topic_names` are names by topic id, for topics that the state may still hold by id. `consumer_session_timeout_ms`
+    is what the brokers' `group.consumer.session.timeout.ms` is set to.
     """
     new = OpenGroup(group_id=group_id, kafka_partition=kafka_partition)
     group = new if open_state is None else load(open_state, topic_names or {})
@@ -106,8 +108,8 @@ def _advance(group: OpenGroup, event: GroupRecord | GroupTombstone | OtherGroupT
 
 
 def _enter_stretch(group: OpenGroup, mark: Coverage, rows: HistoryRows) -> None:
-    """Begins a stretch of coverage. What hides what became of the group ends what was open; after it nothing is known
-    yet."""
+    """Begins a stretch of coverage. If records before it may be missing, everything open ends; nothing is known yet
+    after it."""
     if mark.from_offset <= group.record_offset:
         raise LogOrderError(
             f"a coverage mark at offset {mark.from_offset} comes after {group.record_offset} was folded"
@@ -141,13 +143,13 @@ def _is_known(group: OpenGroup) -> bool:
 
 
 def _close(group: OpenGroup, rows: HistoryRows, end: IntervalEnd, ended_by: str) -> None:
-    """Ends what is open of a group of any type."""
+    """Ends all open rows of a group of any type."""
     close_rows(group, rows, end, ended_by)
     reconciliation.close_steps(group, rows, end)
 
 
 def _close_unseen(group: OpenGroup, rows: HistoryRows, end: IntervalEnd) -> None:
-    """Ends what is open of a group that another one has taken the place of, by a record that is missing in the log."""
+    """Ends all open rows of a group whose place another group has taken, by a record that is missing in the log."""
     _close(group, rows, end, EndedBy.HOLE)
     end_members(group, rows, end, group.number)
 
@@ -171,8 +173,9 @@ def _end_incarnation(group: OpenGroup, *, keeps_offsets: bool = False) -> None:
 
 
 def _has_lost_all(group: OpenGroup, event: Event) -> bool:
-    """Returns whether the event removed the last offset of a simple group, which is its end: coordinators before 4.0
-    write no tombstone of such a group. A summary of commits that began before may still follow, and then it is none."""
+    """Returns whether the event removed the last offset of a simple group, which ends the group: coordinators before
+    4.0 write no tombstone for such a group. A summary of commits that began earlier may still follow; then the group
+    has not ended."""
     is_removal = isinstance(event, Commits) and event.is_removed
     return is_removal and group.is_simple and not group.commits and _is_known(group)
 

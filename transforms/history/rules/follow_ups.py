@@ -26,5 +26,6 @@ def is_price_of_another(rebalance: Mapping[str, Any]) -> bool:
 
 
 def is_mere_follow_up(change_kinds: Collection[str]) -> bool:
-    """Returns whether nobody came or went, and nothing else changed, in a round that follows up another one."""
+    """Returns whether a round that follows another one changed nothing else: no member came or left, and there is no
+    other change."""
     return COOPERATIVE_FOLLOW_UP.name in change_kinds and _FOLLOW_UP_CHANGES.issuperset(change_kinds)

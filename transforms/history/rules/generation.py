@@ -268,7 +268,7 @@ def _open_after(group: OpenGroup, transition: Transition, rows: HistoryRows) -> 
 
 
 def _prepare_next(group: OpenGroup, transition: Transition) -> None:
-    """Remembers what the next transition will be compared with."""
+    """Remembers the values that the next transition will be compared with."""
     record = transition.record
     # Partitions may have been added within a hole: their numbers are not compared over it.
     group.universe = grow_universe(group.universe if transition.is_known else {}, record)
@@ -278,8 +278,8 @@ def _prepare_next(group: OpenGroup, transition: Transition) -> None:
 
 
 def close_rows(group: OpenGroup, rows: HistoryRows, end: IntervalEnd, ended_by: str) -> None:
-    """Ends what is open at a tombstone, a conversion or a hole. Over a hole members stay members, until nobody
-    can be any more: an id is never used again, so that one that is seen after the hole was there all along."""
+    """Ends the open rows at a tombstone, a conversion or a hole. Over a hole members stay members until they can't be
+    any more: an id is never used again, so a member that appears after the hole was there all along."""
     generation = group.generation
     if generation is None:
         return
@@ -306,6 +306,6 @@ def end_members(
 
 
 def forget(group: OpenGroup) -> None:
-    """Removes from the state what only open rows need."""
+    """Removes from the state everything that only open rows need."""
     group.generation = group.rebalance = group.cause_generation = None
     group.members, group.owners, group.universe, group.pending, group.revokers = {}, {}, {}, {}, []

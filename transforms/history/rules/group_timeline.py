@@ -64,8 +64,8 @@ def timeline(
     assignments: Iterable[Row],
     steps: Iterable[Row] = (),
 ) -> list[Entry]:
-    """Returns the entries in the order of the log. All rows are of one group; `assignments` may begin later. `steps`
-    are rows of `member_epochs`."""
+    """Returns the entries of the timeline, in the order of the log. All rows are of one group; `assignments` may begin
+    later. `steps` are rows of `member_epochs`."""
     by_generation = {(row["incarnation"], row["to_generation"]): row for row in rebalances}
     ordered = sorted(generations, key=itemgetter("kafka_offset"))
     places = _Epochs(ordered)
@@ -147,8 +147,8 @@ def _at_epochs(moves: Mapping[int | None, list[Entry]], places: _Epochs) -> defa
 
 
 def waits_by_epoch(steps: Iterable[Row]) -> dict[tuple[int, int], list[Entry]]:
-    """Returns by incarnation and epoch who was waited for: how many partitions it held back, and the time from the
-    target to the end of the last step that waited for it; None while one still does."""
+    """Returns, by incarnation and epoch, the members that others waited for: how many partitions each held back, and
+    the time from the target to the end of the last step that waited for it; None while a step still waits."""
     waits: defaultdict[tuple[int, int], dict[str | None, Entry]] = defaultdict(dict)
     for step in sorted(steps, key=itemgetter("from_offset")):
         for wait in step["waits_for"] or ():

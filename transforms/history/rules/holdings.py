@@ -1,7 +1,8 @@
-"""Keeps the intervals of each member by itself: partitions in a share group, tasks in a streams group.
+"""Keeps the intervals of each member in groups whose members can hold the same unit: partitions of a share group, tasks
+of a streams group.
 
-What a member has does not depend on who else has it, other than the owners of `assignments`. An interval goes from the
-member's first step that names what is held to the first one that does not, or to the member's end.
+An interval of one member does not depend on other members, unlike ownership in `assignments`. It goes from the member's
+first step that names the unit to the first one that does not, or to the member's end.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ def hold(
 
 
 def close(group: OpenGroup, rows: HistoryRows, end: IntervalEnd) -> None:
-    """Ends all intervals of a group: it has ended, or records that could end them were not read."""
+    """Ends all intervals of a group, because it has ended, or because records that could end them were not read."""
     if group.reconciliation is not None:
         for member_id in [*group.reconciliation.holdings]:
             hold(group, group.reconciliation, member_id, (), rows, end)

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class OpenRows:
-    """The rows of a group that nothing has ended, from the table that each field is named after, as dicts by column
-    with instants in microseconds; `connect_assignments` are among the `assignments`, as topic and partition."""
+    """The open rows of a group, by the table that each field is named after, as dicts by column with instants in
+    microseconds; `connect_assignments` are among the `assignments`, as topic and partition."""
 
     group: Mapping[str, Any]
     generation: Mapping[str, Any] | None
@@ -47,7 +47,7 @@ class OpenRows:
 
 
 def readable_state(state: str, rows: OpenRows, stretch: Coverage) -> OpenGroup:
-    """Returns the group as its state says, or as its rows say where the state can't be read."""
+    """Returns the group's state: the parsed state, or one made from its open rows where the state can't be read."""
     try:
         return load(state)
     except UnknownStateError:
@@ -56,7 +56,7 @@ def readable_state(state: str, rows: OpenRows, stretch: Coverage) -> OpenGroup:
 
 def state_before(old: OpenGroup, incarnation: int, kafka_offset: int, stretch: Coverage) -> dict[str, Any]:
     """Returns the row of `open_groups` from which a fold begins with the record at this offset, in this stretch of
-    coverage; `old` is the group as it was at the end."""
+    coverage. `old` is the group's state at the end of the log."""
     commits = {unit: PartitionCommits(None, committed.committed_offset) for unit, committed in old.commits.items()}
     group = OpenGroup(
         group_id=old.group_id,
@@ -75,7 +75,7 @@ def state_before(old: OpenGroup, incarnation: int, kafka_offset: int, stretch: C
 
 
 def state_of_rows(rows: OpenRows, stretch: Coverage) -> OpenGroup:
-    """Returns the group as its open rows say, in the stretch of coverage that its last record lies in."""
+    """Returns the group's state made from its open rows, in the stretch of coverage that contains its last record."""
     group = rows.group
     return OpenGroup(
         group_id=group["group_id"],

@@ -1,4 +1,5 @@
-"""Determines what in a question about an owner the ledger has never seen, and the names that may have been meant.
+"""Finds the part of a question about an owner that the ledger has never seen (group, topic or partition), and suggests
+similar names.
 
 A group that owns nothing of a topic that exists does not own it; about a topic that nobody ever read, committed or
 sampled the ledger can say nothing, and most often it is a name that was typed wrongly. Partitions are numbered from 0,
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Unseen:
-    """What was never seen (a word of `NeverSeen`), how the question names it, and the nearest names that were seen."""
+    """The part that was never seen (a word of `NeverSeen`), its name in the question, and the most similar names that
+    were seen."""
 
     what: str
     name: str
@@ -27,15 +29,12 @@ class Unseen:
 
 
 def unseen_group(name: str, group_ids: Iterable[str]) -> Unseen:
-    """Returns the answer about a group without a row in the ledger."""
+    """Returns the answer for a group without a row in the ledger."""
     return Unseen(NeverSeen.GROUP, name, _nearest(name, group_ids))
 
 
 def unseen_place(topic: str, partition: int, last_partitions: Mapping[str, int | None]) -> Unseen | None:
-    """Returns what was never seen of a topic and a partition of it; None if the partition exists.
-
-    `last_partitions` has the highest partition of each topic that was seen, None where only its name was.
-    """
+    """Returns which part was never seen, the topic or the partition; None if the partition exists."""
     if topic not in last_partitions:
         return Unseen(NeverSeen.TOPIC, topic, _nearest(topic, last_partitions))
     last = last_partitions[topic]

@@ -1,6 +1,6 @@
 """Answers who owned a partition at an instant: owned, unowned, or unknown (a definite answer is never wrong). In a
-KIP-848 group a partition may be reserved, too: its static member is away, and nobody else gets it. A partition of a
-group that was not there is not unowned: the group was not born yet, or had ended.
+KIP-848 group a partition may be reserved, too: its static member is away, and no other member gets it. If the group did
+not exist at that instant, the answer is `not_born` or `ended`.
 
 Only an instant in a `complete` stretch of the group's `__consumer_offsets` partition is known. Rows that were in force
 when the stretch began count, since a compacted stretch before it still holds each key's last record; rows that ended
@@ -27,10 +27,10 @@ GENERATION_TIMES = ("started_at", "ended_at", "kafka_offset")
 
 @dataclass(frozen=True, slots=True)
 class OwnerAnswer:
-    """The answer. `member_ids` are several only where the assignor gave the partition to several members; of a reserved
-    partition it is the one that is away.
+    """The answer. `member_ids` has several ids only where the assignor gave the partition to several members; for a
+    reserved partition it has the member that is away.
 
-    The rows are those that the answer rests on: the generation in force, and the interval of an owned or reserved
+    The rows are the ones that prove the answer: the generation in force, and the interval of an owned or reserved
     partition.
     """
 
@@ -65,8 +65,8 @@ def owners_at(
     places: Iterable[tuple[str, int]],
     at: Any,
 ) -> dict[tuple[str, int], OwnerAnswer]:
-    """Returns the same for several partitions (`places` are topics and partitions), with all assignments looked at
-    once."""
+    """Returns the answers for several partitions of a group (`places` are topics and partitions), in one pass over the
+    assignments."""
     stretch = _complete_stretch(coverage, at)
     if stretch is None:
         return dict.fromkeys(places, OwnerAnswer(Ownership.UNKNOWN))

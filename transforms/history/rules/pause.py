@@ -1,10 +1,9 @@
-"""Computes from its row how long a rebalance stopped the group, or the slowest of the partitions
-that moved.
+"""Computes from a row of `rebalances` how long it stopped the group, or the slowest of the partitions that moved.
 
 An eager rebalance has its bounds in columns of its own. Of a cooperative one, and of KIP-848, each partition has an
-upper bound: that of the rebalance is the highest of them, once every partition that moved has one. Where none changed
-hands, and none was taken from its owner, nobody stood still. The lower bound is that of the record (`cost.watch`);
-KIP-848 has none.
+upper bound: that of the rebalance is the highest of them, once every partition that moved has one. If no partition
+changed hands and none was taken from its owner, there was no pause. The lower bound is that of the record
+(`cost.watch`); KIP-848 has none.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Pause(NamedTuple):
-    """Holds bounds in milliseconds, None where one is not known."""
+    """A lower and an upper bound in milliseconds, None where one is not known."""
 
     lower_ms: int | None
     upper_ms: int | None
@@ -43,7 +42,7 @@ def pause_of(rebalance: Mapping[str, Any]) -> Pause:
 
 
 def bounds_text(pause: Pause) -> str | None:
-    """Returns `at least 12 ms and at most 340 ms`, or what of it is known."""
+    """Returns `at least 12 ms and at most 340 ms`, or the part of it that is known."""
     if pause == NO_PAUSE:
         return None
     lower = f"at least {pause.lower_ms:,} ms" if pause.lower_ms else None

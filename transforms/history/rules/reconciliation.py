@@ -1,12 +1,14 @@
-"""Determines how the members of a group of KIP-848's kind come to own what an epoch gives them: targets, steps, owners.
+"""Determines how the members of a group of KIP-848's kind come to own the partitions that an epoch assigns: targets,
+steps, owners.
 
-A member owns a partition from the first current assignment that names it to the first that names it neither as assigned
-nor as still to be given up. A member that is away (epoch -2) owns nothing: what it left behind is reserved for it. An
-epoch has converged when its target is written and every member, but for those that are away, is stable at it; the next
-epoch may overtake it. That is claimed only where the log holds every member's newest record.
+A member owns a partition from its first current assignment that names the partition to the first that names it neither
+as assigned nor as still to be given up. A static member that is away (epoch -2) owns nothing: its partitions are
+reserved for it. An epoch has converged when its target is written and every member, except those that are away, is
+stable at it; the next epoch may come before that. Convergence is claimed only where the log holds every member's newest
+record.
 
-A partition of a share group has no owner: several members have it at once, which `holdings` records, as it does the
-tasks of a streams group's members. The owners there are those of the partitions that active tasks read.
+A partition of a share group has no owner: several members hold it at once, which `holdings` records, as it does the
+tasks of a streams group's members. In a streams group the owners are those of the partitions that active tasks read.
 """
 
 from __future__ import annotations
@@ -53,7 +55,7 @@ def fold_target(state: Reconciliation, record: TargetRecord, here: IntervalEnd) 
 def fold_target_epoch(
     group: OpenGroup, state: Reconciliation, epoch: int, rows: HistoryRows, here: IntervalEnd
 ) -> None:
-    """Takes in that the targets are those of an epoch: only now it is known what the epoch moves."""
+    """Takes in the record that gives all targets their epoch: only now it is known which partitions the epoch moves."""
     state.target_epoch, state.targeted_at_ms = epoch, here.at_ms
     before, state.targets_before = state.targets_before, {}
     is_before_known, state.is_target_known = state.is_target_known, epoch == group.number
@@ -131,7 +133,7 @@ def _holder(group: OpenGroup, unit: TopicPartition) -> str | None:
 
 
 def release(group: OpenGroup, state: Reconciliation, member_id: str, rows: HistoryRows, here: IntervalEnd) -> None:
-    """Ends the steps of a member that goes, and what it owns."""
+    """Ends the steps of a member that leaves, and its ownership."""
     step = state.steps.pop(member_id, None)
     if step is not None:
         put_step(rows, group, member_id, step, here)
@@ -139,14 +141,15 @@ def release(group: OpenGroup, state: Reconciliation, member_id: str, rows: Histo
 
 
 def take(group: OpenGroup, state: Reconciliation, member_id: str, rows: HistoryRows, here: IntervalEnd) -> None:
-    """Gives a member what its step says that it owns: in a compacted log that may come before the member's record."""
+    """Gives a member the partitions of its current step: in a compacted log that record may come before the member's
+    own."""
     step = state.steps.get(member_id)
     if step is not None:
         _hand_over(group, state, member_id, None, step, rows, here)
 
 
 def close_steps(group: OpenGroup, rows: HistoryRows, end: IntervalEnd) -> None:
-    """Ends the steps of all members, and what they have, where the group ends or a hole hides what became of them."""
+    """Ends the steps and ownership of all members, where the group ends or a hole in coverage begins."""
     holdings.close(group, rows, end)
     if group.reconciliation is not None:
         if group.reconciliation.topology is not None:

@@ -1,8 +1,9 @@
 """Determines which partitions are reserved for static members that are away, as intervals in the form of `assignments`.
 
-A static member that closes keeps its partitions until it comes back or its session ends: nobody processes them, and
-nobody else gets them. `member_epochs` has a step of the member for that time. Here each of its partitions has an
-interval of its own, with `is_reserved`, so that questions about owners can say for whom a partition waits.
+A static member that closes keeps its partitions until it comes back or its session ends: nobody processes them, and no
+other member gets them. `member_epochs` has a step of the member for that time. Here each of its partitions gets an
+interval of its own, with `is_reserved`, so that questions about owners can name the member that a partition is reserved
+for.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def reserved_ownership(steps: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Returns the intervals of those rows of `member_epochs` whose member is away."""
+    """Returns one interval for each partition in those rows of `member_epochs` whose member is away."""
     copied = ("group_id", "incarnation", "member_id", "from_offset", "to_offset", "valid_from", "valid_to")
     return [
         {

@@ -59,7 +59,7 @@ class HistoryRows:
 
 @dataclass(frozen=True, slots=True)
 class IntervalEnd:
-    """Where something ended: at the record with this offset and time, or before it if the end is not known."""
+    """The end of an interval: at the record with this offset and time, or before it if the end is not known."""
 
     kafka_offset: int
     at_ms: int
@@ -194,7 +194,7 @@ def put_intervals(
     scheduled_delay_ms: int | None = None,
 ) -> None:
     """Writes ownership intervals into the table of the present generation's protocol type. The owners must be among the
-    group's members. The delay is for how long Connect gives to nobody what ended."""
+    group's members. `scheduled_delay_ms` is how long Connect leaves the ended assignment unassigned."""
     is_connect = group.generation is not None and group.generation.protocol_type == CONNECT
     table = "connect_assignments" if is_connect else "assignments"
     name_column, number_column = ("connector", "task") if is_connect else ("topic", "partition")
@@ -231,7 +231,7 @@ def put_rebalance(rows: HistoryRows, rebalance: OpenRebalance, pauses: dict[str,
 
 
 def put_group(rows: HistoryRows, group: OpenGroup) -> None:
-    # What an epoch began with is not what the group has come to since.
+    # The columns as they were at the epoch's beginning, not as they are now.
     is_modern = group.group_type != GroupType.CLASSIC
     now = group.generation if group.generation is not None and group.generation.ended_by is None else None
     is_alive = group.is_alive and group.ending is None

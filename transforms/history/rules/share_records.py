@@ -1,8 +1,9 @@
-"""Defines what the records of a `share` group (KIP-932) say, in the terms of `consumer_records`.
+"""Defines the parsed records of a `share` group (KIP-932), in the terms of `consumer_records`.
 
-Members, epochs, targets and current assignments are read as in a `consumer` group, but a partition may be given to
-several members, and that nobody waits for anybody: a member has no states. One record more says which partitions can be
-shared: the broker first makes a state for each of them, and assigns only those that have one.
+Members, epochs, targets and current assignments are read as in a `consumer` group, with two differences: a partition
+may be assigned to several members, and no member waits for another, so members have no states. One more record lists
+the partitions that can be shared: the broker first creates a state for each partition, and assigns only those that have
+one.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ShareableRecord:
-    """The partitions that have a state, and so can be given to members; None in a tombstone."""
+    """The partitions that have a state, and so can be assigned to members; None in a tombstone."""
 
     units: Units | None
 

@@ -1,4 +1,4 @@
-"""Returns who had a partition of a share group as one line of intervals, in the form of `assignments`.
+"""Joins the intervals of a share group's members into one sequence for each partition, in the form of `assignments`.
 
 `share_assignments` has an interval for each member. Here a partition's intervals follow each other, and each names all
 members that had the partition then, so that questions about owners are answered for share groups as for all others.

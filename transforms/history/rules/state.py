@@ -5,7 +5,7 @@ committed partitions, and the generation and the rebalance whose rows may still 
 
 The JSON form writes each record as a list of its values, and once for each kind of record the names of these values
 (`names`). A field that an older version did not know takes its default, so a new field must have one. `format` changes
-only when what is written means something else. A format or a name that is not known here was written by a newer
+only when the meaning of written values changes. A format or a name that is not known here was written by a newer
 version, and is refused. Format 2 had no `names`: its lists hold the fields of `_NAMES_OF_FORMAT_2` in this order. Lists
 of topics and intervals that many members or partitions share are written once.
 """
@@ -31,8 +31,8 @@ FORMAT = 3
 
 
 class UnknownStateError(RuntimeError):
-    """A newer version of groupledger has written the state, in a format or with fields that this one does not know. It
-    speaks of the whole ledger, and is no trouble of one group (`transforms.troubles`)."""
+    """A newer version of groupledger has written the state, in a format or with fields that this one does not know.
+    This concerns the whole ledger, not one group (`transforms.troubles`)."""
 
     def __init__(self, what: str) -> None:
         super().__init__(
@@ -68,7 +68,8 @@ class OpenGeneration:
 
 @dataclass(slots=True, kw_only=True)
 class Tenure:
-    """A present member, and where its membership began. It may have left behind a hole, until a record names it."""
+    """A present member, and where its membership began. The member may have left during a hole in coverage, until a
+    later record names it."""
 
     facts: MemberFacts
     from_generation: int
@@ -113,7 +114,8 @@ class StoppedPartition:
 
 @dataclass(slots=True, kw_only=True)
 class OpenRebalance:
-    """The newest rebalance: its row without the pauses, and the commits that bound these; `is_dirty` is not stored."""
+    """The newest rebalance: its row without the pauses, and the commits that bound the pauses; `is_dirty` is not
+    stored."""
 
     row: dict[str, Any]
     last_commit_ms: int | None
@@ -124,7 +126,7 @@ class OpenRebalance:
 
 @dataclass(slots=True)
 class Ending:
-    """The group's tombstone, kept while the next record may show that the group was converted to another type."""
+    """The group's tombstone, kept until the next record shows whether the group was converted to another type."""
 
     kafka_offset: int
     kafka_timestamp_ms: int
@@ -133,12 +135,13 @@ class Ending:
 
 @dataclass(slots=True, kw_only=True)
 class OpenGroup:
-    """What the fold knows of a group. `number` is the last generation or epoch of this incarnation. `is_state_known`
-    says that nothing about the group was missed since its last record. `has_all_records` is said of a compacted
-    stretch, and `is_renewed` that it has a record of the whole group. `record_offset` is that of the last group-level
-    event. The group may have ended without a trace at `ends_hidden_from`, if no record lies after it yet. `pending`
-    holds the units that nobody owns now, with the identity of the member that gave each up; `revokers` are the members
-    that have to join again because of it. `consumer_session_timeout_ms` is a setting, and no part of the state."""
+    """The state of a group in the fold. `number` is the last generation or epoch of this incarnation. `is_state_known`
+    says that nothing about the group was missed since its last record. `has_all_records` says that a compacted stretch
+    has all its records, and `is_renewed` that it has a record of the whole group. `record_offset` is that of the last
+    group-level event. If no later record was read yet, the group may have ended at `ends_hidden_from` without a record
+    of that. `pending` holds the units that nobody owns now, with the identity of the member that gave each up;
+    `revokers` are the members that have to join again because of it. `consumer_session_timeout_ms` is a setting, not a
+    part of the state."""
 
     group_id: str
     kafka_partition: int
@@ -239,8 +242,8 @@ def dump(group: OpenGroup) -> str:
 
 
 def load(text: str, topic_names: TopicNames | None = None) -> OpenGroup:
-    """Returns the state that a text of `dump` holds, of this version or an older one, with the names of topics that it
-    calls by their ids. Raises UnknownStateError."""
+    """Returns the state in a text that `dump` of this or an older version wrote. Topics that the text names by id get
+    their names. Raises UnknownStateError."""
     packed = _parse(text)
     names = packed.pop("names")
 

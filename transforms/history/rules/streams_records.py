@@ -1,8 +1,8 @@
-"""Defines what the records of a `streams` group (KIP-1071) say, in the terms of `consumer_records`.
+"""Defines the parsed records of a `streams` group (KIP-1071), in the terms of `consumer_records`.
 
-Members are given tasks instead of partitions: a part of the topology and a partition number, as active task, standby or
-warm-up. The topology has a record of its own, after that of the member that brought it. Its epoch is -1 in the group's
-record while topics of it are missing. Tasks name no topics: `streams` finds them by the topology.
+Members are assigned tasks instead of partitions: a subtopology and a partition number, as active, standby or warm-up
+task. The topology has a record of its own, after that of the member that sent it. The group's record has epoch -1 for
+it while topics are missing. Tasks name no topics: the topology gives them.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ Tasks: TypeAlias = tuple[Task, ...]
 
 @dataclass(frozen=True, slots=True)
 class TopologyRecord:
-    """The topology's epoch and its parts, in the columns of `stream_topologies`; None in a tombstone."""
+    """The topology's epoch and its subtopologies, in the columns of `stream_topologies`; None in a tombstone."""
 
     epoch: int | None
     subtopologies: tuple[dict[str, Any], ...] = ()
@@ -52,7 +52,7 @@ class TopologyRecord:
 
 @dataclass(frozen=True, slots=True)
 class TargetTasksRecord:
-    """What a member is to do; None in a tombstone."""
+    """The tasks that a member is to run; None in a tombstone."""
 
     member_id: str
     tasks: Tasks | None
@@ -60,7 +60,7 @@ class TargetTasksRecord:
 
 @dataclass(frozen=True, slots=True)
 class CurrentTasks:
-    """`pending` is what the member has to give up and may still do."""
+    """The tasks that a member runs. `pending` are those that it has to give up and may still run."""
 
     member_epoch: int
     previous_member_epoch: int
@@ -71,7 +71,7 @@ class CurrentTasks:
 
 @dataclass(frozen=True, slots=True)
 class CurrentTasksRecord:
-    """`current` is None in a tombstone."""
+    """The record of a member's current tasks; `current` is None in a tombstone."""
 
     member_id: str
     current: CurrentTasks | None

@@ -1,17 +1,18 @@
-"""Guesses what started a rebalance, from the records alone, with a confidence; the server log may know better.
+"""Infers what started a rebalance, from the records alone, with a confidence. A server log replaces the inferred
+trigger.
 
 The triggers are rows of `schemas.kinds.triggers`. No record distinguishes a leave from an expiry; a member's silence
 does:
 
 - A commit resets its member's session timer. A member that committed less than a session timeout before the join phase
   was complete did not expire: it left, or an administrator removed it if it is static (a static member sends no leave
-  when it closes). Commits within transactions reset nothing, and a record does not distinguishes them; for these the
+  when it closes). Commits within transactions reset nothing, and a record does not show which these are; for them the
   session runs from a heartbeat, and heartbeats are at most a third of the session apart if Kafka's advice is kept.
 - A member that used to commit more often than once a session, and was silent for longer, expired. If it was silent for
   longer than max.poll.interval.ms, which a consumer sends as its rebalance timeout, its own client gave up and left.
-  Of a single commit, the time since the member got the partition is its rhythm, which is weaker evidence.
-- Every member begins a session when a join phase is complete. One that went sooner than a session after that did not
-  expire, whatever it committed.
+  With a single commit, the time since the member got the partition is used as the interval, which is weaker evidence.
+- Every member begins a session when a join phase is complete. A member that left sooner than a session after that did
+  not expire, whatever it committed.
 - The join phase is part of such a silence. It began, at the latest, when the first of the members that stayed fell
   silent to join again.
 
@@ -56,12 +57,12 @@ class Guess:
 
 @dataclass(frozen=True, slots=True)
 class Silence:
-    """Determines how long a member had not committed when the join phase was complete, and at most how long when it
-    began.
+    """How long a member had not committed when the join phase was complete, and at most how long when it began, in
+    milliseconds.
 
     The phase began one mean interval after the last commit of the member that stayed and fell silent first, to join
-    again. `cadence_ms` is the mean interval of the member's busiest partition, None where unknown; `first_ms` is how
-    long it took at least to commit a partition for the first and only time.
+    again. `cadence_ms` is the mean interval of the member's busiest partition, None where unknown. `first_ms` is, if
+    every partition has a single commit, the shortest time from the assignment to that commit.
     """
 
     silence_ms: int
@@ -71,10 +72,10 @@ class Silence:
 
 
 def silences(group: OpenGroup, gone: Iterable[Tenure], moment_ms: int) -> dict[str, Silence | None]:
-    """Returns the silence of each member that went, by id, when the join phase was complete; None if it never
+    """Returns, by member id, the silence of each member that left, when the join phase was complete; None if it never
     committed.
 
-    It passes over the group's ownership once.
+    It goes through the group's ownership only once.
     """
     found: dict[str, Silence | None] = {tenure.facts.member_id: None for tenure in gone}
     if not found:
@@ -109,7 +110,7 @@ def _owned(owners: Mapping[TopicPartition, OpenOwnership]) -> Iterable[tuple[str
 
 
 def departure(facts: MemberFacts, silence: Silence | None, since_join_ms: int | None) -> Guess:
-    """Guesses why a member went; `since_join_ms` is the time between the ends of two join phases, the last one with the
+    """Infers why a member left. `since_join_ms` is the time between the ends of two join phases, the last one with the
     member and the first one without it, None if unknown."""
     is_static = facts.group_instance_id is not None
     session_ms = _session_ms(facts)
@@ -171,7 +172,8 @@ def _within_a_session(facts: MemberFacts, silence: Silence, explanation: str) ->
 def infer(
     changes: Sequence[Change], members: Turnover, departures: Mapping[str, Guess], revokers: Sequence[str], leader: str
 ) -> Guess:
-    """Returns the guess; `leader` and `revokers` are those of the generation before, `departures` are by member id."""
+    """Returns the inferred trigger. `leader` and `revokers` are those of the previous generation, `departures` are by
+    member id."""
     kinds = {kinds_of_change.CHANGE_NAMED[change["kind"]] for change in changes}
     if kinds_of_change.GROUP_STARTED in kinds:
         return Guess(triggers.JOINED, 0.95, "the group's first members")

@@ -1,8 +1,9 @@
-"""Makes of a group's rows what the simulation of a what-if plays, and what the ledger observed of the same figures.
+"""Converts a group's rows into the input of a what-if simulation, and computes the figures that the ledger observed, to
+compare with.
 
-What the tables do not hold is taken as Kafka's default unless it is given: heartbeat.interval.ms, and
+Settings that the tables do not hold are taken as Kafka's defaults unless they are given: heartbeat.interval.ms, and
 group.initial.rebalance.delay.ms. Groups that can't be replayed truthfully are refused with a sentence: other types than
-consumers, assignors of the application's own, holes in what the ledger knows, a change of type or protocol meanwhile.
+consumers, assignors of the application's own, holes in coverage, a change of type or protocol meanwhile.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ OTHERS: Final[Mapping[str, str]] = {
     "stream": "Kafka Streams",
     "connect": "Kafka Connect",
 }
-UNIFORM: Final = frozenset({None, "", "uniform"})  # what brokers take if a member asks for nothing
+UNIFORM: Final = frozenset({None, "", "uniform"})  # the assignor that brokers use if a member asks for none
 HEARTBEATS_PER_SESSION: Final = 3
 SILENT_HEARTBEATS: Final = 2
 SLACK_MS: Final = 2_000
@@ -67,8 +68,9 @@ class NotReplayableError(Exception):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupRows:
     """The rows of one group, with aware instants. `rebalances` are those within [since, until), with the columns of
-    `transforms.logs.rules.triggers` if a log was imported, and `requests` are as many as were. `consumer_session_ms` is
-    the session of KIP-848 by which the ledger guessed how members went, as no record says it."""
+    `transforms.logs.rules.triggers` if a log was imported, and `requests` are those of the request log, if one was
+    imported. `consumer_session_ms` is the session timeout of KIP-848 groups by which the ledger inferred how members
+    left, since no record has it."""
 
     members: Sequence[Row]
     generations: Sequence[Row]
@@ -81,8 +83,9 @@ class GroupRows:
 
 
 def workload_of(rows: GroupRows, told: Iterable[str] = (), records_per_second: float | None = None) -> Workload:
-    """Returns what happened to the group. `told` are its settings that no record has. Raises
-    NotReplayableError, and SettingError if `told` is no setting."""
+    """Returns the input of the simulation: the group's settings, tenures of members and topics. `told` are settings of
+    the group that no record has, given by the caller. Raises NotReplayableError, and SettingError if `told` has an
+    invalid setting."""
     # Rounds that no leader ended are known, and counted.
     if any(row["is_hole"] and row["hole_cause"] != HoleCause.NOT_SYNCED for row in rows.rebalances):
         raise NotReplayableError("The ledger has holes in this time: some generations are not known.")
@@ -106,7 +109,7 @@ def workload_of(rows: GroupRows, told: Iterable[str] = (), records_per_second: f
 
 
 def _actual(generations: Sequence[Row], members: Sequence[Row], rows: GroupRows) -> Setting:
-    """Returns what the group is set to, as far as its records say it. Raises NotReplayableError."""
+    """Returns the group's actual settings, as far as its records show them. Raises NotReplayableError."""
     types = {row["group_type"] or GroupType.CLASSIC for row in generations}
     if len(types) > 1:
         raise NotReplayableError("The group changed its type meanwhile: ask for the time before or after.")
@@ -221,8 +224,8 @@ def _topics(rows: GroupRows) -> tuple[dict[str, int], list[TopicGrowth]]:
 
 
 def silences_of(tenures: Sequence[Tenure], rows: GroupRows, actual: Setting) -> tuple[MemberSilence, ...] | None:
-    """Returns when members sent nothing for longer than some heartbeats; None if the requests are not all there: a
-    session without any, of a member that nobody removed for it, is a hole in the log."""
+    """Returns when members sent nothing for longer than some heartbeats; None if requests are missing. A session
+    without requests, of a member that was not removed for it, shows that the log has a hole."""
     if not rows.requests:
         return None
     spoke: dict[str, list[tuple[int, int]]] = defaultdict(list)
@@ -264,8 +267,8 @@ def _paused(tenure: Tenure, silences: Iterable[MemberSilence], session_ms: int) 
 
 
 def observed_of(rebalances: Sequence[Row]) -> dict[str, Interval | None]:
-    """Returns the observed figures as intervals: those of rebalances and moves are exact, and pauses lie between two
-    bounds. None is unknown; the records that were processed twice are left out, since the ledger does not know them."""
+    """Returns the observed figures as intervals. Rebalances and moves are exact, and pauses lie between two bounds.
+    None is unknown; records that were processed twice are left out, since the ledger does not know them."""
     counted = [row for row in rebalances if not _is_birth(row)]
     increments = sum(row["to_generation"] - row["from_generation"] for row in counted)
     moves = [row["partitions_moved"] for row in counted]

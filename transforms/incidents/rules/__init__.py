@@ -1,15 +1,15 @@
-"""Finds out what went wrong in a group: from facts to incidents. Pure Python.
+"""Finds out what went wrong in a group: turns facts into incidents. Pure Python.
 
-    facts      what the rules are fed, rows of the ledger     context    who a member is, which generation there was
-    observed   a log shows it                                 episodes   what one cause brought about
-    replayed   the reference coordinator refuses it           roots      what probably began it
-    inferred   the records of __consumer_offsets alone        explain    two sentences and a setting
-    patterns   storms, flapping, transactions without end     jobs       whose restarts are no pattern
+    facts      the input of the rules: rows of the ledger      context    who a member is, which generation was in force
+    observed   incidents that a log shows                      episodes   incidents that one cause brought about
+    replayed   refusals that the reference coordinator gives   roots      what probably began an episode
+    inferred   from records of __consumer_offsets alone        explain    two sentences and a setting
+    patterns   storms, flapping, transactions without end      jobs       groups of batch jobs, which restart often
     rewinds  offsets that went back: a reset, a reader that went back, two committers that take turns
-    offset_losses  what a lost offset costs: records that are read again, or never
-    waiting    records that wait and nobody is to blame who reads: no members, an open transaction, a commit too far on
-    new_partitions  what was in a partition before the group's consumers knew of it
-    incidents  all of it together
+    offset_losses  the cost of a lost offset: records that are read again, or never
+    waiting    records that wait, no consumer being at fault: no members, an open transaction, a commit beyond the end
+    new_partitions  records in a partition from before the group's consumers knew of it
+    incidents  calls all of them
 
 The kinds of incidents, with their sentences and settings, are rows of `schemas.kinds.incidents`.
 """

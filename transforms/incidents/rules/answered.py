@@ -44,7 +44,8 @@ class Answered:
                 self._joins[request.group_instance_id].append((at_ms, 0))
 
     def is_mended(self, request: Request) -> bool:
-        """Returns whether the client recovered from a refusal in the time that its kind allows, or still may."""
+        """Returns whether the client recovered from a refusal in the time that its kind allows, or still may
+        recover."""
         kind = kind_of_refusal(request.api, request.error_code or Error.NONE.value)
         if kind is None or kind.recovers_within_ms is None:
             return False

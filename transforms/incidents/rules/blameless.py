@@ -1,4 +1,5 @@
-"""Gathers what a fault of a coordinator did to a group: one sighting, in an episode that all groups share.
+"""Replaces the sightings that a coordinator's fault caused in a group with one sighting of that fault, in an episode
+that all groups hit by it share.
 
 Whoever dropped out while the coordinator of a group was away, or in the session after that, is not to blame, unless a
 line or a request states that it left. So removals, refusals and rewinds of that time are no incidents of their own. A
@@ -41,24 +42,25 @@ OUTAGES_NAMED = 3
 
 
 def is_fault(fault: CoordinatorFault) -> bool:
-    """Returns whether what happened to groups at that time comes of it."""
+    """Returns whether a fault of the coordinator explains what happened to groups at that time."""
     return fault.groups >= (GROUPS_OF_A_MOVE if fault.is_clean else 1)
 
 
 def partition_of(facts: GroupFacts) -> int | None:
-    """Returns the partition of `__consumer_offsets` that the group is in."""
+    """Returns the partition of `__consumer_offsets` that stores the group; None if it is not known."""
     rows = (*facts.groups, *facts.generations)
     return next((row["kafka_partition"] for row in rows if row.get("kafka_partition") is not None), None)
 
 
 def is_disturbed(facts: GroupFacts, at_us: int) -> bool:
-    """Returns whether an instant lies in a fault of the group's own coordinator."""
+    """Returns whether the group's own coordinator had a fault at an instant."""
     partition, at_ms = partition_of(facts), milliseconds(at_us)
     return any(is_fault(each) and partition in each.partitions and each.holds(at_ms) for each in facts.faults)
 
 
 def without_blame(sightings: Iterable[Sighting], facts: GroupFacts) -> Iterator[Sighting]:
-    """Yields the sightings, and one for each fault of a coordinator that hit the group in place of what came of it."""
+    """Yields the sightings, but for those that a coordinator's fault caused: in their place comes one sighting for each
+    fault that hit the group."""
     partition = partition_of(facts)
     of_fault: defaultdict[str, list[Sighting]] = defaultdict(list)
     faults = [each for each in facts.faults if is_fault(each)]
@@ -80,8 +82,8 @@ def without_blame(sightings: Iterable[Sighting], facts: GroupFacts) -> Iterator[
 
 
 def _of_a_move(sighting: Sighting, facts: GroupFacts, partition: int | None) -> Sighting:
-    """Returns a rewind that came with a move of the coordinator as what it is: a commit that was sent again, and nobody
-    need have read anything again."""
+    """Returns a rewind that came with a move of the coordinator as a commit that was sent again: nobody need have read
+    anything again."""
     if sighting.kind != kinds.OFFSET_REWIND or not any(
         partition in each.partitions and each.holds(sighting.first_ms) for each in facts.faults
     ):
@@ -122,7 +124,7 @@ def stated_leaves(facts: GroupFacts) -> set[str | None]:
 
 
 def is_unexplained(row: Row, from_ms: int, until_ms: int, stated: set[str | None]) -> bool:
-    """Returns whether a tenure ended in a time, and nobody states why."""
+    """Returns whether the tenure in `row` ended between two instants and neither a line nor a request says why."""
     if row["left_at"] is None or row["leave_cause"] in NO_DEPARTURE or row["member_id"] in stated:
         return False
     return from_ms <= milliseconds(row["left_at"]) <= until_ms
@@ -136,7 +138,7 @@ def _hit(fault: CoordinatorFault, gone: Sequence[Row], sightings: Sequence[Sight
 
 
 def of_cluster(facts: GroupFacts) -> Iterator[Sighting]:
-    """Yields a sighting for each fault as a whole; `facts` are of no group."""
+    """Yields one sighting for each fault as a whole. `facts` belong to no group."""
     for fault in facts.faults if facts.group_id is None else ():
         if is_fault(fault):
             places = tuple((TopicPartition(OFFSETS_TOPIC, partition), None) for partition in sorted(fault.partitions))

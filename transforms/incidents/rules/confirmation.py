@@ -1,10 +1,10 @@
-"""Holds what a coordinator logged of a departure against the records.
+"""Checks a departure that a coordinator logged against the records.
 
-A line of a server log is what one broker thought. A coordinator that stood still, or has lost its partition, logs
+A line of a server log says what one broker believed. A coordinator that stood still, or lost its partition, logs
 removals whose records it can't write any more: the members stay. So a departure is confirmed by the end of the member's
-tenure, with no generation in between that still has the member; a later generation that has it, or a log in which no
-other one follows for as long as a join phase may last, contradicts the line. Where the topic does not cover the time,
-or no generation ever had the member, it stays unconfirmed.
+tenure, if no generation in between still has the member. It is contradicted by a later generation that has the member,
+or by a log in which no other generation follows for as long as a join phase may last. Where the topic does not cover
+the time, or no generation ever had the member, the departure stays unconfirmed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MARGIN_MS = 60_000  # for a busy coordinator, after the longest join phase
 
 
 class Word(Enum):
-    """What the records say of a departure that a line states."""
+    """What the records say of a departure that a line states: confirmed, contradicted or unknown."""
 
     CONFIRMED = "confirmed"
     CONTRADICTED = "contradicted"
@@ -37,7 +37,7 @@ class Word(Enum):
 
 
 class Records:
-    """Knows the tenures and generations of a group."""
+    """The tenures and generations of a group, by which departures are checked."""
 
     def __init__(self, facts: GroupFacts) -> None:
         self._until_ms = facts.as_of_ms if facts.topic_until_ms is None else facts.topic_until_ms
@@ -48,7 +48,7 @@ class Records:
         self._join_phase_ms = max((row.get("rebalance_timeout_ms") or 0 for row in facts.members), default=0)
 
     def on_departure(self, member_id: str | None, at_ms: int) -> Word:
-        """Returns whether the member's departure, as logged at an instant, is in the records."""
+        """Returns whether the records confirm that the member departed at an instant at which a log says so."""
         words = [self._on_tenure(row, at_ms) for row in self._tenures[member_id]]
         return next((word for word in (Word.CONFIRMED, Word.CONTRADICTED) if word in words), Word.UNTOLD)
 

@@ -41,7 +41,7 @@ class Context:
             self._commits.setdefault(commit.place, []).append(commit)
 
     def completed(self, sighting: Sighting) -> Sighting:
-        """Returns the sighting with what it could not know itself filled in."""
+        """Returns the sighting with the fields that were None filled in from history and logs."""
         tenure = self._tenures.get(sighting.member_id or "")
         speaker = self._speakers.get(sighting.member_id or "")
         known: dict[str, Any] = {}
@@ -64,7 +64,7 @@ class Context:
         return self._generations[number - 1][1:] if number else (None, None)
 
     def stale_since(self, sighting: Sighting) -> Row | None:
-        """Returns the rebalance that made the claimed generation an old one."""
+        """Returns the row of the rebalance that made the generation of a sighting's request outdated."""
         claimed = sighting.claimed_generation
         if claimed is None or claimed <= JOINING_EPOCH or sighting.kind == LEADER_NEVER_SYNCED:
             return None
@@ -86,7 +86,8 @@ class Context:
         return self._owners.get(place)
 
     def accepted_before(self, place: TopicPartition, sighting: Sighting, stale_since: Row | None) -> int | None:
-        """Returns the offset that was committed when others took the partition over, or else at the sighting."""
+        """Returns the offset that was last committed before others took the partition over, or before the sighting if
+        none did."""
         found = None
         for commit in self._commits.get(place, ()):
             if stale_since is not None and commit.kafka_offset > stale_since["kafka_offset"]:

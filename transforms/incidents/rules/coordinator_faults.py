@@ -1,15 +1,16 @@
-"""Finds when coordinators moved, died or stood still, from what brokers logged and from silent partitions.
+"""Finds when coordinators moved, died or stood still, from broker logs and from silent partitions.
 
-A coordinator leads a partition of `__consumer_offsets`, so that its fault touches all groups there, and no one else's.
+A coordinator leads a partition of `__consumer_offsets`, so its fault affects all groups of that partition and no
+others.
 
-- A broker logs when it has loaded a partition, and when it gives one up. A load after a line of the broker before,
-  which gave the partition up, is a move in good order. Without such a line that broker was dead or stood still, and the
-  cluster took a while to find that out. Who loads an empty partition takes it over from nobody.
-- No record of any group is written while a partition has no coordinator. A silence counts where the partition had been
-  busy, and another one goes on: else the clients, or the whole cluster, were silent.
+- A broker logs when it has loaded a partition, and when it gives one up. If the previous broker logged that it gave the
+partition up, the load is a move in good order. If it did not, that broker was dead or stood still, and the cluster took
+a while to find that out. A broker that loads an empty partition takes it over from nobody.
+- No record of any group is written while a partition has no coordinator. A silence counts only where the partition had
+been busy and another partition went on: otherwise the clients, or the whole cluster, were silent.
 
 Members that could not reach their coordinator are removed one session after the load, and join again after it. Faults
-of one time are one fault, since a broker that dies leaves all its partitions.
+at one time are one fault, since a broker that dies leaves all its partitions.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 DETECTION_MS = 20_000  # broker.session.timeout.ms (9 s) and the election after it
-EFFECTS_MS = 75_000  # a session of Kafka's default (45 s) behind the load, and a join phase
+EFFECTS_MS = 75_000  # a session of Kafka's default (45 s) after the load, and a join phase
 TOGETHER_MS = 10_000
 CLOCK_SKEW_MS = 1_000
 SILENCE_S, BUSY_S = 8, 30
@@ -40,7 +41,7 @@ GIVEN_UP = (CoordinatorEventKind.PARTITION_UNLOADING, CoordinatorEventKind.PARTI
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PartitionLine:
-    """A line in which a broker says that it has a partition of `__consumer_offsets`, or gives it up."""
+    """A line in which a broker logs that it has loaded a partition of `__consumer_offsets`, or gives it up."""
 
     kind: str
     kafka_partition: int
@@ -61,7 +62,8 @@ class PartitionLine:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Outage:
-    """A time in which a partition had no coordinator. `is_clean`: the one before gave it up in good order."""
+    """A time in which a partition had no coordinator. `is_clean` means that the previous coordinator gave it up in good
+    order."""
 
     kafka_partition: int
     from_ms: int
@@ -74,8 +76,8 @@ class Outage:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CoordinatorFault:
-    """Outages of one time. What befalls groups of these partitions until `until_ms` comes of it; `departures` and
-    `groups` count what the history has of that."""
+    """Outages at one time. Departures in groups of these partitions until `until_ms` are attributed to it; `departures`
+    and `groups` count them."""
 
     outages: tuple[Outage, ...]
     departures: int = 0
@@ -111,12 +113,13 @@ class CoordinatorFault:
 
 @dataclass(frozen=True, slots=True)
 class Coordinators:
-    """Knows which broker had loaded a partition last, by the instants of the loads."""
+    """Knows which broker loaded each partition last, by the instants of the loads."""
 
     loads: Mapping[int, Sequence[tuple[int, int]]] = field(default_factory=dict)
 
     def has_lost(self, broker_id: int | None, kafka_partition: int | None, at_ms: int) -> bool:
-        """Returns whether another broker had loaded a partition before this one spoke for it."""
+        """Returns whether another broker had loaded the partition before `broker_id` logged something about it at
+        `at_ms`."""
         line = self.loads.get(-1 if kafka_partition is None else kafka_partition, ())
         place = bisect_right(line, (at_ms - CLOCK_SKEW_MS, 1 << 31))
         return bool(place) and broker_id is not None and line[place - 1][1] != broker_id
@@ -162,8 +165,8 @@ def _move(partition: int, before: PartitionLine | None, given_up: PartitionLine 
 
 
 def silences(records: Mapping[int, Mapping[int, int]]) -> Iterator[Outage]:
-    """Yields the times in which a busy partition had no record and others had: `records` counts them by partition and
-    second."""
+    """Yields an outage for each time in which a busy partition had no record while others had some. `records` counts
+    records by partition and second."""
     for partition, counts in records.items():
         seconds = sorted(counts)
         for before, after in pairwise(seconds):
@@ -188,7 +191,8 @@ def _is_outage(records: Mapping[int, Mapping[int, int]], partition: int, before:
 
 
 def faults_of(outages: Iterable[Outage]) -> list[CoordinatorFault]:
-    """Returns the faults: outages that lie together. A silence says when the outage began that ended with a move."""
+    """Returns the faults: outages at one time are joined. If an outage ended with a move, a silence gives its
+    beginning."""
     together: list[list[Outage]] = []
     for outage in sorted(_joined(outages), key=lambda each: (each.from_ms, each.kafka_partition, each.until_ms)):
         if together and outage.from_ms <= max(each.until_ms for each in together[-1]) + TOGETHER_MS:

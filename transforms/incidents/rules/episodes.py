@@ -54,7 +54,7 @@ class Episode:
 
     @property
     def shared(self) -> str | None:
-        """Returns what the episode is called in all groups that it is about; None of one that is a group's own."""
+        """Returns the episode's name in all groups that share it; None for an episode of one group alone."""
         return next((each.shared_episode for each in self.sightings if each.shared_episode is not None), None)
 
     @property

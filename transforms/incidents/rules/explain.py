@@ -1,8 +1,8 @@
-"""Writes each incident down in two sentences for a developer on call, and names the setting that prevents it.
+"""Explains each incident in two sentences for a developer on call, and names the setting that prevents it.
 
-The first sentence says what happened, with the names, the second what it means and what to do; both are the kind's or
-the root's (`schemas.kinds`), and each of their clauses is said only where its facts are known. Names come from clients
-and stand here as they are: whoever prints the text makes them harmless (`jobs.process.terminal.printable`).
+The first sentence says what happened, with the names; the second says what it means and what to do. Both come from the
+incident's kind or root (`schemas.kinds`), and each clause appears only where its facts are known. Names come from
+clients and are not escaped here: whoever prints the text escapes them (`jobs.process.terminal.printable`).
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ _NOT_A_COMMIT = "No commit was lost with that; the client joins again by itself"
 
 
 def explanation(kind: IncidentKind, root: Root, row: Row, detail: str | None, facts: AbstractSet[str]) -> str:
-    """Returns the two sentences about an incident; `row` is its row but for these, `detail` the sighting's, `facts`
-    what is known beside (`known_facts`)."""
+    """Returns the two sentences about an incident. `row` is its row without them, `detail` comes from the sighting, and
+    `facts` are further known facts (`known_facts`)."""
     names = {
         "who": _who(row),
         "times": "once" if row["occurrences"] == 1 else f"{row['occurrences']:,} times",
@@ -49,8 +49,8 @@ def explanation(kind: IncidentKind, root: Root, row: Row, detail: str | None, fa
 
 
 def setting_to_change(kind: IncidentKind, root: Root, facts: AbstractSet[str]) -> str | None:
-    """Returns the settings that prevent an incident in such a group, the kind's own or else the root's; None if none
-    does."""
+    """Returns the settings that prevent an incident in such a group: those of its kind, or else those of its root. None
+    if no setting does."""
     return ", ".join(settings_of(root.settings if kind.settings is None else kind.settings, facts)) or None
 
 

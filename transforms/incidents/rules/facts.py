@@ -1,7 +1,8 @@
-"""Holds what the rules are fed, for one group: rows of the ledger's tables, with only what the rules read.
+"""Defines the input of the rules for one group: rows of the ledger's tables, reduced to the columns that the rules
+read.
 
-Times are milliseconds since the epoch. The logs of different brokers and the topic have no common order but time; what
-lies within one of them keeps its own order.
+Times are milliseconds since the epoch. Logs of different brokers and the topic can be ordered by time only; within one
+of them the order of its lines or records holds.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ class LeavingMember:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Request:
-    """A row of `requests`. `error_code` is None if the log has no answer; `body` is there where a replay needs it."""
+    """A row of `requests`. `error_code` is None if the log has no answer; `body` is filled where a replay needs it."""
 
     source_file: str
     line_number: int
@@ -105,7 +106,7 @@ class CoordinatorEvent:
 
     @property
     def departure(self) -> Trigger | None:
-        """Returns the trigger that the line gives with a member's departure; None for other lines."""
+        """Returns the trigger that the line states for a member's departure; None for other lines."""
         return trigger_of_departure(self.kind, self.reason, self.client_reason)
 
     @property
@@ -148,14 +149,13 @@ class TopicEnd:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CommitStep:
-    """An accepted commit and the next one of its partition, where that went back or came late.
+    """An accepted commit and the next one of its partition, where the next one went back or came late.
 
-    `next_commit` is None if there is no next one yet; `interval_ms` is how far apart the commits before were. The rest
-    is what samples of the partition's end between the two commits show, and None where there is no such sample: the
-    highest end, the last sample with nothing to read, and the first one with records to read.
+    `next_commit` is None if there is no next one yet; `interval_ms` is the usual distance between the earlier commits.
+    The rest is what samples of the partition's end between the two commits show, and None where there is no such
+    sample: the highest end, the last sample with nothing to read, and the first one with records to read.
 
-    Of the first commit of a partition that its topic had just got, the samples before it show more: the first and the
-    last of these, and the partition's end in both.
+    A first commit of a new partition also has the first and the last sample before it, each with the partition's end.
     """
 
     commit: Commit
@@ -173,7 +173,7 @@ class CommitStep:
 
 @dataclass(frozen=True, slots=True)
 class RebalanceStretch:
-    """A time in which each sample of a classic group's state showed it in a rebalance, and no generation began."""
+    """A time in which every sample of a classic group's state showed a rebalance, and no generation began."""
 
     first_ms: int
     last_ms: int
@@ -181,8 +181,8 @@ class RebalanceStretch:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class HeldPartition:
-    """A partition that a member of a KIP-848 group waited for in one step, from its target on until the step ended, and
-    the member that had it then."""
+    """A partition that a member of a KIP-848 group waited for during one step, from the new target until the step
+    ended, with the member that owned it then."""
 
     incarnation: int
     member_id: str
@@ -200,9 +200,10 @@ class HeldPartition:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LagStretch:
-    """The rounds in a row in which a commit had one of the statuses of `lag` that an incident is made of.
+    """Rounds in a row in which a commit had one of the statuses of `lag` that make an incident.
 
-    `high_watermark` is that of the last of them; `last_stable_offset` stood still, where the status is about it.
+    `high_watermark` is from the last of these rounds. `last_stable_offset` is the one that stood still, where the
+    status is about a transaction.
     """
 
     status: str
@@ -225,7 +226,7 @@ class LagStretch:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OffsetEvent:
-    """A row of `offset_events` in which an offset was moved, or its records were lost. `row_key` is the row's."""
+    """A row of `offset_events` in which an offset was moved, or its records were lost. `row_key` identifies the row."""
 
     kind: str
     topic: str
@@ -250,10 +251,10 @@ class OffsetEvent:
 class OffsetReturn:
     """The first commit of a partition after the expiry of its offset, with nothing unseen in between.
 
-    No consumer began there before `began_at_ms`: the first generation with members since then, or else the expiry. The
-    ends of the topic's log are those of the last sample until then, and None without one. `records_per_ms` is the
-    fastest pace between two commits before the expiry; None if there was one commit only. The ids in the commits show
-    whether the topic is the same: both are false if these are not known.
+    No consumer started on it before `began_at_ms`: the first generation with members since then, or else the expiry.
+    The ends of the topic's log are those of the last sample until then, and None without one. `records_per_ms` is the
+    fastest pace between two commits before the expiry; None if there was one commit only. Whether the topic is the same
+    comes from the topic ids in the commits; both flags are false if these are not known.
     """
 
     kafka_partition: int
@@ -277,11 +278,11 @@ class OffsetReturn:
 
 @dataclass(slots=True)
 class GroupFacts:
-    """Rows of the history tables are dicts by column, with instants in microseconds, as the fold writes them. The
-    topic is read until `topic_until_ms`; None: for as long as anything else is known.
+    """All facts about one group. Rows of the history tables are dicts by column, with instants in microseconds, as the
+    fold writes them. The topic was read until `topic_until_ms`; None means for as long as anything else is known.
 
-    `committed` are offsets that will expire soon, if nobody keeps them, with the ends of their topics' logs; `groups`
-    (the group's own row) and `readers` (records of modern members) say whether somebody does.
+    `committed` are offsets that will expire soon unless somebody keeps them, with the ends of their topics' logs.
+    `groups` (the group's own row) and `readers` (records of members of a modern group) show whether somebody does.
     """
 
     group_id: str | None
@@ -310,8 +311,8 @@ class GroupFacts:
 
     @property
     def silent_until_ms(self) -> int:
-        """Returns until when a group that has no later record was silent: samples and logs may be known for longer
-        than the topic, and say nothing of records that nobody has read."""
+        """Returns the instant until which a group without later records is known to have been silent. Samples and logs
+        may go on longer than the records that were read, and say nothing about records that nobody has read."""
         return self.as_of_ms if self.topic_until_ms is None else min(self.as_of_ms, self.topic_until_ms)
 
 
@@ -326,7 +327,7 @@ class GroupState:
 
 @dataclass(frozen=True, slots=True)
 class EndSample:
-    """A row of `watermarks` about a partition of `__consumer_offsets`; its facts have no group."""
+    """A row of `watermarks` about a partition of `__consumer_offsets`. Such facts belong to no group."""
 
     sampled_at_ms: int
     partition: int
@@ -362,7 +363,7 @@ _TAKEN_OVER = (
 
 
 def request_fact(row: Mapping[str, Any]) -> Request:
-    """Returns the fact in a row of `requests` whose instants are `happened_at_us` and `logged_at_us`."""
+    """Returns the fact for a row of `requests` whose instants are `happened_at_us` and `logged_at_us`."""
     return Request(
         **{name: row[name] for name in _TAKEN_OVER},
         logged_at_ms=row["logged_at_us"] // 1_000,
@@ -387,14 +388,15 @@ def _leaving(row: Mapping[str, Any]) -> Iterator[LeavingMember]:
 
 
 def host(client_host: str | None) -> str | None:
-    """Returns an address as the request log has it, without the slash that Java writes before it into records."""
+    """Returns an address without the slash that Java writes before it, as the request log has it."""
     return None if client_host is None else client_host.removeprefix("/")
 
 
 def commit_steps(
     commits: Iterable[Commit], gap_ms: int, ends: Mapping[TopicPartition, Sequence[TopicEnd]] | None = None
 ) -> list[CommitStep]:
-    """Returns the steps that a rule may look at, of commits in log order: what the bridge does by windows in Spark."""
+    """Returns the steps that a rule may look at, from commits in log order. Does for one group what `commit_steps` does
+    with Spark windows."""
     by_place: dict[TopicPartition, list[Commit]] = {}
     for commit in commits:
         by_place.setdefault(commit.place, []).append(commit)
@@ -416,7 +418,8 @@ def commit_steps(
 
 
 def _new_partition(commit: Commit, ends: Mapping[TopicPartition, Sequence[TopicEnd]]) -> dict[str, Any]:
-    """Returns what the samples before the first commit of a partition show, if the topic got it shortly before."""
+    """Returns what the samples before the first commit of a partition show, if the topic got the partition shortly
+    before."""
     of_topic = [end.sampled_at_ms for place, line in ends.items() if place.topic == commit.topic for end in line]
     mine = ends.get(commit.place, ())
     before = sorted((end.sampled_at_ms, end.high_watermark) for end in mine if end.sampled_at_ms < commit.at_ms)
@@ -448,8 +451,8 @@ def _with_ends(step: CommitStep, ends: Sequence[TopicEnd]) -> CommitStep:
 
 
 def rebalance_stretches(states: Iterable[tuple[int, str]], begun_ms: Iterable[int]) -> list[RebalanceStretch]:
-    """Returns the stretches of a group by its sampled states and the beginnings of its generations: what the bridge
-    does by windows in Spark."""
+    """Returns the stretches in which a group was in a rebalance, from its sampled states and the beginnings of its
+    generations. Does for one group what `long_stretches` does with Spark windows."""
     told = [(at_ms, state in CLASSIC_REBALANCING) for at_ms, state in states]
     ordered = sorted([*told, *((at_ms, False) for at_ms in begun_ms)])
     stretches = []

@@ -1,8 +1,9 @@
-"""Distinguishes the rebalances of a group that grows from those of one that does not come to rest.
+"""Distinguishes the rebalances of a group that grows from those of an unstable group.
 
-A group that starts, is scaled out or is migrated to another protocol rebalances for each process that is new to it, or
-to its protocol, and for what follows from that (partitions of a share group that become ready). Nobody went with such a
-rebalance, and whoever came had never been in the group so: however many there are, it is no storm.
+A group that starts, is scaled out or is migrated to another protocol rebalances once for each process that is new to it
+or to its protocol, and for the consequences (partitions of a share group that become ready). In such a rebalance no
+member left, and whoever joined had never been in the group in that way: however many of these there are, they are not a
+storm.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ READY = {changes.PARTITIONS_INITIALIZED.name}
 
 
 class Growth:
-    """Knows by which rebalances processes came that were new to the group, and by which others came again."""
+    """Knows which rebalances brought processes that were new to the group, and which brought processes that had been in
+    it before."""
 
     def __init__(self, facts: GroupFacts) -> None:
         offsets = sorted(row["kafka_offset"] for row in facts.rebalances)
@@ -48,7 +50,7 @@ class Growth:
             seen.add(process)
 
     def holds(self, rebalance: Row) -> bool:
-        """Returns whether the group only grew with a rebalance, by processes that are new to it."""
+        """Returns whether a rebalance only added processes that are new to the group."""
         kinds = {change["kind"] for change in rebalance["changes"] or ()}
         offset = rebalance["kafka_offset"]
         is_new = offset in self._new if changes.MEMBER_JOINED.name in kinds else kinds & READY

@@ -1,4 +1,5 @@
-"""Turns the facts of a group into rows of `incidents`: dicts by column, without `cluster`, instants in microseconds."""
+"""Turns the facts of a group into rows of `incidents`: dicts by column, without `cluster`, instants in microseconds.
+Calls all rules and joins their results."""
 
 from __future__ import annotations
 
@@ -193,9 +194,10 @@ def _partitions(context: Context, sightings: Sequence[Sighting], stale_since: Ro
 
 
 def _duplicates(context: Context, kind: IncidentKind, partitions: Sequence[Row]) -> tuple[int | None, int | None]:
-    """Returns how many records were at least, and at most, processed twice by a refused commit.
+    """Returns how many records were processed twice because of a refused commit, at least and at most.
 
-    At most those from the last accepted commit to the refused one; what somebody has committed meanwhile is certain.
+    At most: the records from the last accepted commit to the refused one. At least: those that somebody else has
+    committed meanwhile.
     """
     bounds = [
         (

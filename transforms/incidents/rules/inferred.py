@@ -1,18 +1,19 @@
-"""Sights what the records of `__consumer_offsets` alone let one suspect. Refused requests are not in the topic.
+"""Infers incidents from the records of `__consumer_offsets` alone. Refused requests are not in the topic, so these are
+suspicions.
 
-A removal is the history's guess (`members.leave_cause`), made of a member's silence and its timeouts. A static member
-that never comes back may have been closed: it does not leave then, and its session runs out. A guess that is wrong as
-often as not is listed but alarms nobody.
+A removal is inferred by the history (`members.leave_cause`) from a member's silence and its timeouts. A static member
+that never comes back may have been closed: it does not leave the group then, and its session runs out. A guess that is
+wrong as often as right is listed but raises no alarm.
 
 A zombie commit is suspected where a silent member was removed and its client came back under a new id soon after: it
-was alive all the time, and may have gone on working and committing in between. Where nobody was left to take up its
-work, nobody is suspected. What may have been processed twice lies between the last commit before and the new owners'
-first one. That is an exposure, never a count.
+was alive all the time, and may have gone on working and committing in between. Where no other member was left to take
+over its work, none is suspected. The records between the last commit before and the new owners' first commit may have
+been processed twice. That number is an exposure, not a count.
 
-A commit gap is a member whose partitions all fell silent at once, for many times
-the interval that they used to be committed at, while records waited in one of them: a consumer that commits what it has
-read is as silent as its topics are, so that nothing is said without samples of their ends. Who waits for the end of a
-transaction is silent, too, and not to blame (`waiting`). A generation without a record had a leader that never synced.
+A commit gap is a member whose partitions all fell silent at once, for many times the usual interval of their commits,
+while records waited in one of them. A consumer that commits what it has read is silent when its topics are, so without
+samples of their ends no gap is reported. A consumer that waits for the end of a transaction is silent, too, and is not
+to blame (`waiting`). A generation without a record had a leader that never sent its SyncGroup.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ def row_proof(table: str, row: Mapping[str, Any], *key: str) -> Proof:
 
 
 def of_member(row: Row) -> dict[str, Any]:
-    """The fields of a sighting that a row of `members` gives."""
+    """Returns the fields of a sighting that a row of `members` fills."""
     return {
         "member_id": row["member_id"],
         "group_instance_id": row["group_instance_id"],
@@ -106,7 +107,8 @@ def _removals(facts: GroupFacts, rules: Rules) -> Iterator[Sighting]:
 
 
 def closed_static_members(facts: GroupFacts, rules: Rules, expired: set[str | None]) -> set[str]:
-    """Returns the ids of expired members whose instances did not come back: a closed static member leaves so."""
+    """Returns the ids of expired members whose instances did not come back: a closed static member leaves in this
+    way."""
     return {
         row["member_id"]
         for row in facts.members
@@ -132,7 +134,7 @@ def _return(members: Sequence[Row], gone: Row, within_ms: int) -> Row | None:
 
 
 def identity(row: Row) -> tuple[str | None, ...]:
-    """Returns what a process has in common with itself before a restart."""
+    """Returns the fields that identify a process across a restart."""
     if row["group_instance_id"] is not None:
         return (row["group_instance_id"],)
     return row["client_id"], row["client_host"]
@@ -195,8 +197,8 @@ def generation_at_offset(generations: Sequence[Row], kafka_offset: int) -> Row |
 
 
 def had_no_members(generations: Sequence[Row], kafka_offset: int) -> bool:
-    """Returns whether the records show that the group had no members then: its generation was empty, or a tombstone had
-    ended its last one. Of a group without any generation nobody knows."""
+    """Returns whether the records show that the group had no members at that offset: its generation was empty, or a
+    tombstone had ended its last one. False for a group without any generation."""
     begun = [row for row in generations if row["kafka_offset"] <= kafka_offset]
     last = max(begun, key=lambda row: row["kafka_offset"], default=None)
     if last is None:
@@ -244,8 +246,8 @@ def _harmful_since_ms(facts: GroupFacts, step: CommitStep, end_ms: int, rules: R
     """Returns since when a partition was silent though records may have waited in it; None if that was not for long.
 
     Records came after the last sample that showed nothing to read, if there is one. They must be known to have waited
-    for most of the time since: rare samples could take an idle hour with a record at its end for a gap. As long as all
-    of them lay behind an open transaction, there was nothing to read.
+    for most of the time since: rare samples could take an idle hour with a record at its end for a gap. While all
+    records lay after the beginning of an open transaction, there was nothing to read.
     """
     if step.waiting_from_ms is None or step.interval_ms is None:
         return None

@@ -28,7 +28,7 @@ REBALANCES_PER_TENURE = 2
 
 @dataclass(frozen=True, slots=True)
 class JobRuns:
-    """Knows the empty generations of a group by their offsets, and the ends of those runs that were a job's."""
+    """Knows the offsets of a group's empty generations, and which of the runs between them were runs of a job."""
 
     empty: Sequence[int]
     ends: frozenset[int]

@@ -1,9 +1,10 @@
-"""Finds what is known of an incident beside its row, so that its clauses (`schemas.kinds.clauses`) claim no more.
+"""Finds further facts about an incident, so that the clauses of its explanation (`schemas.kinds.clauses`) claim no more
+than is known.
 
-The group's type is that of its generation in force, or else of the group now: advice has to fit what the group is, also
-among classic ones, where workers of Kafka Connect and Kafka Streams have settings of their own. A member was removed
-before if its tenure had ended, or if a removal of it is in the same episode. The owner of a refused partition is
-another one if it is known, and has another member id.
+The group's type is that of the generation in force, or else its present one: advice has to fit the type, and among
+classic groups also whether it is Kafka Connect or Kafka Streams, which have settings of their own. A member was removed
+before if its tenure had ended, or if its removal is in the same episode. A refused partition has another owner if an
+owner with another member id is known.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ LOG_AROUND_MS = 3_600_000  # a server log with a line about the group so near is
 
 
 def known_facts(facts: GroupFacts, episode: Episode, row: Row, rules: Rules) -> frozenset[str]:
-    """Returns the facts about an incident of an episode; `row` is its row without the explanation."""
+    """Returns the facts about an incident of an episode, by name; `row` is its row without the explanation."""
     return frozenset(_known(facts, episode, row, rules))
 
 

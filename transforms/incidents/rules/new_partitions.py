@@ -1,13 +1,13 @@
-"""Sights new partitions whose first records a group may never have read.
+"""Finds new partitions whose first records a group may never have read.
 
-A consumer learns of a partition that its topic got only when it asks for metadata again, after up to five minutes, and
-producers may write there before. With auto.offset.reset=latest it then begins after these records. Samples show that
-the topic had no such partition before, and where it ended while nobody of the group owned it; the assignments show when
-somebody took it, and that the group had read the topic before.
+A consumer learns of a new partition only with its next metadata request, up to five minutes later, and producers may
+write to it before. With auto.offset.reset=latest the consumer then starts after these records. Samples show that the
+topic did not have the partition before, and where the partition ended while no member of the group owned it. The
+assignments show when a member took it, and that the group had read the topic before.
 
-A first commit below that end shows that the consumer began before it. One at or beyond it was made by a consumer that
-began at the end, or by one that has read everything in between: no record distinguishes them, so that this is said as
-it is and alarms nobody.
+A first commit below that end shows that the consumer started before it. A first commit at or beyond it was made either
+by a consumer that started at the end, or by one that read everything in between. No record distinguishes these, so the
+incident says so and raises no alarm.
 """
 
 from __future__ import annotations

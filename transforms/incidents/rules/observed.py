@@ -1,13 +1,13 @@
-"""Sights what a log shows: requests that were refused, and removals that a line states.
+"""Finds the incidents that a log shows: requests that were refused, and removals that a line states.
 
-A removal is what one broker thought: the records confirm it, say nothing of it, or contradict it (`confirmation`). A
-broker whose word they contradict did not speak for the group any more.
+A logged removal is what one broker believed: the records confirm it, say nothing about it, or contradict it
+(`confirmation`). A broker that the records contradict was no longer the group's coordinator.
 
 A refused commit is an error: its member processed records that somebody else will process again. A heartbeat that is
 refused informs the member that it lost its partitions, except for one that leaves. A join or leave that is refused
 costs nothing, for the client joins again. REBALANCE_IN_PROGRESS is the normal way to make a member join again; only
-with a commit is it worth a row, of severity info. What a client can't repair by joining again, a wrong setting or a
-missing right, is as grave with every request that it keeps from its work. Some refusals are normal once, and an
+with a commit is it worth a row, of severity info. An error that joining again does not repair (a wrong setting, a
+missing permission) has the same severity for every request that fails with it. Some refusals are normal once, and an
 incident where they go on, or where the client does not repair them (`answered`). Source: Kafka's
 ClassicGroup.validateMember and validateOffsetCommit; KIP-345 (fencing).
 
@@ -62,7 +62,7 @@ _ENDS_THE_WAIT = (
 
 
 def observed(facts: GroupFacts) -> Iterator[Sighting]:
-    """Yields a sighting for each line that shows something; both logs may show the same thing."""
+    """Yields a sighting for each line that shows an incident. Both logs may show the same occurrence."""
     joins = _joins(facts.requests)
     answered = Answered(facts.requests, facts.as_of_ms)
     for request in facts.requests:
@@ -87,7 +87,7 @@ def refusals(request: Request, error_code: int, evidence: str, *, is_ambiguous: 
 
 
 def lasting_refusals(requests: Iterable[Request], rules: Rules) -> Iterator[Sighting]:
-    """Yields the refusals of those kinds that are normal operation once, where a client got them for long."""
+    """Yields the refusals that are normal once, where a client got them for long."""
     lines: dict[tuple[IncidentKind, str | None, str | None], list[Request]] = {}
     for request in requests:
         kind = KIND_OF_LASTING_ERROR.get(request.error_code or Error.NONE.value)
@@ -214,8 +214,8 @@ def _unsynced_generations(events: Iterable[CoordinatorEvent]) -> Iterator[Sighti
 
 
 def _assignments_not_stored(events: Iterable[CoordinatorEvent]) -> Iterator[Sighting]:
-    """Yields each rebalance that began because an assignment could not be written. Kafka hides behind
-    UNKNOWN_SERVER_ERROR that a record is too large; its other errors are those of a topic that can't be written
+    """Yields a sighting for each rebalance that began because an assignment could not be written. Kafka answers
+    UNKNOWN_SERVER_ERROR when the record is too large; its other errors are those of a topic that can't be written
     (GroupMetadataManager.appendGroupMetadataErrorToResponseError)."""
     for event in events:
         if event.trigger != triggers.ASSIGNMENT_NOT_STORED.name:
@@ -269,7 +269,7 @@ def _removal(event: CoordinatorEvent, records: Records, *, has_lost: bool) -> It
 
 
 def _zombie_coordinator(event: CoordinatorEvent, member_id: str | None, known: tuple[str, ...]) -> Sighting:
-    """Returns what a line shows by which a broker spoke for a group that it did not coordinate."""
+    """Returns a sighting of a line in which a broker acted for a group that it did not coordinate."""
     return Sighting(
         kind=ZOMBIE_COORDINATOR,
         evidence=Evidence.OBSERVED,

@@ -1,24 +1,26 @@
-"""Sights what happened to committed offsets, or is about to, at the cost of records: read again, or never read.
+"""Finds committed offsets that were lost or moved, or soon will be, so that records are read again or never read.
 
-`offset_events` says what happened. What an administrator deletes is no incident, nor is an offset that nobody missed:
+`offset_events` says what happened. An offset that an administrator deletes, or that nobody missed, is not an incident:
 
 - An offset was moved on while the group had no members (`skipped`). What counts is where all such moves left it, as one
-  may take back another. Who moves it again and again is no administrator: a consumer that assigns itself its partitions
-  commits so, if it names no leader epoch. Offsets that went back are sighted in `inferred`.
+  may take back another. An offset that is moved again and again is not moved by an administrator: a consumer that
+  assigns its partitions itself commits like this if it sends no leader epoch. Offsets that went back are found in
+  `rewinds`.
 - The start of the log passed a commit (`lost_to_retention`).
-- A topic was created again and has grown beyond the commit of the one before (`topic_recreated`): whoever goes on from
-  there never reads what lies before it. Who then commits less has started over.
-- An offset expired, and a consumer came back. No record says where it began: at the log's end of that time, at its
+- A topic was created again and has grown beyond the commit of the one before (`topic_recreated`): a consumer that goes
+  on from there never reads the records before it. A consumer that then commits a lower offset has started over.
+- An offset expired, and a consumer came back. No record says where it started: at the log's end of that time, at its
   start, or where it sought to. A sample of both ends from before it came back distinguishes them. A first commit below
   that end shows that it did not begin there. One at or above it began there or read everything in between, if the time
   was long enough for that, by the fastest pace that the partition was ever read at.
-- An offset will expire (`expiries`, the rule of `groupledger idle`). It is no event, since a commit makes it untrue; it
-  is sighted as long as it holds, at the last instant that the ledger knows of. It is harm if records wait that may then
-  never be read; where only members keep it, if there is something that would be read again once all of them stop at the
-  same time. One that is overdue is kept by what is not in the records, or has gone unseen.
+- An offset will expire (`expiries`, the rule of `groupledger idle`). It is not an event, since a new commit prevents
+  it; it is reported as long as it holds, at the last instant that the ledger knows of. It is harm if records wait that
+  may then never be read; where only members keep it, if there is something that would be read again once all of them
+  stop at the same time. An offset that is overdue is kept by something that the records do not show, or its expiry was
+  not seen.
 
-Transaction markers take offsets, too, so that a single one is nothing to lose. Nobody comes back to a group that the
-console consumer made up, so nothing of it is lost.
+Transaction markers take offsets, too, so the loss of a single offset does not count. Nobody comes back to a group whose
+name the console consumer generated, so it loses nothing.
 """
 
 from __future__ import annotations
@@ -52,7 +54,7 @@ if TYPE_CHECKING:
     Row = Mapping[str, Any]
 
 Thing = TypeVar("Thing")
-TOGETHER_MS = 60_000  # what happens to partitions of a group no further apart is one thing
+TOGETHER_MS = 60_000  # events of a group's partitions this close together are one occurrence
 MOVES_OF_A_READER = 3  # while a group has no members, an administrator moves an offset less often
 PACES = 10  # a consumer that comes back reads at most so many times as fast as it ever did
 
@@ -169,7 +171,7 @@ def _covered(events: Sequence[OffsetEvent]) -> int:
 
 
 def _had_members(facts: GroupFacts, at_ms: int) -> bool:
-    """Returns whether the group had members then: whoever is away may never come back to what was lost."""
+    """Returns whether the group had members then. Without members, nobody may ever come back to read what was lost."""
     begun = [row for row in facts.generations if milliseconds(row["started_at"]) <= at_ms]
     last = max(begun, key=lambda row: row["kafka_offset"], default=None)
     return last is not None and bool(last["member_count"])

@@ -1,17 +1,17 @@
 """Sights patterns over time: storms of rebalances, members that flap, rebalances and transactions that do not end.
 
-All are inferred.
+All are inferred, not observed.
 
-Storms and flapping follow the rules, and the parameters, of `transforms.history.rebalance_stats`; here each gets its
-beginning, its end and its rows. Runs of a job (`jobs`) are counted there, and are no incident here. A stalled
-transaction is a partition of `__consumer_offsets` whose last stable offset stands still below its high watermark.
-Readers of committed records wait there, this ledger among them, and so do the offsets of the group that committed in
-that transaction. The samples do not show which group that was.
+Storms and flapping follow the rules, and the parameters, of `transforms.history.rebalance_stats`; here each pattern
+gets its beginning, its end and its rows. Runs of a job (`jobs`) are counted there, but are not incidents here. A
+stalled transaction is a partition of `__consumer_offsets` whose last stable offset stands still below its high
+watermark. Readers of committed records wait there, this ledger among them, and so do the offsets of the group that
+committed in that transaction. The samples do not show which group that was.
 
 A rebalance waits for every member, for as long as the longest max.poll.interval.ms among them allows. It is stuck if
 samples show nothing else for longer than Kafka's default takes twice, no generation came of it, and all that time
-records lay unread in partitions that nobody committed. The topic itself does not show that a rebalance has begun.
-A group of KIP-848 has no such rebalance: there the topic shows which member keeps which partition from whom, and it is
+records lay unread in partitions that nobody committed. The topic itself does not show that a rebalance has begun. A
+group of KIP-848 has no such rebalance: there the topic shows which member keeps which partition from whom, and it is
 stuck if records lay unread in one of them as long as that.
 """
 

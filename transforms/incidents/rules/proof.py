@@ -1,4 +1,4 @@
-"""Names rows of the ledger that prove something."""
+"""Names a row of the ledger that proves an incident."""
 
 from __future__ import annotations
 

@@ -3,10 +3,10 @@
 The replay is fed with a group's requests in the order of their arrival, and with the group's records, which are the
 truth. A record that the replay would not have written (a line is missing, or a setting of the broker differs) replaces
 what the replay believes. A record that it has written changes nothing, even if the replay has heard of more since: a
-record is read after the requests of its millisecond. Between two records the replay can fall behind: a request for a
+record is read after the requests of its millisecond. Between two records the replay can miss changes: a request for a
 later generation than it knows of proves that, and until the next record it claims nothing. It never claims anything
-about a member whose joining it has not seen. A member that joins with an id that nobody has used is believed to have
-been given it. A request that a broker turned away, because it was not the coordinator, never happened.
+about a member whose joining it has not seen. If a member joins with an id that nobody has used, the replay assumes that
+the broker gave it that id. A request that a broker turned away, because it was not the coordinator, never happened.
 
 An answer is ambiguous if another order of tied arrivals (`arrivals`), or of a timer that is due with them, gives
 another one.
@@ -85,10 +85,10 @@ def replayed(facts: GroupFacts) -> Iterator[Sighting]:
 
 @dataclass(slots=True)
 class _Belief:
-    """What the replay believes about the group.
+    """The state of the group that the replay assumes.
 
-    Requests are known by their number; `asked` are not answered yet, and `sure_of` are those that it asked while it was
-    not behind. `written` are the records that the replay wrote since the group's last one.
+    Requests are known by their number. `asked` are not answered yet. `sure_of` are those that were made while the
+    replay had missed nothing. `written` are the records that the replay has written since the group's last record.
     """
 
     coordinator: Coordinator
@@ -104,7 +104,8 @@ def _tenure(request: Request) -> tuple[str | None, int | None]:
 
 
 class Replay:
-    """Replays one group. `answers` holds those that the replay is sure of, in the order in which they were given."""
+    """Replays one group. `answers` holds the answers that the replay is sure of, in the order in which they were
+    given."""
 
     def __init__(self, facts: GroupFacts, initial_rebalance_delay_ms: int = 3_000) -> None:
         """Takes the broker's group.initial.rebalance.delay.ms; where it is wrong, records put the replay right."""
@@ -293,7 +294,7 @@ class Replay:
 
 
 def _told(value: Mapping[str, Any]) -> tuple[int, frozenset[str]]:
-    """Returns the generation and members of a group's record: what the replay is compared with."""
+    """Returns the generation and members in a group's record, which the replay is compared with."""
     return value["generation"], frozenset(each["member_id"] for each in value["members"])
 
 
@@ -302,7 +303,7 @@ def is_refusal(error: Error) -> bool:
 
 
 def error_of(response: Any) -> Error:
-    """Returns the answer's own error, or the first one of its rows, as in `requests.error_code`."""
+    """Returns the error of a response, or the first error among its rows, as in `requests.error_code`."""
     own: Error = getattr(response, "error", Error.NONE)
     if own is not Error.NONE:
         return own

@@ -1,7 +1,7 @@
 """Turns rows of the request log back into requests to the reference coordinator.
 
-The log has all that a coordinator needs but one thing: the UUID that the broker drew for a new member. It is in the
-answer or, where that is missing, in the id with which the client comes back on the same connection.
+The log has everything that a coordinator needs except the random UUID that the broker made for a new member. It is in
+the response or, where that is missing, in the id with which the client comes back on the same connection.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ _ID_ON_JOIN_SINCE = 4
 
 
 def coordinator_request(request: Request, request_id: int, new_member_uuid: str) -> GroupRequest | None:
-    """Returns the request again; None if it changes no group, or its body can't be read."""
+    """Returns the request for the reference coordinator; None if the API changes no group, or if its body can't be
+    read."""
     make = _MAKERS.get(request.api)
     if make is None or request.body is None:
         return None
@@ -46,7 +47,7 @@ def coordinator_request(request: Request, request_id: int, new_member_uuid: str)
 
 
 def new_member_ids(requests: Sequence[Request]) -> dict[int, str]:
-    """Returns, by the index of a JoinGroup without a member id, the id that its client came back with."""
+    """Returns the member id that a client came back with, by the index of its JoinGroup without a member id."""
     found: dict[int, str] = {}
     waiting: dict[tuple[str | None, ...], int] = {}
     known: set[str] = set()

@@ -1,9 +1,9 @@
-"""Sights committed offsets that went back: a reset, a reader that went back, or two committers that take turns.
+"""Finds committed offsets that went back: a reset, a reader that went back, or two committers that take turns.
 
 With no members a rewind is a reset; with them a seek, or a reset by the client. A topic that was created again begins
 at offset 0 again: its commits name another topic id or, where none is named, samples show an end below the commit
-before. That is no rewind, since nothing is read twice. Two committers that take turns are a finding of their own
-(`transforms.offsets.rules.read_again`): one of them does not own the partition, or not any more.
+before. This does not count as a rewind, since nothing is read twice. Two committers that take turns are a finding of
+their own (`transforms.offsets.rules.read_again`): one of them does not own the partition, or owns it no longer.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ TOGETHER_MS = 60_000  # rewinds of a group that lie no further apart are one
 
 
 def rewinds(facts: GroupFacts) -> Iterator[Sighting]:
-    """Yields one sighting for rewinds of several partitions that come together, and one for turns that do."""
+    """Yields one sighting for rewinds of several partitions that come together, and one for committers that take
+    turns."""
     steps = {_move(step).kafka_offset: step for step in facts.steps if _is_rewind(step)}
     counted = read_again(map(_move, steps.values()))
     for sight, of_kind in ((_rewind, False), (_two_committers, True)):

@@ -1,12 +1,12 @@
 """Judges what probably began an episode.
 
-Past the poll interval a client leaves by itself: Java's client says why, librdkafka's says nothing, but goes on to
-commit as the member that it has just declared gone. A client that closes for good sends no further requests. A member
-that did not leave and is unknown has either run out its session, or its coordinator has lost it: a failover takes back
-what no record holds, so it counts if the coordinator was away shortly before and no session is known to have run out.
-A static member that is fenced then, though nobody joined under its instance id, is known to the new coordinator by an
-older id. Several members at different addresses that expire at once were cut off, rather than all paused at the same
-moment.
+A client that exceeds its poll interval leaves by itself: Java's client gives the reason; librdkafka gives none, but
+goes on committing as the member that has just left. A client that closes for good sends no further requests. A member
+that did not leave and is unknown has either run out its session, or its coordinator has lost it. A failover loses all
+state that has no record, so it is the root if the coordinator was away shortly before and no session is known to have
+run out. A static member that is fenced then, though nobody joined under its instance id, is known to the new
+coordinator by an older id. Several members at different addresses that expire at once were cut off, rather than all
+paused at the same moment.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ AT_ONCE_MS = 5_000
 
 
 def probable_root(episode: Episode, facts: GroupFacts, rules: Rules, expired: list[Sighting]) -> Root:
-    """Returns the root of an episode; `expired` are all sightings of expired sessions in the group."""
+    """Returns the probable root of an episode; `expired` are all sightings of expired sessions in the group."""
     kinds = episode.kinds
     if kinds & {POLL_TIMEOUT, REBALANCE_TIMEOUT_FENCED}:
         return roots.POLL_TIMEOUT_EXCEEDED

@@ -1,4 +1,5 @@
-"""One thing that a rule saw: not yet folded with its repeats, not yet linked with what else one cause brought about."""
+"""Holds one observation of a rule, before repeats are merged into one incident and incidents of one cause into an
+episode."""
 
 from __future__ import annotations
 
@@ -14,11 +15,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Sighting:
-    """`happening` identifies an occurrence: sightings of one kind that share it are one occurrence with several proofs.
+    """One observation of a rule. `happening` identifies the occurrence: sightings of one kind that share it are one
+    occurrence with several proofs.
 
-    `offsets` are those that were refused or that the sighting is about, by partition. A field that is None is filled in
-    from the other sightings of the episode and from the history. `known` are facts for clauses that the rule found
-    itself. Sightings of all groups that have one `shared_episode` are one episode.
+    `offsets` are the refused offsets, or those that the sighting is about, by partition. Fields that are None are
+    filled in from the other sightings of the episode and from the history. `known` are facts for clauses that the rule
+    found itself. Sightings of all groups that share one `shared_episode` are one episode.
     """
 
     kind: IncidentKind

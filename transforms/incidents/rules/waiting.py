@@ -1,14 +1,15 @@
-"""Sights records that wait where no consumer is at fault, or none is there at all.
+"""Finds records that wait although no consumer is at fault, or because the group has no consumer.
 
 - A group had no members while records waited. Its empty generations show since when, samples of its partitions' ends
-  how many records, and the tenures that ended shortly before who was the last. How a member went is what a log says of
-  it, or else what the history infers, where that is no guess. Consumers that left by themselves were stopped, which
-  alarms nobody; a session that ran out, or a member that did not poll, does. Who is away again and again for as long is
-  a job, and the time between its runs is no incident.
+  how many records, and the tenures that ended shortly before show who was the last member. How a member left comes from
+  a log or else from the history, unless the history only guesses. Consumers that left by themselves were stopped, which
+  raises no alarm; a session that ran out, or a member that did not poll, does. A group that is regularly empty for as
+  long is a job, and the time between its runs is not an incident.
 - A transaction is open in a topic, and a group has read all that lies before it (`lag.status`, which knows markers).
-  Its consumers are well. One that does not end is an alarm, unless those before it took as long: a producer may commit
-  every ten minutes.
-- A commit lies beyond the end of the log, in two rounds at least. A consumer that is there goes elsewhere at once.
+  Its consumers work correctly. A transaction that does not end raises an alarm, unless those before it took as long: a
+  producer may commit every ten minutes.
+- A commit lies beyond the end of the log, in two rounds at least. A running consumer would leave such an offset at
+  once.
 """
 
 from __future__ import annotations
@@ -33,9 +34,9 @@ if TYPE_CHECKING:
 
     Row = dict[str, Any]
 
-TOGETHER_MS = 60_000  # what begins in several partitions of a group so soon after one another is one thing
+TOGETHER_MS = 60_000  # stretches of a group's partitions that begin this close together are one occurrence
 AHEAD_MS = 30_000  # a consumer that finds its offset out of range has gone elsewhere by then
-USUAL_TIMES = 2  # what has lasted a third as long as often before is how the group works
+USUAL_TIMES = 2  # if a third as long was usual before, the group works like that
 USUAL_PART = 3
 IN_ORDER = frozenset({triggers.LEFT.name, triggers.ADMIN_REMOVED.name})
 UNPOLLED = frozenset({triggers.LEFT_POLL_TIMEOUT.name, triggers.REBALANCE_TIMEOUT.name})
@@ -57,7 +58,7 @@ def _is_usual(length_ms: int, others_ms: Iterable[int]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Absence:
-    """A time in which a group had no members, from its first empty generation on."""
+    """A time in which a group had no members, beginning with its first empty generation."""
 
     begin: Row
     from_ms: int
@@ -211,8 +212,8 @@ def _ahead(facts: GroupFacts) -> Iterator[Sighting]:
 
 
 def _together(stretches: Iterable[LagStretch], status: str, *, is_one_each: bool = False) -> Iterator[list[LagStretch]]:
-    """Yields stretches of a status; each begins before all those before it have ended, or soon after; one of
-    each partition only, where what comes after it is another thing."""
+    """Yields lists of stretches with one status that belong together: each begins before the ones before it have ended,
+    or soon after. With `is_one_each`, a list has only one stretch of each partition."""
     together: list[LagStretch] = []
     mine = (each for each in stretches if each.status == status)
     for stretch in sorted(mine, key=lambda each: (each.from_ms, each.place, each.committed_offset)):

@@ -27,7 +27,8 @@ VERSION = re.compile(r"v?([0-9]{1,4})\.([0-9]{1,4})", re.ASCII)
 def blockers(
     protocol_type: str | None, assignor: str | None, library: str | None, version: str | None
 ) -> Iterator[str]:
-    """Yields what keeps a member that speaks the classic protocol from the other one; nothing where it could move."""
+    """Yields the reasons that keep a member with the classic protocol from `group.protocol=consumer`; none if it could
+    move."""
     if protocol_type not in {None, "", CONSUMER_PROTOCOL}:
         yield MoveBlocker.NOT_CONSUMERS
         return
@@ -41,7 +42,7 @@ def blockers(
 
 
 def can_move(library: str | None, version: str | None) -> bool | None:
-    """Returns whether a release of a library is ready for KIP-848; None where that is not known."""
+    """Returns whether a release of a client library is ready for KIP-848; None where that is not known."""
     built_on = BUILT_ON.search(version or "")
     if built_on is not None:
         library, version = LIBRDKAFKA, built_on[1]

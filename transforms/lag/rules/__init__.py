@@ -1,4 +1,5 @@
-"""Computes the lag of consumer groups: how far behind, since when, and is that a problem. Pure Python, no clock.
+"""Computes the lag of consumer groups: how much there is, since when, and whether it is a problem. Pure Python, no
+clock.
 
     facts             watermarks, commits, owners
     topic_window      the recent ends of a topic partition's log, and time by interpolation

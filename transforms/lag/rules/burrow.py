@@ -34,7 +34,7 @@ SEVERITY = {status: code for code, status in enumerate(words_of(BurrowStatus), 1
 
 
 class StoredCommit(NamedTuple):
-    """Fills one slot of the ring."""
+    """One commit in the ring of the last commits."""
 
     offset: int
     timestamp_ms: int
@@ -91,7 +91,7 @@ def _is_rewound(offsets: Sequence[int]) -> bool:
 
 
 def complete(ring: Sequence[StoredCommit], rules: BurrowRules) -> float:
-    """Returns how full the window is, from 0 to 1."""
+    """Returns which part of the window is filled, from 0 to 1."""
     return len(ring) / rules.intervals
 
 

@@ -46,9 +46,9 @@ class Commit:
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """Says who owns a partition, as far as the ledger knows.
+    """The owner of a partition, as far as the ledger knows.
 
-    `owned` is None where that is not known (a simple consumer, a KIP-848 group, an assignment that can't be read);
+    `owned` is None where ownership is not known (a simple consumer, a KIP-848 group, an assignment that can't be read).
     `is_subscribed` is False only if every member's subscription is known and none has the topic.
     """
 
@@ -68,8 +68,8 @@ UNSUBSCRIBED_OWNER = Owner(owned=False, is_subscribed=False)
 class NextRecord:
     """Holds the time of the first record from the committed offset on.
 
-    It is None if there is no record up to the high watermark, only transaction markers, or what compaction left of
-    them.
+    It is None if there is no record up to the high watermark, only transaction markers, or offsets that compaction has
+    emptied.
     """
 
     timestamp_ms: int | None

@@ -1,11 +1,11 @@
-"""Says before it happens when a group has caught up, and when retention overtakes its commit: from when to when.
+"""Forecasts when a group will have caught up, and when retention will overtake its commit, as an interval of times.
 
-Offsets count events, so what the rounds see of them is a sum: its errors add up, and do not scatter around a line. A
-line through such points (least squares, Theil-Sen) gives an interval that is far too narrow. So the method is that of a
-random walk with drift, the "drift method" of forecasting: the rate is the whole change over the whole time, and the
-scatter is that of the changes around it, from point to point or, since bursts last, over more points if that is larger.
-The future adds its own scatter, and the rate is only as sure as the time it was seen for: at `t` seconds from now a
-distance `d` that changes by `rate` lies between
+An offset is a count of events, so the values that rounds see are sums: their errors add up, and do not scatter around a
+line. A line through such points (least squares, Theil-Sen) gives an interval that is far too narrow. So the method is
+that of a random walk with drift, the "drift method" of forecasting: the rate is the whole change over the whole time,
+and the scatter is that of the changes around it, from point to point or, since bursts last, over more points if that is
+larger. The future adds its own scatter, and the rate is only as sure as the time it was seen for: at `t` seconds from
+now a distance `d` that changes by `rate` lies between
 
     d + rate t  ±  q √(noise t + rate_variance t²)        q: Student's t, for 95 of 100
 
@@ -16,7 +16,7 @@ measures how often the interval holds.
 Caught up means that no more is left than the group leaves anyway between its commits. How fast lag shrinks is seen
 since it was highest: before, it grew. The start of a log moves by whole segments, so its pace is that from move to
 move, and a loss may come a segment sooner or later. As long as it has not moved a few times within what is known,
-nobody knows its pace, and no loss is foretold.
+nobody knows its pace, and no loss is forecast.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from groupledger.schemas.words import LagTrend
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-CHANGES_MIN = 5  # of which a scatter can be known
+CHANGES_MIN = 5  # fewest changes whose scatter can be estimated
 CHANGES_MAX = 1_000  # of what is known for certain
 CONFIDENCE = 0.95
 COMMITS_LEFT = 2.0  # intervals of commits whose records a group leaves anyway
@@ -41,8 +41,8 @@ _Z = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """How a number changes: by `rate` a second, with the variance `noise` for each second to come, and that of the rate
-    itself. `changes` is of how many changes that is known."""
+    """How a number changes: by `rate` per second, with a variance of `noise` per second and a variance of the rate
+    itself. `changes` says from how many changes that was computed."""
 
     rate: float
     noise: float
@@ -50,7 +50,7 @@ class Drift:
     changes: int
 
     def less(self, other: Drift) -> Drift:
-        """Returns how the difference of two numbers changes that change by themselves."""
+        """Returns how the difference of two independent numbers changes."""
         return Drift(
             self.rate - other.rate,
             self.noise + other.noise,
@@ -72,8 +72,8 @@ STANDSTILL = Drift(0.0, 0.0, 0.0, CHANGES_MAX)
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """In how many seconds something happens: as it goes now, at the earliest and at the latest. The last is None if it
-    may never happen."""
+    """In how many seconds an event is expected: at the present rate, at the earliest and at the latest. The last is
+    None if it may never happen."""
 
     seconds: float
     earliest: float
@@ -81,7 +81,8 @@ class Expected:
 
 
 def drift(points: Sequence[tuple[float, float]]) -> Drift | None:
-    """Returns how a number changes that was seen at some seconds, in order; None below `CHANGES_MIN` changes."""
+    """Returns how a number changes. `points` are its values at some seconds, in order. None below `CHANGES_MIN`
+    changes."""
     changes = len(points) - 1
     if changes < CHANGES_MIN:
         return None
@@ -102,14 +103,15 @@ def _noise(points: Sequence[tuple[float, float]], rate: float) -> tuple[float, i
 
 
 def quantile(changes: int) -> float:
-    """Returns Student's t by Hill's expansion, which is within 1% from `CHANGES_MIN` changes on."""
+    """Returns the quantile of Student's t for 95 of 100, by Hill's expansion, which is within 1% from `CHANGES_MIN`
+    changes on."""
     free = changes - 1
     return _Z + (_Z**3 + _Z) / (4 * free) + (5 * _Z**5 + 16 * _Z**3 + 3 * _Z) / (96 * free**2)
 
 
 def reaches_zero(distance: float, by: Drift, step: float = 0.0) -> Expected | None:
-    """Returns when a distance that is left, above 0, is gone; None if it does not shrink. What moves by steps is a step
-    too near or too far."""
+    """Returns when a distance above 0 is reached; None if it does not shrink. `step` is the size of the steps by which
+    the number moves: the event may come one step sooner or later."""
     if by.rate >= 0:
         return None
     earliest, latest = _bounds(max(distance - step, 0.0), by)[0], _bounds(distance + step, by)[1]
@@ -126,19 +128,19 @@ def _bounds(distance: float, by: Drift) -> tuple[float, float | None]:
 
 
 def left_anyway(produced_per_second: float, commit_interval_s: float) -> float:
-    """Returns with how much lag a group has caught up."""
+    """Returns the lag in records that a group has between two commits even if it has caught up."""
     return max(produced_per_second, 0.0) * COMMITS_LEFT * commit_interval_s
 
 
 def since_highest(points: Sequence[tuple[float, float]]) -> Sequence[tuple[float, float]]:
-    """Returns the points from the highest on: how lag shrinks shows only since it began to."""
+    """Returns the points from the highest one on: how fast lag shrinks shows only after its maximum."""
     highest = max(range(len(points)), key=lambda number: (points[number][1], number), default=0)
     return points[highest:]
 
 
 def pace_of_start(*seen: Sequence[tuple[float, float]]) -> tuple[Drift, float] | None:
-    """Returns how the start of a log moves, by the first of several series in which it moved often enough, and its
-    largest step; None if it did in none."""
+    """Returns how the start of a log moves, and its largest step. Uses the first of several series in which it moved
+    often enough; None if it did in none."""
     for points in seen:
         pace = drift([after for before, after in pairwise(points) if after[1] != before[1]])
         if pace is not None:

@@ -1,13 +1,13 @@
 """Computes the lag of one group from its events: its earlier state, and the facts of each round.
 
-    TOPIC                       a topic id that a topic partition ever had: its last sample, its highest end
+    TOPIC                       a topic id that a topic partition has or had: its last sample, its highest end
     SAMPLE                      the ends of a topic partition in a round, or in one before
     COMMIT                      a commit; one that an earlier round counted has the end before it
-    POINT                       what an earlier round found
+    POINT                       a row of `lag` of an earlier round
     OWNER, GENERATION, MEMBER   intervals of the history, which hold between two offsets of the log
-    STATE                       what the coordinator said of the group in a round
+    STATE                       the group's state as the coordinator reported it in a round
 
-`transforms.lag.lag` brings them together for all groups by Spark, `jobs.ask.lag_events` for one group without.
+`transforms.lag.lag` collects these events for all groups with Spark, `jobs.ask.lag_events` for one group without Spark.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ TOPIC, SAMPLE, COMMIT, POINT, OWNER, GENERATION, MEMBER, STATE = range(8)
 
 @dataclass(frozen=True, slots=True)
 class RoundsToCompute:
-    """Says what to compute: the rounds in order, with the ends that each read, by partition the last round before them,
-    with the end that it read, and what the log no longer shows."""
+    """The rounds to compute: their instants in order, the ends that each read, the last round before them by partition
+    with the end that it read, and the losses of the log."""
 
     ends: Sequence[tuple[int, Mapping[int, End]]]
     ends_before: Mapping[int, tuple[int, End]]
@@ -49,7 +49,7 @@ class RoundsToCompute:
 
     @property
     def ends_after(self) -> dict[int, tuple[int, End]]:
-        """Returns by partition the last round and its end when these rounds are over."""
+        """Returns, by partition, the last round and its end once these rounds are computed."""
         found = dict(self.ends_before)
         for sampled_at_ms, ends in self.ends:
             found.update({partition: (sampled_at_ms, end) for partition, end in ends.items()})
@@ -57,8 +57,8 @@ class RoundsToCompute:
 
     @property
     def commits_to(self) -> dict[int, int]:
-        """Returns by partition the offset below which commits are asked for: where the log was thinned, those after a
-        round show what is not known at it."""
+        """Returns, by partition, the offset below which commits are needed. Where the cleaner thinned the log, commits
+        after a round are needed, too: they show that an earlier one may be missing."""
         found = {partition: end.offset for partition, (_, end) in self.ends_after.items()}
         for _, ends in self.ends:
             for partition, end in ends.items():
@@ -107,8 +107,8 @@ def _kafka_partition(kinds: Mapping[int, Sequence[Row]]) -> int:
 
 
 def restore_topics(state: LagState, topics: Iterable[Row], samples: Iterable[Row]) -> None:
-    """Puts samples into the state's topics. `topics` are all topic ids that a partition ever had, each with the time of
-    its last sample and its highest end."""
+    """Puts earlier samples into the state's topics. `topics` are all topic ids that a partition has or had, each with
+    the time of its last sample and its highest end."""
     ids: dict[TopicPartition, list[Row]] = {}
     for row in topics:
         ids.setdefault(TopicPartition(row["topic"], row["partition"]), []).append(row)
@@ -136,7 +136,8 @@ def restore_group(
     points: Iterable[Row],
     rounds: RoundsToCompute,
 ) -> None:
-    """Puts commits that earlier rounds counted, and what those found, into the state; other commits wait."""
+    """Puts the commits that earlier rounds counted, and the rows of `lag` that those rounds found, into the state.
+    Newer commits are counted by the rounds to come."""
     for partition, (sampled_at_ms, end) in rounds.ends_before.items():
         state.restore_ends(sampled_at_ms, {partition: end})
     for row in sorted(commits, key=itemgetter("kafka_offset")):

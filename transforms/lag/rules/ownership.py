@@ -31,8 +31,8 @@ class OffsetRange:
 class GroupHistory:
     """Holds the intervals of one group.
 
-    `kafka_partition` is the one of `__consumer_offsets`, -1 if not known. A generation says whether what has no owner
-    is unowned; a member's topics are None where its subscription can't be read.
+    `kafka_partition` is the one of `__consumer_offsets`, -1 if not known. A generation says whether a partition without
+    an owner is known to be unowned; a member's topics are None where its subscription can't be read.
     """
 
     generations: list[tuple[OffsetRange, bool]] = field(default_factory=list)

@@ -1,8 +1,8 @@
 """Remembers one group on one topic partition: its last commits, and its last positions by time.
 
-`absorb` takes the commits of a round in the order of the log, `observe` what the round then found; both ignore what
-they have seen before. `restore` takes the state back from the tables: the last commits with the watermark before each,
-and the rows of `lag` of the last window.
+`absorb` takes the commits of a round in the order of the log, `observe` the lag that the round then found; both ignore
+what they have seen before. `restore` takes the state back from the tables: the last commits with the watermark before
+each, and the rows of `lag` of the last window.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ class PartitionWindow:
         return (self.ring[-1].timestamp_ms - self.ring[0].timestamp_ms) // (len(self.ring) - 1)
 
     def observe(self, sampled_at_ms: int, lag: int | None, rules: LagRules, *, is_waiting: bool = False) -> None:
-        """Takes the lag of a round; None if it has none. Who waits for the end of a transaction can make no progress,
-        and begins to owe it when the transaction is over."""
+        """Takes the lag of a round; None if it has none. A group that waits for the end of a transaction (`is_waiting`)
+        can't make progress; the time without progress begins when the transaction is over."""
         if self.latest is None or lag is None or self.latest.committed_offset is None:
             return
         committed, last = self.latest.committed_offset, self.points.last

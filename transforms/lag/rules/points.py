@@ -1,8 +1,9 @@
-"""Keeps what the rounds of a window saw of a group on a partition: the newest point of each aligned twentieth of it.
+"""Keeps the offsets and lags that the rounds of a window saw of a group on a partition: the newest point of each
+twentieth of the window.
 
-Slope, mean and highest offset are asked for every partition in every round. So their sums are kept, and follow each
-point that comes or goes. They are whole numbers, from one origin for all times, and so exactly those of the points,
-whether these came one by one or out of the table.
+Slope, mean and highest offset are needed for every partition in every round. So their sums are kept and updated with
+each point that is added or removed. The sums are whole numbers from one fixed origin of time, so they are exact,
+whether the points came one by one or out of the table.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ POINTS_FOR_SLOPE = 4
 
 
 class Point(NamedTuple):
-    """Holds what one round saw."""
+    """One point: the values that one round saw."""
 
     sampled_at_ms: int
     committed_offset: int

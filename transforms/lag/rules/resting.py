@@ -1,7 +1,7 @@
-"""Finds where groups rest so close before the last stable offset that what is left may be markers of transactions.
+"""Finds where groups rest so close before the last stable offset that only transaction markers may be left to read.
 
-Only the log shows whether it is (`jobs.kafka.markers`). It is asked where the next round finds the same end: a
-consumer that goes on is not at rest.
+Only the log shows whether the rest are markers (`jobs.kafka.markers`). The log is read only if the next round finds the
+same end: a consumer that goes on is not at rest.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MARKERS_MAX = 16
 
 
 class Place(NamedTuple):
-    """The part of a row of `lag` that is asked for."""
+    """The columns of a row of `lag` that are needed here."""
 
     topic: str
     partition: int
@@ -30,14 +30,15 @@ class Place(NamedTuple):
 
 
 class Resting(NamedTuple):
-    """Where the group that is furthest from the end rests on a topic partition, and that end."""
+    """The committed offset of the group that rests furthest from the end of a topic partition, and that end."""
 
     committed_offset: int
     last_stable_offset: int
 
 
 def resting_places(rows: Iterable[LagRow | Place]) -> dict[TopicPartition, Resting]:
-    """Returns a place for each topic partition of a round on which a group rests so."""
+    """Returns, for each topic partition on which a group rests, the place where it rests. `rows` are those of one
+    round."""
     found: dict[TopicPartition, Resting] = {}
     for row in rows:
         committed, stable, start = row.committed_offset, row.last_stable_offset, row.log_start_offset

@@ -1,7 +1,7 @@
 """Sums up the rows of one round, for each group and each of its topics.
 
-Partitions that the group no longer subscribes to are counted apart and stay out of all sums and statuses: nobody is
-going to work off their lag. Partitions whose lag is null are counted, and do not count as zero.
+Partitions that the group no longer subscribes to are counted apart and stay out of all sums and statuses: no member
+will reduce their lag. Partitions whose lag is null are counted, and do not count as zero.
 """
 
 from __future__ import annotations

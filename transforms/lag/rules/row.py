@@ -1,20 +1,20 @@
 """Computes one row of `lag`: a group on a topic partition in one sampling round.
 
     raw_lag             high watermark - committed, with its sign: below 0 the commit lies beyond the log's end
-    lag                 high watermark - max(committed, log start), not below 0: what there is to read
-    lag_read_committed  the same against the last stable offset: what a read_committed consumer can read
-    messages_lost       log start - committed, if above 0: what retention took first
+    lag                 high watermark - max(committed, log start), not below 0: the offsets left to read
+    lag_read_committed  the same against the last stable offset: the offsets that a read_committed consumer can read
+    messages_lost       log start - committed, if above 0: what retention deleted before it was read
 
-All are null, never 0, without a commit or a watermark; but where the log is empty, nothing is left to read without a
-commit, too. A commit beyond the end of the log has a `raw_lag` alone: what its consumer will read is not known. Offsets
-that are known to hold nothing but markers of transactions are no lag.
+All are null, never 0, without a commit or a watermark; only where the log is empty, lag is 0 without a commit, too. A
+commit beyond the end of the log has only a `raw_lag`: where its consumer will go on is not known. Offsets that are
+known to hold nothing but markers of transactions are no lag.
 
-Commits and ends are of one round, or there is no lag: beside an end of now, a commit of a minute ago would be a lag
-that nobody ever had. Where the commits are known until an earlier round alone, the row says until which.
+Lag is computed only from commits and ends of one round: a commit of a minute ago against an end of now would give a lag
+that never existed. Where the commits are known only until an earlier round, the row has the instant of that round.
 
 If a topic was deleted and created again under the same name, a commit of the former topic has a `raw_lag`, and its lag
-is null. A commit is of the former topic if its topic id differs from the sampled one or, where the client sent none,
-if it was made before the last sample of the former topic, or if nothing else explains its offset.
+is null. A commit is of the former topic if its topic id differs from the sampled one or, where the client sent none, if
+it was made before the last sample of the former topic, or if nothing else explains its offset.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ class GroupPartition(NamedTuple):
 
 
 class Circumstances(NamedTuple):
-    """Holds what a round says about a row beside its commit and watermark.
+    """Holds further facts of a round about a row, beside its commit and watermark.
 
-    Three of them are about the group's `__consumer_offsets` partition: `commits_until_ms`, the earlier round whose end
-    of it is the last that is known, None for the round itself; `has_hidden_commits`, an open transaction hides what
-    lies after it; `has_lost_commit`, the last commit lies before a place at which the log hides what became of it, or
-    it may have been cleaned away before it was read.
+    Three of them are about the group's `__consumer_offsets` partition. `commits_until_ms` is the earlier round whose
+    end is the last one known; None if that is the round itself. `has_hidden_commits`: an open transaction hides the
+    records after it. `has_lost_commit`: a later commit may be missing, since the log has a hole after the last commit,
+    or the cleaner may have removed it before it was read.
     """
 
     sampled_at_ms: int
@@ -66,7 +66,7 @@ class Circumstances(NamedTuple):
     has_lost_commit: bool = False
 
 
-@dataclass(kw_only=True, slots=True)  # to freeze it would double what it costs to make one
+@dataclass(kw_only=True, slots=True)  # a frozen one would cost twice as much to make
 class LagRow:
     """The columns of `lag`; times in milliseconds."""
 
@@ -111,7 +111,8 @@ class LagRow:
 
 
 class _Lag(NamedTuple):
-    """`is_waiting` says that all that is left lies behind an open transaction, for whoever reads committed records."""
+    """`is_waiting` means that all lag lies after the beginning of an open transaction, for a read_committed
+    consumer."""
 
     raw: int | None = None
     lag: int | None = None
@@ -136,7 +137,7 @@ def lag_row(
     now: Circumstances,
     rules: LagRules,
 ) -> LagRow:
-    """Returns the row, and lets `window` remember what was found.
+    """Returns the row, and stores its lag in `window`.
 
     `topic` holds the samples up to the round, `window` the group's commits below its position; either may be None.
     """
@@ -192,8 +193,8 @@ def lag_row(
 
 
 def out_of_date(row: LagRow, group_state: str | None) -> LagRow:
-    """Returns what is left of a row when its round is too long ago: who is meant, until when commits are known, and
-    that nothing is known of the lag. `group_state` is newer."""
+    """Returns a row whose round is too long ago without its lag: it keeps the group and partition, and until when
+    commits are known. `group_state` is newer."""
     nothing: dict[str, Any] = dict.fromkeys(_OF_A_MOMENT)
     flags = tuple(flag for flag in row.flags if flag in (LagFlag.UNSUBSCRIBED, LagFlag.UNOWNED))
     nothing |= {"status": LagStatus.UNKNOWN, "flags": (LagFlag.COMMITS_LATE, *flags), "group_state": group_state}

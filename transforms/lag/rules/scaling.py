@@ -1,12 +1,12 @@
-"""Makes of a group's lag the number that an autoscaler acts on.
+"""Computes from a group's lag the number that an autoscaler acts on.
 
-A sum of what is known would be 0 for a group that has committed nothing, and its scaler would take away its consumers.
-So it is a setting what a partition without a commit counts as (`schemas.words.NoCommit`). What more consumers would not
-work off does not count: partitions that the group no longer subscribes to, what lies behind an open transaction for a
-consumer that waits for its end, and, if asked for, persistent lag.
+A sum of known lags would be 0 for a group that has committed nothing, and its scaler would remove its consumers. So a
+setting says how much a partition without a commit counts (`schemas.words.NoCommit`). Lag that more consumers would not
+reduce does not count: partitions that the group no longer subscribes to, records after the beginning of an open
+transaction for a consumer that waits for its end, and, if asked for, persistent lag.
 
 Lag is persistent where no commit has moved for too long (`stopped`, `stalled`) although the partition may have a
-consumer: that one is stuck, and another one would be stuck there, too. Where nobody is there to work it off it is not
+consumer: that one is stuck, and another one would be stuck there, too. Where the group has no consumers it is not
 persistent: a group that was scaled to zero would never come back.
 """
 
@@ -28,8 +28,8 @@ STUCK = {LagStatus.STOPPED, LagStatus.STALLED}
 
 @dataclass(frozen=True, slots=True)
 class LagToScaleBy:
-    """Holds the number, None if nothing is known that counts; how much of the lag is persistent, whether it counts or
-    not; and how many partitions have no lag of their own."""
+    """Holds the number to scale by, in records, None if no known lag counts; how much of the lag is persistent, whether
+    it counts or not; and how many partitions have no lag of their own."""
 
     lag: int | None
     persistent_lag: int

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 class End:
     """The end of one `__consumer_offsets` partition: commits below `offset` count.
 
-    `is_behind` says that an open transaction keeps a reader from the log's end.
+    `is_behind` means that an open transaction keeps a reader from the log's end.
     """
 
     offset: int
@@ -77,7 +77,7 @@ NO_FACTS = GroupFacts()
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """Holds what one sampling round read. A partition whose broker did not answer is missing."""
+    """The result of one sampling round. A partition whose broker did not answer is missing."""
 
     sampled_at_ms: int
     ends: Mapping[int, End]
@@ -91,11 +91,11 @@ def is_read_to(ends: Mapping[int, End], positions: Mapping[int, int]) -> bool:
 
 class LagState:
     def __init__(self, rules: LagRules | None = None, report: Report = stop) -> None:
-        """Groups that can't be judged in a round go to `report`, and have no rows in it. A commit that can't be taken
-        in costs its group that round; what is committed there is not known until the group commits again.
+        """A group whose rows can't be computed in a round goes to `report`, and has no rows in that round. If one of
+        its commits can't be taken in, its commits are not known until the group commits again.
 
-        `losses` may be set at any time. Commits below a hidden end count no more in a round that reads beyond it, until
-        the group commits again: nobody knows what is committed then. Nor does anybody where the log was thinned, and
+        `losses` may be set at any time. Commits below a place at which records may be missing no longer count in a
+        round that reads beyond it, until the group commits again. The same holds where the cleaner thinned the log and
         the group has committed after the round.
         """
         self.losses = NO_LOSSES
@@ -110,12 +110,12 @@ class LagState:
         self._thinned: dict[tuple[str, TopicPartition], int] = {}  # of this round: a commit at or above that counts
 
     def commit(self, group_id: str, topic: str, partition: int, commit: Commit) -> None:
-        """A commit or a removal; it counts from the first round that it lies below."""
+        """Takes a commit or a removal; it counts from the first round whose end lies above it."""
         self._waiting.append((group_id, TopicPartition(topic, partition), commit))
 
     def round(self, read: Round, facts: Mapping[str, GroupFacts]) -> Iterator[LagRow]:
-        """The rows of a round: of each group, the partitions it has committed or owns. Take all of them: what a row
-        finds is remembered for the next round."""
+        """Yields the rows of the round: for each group, the partitions it has committed or owns. Take all of them: the
+        state that the next round needs is stored on the way."""
         failed = self._absorb(read)
         for place, watermark in read.watermarks.items():
             self.topic(place).add(watermark)
@@ -136,19 +136,19 @@ class LagState:
         return window
 
     def restore_ends(self, sampled_at_ms: int, ends: Mapping[int, End]) -> None:
-        """Takes the ends of the round that the state is recovered for, or of the last one that read a partition."""
+        """Takes the ends of the round that the state is recovered for, or of the last round that read a partition."""
         self._ends.update({partition: (sampled_at_ms, end) for partition, end in ends.items()})
 
     def restore_commit(self, group_id: str, place: TopicPartition, commit: Commit) -> None:
-        """Takes a commit that an earlier round counted, in the order of the log; it has the end before it itself."""
+        """Takes a commit that an earlier round counted, in the order of the log. It carries the end before it."""
         self.window(group_id, place).absorb(commit, None, self.rules)
 
     def lose(self, group_id: str) -> None:
-        """Forgets the commits of a group that can't be restored: they are not known until the group commits again."""
+        """Drops the commits of a group that can't be restored: they are not known until the group commits again."""
         self._lost.update((group_id, place) for place in self.groups.pop(group_id, ()))
 
     def drop_removed(self) -> None:
-        """Drops the windows of commits that were removed since; to be called after the last `restore_commit`."""
+        """Drops the windows of commits that were removed later; call it after the last `restore_commit`."""
         removed = [
             (group_id, place)
             for group_id, windows in self.groups.items()

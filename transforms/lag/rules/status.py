@@ -30,7 +30,8 @@ with more left to read, is judged like any other.
 Who reads what is not committed may stand at the last stable offset by chance, and counts as waiting until the
 transaction is over. Progress is then owed from the first round after it.
 
-Burrow's status follows other rules, over commits. What may stand beside a status is in `BURROW_BESIDE`.
+Burrow's status follows other rules, over commits. `BURROW_BESIDE` lists which of Burrow's statuses may come with each
+status.
 
 Progress is counted from the first round that saw the offset with lag: an idle partition that gets a record is not at a
 standstill. A group is as bad as its worst partition.
@@ -75,7 +76,7 @@ STANDSTILLS_OF_REBALANCE = 5  # a rebalance waits for a member for max.poll.inte
 
 
 def standstill_ms(commit_interval_ms: int | None, rules: StatusRules) -> int:
-    """Returns how long without progress is too long."""
+    """Returns after how many milliseconds without progress a partition is at a standstill."""
     return max(rules.standstill_ms, RHYTHMS_OF_STANDSTILL * (commit_interval_ms or 0))
 
 

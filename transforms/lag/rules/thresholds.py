@@ -1,4 +1,5 @@
-"""Holds what a user can set: when a number is too old, when a status is raised. The settings file has the defaults."""
+"""Holds the limits that a user can set: when a number is too old, when a status is raised. The settings file has the
+defaults."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class BurrowRules:
-    """Has Burrow's own names and defaults (`min_distance_ms` in milliseconds)."""
+    """The settings of Burrow's rules, with Burrow's own names and defaults (`min_distance_ms` in milliseconds)."""
 
     intervals: int = 10
     minimum_complete: float = 0.0
@@ -17,7 +18,7 @@ class BurrowRules:
 
 @dataclass(frozen=True, slots=True)
 class StatusRules:
-    """Says when a status is raised.
+    """The limits above which a status is raised.
 
     The slope is taken over `window_ms`. A partition is at a standstill after `standstill_ms` with lag and no progress,
     or after three times its own interval of commits if that is longer. Lag is growing if over the window it grew by

@@ -1,8 +1,8 @@
-"""Remembers the recent ends of one topic partition's log, for time lag, and for what became of the topic.
+"""Remembers the recent ends of one topic partition's log, for time lag, and to notice that the topic was created again.
 
 Samples are kept for `WINDOW_MS` and thinned by age, so that about a hundred of them cover a day and the error stays in
 proportion to the answer: a sample of age `a` stays if no later one lies in the same bucket of about a/16, aligned to
-powers of two. Aligned buckets nest, so that what stays depends only on the samples and the newest one's time, not on
+powers of two. Aligned buckets nest, so which samples stay depends only on the samples and the newest one's time, not on
 when they were thinned. State that was recovered from the table is therefore equal to the state that was lost.
 
 A record was appended between the last sample whose end is not above it and the next one. Within that time records are
@@ -43,7 +43,7 @@ class FormerTopic:
 
 class TopicWindow:
     """The state of one topic partition. `latest` is its newest sample, None before the first; when state is recovered,
-    `former`, `longest` and `has_transactions` come from all samples there are."""
+    `former`, `longest` and `has_transactions` come from all samples in the table."""
 
     __slots__ = ("_ends", "_is_thin", "_times", "former", "has_transactions", "latest", "longest", "recent_ends")
 
@@ -80,15 +80,15 @@ class TopicWindow:
 
     @property
     def samples(self) -> list[tuple[int, int]]:
-        """Returns (sampled_at_ms, high_watermark) of what is kept, oldest first."""
+        """Returns (sampled_at_ms, high_watermark) of the samples that are kept, oldest first."""
         self._thin()
         return list(zip(self._times, self._ends, strict=True))
 
     def appended_at_ms(self, offset: int) -> tuple[int | None, int | None]:
         """Returns when the record at an offset below the end was appended.
 
-        (instant, None) by interpolation, (None, the oldest sample's instant) if it was there by then already, and
-        (None, None) without a sample.
+        Returns (instant, None) by interpolation, (None, the oldest sample's instant) if the record already existed
+        then, and (None, None) without a sample.
         """
         if not self._times:
             return None, None
@@ -124,7 +124,7 @@ class TopicWindow:
         self._times, self._ends = times, ends
 
     def _cut_to(self, end: int) -> None:
-        """Forgets the ends above the new one of a truncated log: what lay there was appended again, or will be."""
+        """Drops ends above the new end of a truncated log: records there were appended again, or will be."""
         kept = bisect_right(self._ends, end)
         del self._times[kept:]
         del self._ends[kept:]

@@ -1,4 +1,5 @@
-r"""Reads a log line that is JSON: what a logging library lays out so, or what a container or a service wraps lines in.
+r"""Reads a log line that is a JSON object, written by a logging library, or by a container or a service around each
+line.
 
     {"@timestamp":"..","log.level":"INFO","message":"..","log.logger":".."}      ECS, by log4j's JsonTemplateLayout
     {"@timestamp":"..","level":"INFO","message":"..","logger_name":".."}         logstash's encoder for logback
@@ -8,8 +9,8 @@ r"""Reads a log line that is JSON: what a logging library lays out so, or what a
     {"textPayload":"..","timestamp":".."}, {"jsonPayload":{"message":".."}}      Google's LogEntry
     {"__REALTIME_TIMESTAMP":"..","MESSAGE":".."}                                 journalctl -o json
 
-With a level and a logger it is a whole entry, and is written again as Kafka's own pattern would have it. Else its
-message is a line, or a part of one, that the object wraps. Any other line is left as it is.
+An object with a level and a logger is a whole entry, and is converted to the layout of Kafka's own pattern. Otherwise
+the object's message is a line, or a part of one. A line that is not such an object stays as it is.
 """
 
 from __future__ import annotations
@@ -42,8 +43,8 @@ NO_TIME = "[0000-00-00 00:00:00]"
 
 
 class FromJson(NamedTuple):
-    """A line out of an object. With a stream, which a container names, `text` ends with a line break if the line
-    ends with it."""
+    """A line taken out of a JSON object. If the object names a stream (stdout, stderr), a container wrote it, and
+    `text` keeps its line break at the end of a line."""
 
     text: str
     time_us: int | None
@@ -51,7 +52,7 @@ class FromJson(NamedTuple):
 
 
 def line_of_json(text: str) -> FromJson | None:
-    """Returns what an object holds; None if it is no JSON, or nothing that is known here."""
+    """Returns the line in a JSON object; None if the text is not JSON, or not of a known form."""
     try:
         node = json.loads(text)
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-r"""Takes off what containers and collectors write before a line: a layer at a time, recognized by the line itself.
+r"""Removes the prefixes that containers and collectors write before a line, one layer at a time, by the line's form.
 
     2026-11-20T10:00:00.123456789Z stdout F line       Kubernetes' files (CRI); P in place of F: the line goes on
     {"log":"line\n","stream":"stdout","time":".."}     docker's files, and what else is JSON: `json_lines`
@@ -42,7 +42,8 @@ _TIME = re.compile(TIME)
 
 
 class Layer(NamedTuple):
-    """What is inside. `is_partial` is None where no container says whether the line goes on."""
+    """One layer of a line: the text inside, and the prefix's time and source. `is_partial` is None where no container
+    says whether the line goes on."""
 
     source: str
     text: str
@@ -51,7 +52,7 @@ class Layer(NamedTuple):
 
 
 def layer_of(text: str) -> Layer | None:
-    """Takes off the outermost layer; returns None if there is none."""
+    """Returns the outermost layer of a line with the text inside; None if the line has no known prefix."""
     first = text[:1]
     if first == "{":
         return _of_json(text)

@@ -1,8 +1,7 @@
-"""Reads the text in `(reason: ...)`: why a coordinator prepares a rebalance, and which trigger that is.
+"""Reads the text in `(reason: ...)`: the coordinator's reason for a rebalance, and the trigger that it means.
 
-A leave is a leave of the member's own will, unless the client's reason says otherwise: `left_poll_timeout`,
-`admin_removed`. The Java coordinator logs that reason in a line of its own before, which
-`transforms.logs.rules.triggers` takes into account.
+A leave counts as voluntary, unless the client's reason says otherwise: `left_poll_timeout`, `admin_removed`. The Java
+coordinator logs that reason in a line of its own before, which `transforms.logs.rules.triggers` takes into account.
 """
 
 from __future__ import annotations
@@ -19,8 +18,8 @@ _UUID_AT_END = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RebalanceReason:
-    """`member_ids` is empty where the reason names no member. It has an empty id for a member that is named by its
-    instance id alone."""
+    """A parsed reason. `member_ids` is empty where the reason names no member. It has an empty id for a member that is
+    named by its instance id alone."""
 
     trigger: str
     member_ids: tuple[str, ...] = ()
@@ -30,7 +29,7 @@ class RebalanceReason:
 
 
 def is_members_id(text: str) -> bool:
-    """Returns whether a coordinator can have made this id: it ends its ids with a UUID."""
+    """Returns whether a text has the form of member ids that a coordinator makes: they end with a UUID."""
     return _UUID_AT_END.search(text) is not None
 
 
@@ -40,7 +39,7 @@ UNKNOWN_REASON = RebalanceReason(trigger=UNKNOWN.name)
 
 
 def parse_reason(text: str) -> RebalanceReason:
-    """Returns what a reason says; its trigger is `unknown` if no template fits."""
+    """Returns the parsed reason; its trigger is `unknown` if no template fits."""
     for trigger, template in _TEMPLATES:
         split = template.split(text)
         if split is not None:
@@ -49,7 +48,7 @@ def parse_reason(text: str) -> RebalanceReason:
 
 
 def is_reason(text: str) -> bool:
-    """Returns whether a coordinator can have given this reason."""
+    """Returns whether a text has the form of a reason that coordinators give."""
     return any(template.fits(text) for _, template in _TEMPLATES)
 
 
@@ -72,20 +71,20 @@ def _reason(trigger: Trigger, split: Split) -> RebalanceReason:
 
 
 def split_ids(text: str) -> tuple[tuple[str, ...], bool]:
-    """Returns the ids of a list, printed by Java (`[a, b]`), Scala (`Set(a, b)`) or neither; and whether it can be
-    split in one way only, since ids may hold commas."""
+    """Returns the ids of a list printed by Java (`[a, b]`), Scala (`Set(a, b)`) or without brackets; and whether there
+    is only one way to split it, since ids may hold commas."""
     inner = re.sub(r"\A(?:\[|\w*\()(.*)[\])]\Z", r"\1", text, flags=re.DOTALL)
     ids = tuple(inner.split(", ")) if inner else ("",)
     return ids, len(ids) == 1 or all(is_members_id(each) or each == "" for each in ids)
 
 
 def instance_id(text: str | None) -> str | None:
-    """Returns the instance id out of what Java (`null`) or Scala (`Some(id)`, `None`) prints; None if there is none."""
+    """Returns the instance id in a text printed by Java (`null`) or Scala (`Some(id)`, `None`); None if it has none."""
     if text is None or text in {"null", "None"}:
         return None
     return text[5:-1] if text.startswith("Some(") and text.endswith(")") else text
 
 
 def given_reason(text: str | None) -> str | None:
-    """Returns the client's reason; None where the broker prints that it gave none."""
+    """Returns the client's reason; None where the broker prints that the client gave none."""
     return None if text == NOT_PROVIDED else text

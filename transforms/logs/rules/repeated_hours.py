@@ -1,9 +1,9 @@
 """Distinguishes the two passes of an hour that a clock change repeats, by the order of a file's lines.
 
-Within a file time goes on. So a step back within that hour is where its second pass begins, and what comes before it in
-the hour is the first. Without a step the last line may decide: a file that was written last before the second reading
-of its time can only mean the first one. Where neither decides, nothing is claimed. A second step back in one hour is no
-change of the clocks: of such an hour nothing is claimed either.
+Times in a file increase. So where time steps back within that hour the second pass begins; lines before it in the hour
+are of the first. Without a step, the file's modification time may decide: if it lies before the second pass, all lines
+are of the first. Where neither decides, nothing is claimed. A second step back in one hour is not a clock change: such
+an hour is not decided either.
 
 A rotated file goes on where the one before it ended: `continued`. Lines whose time has a zone, or that a container took
 with a time of its own, need none of this, and are not looked at.
@@ -18,14 +18,15 @@ from groupledger.schemas.kafka.log_time import SECOND_US, instants_us
 
 # Threads write their lines a little out of order, and clocks are set right by seconds.
 STEP_US = 60 * SECOND_US
-# How far the clock of the file system may be behind that of the broker.
+# By how much the clock of the file system may lag that of the broker.
 WRITTEN_LATE_US = 60 * SECOND_US
 # A file whose clock goes to and fro is not followed for ever.
 HOURS_MAX = 64
 
 
 class Pass(NamedTuple):
-    """Lines of a file that are of one pass: 0 is the first one. `to_line` is None for all that come."""
+    """The pass that a range of lines of a file belongs to; `fold` is 0 for the first pass. `to_line` is None for all
+    lines to come."""
 
     from_line: int
     to_line: int | None
@@ -52,7 +53,7 @@ class _Hour:
 
 @dataclass(slots=True)
 class RepeatedHours:
-    """What has been seen of a file's lines."""
+    """The state of one file: which steps back were seen so far."""
 
     time_zone: str
     _passes: list[Pass] = field(default_factory=list)
@@ -60,7 +61,7 @@ class RepeatedHours:
     _hours: int = 0
 
     def see(self, line_number: int, second: str) -> bool:
-        """Takes the local time of a line, and returns whether it is in a repeated hour."""
+        """Takes the local time of a line, and returns whether it lies in a repeated hour."""
         both = instants_us(second, self.time_zone)
         if both is None:
             return self._hour is not None
@@ -84,7 +85,7 @@ class RepeatedHours:
         return replace(hour, highest_us=at_us, second_from_line=line_number)
 
     def passes(self, written_us: int) -> tuple[Pass, ...]:
-        """Returns what is known, in the order of the lines; `written_us` is when the file was written last."""
+        """Returns the known passes, in the order of the lines; `written_us` is when the file was modified last."""
         hour = self._hour
         if hour is None or self._hours >= HOURS_MAX:
             return tuple(self._passes)
@@ -94,7 +95,7 @@ class RepeatedHours:
         return (*self._passes, *known)
 
     def continued(self) -> RepeatedHours:
-        """Returns the state with which the file begins that goes on where this one ended."""
+        """Returns the state at the beginning of the next file of a rotated log."""
         hour = self._hour
         if hour is not None:
             hour = replace(hour, from_line=1, second_from_line=None if hour.second_from_line is None else 1)

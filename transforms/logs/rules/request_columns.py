@@ -1,4 +1,4 @@
-"""What the two bodies of a request say about groups, members and partitions, as columns of `requests`.
+"""Reads groups, members and partitions from the request body and the response body, as columns of `requests`.
 
 The fields are those of `schemas.kafka.request_fields`, in all versions that a broker of 2.8 to 4.x writes. Values of
 another type than Kafka's are `Damage`: the line was cut or altered.
@@ -67,7 +67,7 @@ def error_columns(code: int | None) -> Node:
 
 
 def columns_of(api_key: int, request: Node, response: Node | None) -> Node | None:
-    """Returns the columns of `requests` that come from the two bodies; None if the request is about no group."""
+    """Returns the columns of `requests` that come from the two bodies; None if the request concerns no group."""
     answer = response or {}
     groups = groups_of(api_key, request, response)
     if not groups:
@@ -189,7 +189,7 @@ def _identity(member: Node) -> tuple[str | None, str | None]:
 
 
 def partitions_of(api_key: int, request: Node, response: Node | None) -> Iterator[Node]:
-    """Yields the elements of `partitions`: what was asked for, with what the answer says about it."""
+    """Yields the elements of `partitions`: each requested partition with its part of the response."""
     if api_key in {ApiKey.OFFSET_COMMIT, ApiKey.TXN_OFFSET_COMMIT, ApiKey.OFFSET_DELETE}:
         group_id = text_of(request, names.GROUP_ID)
         codes = {place: _error_code(node) for place, node in _places(response or {})}

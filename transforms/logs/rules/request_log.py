@@ -53,7 +53,7 @@ REASON_CHARACTERS_MAX = 200
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """What a line gives: a row without cluster and file, or a reason to quarantine it; and topic names by topic id."""
+    """The result of a line: a row without cluster and file, or a reason for quarantine; and topic names by topic id."""
 
     row: dict[str, Any] | None = None
     quarantine_reason: str | None = None
@@ -89,7 +89,7 @@ def _timed(frame: Frame, time_zone: str, evidence: Evidence) -> LogLine:
 
 
 def is_of_another_api(text: str) -> bool:
-    """Decides by the beginning of a line whether it is about a request that nobody here asks for."""
+    """Returns whether a line is about a request that is not needed here, from the beginning of the line alone."""
     at = text.find(names.COMPLETED)
     known = _API_KEY.match(text, at) if at >= 0 else None
     return known is not None and not _is_wanted(int(known[1]))
@@ -167,8 +167,9 @@ def _envelope(
 
 
 def client_host(connection: str) -> str | None:
-    """Returns the client's address, between the last port that has an address after it and its own; it may hold
-    colons. The connection is read from the right, so that no part is looked at twice."""
+    """Returns the client's address from a connection id. The connection id is `server:port-client:port-number`; the
+    address lies between the last port that has an address after it and the client's own port, and may hold colons. It
+    is read from the right, so that no part is read twice."""
     addresses, _, numbers = connection.rpartition(":")
     if _PORT_AND_NUMBERS.fullmatch(numbers) is None:
         return None

@@ -1,8 +1,8 @@
-"""Makes rows of `coordinator_events` out of the entries of a broker's server log.
+"""Parses entries of a broker's server log into rows of `coordinator_events`.
 
-An entry begins where a line has a time and a level; lines without them continue it. The lines up to the first that ends
-in `(logger)` are the message, in which a name has line breaks; the lines after that are a stack trace. Entries of other
-loggers are about something else. An entry of a coordinator without a whole frame was cut off, and is quarantined.
+An entry begins at a line with a time and a level; lines without them continue it. The lines up to the first that ends
+in `(logger)` are the message, since a name may hold line breaks; the lines after that are a stack trace. Entries of
+other loggers are about something else. A coordinator's entry whose end is missing was cut off, and is quarantined.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ _TEMPLATES = (
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """`text` is the message with its frame, over `line_count` lines; a stack trace that follows is left out. One that
-    is too long ends in the middle."""
+    """An entry. `text` is the message with time, level and logger, over `line_count` lines, without the stack trace
+    that may follow. An entry that is too long ends in the middle."""
 
     line_number: int
     line_count: int
@@ -65,8 +65,8 @@ class Entry:
 
 
 def entries(lines: Iterable[NumberedLine], characters_max: int = maxsize) -> Iterator[Entry]:
-    """Yields the entries of numbered lines. Lines before the first entry are the end of one in another file, and left
-    out; so are those behind an entry that became too long."""
+    """Yields the entries of numbered lines. Lines before the first entry belong to the end of one in another file and
+    are left out; so are the lines after the cut of an entry that became too long."""
     message: list[str] = []
     began_at, characters, line_count, evidence = 0, 0, 0, NO_EVIDENCE
     for line in lines:
@@ -90,7 +90,8 @@ def entries(lines: Iterable[NumberedLine], characters_max: int = maxsize) -> Ite
 
 
 def parse_entry(entry: Entry, time_zone: str, privacy: Privacy) -> dict[str, Any] | str | None:
-    """Returns a row without cluster and file, or the reason to quarantine it; None if it is about something else."""
+    """Returns a row without cluster and file, or the reason for quarantine; None if the entry is about something
+    else."""
     frame = frame_of(entry.text)
     if frame is None:
         return CUT_OFF if BEGIN in entry.text.split("\n", 1)[0] else None

@@ -1,20 +1,21 @@
-"""Finds what started each rebalance of a group in what its coordinators logged: pure Python, one group at a time.
+"""Finds what started each rebalance of a group from the lines that its coordinators logged. Pure Python, one group at a
+time.
 
-A coordinator says why when it begins to prepare a rebalance, and nothing of what else comes until the next generation
-is stable (or empty): so what it says is the first reason. It names the generation that comes to its end; the one after
-it is what the rebalance leads to. A coordinator that takes the group over knows nothing of a rebalance that went on,
-and begins its own: of several that would lead to the same generation the last counts. Numbers come back in another
-incarnation of the group, so the instants must fit, too: after the record before, and not after the record itself.
+A coordinator logs the reason when it begins to prepare a rebalance, and logs no further reasons until the next
+generation is stable (or empty): so the logged reason is the first one. The line names the generation that ends; the
+rebalance leads to the next one. A coordinator that takes the group over knows nothing of a rebalance that went on, and
+begins its own: of several that would lead to the same generation the last counts. Generation numbers repeat in another
+incarnation of the group, so the line's time must fit, too: after the previous record, and not after the record itself.
 
-Before 2.1 a coordinator gave no reason. Where a member had failed or left, it said so in the line before, which is the
-reason then; else only its beginning is reported.
+Before 2.1 a coordinator gave no reason. Where a member had failed or left, it said so in the line before, which then is
+the reason; otherwise only the beginning is reported.
 
 A leave is distinguished by what the client gave as its reason: the Scala coordinator says it in the reason itself, the
 Java one in a line of its own before. A leave that names no member, only an instance id, is an administrator's.
 
-Of a consumer group (KIP-848) the records state the cause of an epoch, but for one thing: whether a member left or was
-fenced. A line says that, and the next one of the same operation the epoch that began with it. Of share and streams
-groups a departure is logged without its epoch, so that nothing is reported of them.
+In a consumer group (KIP-848) the records state the cause of an epoch, except whether a member left or was fenced. One
+line states that, and the next line of the same operation states the epoch that began. For share and streams groups a
+departure is logged without its epoch, so nothing is reported for them.
 """
 
 from __future__ import annotations
@@ -94,7 +95,8 @@ class _Starts:
     taken: set[int] = field(default_factory=set)
 
     def take_last_fitting(self, after_us: int | None, until_us: int) -> dict[str, Any] | None:
-        """Returns the last one in the time between; if there is none, one that the tolerance allows for."""
+        """Removes and returns the last event between two instants; if there is none, one within the tolerance for
+        clocks."""
         first = 0 if after_us is None else bisect_left(self.rows, after_us - TOLERANCE_US, key=_BEGAN_AT)
         in_time = bisect_right(self.rows, until_us, lo=first, key=_BEGAN_AT)
         end = bisect_right(self.rows, until_us + TOLERANCE_US, lo=in_time, key=_BEGAN_AT)
@@ -121,7 +123,7 @@ def _starts(events: Iterable[Row]) -> Iterator[dict[str, Any]]:
             gone = None
         elif kind in DEPARTED:
             departed.append(event)
-        else:  # a new epoch, or a member that joined: what was said before is about something else
+        else:  # a new epoch, or a member that joined: earlier lines are about something else
             if kind == BUMPED and departed and event["logged_at"] - departed[-1]["logged_at"] <= TOLERANCE_US:
                 yield _epoch_start(event["generation"], departed)
             departed = []

@@ -1,11 +1,12 @@
-"""Takes a file's lines out of their prefixes, and joins those that a container has cut: pure Python, a line at a time.
+"""Removes container prefixes from a file's lines, and joins lines that a container has cut. Pure Python, a line at a
+time.
 
-The driver looks at a file in this way to know where entries begin and end, and tasks to read them, so both must see the
-same: the state is empty wherever an entry begins, and splits begin there.
+The driver uses this to find where entries begin and end, and tasks use it to read them, so both must get the same
+result: the state is empty wherever an entry begins, and splits begin there.
 
-A line that begins no entry continues one, which a name with a line break may make look like anything. So it is taken
-out of the same layers as the entry's first line, and stays as it is if it has others. Lines of another source of the
-same kind belong to another entry.
+A line that begins no entry continues one, and a name with a line break can make such a line look like anything. So only
+the same prefixes as those of the entry's first line are removed; a line with other prefixes stays as it is. Lines of
+another source of the same kind belong to another entry.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ _IGNORED = "\ufeff\0"  # a byte order mark; and zeros, where a file was cut whil
 
 
 class Taken(NamedTuple):
-    """A line out of its layers. It began on `first_line` and took `line_count` lines; of one that goes on, `text` is
-    its first part only."""
+    """A line without its prefixes. It began on `first_line` and covered `line_count` lines. If the line goes on, `text`
+    is its first part only."""
 
     text: str
     first_line: int
@@ -48,8 +49,8 @@ class _Open:
 
 @dataclass(slots=True)
 class WrappedLines:
-    """What has been seen of a file: lines that go on, by their source; and the layers of the last entry, which are
-    empty for a line as it is, and None before the first one."""
+    """The state of one file: unfinished lines by source, and the prefix layers of the last entry (empty for a line
+    without prefix, None before the first entry)."""
 
     characters_max: int
     _open: dict[str, _Open] = field(default_factory=dict)
@@ -60,14 +61,16 @@ class WrappedLines:
         return bool(self._open)
 
     def take_plain(self, text: str) -> bool:
-        """Takes a line that is in nothing, as those before it; returns false for any other, which is to be taken."""
+        """Takes a line without prefixes if the lines before it had none either; returns false for any other line, which
+        `take` has to take."""
         if self._source or self._open or not text.startswith(_YEARS):
             return False
         self._source = ""
         return True
 
     def take(self, line_number: int, text: str) -> Taken:
-        """Takes the next line. A line that is too long is joined no further, and its parts are lines of their own."""
+        """Takes the next line and returns the lines that it completes. A line that is too long is not joined further;
+        its parts become lines of their own."""
         if self.take_plain(text):
             return Taken(text, line_number)
         inner, source, outer_us, joined = text.lstrip(_IGNORED), "", None, None
@@ -113,7 +116,7 @@ class WrappedLines:
         return taken._replace(text=whole)
 
     def rest(self) -> list[Taken]:
-        """Returns what was under way when the file ended."""
+        """Returns the unfinished lines at the end of the file."""
         found = [Taken(each.joined(), each.first_line, len(each.parts), each.outer_us) for each in self._open.values()]
         self._open.clear()
         return found

@@ -1,13 +1,13 @@
-"""Says what the minutes of a window mean for an objective: attainment, what of the budget is left, and burn rates.
+"""Computes from the minutes of a window how an objective is met: attainment, the budget that is left, and burn rates.
 
-The budget is the part of the known minutes that may be late. A burn rate is how many times faster than allowed a
-window was late: at 1 the budget lasts exactly as long as the objective's window. Unknown minutes count for nothing, and
-where fewer than a third of a window is known, its burn rate is unknown: a minute alone would say too much.
+The budget is the part of the known minutes that may be late. A burn rate is how many times faster than allowed a window
+was late: at 1 the budget lasts exactly as long as the objective's window. Unknown minutes count for nothing, and where
+fewer than a third of a window is known, its burn rate is unknown: a minute alone would say too much.
 
 Alerts are those of the multi-window, multi-burn-rate method of Google's *Site Reliability Workbook* (chapter 5): a long
-window says that enough of the budget went, a short one that it still goes. With an objective over 30 days, 14.4 in an
-hour is 2% of the budget, 6 in six hours 5%, and 1 in three days 10%. A burn rate can't exceed 100 / (100 - target): an
-objective of less than 93.1% never burns fast, one of less than 83.4% not steadily, either.
+window shows that enough of the budget was used, a short one that it is still being used. With an objective over 30
+days, 14.4 in an hour is 2% of the budget, 6 in six hours 5%, and 1 in three days 10%. A burn rate can't exceed 100 /
+(100 - target): an objective of less than 93.1% never burns fast, one of less than 83.4% not steadily, either.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ KNOWN_FRACTION_MIN = 1 / 3
 
 
 class BurnAlert(NamedTuple):
-    """A burn rate that both windows have to reach."""
+    """An alert, with the burn rate that both of its windows have to reach."""
 
     burning: str
     long: str
@@ -57,7 +57,7 @@ class MinuteCounts(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectiveStanding:
-    """Where a group stands by an objective. Minutes and percentages are of the objective's window; None is unknown,
+    """The result for a group by an objective. Minutes and percentages are of the objective's window; None is unknown,
     and `budget_left_percent` is below 0 where the budget is overspent. `burn_rates` are by window."""
 
     minutes_on_time: int
@@ -72,7 +72,7 @@ class ObjectiveStanding:
 
 
 def standing(objective: Objective, whole: MinuteCounts, of_windows: Mapping[str, MinuteCounts]) -> ObjectiveStanding:
-    """Returns where a group stands, by the counts of the objective's window and of `BURN_WINDOWS`."""
+    """Returns the result for a group, from the counts of the objective's window and of `BURN_WINDOWS`."""
     budget = whole.known * objective.allowed if whole.known else None
     left = None if budget is None else budget - whole.late
     rates = {name: burn_rate(of_windows[name], minutes, objective) for name, minutes in BURN_WINDOWS.items()}
@@ -97,7 +97,7 @@ def burn_rate(counts: MinuteCounts, minutes: int, objective: Objective) -> float
 
 
 def burning(rates: Mapping[str, float | None]) -> str:
-    """Returns how fast the budget burns: by the first alert whose windows both burn so fast."""
+    """Returns how fast the budget burns: the speed of the first alert whose windows both reach its rate."""
     for each in ALERTS:
         long, short = rates[each.long], rates[each.short]
         if long is not None and short is not None and min(long, short) >= each.burn_rate:

@@ -1,7 +1,7 @@
-"""Follows a group minute by minute: counts of minutes in several windows that all end with the last whole minute.
+"""Counts a group's minutes in several windows that all end with the last whole minute, as time goes on.
 
-Each minute is kept in one byte for as long as the longest window. When a minute is over, each window takes it in and
-lets go of the one that leaves it. So a minute costs the same however long the windows are, and nothing is read again.
+Each minute is kept in one byte for as long as the longest window. When a minute is over, each window adds it and drops
+its oldest one. So a minute costs the same however long the windows are, and nothing is read again.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ CODES = {MinuteState.UNKNOWN: UNKNOWN, MinuteState.ON_TIME: ON_TIME, MinuteState
 
 
 class LiveWindows:
-    """The windows of one group, by name and length in minutes, up to and without the minute `end` (since 1970).
-    `runs` are what is known of it, and of the minutes before: first minute, how many minutes, and their state."""
+    """The windows of one group, by name and length in minutes, up to but without the minute `end` (since 1970). `runs`
+    are the known states of that minute and earlier ones: first minute, number of minutes, and their state."""
 
     def __init__(self, lengths: Mapping[str, int], end: int, runs: Iterable[tuple[int, int, str]] = ()) -> None:
         self.end = end
@@ -37,7 +37,8 @@ class LiveWindows:
         self._counts = {name: self._counted(length) for name, length in self._lengths.items()}
 
     def observe(self, minute: int, state: str) -> None:
-        """Takes a round of a minute. Rounds come in the order of time; one of a minute that is over is left out."""
+        """Takes the state of a round in a minute. Rounds come in the order of time; a round of a minute that is over is
+        ignored."""
         if minute >= self.end:
             self.close_before(minute)
             self._open = state if self._open is None else worst((self._open, state))
@@ -56,7 +57,7 @@ class LiveWindows:
 
     @property
     def knows_nothing(self) -> bool:
-        """Whether no minute of any window is known, nor the one that goes on."""
+        """Returns whether all minutes of all windows are unknown, and the current one, too."""
         return self._open is None and not any(counts.known for counts in self.counts().values())
 
     def _add(self, code: int) -> None:

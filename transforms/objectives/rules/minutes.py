@@ -1,4 +1,4 @@
-"""Determines what a group's round and minute were for an objective of lag.
+"""Judges a group's round and minute by an objective of lag: on time, late or unknown.
 
 A partition is late where the next record to read is older than the objective allows (`lag_seconds`; a lower bound that
 is too high is late, too), and on time where it is known not to be. It is unknown where its seconds are, and:
@@ -35,7 +35,8 @@ STATES = words_of(MinuteState)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Objective:
-    """In `target_percent` of the minutes of `window_days` no partition of a group is `lag_s` seconds late, or more."""
+    """In `target_percent` of the minutes of `window_days`, no partition of a group may be `lag_s` seconds late, or
+    more."""
 
     name: str
     lag_s: float
@@ -53,7 +54,7 @@ class Objective:
 
 
 def round_state(rows: Iterable[LagRow], lag_s: float) -> str | None:
-    """Returns what a round of one group was; None if none of its partitions counts."""
+    """Returns the state of a round of one group: on time, late or unknown; None if none of its partitions counts."""
     return worst(_state(row, lag_s) for row in rows if LagFlag.UNSUBSCRIBED not in row.flags)
 
 

@@ -1,1 +1,1 @@
-"""The rules of what happens to committed offsets, in plain Python."""
+"""Decides what happened to committed offsets: moved, expired, deleted or lost. Plain Python."""

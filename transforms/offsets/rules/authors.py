@@ -1,14 +1,14 @@
-"""Joins what happened to committed offsets with the requests that did it: who reset, deleted or moved what.
+"""Finds who reset, deleted or moved committed offsets, by joining `offset_events` with the request log.
 
-A row of `offset_events` says what became of an offset, and no record names who asked. A request log does. It is the log
-of the coordinator that wrote the record, on the same clock: the record's time lies between the arrival of the request
-and the line, which is written when the answer is sent. So a request did it if it is about the group, was not refused,
-names the partition with the offset that was committed (or deletes it), and was under way then. Where several are, all
-are candidates: two that asked for the same at once can't be distinguished, and neither is chosen.
+No record names the client whose request moved an offset. The request log of the coordinator that wrote the record does,
+with the same clock: the record's time lies between the arrival of the request and the time of the line, which is
+written when the answer is sent. So a request is the cause if it names the group, was not refused, names the partition
+with the offset that was committed (or deletes it), and was in progress at that time. If several requests match, all are
+candidates and none is chosen.
 
-Without such a request, a member's commit is laid to whoever owned the partition (`inferred`): in a classic group
-another member can commit it, too. All else is unknown, and says why. Events that nobody asked for (expiry, retention of
-the topic) have no author and are left out.
+Without such a request, a member's commit is attributed to the owner of the partition (`inferred`): in a classic group
+another member can commit it, too. Other events have an unknown author, with the reason. Events that nobody asked for
+(expiry, retention of the topic) have no author and are left out.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 
-# What somebody did, and did not just happen.
+# Events that somebody caused, as opposed to those that just happened.
 DONE_BY_SOMEBODY = (
     OffsetEventKind.REWOUND,
     OffsetEventKind.SKIPPED,
@@ -64,9 +64,9 @@ def acts(
     spans: Sequence[LogSpan],
     topics: Mapping[str, str],
 ) -> list[Row]:
-    """Returns one row for each thing that somebody did at once, in order of time: the partitions of a group that one
-    request, or one owner, moved or removed. `events` are rows of `offset_events`, `requests` of `requests`, `owners` of
-    `assignments` with the host of the member; `topics` has the names by id."""
+    """Returns one row for each act, in order of time: the partitions of a group that one request, or one owner, moved
+    or removed at once. `events` are rows of `offset_events`, `requests` of `requests`, `owners` of `assignments` with
+    the host of the member; `topics` has the names by id."""
     by_group = _by_group(requests)
     owned = defaultdict(list)
     for row in owners:
@@ -112,8 +112,7 @@ def _did(request: Row, event: Row, topics: Mapping[str, str]) -> bool:
 
 
 def _is_place(place: Row, event: Row, topics: Mapping[str, str]) -> bool:
-    """Returns whether a request was granted what it asked for the event's partition. A topic whose name is not known is
-    none."""
+    """Returns whether a request succeeded for the event's partition. False if the topic's name is not known."""
     topic = place["topic"] or topics.get(place["topic_id"])
     return not place["error_code"] and (topic, place["partition"]) == (event["topic"], event["partition"])
 

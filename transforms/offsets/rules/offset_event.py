@@ -2,19 +2,18 @@
 
 Commits. One that is lower than the one before makes the group read again. One that is higher is usual, unless no member
 of the group can have made it: while a group has no members, the coordinator takes commits of a reset, and of consumers
-that assign themselves their partitions. The latter commit the leader epoch of what they read, which no reset of Kafka's
-tools does; so only a commit without an epoch counts as `skipped`, and in a group that never had members only if the
-commit before it had one: clients that name no epoch go on so. Another topic id is another topic, and nothing is
-compared.
+that assign themselves their partitions. The latter commit the leader epoch of the records they read, which resets by
+Kafka's tools do not; so only a commit without an epoch counts as `skipped`, and in a group that never had members only
+if the commit before it had one: clients that name no epoch go on so. If the topic id changed, it is another topic, and
+the offsets are not compared.
 
-Removals. Kafka writes the same tombstone when an offset expires, is deleted, or goes with its topic. What
-distinguishes them apart is the offset's age (`offsets.retention.minutes`), counted as the broker counts it
+Removals. Kafka writes the same tombstone when an offset expires, is deleted, or goes with its topic. They are
+distinguished by the offset's age (`offsets.retention.minutes`), counted as the broker counts it
 (OffsetExpirationConditionImpl): from when the group lost its last member, in a classic group that had some, and else
 from the commit. An offset that is removed before its time did not expire. When its time has come, the next cleanup
 takes it, at most `offsets.retention.check.interval.ms` later; one that had aged while members of a KIP-848 group kept
-it goes as soon after the last of them. One that was removed later than that was kept by what is
-not in these records (a subscription, a coordinator that was down, another retention), and nobody can know what ended
-that.
+it goes as soon after the last of them. If it was removed later than that, something that is not in these records had
+kept it (a subscription, a coordinator that was down, another retention), and the cause of the removal is unknown.
 
 Of those that did not expire, some went with their group, whose own tombstone follows in the same operation; when all
 offsets of a group expire, the same records are written, so that age decides first. Some went with their topic: no
@@ -36,7 +35,7 @@ CLOCK_SKEW_MS = 5_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetRules:
-    """The brokers' settings of the same names."""
+    """The brokers' settings that decide about expiry, under the same names."""
 
     retention_ms: int = 604_800_000
     retention_check_interval_ms: int = 600_000
@@ -44,7 +43,7 @@ class OffsetRules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Commit:
-    """A commit; `offset` is None for offset -1, and what else is None was not named in it."""
+    """A commit. `offset` is None for offset -1; other fields are None if the commit did not have them."""
 
     kafka_offset: int
     offset: int | None
@@ -56,8 +55,8 @@ class Commit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Generation:
-    """The generation or epoch that was in force, and when it began; `since_ms` is Kafka's currentStateTimestamp, which
-    an epoch lacks. `member_count` is None where it is not known, which is no empty group."""
+    """The generation or epoch that was in force, and when it began. `since_ms` is Kafka's currentStateTimestamp, which
+    an epoch lacks. `member_count` is None where it is not known, which does not mean an empty group."""
 
     protocol_type: str
     member_count: int | None
@@ -72,12 +71,12 @@ class Generation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetChange:
-    """A record about a committed offset. `after` is the commit, None for a tombstone; `before` the last commit before
-    it, which `was_removed` if a tombstone followed.
+    """A record about a committed offset. `after` is the commit, None for a tombstone. `before` is the last commit
+    before it; `was_removed` says whether a tombstone followed that one.
 
-    `is_known`: nothing lies unseen between the two. `generation` is None if none was in force; `is_group_known` says
+    `is_known`: no record is missing between the two. `generation` is None if none was in force; `is_group_known` says
     whether that is known. `ends_group`: the group's tombstone follows in the same operation. `groups_at_once` counts
-    the groups that lost offsets of the topic, and not their own record, in one operation.
+    the groups that lost offsets of the topic, but not their own metadata, in one operation.
     """
 
     at_ms: int
@@ -93,7 +92,7 @@ class OffsetChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetEvent:
-    """The result of a step: columns of `offset_events`, of the same names."""
+    """The event that a record means, with the columns of `offset_events` of the same names."""
 
     kind: str
     cause: str | None
@@ -104,7 +103,7 @@ class OffsetEvent:
 
 
 def offset_event(step: OffsetChange, rules: OffsetRules) -> OffsetEvent | None:
-    """Returns what happened, or None if the offset only went on, or if nobody can know."""
+    """Returns what happened to the offset; None if it only advanced, or if that can't be known."""
     if step.after is not None:
         return _move(step, step.after)
     has_lost_nothing = step.was_removed or (step.before is None and step.is_known)
@@ -198,8 +197,8 @@ def _counted_from_ms(before: Commit, generation: Generation | None) -> int:
 
 
 def event_row(step: OffsetChange, event: OffsetEvent) -> dict[str, Any]:
-    """Returns the columns of `offset_events` that the rules decide; those of a commit that is not known to be the last
-    one are null."""
+    """Returns the columns of `offset_events` that the rules decide. Columns of the previous commit are null if it is
+    not known to be the last one."""
     last = step.before if step.is_known else None
     return {
         "kind": event.kind,

@@ -1,12 +1,13 @@
-"""Counts what is read again where committed offsets go back, from these moves alone.
+"""Counts the records that are read again where committed offsets go back.
 
 A record is read again if it lies below the highest offset that was committed before, and above where the reader went
 back to. It is counted once for each time that it was really read: up to where the next move began, if there is one.
 
-Two committers that take turns look like a reader that goes back again and again, and are not: between two of its moves
-a reader would have to read up to where it had been. Of two committers each goes on from its own place, the one ahead as
-if nothing had happened, the one behind without having caught up. At most what the one behind went on by is read twice,
-and for certain nothing is, since it may be a member that has lost the partition and whose work does not count.
+Two committers that take turns look like one reader that goes back again and again. A single reader would have to read
+up to its former position between two moves back; two committers do not. Of two committers each goes on from its own
+place, the one ahead as if nothing had happened, the one behind without having caught up. At most the records that the
+slower one advanced by are read twice, and at least none, since it may be a member that has lost the partition and whose
+work does not count.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ TURN_MS_MAX = 60_000  # two that take turns commit at least once a minute, each
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """A commit below the one before, at a position of the group's log."""
+    """A commit below the one before, with its position in the log of `__consumer_offsets`."""
 
     place: TopicPartition
     kafka_offset: int
@@ -37,8 +38,8 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class ReadAgain:
-    """A move, and how many records are read again with it, at least and at most. `is_turn`: it is the turn of one of
-    two committers."""
+    """A move, with the number of records that are read again because of it, at least and at most. `is_turn`: two
+    committers took turns."""
 
     move: Move
     low: int

@@ -1,9 +1,9 @@
-"""Determines which commits stand where a group never reads what lies before them, from the ends of the topic's log.
+"""Finds commits whose group has lost records unread, by comparing them with the start and end of the topic's log.
 
 - The start of the log has passed the commit (`lost_to_retention`): each round shows how many offsets these are so far.
-  A commit that was made below the log's start counts, too; what it names is as gone.
+  A commit that was already below the log's start when it was made counts, too.
 - The commit is one of a deleted topic, and the log of the topic that has its name now has reached it
-  (`topic_recreated`): whoever goes on from there passes over what the new log holds before it. While that log is
+  (`topic_recreated`): a consumer that goes on from there skips the records before it in the new log. While that log is
   shorter, a consumer finds no such offset and begins where auto.offset.reset says.
 
 There is one event for each commit and kind, at the first round that shows it, with the largest number seen: so the
@@ -26,8 +26,8 @@ KINDS = (OffsetEventKind.LOST_TO_RETENTION, OffsetEventKind.TOPIC_RECREATED)
 
 
 def sampled_losses(lag: Iterable[Row], told: Iterable[Row]) -> list[Row]:
-    """Returns the events that rows of `lag` add to, or change in, those reported before: columns of `offset_events`,
-    but for the cluster."""
+    """Returns the rows of `offset_events` that rows of `lag` add, or change among those reported before (`told`),
+    without the column `cluster`."""
     before = {_key(row, row["kind"]): row for row in told}
     found: dict[tuple[Any, ...], Row] = {}
     for row in lag:
@@ -48,7 +48,8 @@ def _key(row: Row, kind: str) -> tuple[Any, ...]:
 
 
 def _loss(row: Row) -> tuple[str | None, int]:
-    """Returns what the round shows of the commit, and how many offsets the group never reads."""
+    """Returns the kind of loss that the round shows for the commit, and how many offsets the group never reads; None if
+    it shows no loss."""
     if row["messages_lost"]:
         return OffsetEventKind.LOST_TO_RETENTION, row["messages_lost"]
     is_reached = LagFlag.TOPIC_RECREATED in (row["flags"] or ()) and (row["raw_lag"] or 0) >= 0

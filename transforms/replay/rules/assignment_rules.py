@@ -1,4 +1,4 @@
-"""Checks the assignment in a record against what Kafka's own assignors may give, and computes it again where possible.
+"""Checks whether Kafka's own assignors may give the assignment in a record, and computes it again where possible.
 
 All four assignors give each partition to one member, which subscribes to its topic. `cooperative-sticky` never gives a
 partition to one member while another says that it owns it (KIP-429). `range` and `roundrobin` depend only on
@@ -53,7 +53,8 @@ def two_owners(record: GroupRecord) -> Iterator[Contradiction]:
 
 
 def assignment_contradictions(record: GroupRecord) -> Iterator[Contradiction]:
-    """Yields what Kafka's assignor could not have assigned. The record must be the leader's own (revision 0)."""
+    """Yields the parts of an assignment that Kafka's assignor could not have given. The record must be the leader's own
+    (revision 0)."""
     if not record.members or not _is_by_known_assignor(record):
         return
     strange = [*_outside_subscription(record), *_not_revoked_first(record)]

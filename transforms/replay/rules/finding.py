@@ -1,7 +1,7 @@
-"""What a replay finds: one row for each kind of finding in a record.
+"""Defines the findings of a replay: one row for each kind of finding in a record.
 
-Where several members or partitions of a record are found for the same reason, the columns name the first and the
-evidence lists them all: one lie about a large group is one row.
+Where several members or partitions of a record have the same finding, the columns name the first and the evidence lists
+them all: one wrong record about a large group gives one row.
 """
 
 from __future__ import annotations

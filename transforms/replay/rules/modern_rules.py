@@ -1,4 +1,5 @@
-"""What must hold from one record to the next in a group of KIP-848's kind: `consumer`, `share` and `streams` groups.
+"""Checks the rules that hold from one record to the next in groups of KIP-848's kind: `consumer`, `share` and `streams`
+groups.
 
 Such a group has three epochs, each after the one before: the group's own, that of the target assignment, which the
 coordinator computes for the group's epoch, and that of each member, which follows the target (Kafka
@@ -7,13 +8,14 @@ GroupMetadataManager, CurrentAssignmentBuilder).
     the group's epoch      never goes back before the group's tombstone
     the target's epoch     is not ahead of the group's
     a member's epoch       is not ahead of the target's
-    a member's state       is `unrevoked` just when it has something to give up. Members of share groups have no state;
+    a member's state       is `unrevoked` only while it has something to give up. Members of share groups have no state;
                            one that is away, or has just come back for another, keeps the state of before
     a partition, or task   is held by one member: it is given to the next when the one before has given it up, and stays
                            with a static member that is away. Members of share groups hold partitions together, and
                            standby and warm-up tasks are copies, of which there may be several
 
-Compared is only what was read in one complete stretch, or is the newest record of its kind in a compacted one before.
+Only records that were read in one complete stretch are compared, and the newest record of each kind in a compacted
+stretch before it.
 """
 
 from __future__ import annotations
@@ -47,8 +49,8 @@ Held: TypeAlias = TopicPartition | tuple[str, int]
 
 @dataclass(slots=True)
 class NewestState:
-    """Where a group stands by its newest records; None and what is missing is not known. `holders` are the members that
-    have something, in the order of their coming, and `held` the same by member."""
+    """The newest records of a group; None and missing entries are not known. `holders` are the members that hold each
+    unit, in the order in which they got it, and `held` has the same by member."""
 
     group_type: str | None = None
     epoch: int | None = None
@@ -74,7 +76,7 @@ class ModernGroup:
         self._standing = NewestState()
 
     def enter(self, mark: Coverage) -> None:
-        """Takes in that what follows is covered in another way."""
+        """Takes in that the coverage changes for the records that follow."""
         self._is_complete = mark.completeness == Completeness.COMPLETE
         if not self._is_complete or mark.hides_ends:
             self._standing = NewestState()
@@ -153,7 +155,7 @@ class ModernGroup:
 
 
 def _held_by(current: CurrentAssignment | CurrentTasks) -> list[Held]:
-    """Returns what nobody else may hold meanwhile, sorted."""
+    """Returns the units that no other member may hold at the same time, sorted."""
     if isinstance(current, CurrentTasks):
         tasks = {*current.tasks, *current.pending}
         return sorted((task.subtopology, task.partition) for task in tasks if task.role == TaskRole.ACTIVE)

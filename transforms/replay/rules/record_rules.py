@@ -1,7 +1,7 @@
-"""What must hold of any `group_metadata` record by itself, whatever lies unseen around it.
+"""Checks the rules that hold for any `group_metadata` record by itself, whatever records around it are missing.
 
-A coordinator writes a group in two states only: Empty, which has neither protocol nor leader, and with the leader's
-assignment, which has a generation above 0, a protocol, and a leader among its members (Kafka ClassicGroup).
+A coordinator writes a group in two states only: Empty, without protocol and leader; and with the leader's assignment,
+which has a generation above 0, a protocol, and a leader among its members (Kafka ClassicGroup).
 """
 
 from __future__ import annotations

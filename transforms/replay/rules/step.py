@@ -8,14 +8,14 @@ does not show in which order the requests came, so a field is compared only wher
     instance, client id and host of a member   if the member stays; a static member may have left and joined again
     timeouts, subscription, assignment         in a revision, of all members but the replaced instance; in a new
                                                generation they are copied from the record and so are always equal
-    leader                                     if it is dynamic and stays, it goes on. If it is gone and a member that
+    leader                                     if it is dynamic and stays, it leads on. If it is gone and a member that
                                                stays follows, it is the first of these in the order of the members' map,
                                                which records show; not compared where static members stay, or where a
                                                failover may have built another order
 
 The coordinator makes member ids of the client id (of a static member: the instance id) and a UUID; a step with a new
-member whose id has another form is not replayed.
-Source: Kafka ClassicGroup, GroupMetadataManager; KIP-345 (static replacement), KIP-394 (pending members).
+member whose id has another form is not replayed. Source: Kafka ClassicGroup, GroupMetadataManager; KIP-345 (static
+replacement), KIP-394 (pending members).
 """
 
 from __future__ import annotations
@@ -74,8 +74,8 @@ _BLOCKER: Final[dict[str, Any]] = {
 
 
 def step_contradictions(before: GroupRecord | None, record: GroupRecord) -> Iterator[Contradiction]:
-    """Yields where the coordinator's record differs. `record` follows `before` directly, as the next generation or as a
-    revision; `before` is None if there was no group."""
+    """Yields the fields in which the coordinator would have written another value. `record` follows `before` directly,
+    as the next generation or as a revision; `before` is None if there was no group."""
     if before is not None and before.generation == record.generation:
         if before.members or record.members:
             yield from _revision(before, record)
@@ -153,7 +153,7 @@ def _member(member: GroupMember) -> dict[str, Any]:
 
 
 def _payload(*content: object) -> bytes:
-    """Returns bytes that differ where the content does. A coordinator does not read what follows the topics."""
+    """Returns bytes that differ where the content does. A coordinator does not read the bytes after the topics."""
     return _NO_TOPICS + json.dumps(content).encode()
 
 

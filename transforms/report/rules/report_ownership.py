@@ -1,5 +1,5 @@
-"""Divides a period into stretches in which a partition of a group was owned, reserved, unowned or unknown, or its group
-not born or ended, for drawing.
+"""Divides a period into stretches for a drawing: the partition was owned, reserved, unowned or unknown, or its group
+was not born yet or had ended.
 
 Pure Python. The answers are those of `transforms.history.rules.ownership_answer`: it is asked at every instant at which
 something about the whole group changed, which gives the spans, and the intervals of ownership are laid over these.
@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """The answer for partitions without an owner in [begin, end). `is_whole_group`: no partition has one."""
+    """A time [begin, end) with one answer for all partitions without an owner. `is_whole_group`: no partition has an
+    owner then."""
 
     begin: datetime
     end: datetime
@@ -38,8 +39,8 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """The answer for one partition in [begin, end); `interval` is the row with the owner, or for
-    whom the partition is reserved."""
+    """A time [begin, end) with one answer for one partition; `interval` is the row with the owner, or with the member
+    that the partition is reserved for."""
 
     unit: TopicPartition
     begin: datetime
@@ -108,7 +109,7 @@ def _known(interval: Row, stretches: Iterable[Row]) -> Iterator[tuple[datetime, 
     for stretch in stretches:
         reaches = to_offset is None or to_offset >= stretch["from_offset"]
         if reaches and interval["from_offset"] < stretch["to_offset"]:
-            # By offset, since clocks go back: an interval that ended behind the stretch held until the stretch's end.
+            # By offset, since clocks go back: an interval that ended after the stretch held until the stretch's end.
             is_held = to_offset is None or to_offset >= stretch["to_offset"]
             end = stretch["to_time"] if is_held else min(interval["valid_to"], stretch["to_time"])
             yield max(interval["valid_from"], stretch["from_time"]), end

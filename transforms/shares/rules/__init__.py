@@ -1,1 +1,1 @@
-"""The rules of share groups' state, in plain Python."""
+"""Folds the state of share groups, in plain Python."""

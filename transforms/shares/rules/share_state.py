@@ -1,8 +1,8 @@
 """Folds the records of `__share_group_state` into the state of each share partition, as the share coordinator does.
 
-    snapshot    is all that is known, in place of what was known before
-    update      has what has changed: a start offset (-1 leaves it), batches (see `combined`), and the count of
-                completed deliveries, which replaces the one before; without a snapshot before it, it is taken for one
+    snapshot    replaces the whole state
+    update      changes a part: the start offset (-1 leaves it), batches (see `combined`), and the count of completed
+                deliveries, which replaces the one before; without a snapshot before it, it counts as one
     tombstone   removes the share partition
 
 A broker that loads a partition of the topic begins at the log's start, so that what lies after the start is enough
@@ -47,13 +47,13 @@ class DeliveryBatch:
 
     @property
     def rank(self) -> tuple[int, int]:
-        """Returns what decides between two batches of an offset: the greater one is the later."""
+        """Returns the order of two batches at one offset: the greater one is the later."""
         return self.delivery_count, self.delivery_state
 
 
 @dataclass(frozen=True, slots=True)
 class ShareState:
-    """The known state of a share partition, and the newest record that says so."""
+    """The state of a share partition, and the newest record that gives it."""
 
     start_offset: int
     delivery_complete_count: int
@@ -69,8 +69,8 @@ class ShareState:
 
 
 def share_states(records: Iterable[Mapping[str, Any]], report: Report = stop) -> dict[SharePartition, ShareState]:
-    """Returns the states after some records, rows of `share_state_records` in the order of each partition's log. A
-    group on which a record fails goes to `report`, and has no state: a part would be taken for all of it."""
+    """Returns the states after some records: rows of `share_state_records` in the order of each partition's log. A
+    group on which a record fails goes to `report` and gets no state, since a part of it would be misleading."""
     states: dict[SharePartition, ShareState] = {}
     failed: set[str] = set()
     for record in records:
@@ -159,8 +159,8 @@ def _extend(found: list[DeliveryBatch], piece: DeliveryBatch) -> None:
 
 
 def share_lag(start_offset: int | None, delivery_complete_count: int | None, high_watermark: int | None) -> int | None:
-    """Returns the lag as Kafka 4.2 counts it (`GroupCoordinatorService.java`), or the nearest that 64 bits hold; None
-    where it counts none."""
+    """Returns the lag as Kafka 4.2 computes it (`GroupCoordinatorService.java`), limited to 64 bits; None where Kafka
+    computes none."""
     if start_offset is None or delivery_complete_count is None or high_watermark is None:
         return None
     return saturated_int64(high_watermark - start_offset - delivery_complete_count)
@@ -186,7 +186,7 @@ def state_columns(state: ShareState) -> dict[str, Any]:
 
 
 def _counted(number: int) -> int | None:
-    """Returns a number that counts from 0; what is below stands for none."""
+    """Returns a number that counts from 0; None for a negative one."""
     return None if number < 0 else number
 
 

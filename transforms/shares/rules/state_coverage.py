@@ -1,8 +1,9 @@
-"""Says which stretches of `__share_group_state` begin with a pass, from those known and the starts of the logs.
+"""Finds the stretches of `__share_group_state` that begin with a pass, from the known stretches and the starts of the
+logs.
 
-A partition that was not read yet begins a stretch at its log's start: what was pruned before is nobody's loss. Where
-the log's start has passed the next offset to read, there is a hole up to it, and a stretch begins after the hole; the
-one before ends where rows end, if a pass that was cut short had not noted that.
+A partition that was not read yet begins a stretch at its log's start: records that the broker pruned before do not
+count as missing. If the log's start has passed the next offset to read, there is a hole up to it, and a stretch begins
+after the hole. If the previous stretch has no end yet, because a pass was cut short, it ends where its rows end.
 """
 
 from __future__ import annotations
@@ -31,9 +32,11 @@ class StateStretch:
 def new_stretches(
     last: Mapping[int, StateStretch], positions: Mapping[int, int], log_starts: Mapping[int, int], at_ms: int
 ) -> list[StateStretch]:
-    """Returns the holes, the stretches before them that end now, and those that begin, still empty, at `at_ms`.
+    """Returns the holes, the stretches before them that end now, and the new stretches, still empty, which begin at
+    `at_ms`.
 
-    `last` is the last stretch of each partition that was read before, `positions` the next offset to read of each."""
+    `last` is the last stretch of each partition that was read before, `positions` the next offset to read of each.
+    """
     found: list[StateStretch] = []
     for partition, log_start in sorted(log_starts.items()):
         before = last.get(partition)
