@@ -21,6 +21,7 @@ from groupledger.jobs.process.terminal import coloured, escaped, printable
 from groupledger.schemas.kinds.incidents import COORDINATOR_FAILED
 from groupledger.schemas.words import Evidence, Severity
 from groupledger.transforms.history.rules.departures import EVENT_COLUMNS, with_logged_causes, with_unknown_causes
+from groupledger.transforms.incidents.diagnosis.commit_rhythm import with_poll_timeouts
 from groupledger.transforms.incidents.diagnosis.diagnose import diagnoses
 from groupledger.transforms.incidents.diagnosis.evidence import GroupRows
 
@@ -47,7 +48,7 @@ OWNER_COLUMNS = ("topic", "partition", "member_id", "valid_from", "valid_to")
 LAG_COLUMNS = (
     *("sampled_at", "topic", "partition", "committed_offset", "high_watermark", "last_stable_offset", "raw_lag", "lag"),
     *("status", "flags", "no_progress_since", "owned", "owner", "client_id", "client_host", "group_state"),
-    "committed_at",
+    *("committed_at", "lag_seconds"),
 )
 RIVALS_MAX = 4
 
@@ -83,7 +84,9 @@ def diagnoses_of(
             incidents=incidents,
             rebalances=rebalances,
             members=with_unknown_causes(
-                with_logged_causes(_members(tables, of_group, begin, end), events, generations),
+                with_poll_timeouts(
+                    with_logged_causes(_members(tables, of_group, begin, end), events, generations), requests
+                ),
                 [row for row in incidents if row["kind"] == COORDINATOR_FAILED.name],
             ),
             generations=sorted(generations, key=itemgetter("kafka_offset")),

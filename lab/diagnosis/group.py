@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import Counter
 from typing import TYPE_CHECKING, Any
@@ -18,10 +19,13 @@ from lab.kafka.matrix import now_ms
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from confluent_kafka import Consumer
+
     from lab.diagnosis.stage import Stage
     from lab.kafka.matrix import Host
 
 CLOSE_S_MAX = 30.0
+RECORDS_MAX = 500
 
 
 class Group:
@@ -85,6 +89,15 @@ class Group:
     def keep(self, client: object) -> None:
         """Keeps a client from being closed until all is read."""
         self._kept.append(client)
+
+    def keep_polling(self, consumer: Consumer) -> None:
+        """Lets a consumer of this process read all that comes, until the process ends."""
+
+        def poll() -> None:
+            while True:
+                consumer.consume(RECORDS_MAX, 0.5)
+
+        threading.Thread(target=poll, daemon=True, name=f"{self.id} polls").start()
 
     def client_id(self, name: str) -> str:
         return f"{self.id}-{name}"

@@ -103,6 +103,12 @@ CLIENT_SEEK_OR_RESET = Root(
     advice="A member called seek, or its offset was reset: the records between are read again{duplicates}. Check"
     " auto.offset.reset and calls of seek.",
 )
+HANDOVER = Root(
+    name="handover",
+    advice="The partitions had changed owners, and the later one began before the last commit of the earlier one: the"
+    " records between are read again{duplicates}. Commit before partitions are revoked, and do not seek when they are"
+    " assigned.",
+)
 TOPIC_RECREATED = Root(
     name="topic_recreated",
     advice="The topic was deleted and created again, so offsets start over, and nothing is read twice.",

@@ -306,6 +306,17 @@ NEVER_COMMITTED = Sign(
     source=Source.SAMPLES,
     statuses=(LagStatus.NO_COMMIT,),
 )
+OWNER_COMMITS_ELSEWHERE = Sign(
+    name="owner_commits_elsewhere",
+    meaning="The owner of the partitions without a commit advanced in its other partitions.",
+    source=Source.SAMPLES,
+)
+PASSED_OVER = Sign(
+    name="passed_over",
+    meaning="The owner of a new partition with records committed for a minute in its others and not in this one, and"
+    " its first commit here lies after these records.",
+    source=Source.SAMPLES,
+)
 UNSUBSCRIBED = Sign(
     name="unsubscribed",
     meaning="No member subscribes to the topic any more.",
@@ -359,6 +370,12 @@ OWNER_HEARD = Sign(
 OWNER_COMMITS = Sign(
     name="owner_commits",
     meaning="The owner of the lagging partitions sent commits in the last half minute.",
+    source=Source.REQUEST_LOG,
+)
+OWNER_CEASED = Sign(
+    name="owner_ceased",
+    meaning="The owner of the lagging partitions committed at regular intervals, as a client does that commits by"
+    " itself as it polls, and then no more.",
     source=Source.REQUEST_LOG,
 )
 NO_DELETE_REQUEST = Sign(

@@ -117,7 +117,7 @@ def too_slow_for_its_batches(group: Group) -> None:
 def _crash_loop(group: Group, **changed: Any) -> None:
     group.start("1", **changed)
     group.calm()
-    group.cause("crash_loop", "2")
+    group.cause("crash_loop", "2", beside="new_owner_began_earlier")
     while group.stage.now() < group.stage.seconds - SPARE_S:
         group.start("2", **changed)
         time.sleep(LOOP_STAYS_S)

@@ -26,13 +26,13 @@ def waits_for_member(group: Group) -> None:
 
 @play((JAVA, LIBRDKAFKA), ends_sessions=True)
 def holds_back_partitions(group: Group) -> None:
-    """KIP-848: a member that hangs keeps partitions that a new one is to have."""
-    group.start("1", "2", group_protocol="consumer", max_poll_interval_ms=LONG_POLL_INTERVAL_MS)
+    """KIP-848: a member that owns all partitions hangs, and keeps those that a new one is to have."""
+    group.start("1", group_protocol="consumer", max_poll_interval_ms=LONG_POLL_INTERVAL_MS)
     group.calm()
-    group.tell("2", "stall")
+    group.tell("1", "stall")
     time.sleep(5)
-    group.cause("held_back_partitions alive_and_not_polling", "2")
-    group.start("3", group_protocol="consumer", max_poll_interval_ms=LONG_POLL_INTERVAL_MS)
+    group.cause("held_back_partitions alive_and_not_polling", "1")
+    group.start("2", group_protocol="consumer", max_poll_interval_ms=LONG_POLL_INTERVAL_MS)
 
 
 @play((LIBRDKAFKA,))

@@ -70,7 +70,7 @@ def new_partition_from_latest(group: Group) -> None:
     for _ in range(UNSEEN):
         producer.produce(group.topic, b"early", partition=1)
     producer.flush()
-    group.cause("new_partition_read_from_latest")
+    group.cause("new_partition_read_from_latest", "1")  # whose auto.offset.reset it is
     group.until(group.stage.calm_s + 70)
     group.feed_partition(1, 1.0)
 

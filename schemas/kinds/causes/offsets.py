@@ -73,10 +73,10 @@ COMMIT_AHEAD_OF_END = Cause(
 )
 NEW_PARTITION_READ_FROM_LATEST = Cause(
     name="new_partition_read_from_latest",
-    symptoms=(READ_TWICE_OR_NEVER,),
+    symptoms=(READ_TWICE_OR_NEVER, NO_PROGRESS),
     happened="The group started to read a new partition at its end: the records written before were never read.",
-    needs=(_UNREAD,),
-    proved_by=((_UNREAD,),),
+    suspected_by=(_UNREAD,),
+    proved_by=((_UNREAD,), (signs.PASSED_OVER,)),
     advice="Set auto.offset.reset to earliest. To read the skipped records, reset the group's offset of that"
     " partition.",
     settings=("auto.offset.reset", "metadata.max.age.ms"),
@@ -137,6 +137,20 @@ MEMBER_WENT_BACK = Cause(
     settings=("auto.offset.reset",),
     kind=incidents.OFFSET_REWIND.name,
     told_apart_by='The client\'s log of that time: "Resetting offset" or a seek.',
+)
+NEW_OWNER_BEGAN_EARLIER = Cause(
+    name="new_owner_began_earlier",
+    symptoms=_MOVED,
+    happened="Partitions changed owners, and the new owner began before the last commit of the old one: {records}"
+    " records are read again.",
+    needs=(signs.MOVED_BY_MEMBER,),
+    against=(signs.TOPIC_RECREATED, signs.OFFSETS_EXPIRED, signs.LOG_TRUNCATED, _TURNS),
+    proved_by=((signs.of_root(roots.HANDOVER),),),
+    advice="Commit before partitions are revoked, in the rebalance callback, and do not seek when they are assigned. If"
+    " neither is so, the client kept its former position or fetched the committed offset too early: upgrade it.",
+    kind=incidents.OFFSET_REWIND.name,
+    told_apart_by="The request log of that time: whether the new owner's OffsetFetch came before the old one's last"
+    " commit.",
 )
 TWO_COMMITTERS = of_incident(incidents.TWO_COMMITTERS, OFFSET_MOVED, told_apart_by=_REQUESTS)
 TOPIC_RECREATED = Cause(

@@ -40,7 +40,7 @@ ALIVE_AND_NOT_POLLING = Cause(
     happened="{who} owns partitions and sends heartbeats but commits nothing: {records} records wait for it.",
     needs=_STANDS,
     against=(*_OTHERWISE_STANDING, signs.SAME_OFFSET_AGAIN, signs.INTERVAL_PASSED, signs.OWNER_SILENT),
-    proved_by=((signs.WENT_BY_POLL_TIMEOUT, signs.DEPARTURES_LOGGED),),
+    proved_by=((signs.WENT_BY_POLL_TIMEOUT, signs.DEPARTURES_LOGGED), (signs.OWNER_CEASED, signs.OWNER_HEARD)),
     advice="Take a thread dump of that process: its polling thread hangs, waits or has died.",
     settings=POLL_SETTINGS,
     told_apart_by="The client's metric last-poll-seconds-ago, or a thread dump: whether it has polled since.",
@@ -68,7 +68,7 @@ NEVER_COMMITS = Cause(
     symptoms=_LAGGING,
     happened="Members own {count} partitions with records, but nothing was ever committed for them.",
     needs=(signs.NEVER_COMMITTED,),
-    against=(signs.NO_MEMBERS,),
+    against=(signs.NO_MEMBERS, signs.OWNER_COMMITS_ELSEWHERE),
     proved_by=((signs.NEVER_COMMITTED, signs.HAS_MEMBERS),),
     advice="It may keep its offsets elsewhere (a database, a checkpoint of Flink or Spark): then monitor those."
     " Otherwise it commits nothing, and a restart begins where auto.offset.reset says.",
@@ -231,7 +231,7 @@ MORE_MEMBERS_THAN_PARTITIONS = Cause(
 )
 CATCHING_UP = Cause(
     name="catching_up",
-    symptoms=(BEHIND,),
+    symptoms=_LAGGING,
     happened="The group lags and is catching up: {records} records are left.",
     needs=(signs.LAG_SHRINKS, signs.OFFSETS_GO_ON),
     against=(signs.LAG_GROWS,),

@@ -15,6 +15,7 @@ from groupledger.schemas.kinds.causes import CAUSES
 from groupledger.schemas.kinds.signs import COMPUTED_SIGNS, of_kind
 from groupledger.transforms.history.rules.departures import with_logged_causes
 from groupledger.transforms.incidents.diagnosis import diagnose
+from groupledger.transforms.incidents.diagnosis.commit_rhythm import with_poll_timeouts
 from groupledger.transforms.incidents.diagnosis.diagnose import diagnoses
 from groupledger.transforms.incidents.diagnosis.evidence import GroupRows
 
@@ -61,7 +62,14 @@ def rebalance(minutes: float, guess: str | None, /, **fields: Any) -> dict[str, 
 def lag(minutes: float, partition: int, committed: int, end: int, status: str, **fields: Any) -> dict[str, Any]:
     row = {"sampled_at": AT + minutes * MINUTE, "topic": "orders", "partition": partition, "status": status}
     row |= {"committed_offset": committed, "high_watermark": end, "last_stable_offset": end, "raw_lag": end - committed}
-    row |= {"lag": end - committed, "flags": [], "no_progress_since": None, "owned": True, "group_state": "Stable"}
+    row |= {
+        "lag": end - committed,
+        "lag_seconds": None,
+        "flags": [],
+        "no_progress_since": None,
+        "owned": True,
+        "group_state": "Stable",
+    }
     row |= {"owner": f"m{partition}", "client_id": f"pod-{partition}", "client_host": "/10.0.0.1"}
     return row | {"committed_at": AT + minutes * MINUTE} | fields
 
@@ -124,6 +132,11 @@ def request(name: str, minutes: float = 0, **fields: Any) -> dict[str, Any]:
     return row | {"client_software_name": "apache-kafka-java"} | fields
 
 
+def by_clock(name: str, until: float = 0, **fields: Any) -> list[dict[str, Any]]:
+    """Commits of a member each five seconds up to a minute."""
+    return [request(name, until - n / 12, api="OFFSET_COMMIT", **fields) for n in range(20)]
+
+
 def generation(owned: int, **fields: Any) -> dict[str, Any]:
     row = {"started_at": AT, "ended_at": AT + 5 * MINUTE, "member_count": 2, "owned_count": owned, "changes": []}
     return row | {"is_ownership_known": True, "protocol_type": "consumer"} | fields
@@ -140,6 +153,14 @@ STORM = incident("rebalance_storm", evidence="inferred", severity="warning", con
 NOT_STORED = {"kind": "assignment_not_stored"}
 STOPPED = sampled(*(lag(at, 0, 50, 90, "stopped", no_progress_since=AT - MINUTE) for at in (0, 3)))
 EMPTY = sampled(*(lag(at, 0, 50, 90, "stopped", owned=False, owner=None, group_state="Empty") for at in (0, 3)))
+HANGING = [member("m0", -9, None, rebalance_timeout_ms=600_000)]
+UNREAD = incident(
+    "partition_not_read",
+    confidence=0.5,
+    severity="info",
+    never_read_max=9,
+    partitions=[{"topic": "orders", "partition": 0}],
+)
 LOOP = [member("crashy", n / 4, n / 4 + 0.1, "left") for n in range(12)]
 RESTARTS = [
     member(f"{old}{n}", *times, client_id="app")
@@ -353,6 +374,35 @@ RESTARTS = [
                 ),
             },
         ),
+        ("alive_and_not_polling", {"members": HANGING, "requests": [*by_clock("m0"), request("m0", 2.8)], **STOPPED}),
+        (
+            "catching_up",  # partition after partition
+            {
+                "members": MEMBERS,
+                **sampled(
+                    *(lag(at, 0, 50, 390, "stalled", no_progress_since=AT - MINUTE) for at in (0, 3)),
+                    *(lag(at, 1, 50 + 99 * at, 390 + at, "ok", owner="m0", lag_seconds=90) for at in (0, 3)),
+                ),
+            },
+        ),
+        (
+            "new_partition_read_from_latest",
+            {
+                "members": MEMBERS,
+                "incidents": [UNREAD],
+                **sampled(
+                    *(lag(at, 0, 0, 90, "no_commit") for at in (0, 3)),
+                    *(lag(at, 1, 50 + 9 * at, 50 + 9 * at, "ok", owner="m0") for at in (0, 3)),
+                ),
+            },
+        ),
+        (
+            "new_owner_began_earlier",
+            {
+                "incidents": [incident("offset_rewind", probable_root="handover")],
+                "offset_events": [event("rewound", "member", records_repeated=4)],
+            },
+        ),
         (
             "unsubscribed",
             {
@@ -498,6 +548,38 @@ def test_what_rows_do_not_tell_apart_stays_open(rows: dict[str, Any], rivals: se
     (first,) = found(**rows)
     assert first["cause"] is None
     assert rivals <= {each["cause"] for each in first["rivals"]}
+
+
+@pytest.mark.parametrize(
+    "commits",
+    [
+        by_clock("m0", client_software_name="librdkafka"),  # it commits nothing while nothing advances
+        by_clock("m0", 2.7),
+        [request("m0", minutes, api="OFFSET_COMMIT") for minutes in range(-20, 0)][::3],
+        [request("m0", -n * n / 30, api="OFFSET_COMMIT") for n in range(20)],  # after each batch, whenever it ends
+    ],
+)
+def test_a_member_may_poll_that_commits_nothing(commits: list[dict[str, Any]]) -> None:
+    (first,) = found(members=HANGING, requests=[*commits, request("m0", 2.8)], **STOPPED)
+    assert first["cause"] is None
+
+
+@pytest.mark.parametrize(("seconds", "sure"), [(55, 0.7), (62, 0.85), (79, 0.85), (90, 0.7)])
+def test_who_leaves_when_its_interval_is_over(seconds: int, sure: float) -> None:
+    """Goal: a member that leaves without a reason, a minute after its last regular commit, had not polled; whoever is
+    closed sooner or later was closed."""
+    gone = [member("m0", -9, seconds / 60, "left_poll_timeout", leave_cause_confidence=0.7)]
+    (row,) = with_poll_timeouts(gone, by_clock("m0", client_software_name="librdkafka"))
+    assert (row["leave_cause"], row["leave_cause_confidence"]) == ("left_poll_timeout", sure)
+
+
+def test_a_partition_that_stands_is_not_one_that_waits_for_its_turn() -> None:
+    """Goal: whoever is at the end of its other partitions has no backlog that it works off first."""
+    stands = [lag(at, 0, 50, 390, "stalled", no_progress_since=AT - MINUTE) for at in (0, 3)]
+    others = [lag(at, 1, 50 + 99 * at, 50 + 99 * at, "ok", owner="m0", lag_seconds=1) for at in (0, 3)]
+    assert [each["cause"] for each in found(members=MEMBERS, **sampled(*stands, *others))] == [
+        "commits_one_offset_again"
+    ]
 
 
 def test_what_is_soon_over_is_no_cause() -> None:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from groupledger.schemas.kinds.causes import members, progress, refused
 from groupledger.schemas.kinds.clauses import Fact, said, settings_of
 from groupledger.schemas.kinds.signs import SERVER_LOG_IMPORTED, Source
+from groupledger.schemas.kinds.symptoms import BEHIND, NO_PROGRESS, NOBODY_HAS_PARTITIONS
 from groupledger.schemas.words import Evidence, GroupType, Severity, words_of
 from groupledger.transforms.incidents.diagnosis.episodes import episodes
 from groupledger.transforms.incidents.diagnosis.evidence import AROUND
@@ -47,6 +48,7 @@ FACT_OF_TYPE = {
 SEVERITIES = words_of(Severity)
 WHO_COLUMNS = ("member_id", "client_id", "client_host", "group_instance_id")
 NOBODY_KNOWN = "a member"
+LAGS = {BEHIND, NO_PROGRESS, NOBODY_HAS_PARTITIONS}
 # They began when the last member went, which may lie long before anybody looked.
 SINCE_DEPARTURE = {
     members.SCALED_TO_ZERO,
@@ -200,7 +202,7 @@ def _who(episode: Episode, rows: GroupRows, lag: LagSeen, found: Judgement) -> R
     if gone and any(sign.name.startswith("went_by") for sign in found.proof):
         return gone[-1]
     worst = lag.worst
-    if worst is None or worst["owner"] is None:
+    if worst is None or worst["owner"] is None or not LAGS & {*episode.symptoms}:
         return None
     return {"member_id": worst["owner"], "client_id": worst["client_id"], "client_host": worst["client_host"]}
 
@@ -258,7 +260,7 @@ def _source(source: str, is_logged: bool) -> str:
 
 def _is_settled(one: Diagnosis, other: Diagnosis) -> bool:
     """Returns whether another diagnosis of that time says what this one, which has no cause, leaves open."""
-    if one["cause"] is not None or other["cause"] is None or one["kinds"]:
+    if one["cause"] is not None or other["cause"] is None or not {*one["episode_ids"]} <= {*other["episode_ids"]}:
         return False
     names = [rival["cause"] for rival in one["rivals"]]
     return _is_near(one, other) and (not names or other["cause"] in names)

@@ -2,6 +2,9 @@
 
 What is judged are the partitions that are as bad as the group at the end: a group is as bad as its worst partition, and
 the others go on as they should. A single round shows only what is in it.
+
+A consumer with a backlog works it off partition by partition: a poll returns what is left of one fetch before it takes
+the next one. So partitions that stand while their owner works off another one are judged together with that one.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from groupledger.schemas.kafka.group_states import CLASSIC_REBALANCING, MODERN_REBALANCING
 from groupledger.schemas.kinds import signs
+from groupledger.schemas.kinds.incidents import PARTITION_NOT_READ
 from groupledger.schemas.words import LagStatus
 from groupledger.transforms.lag.rules.status import SEVERITY
 
@@ -34,6 +38,7 @@ WAITS_FOR_LONG = timedelta(seconds=30)  # a transaction that ends as it should i
 STANDS_FOR_LONG = timedelta(minutes=1)  # a restart takes less
 # Java's client, librdkafka with what is built on it, and kafka-python, as the request log names them.
 LEAVE_UNPOLLED = ("apache-kafka-java", "librdkafka", "confluent-kafka-", "kafka-python")
+LATE_S = 30  # an owner that is later than this in a partition has a backlog there
 LEAVES_WITHIN = timedelta(seconds=20)  # a client looks at its interval now and then, and a leave takes a round
 GROWS_FOR_LONG = timedelta(minutes=1)  # a burst is over before
 _STANDING = {LagStatus.STOPPED, LagStatus.STALLED, LagStatus.WAITING_FOR_TRANSACTION, LagStatus.AHEAD_OF_LOG}
@@ -72,13 +77,29 @@ def lag_seen(episode: Episode, rows: GroupRows) -> LagSeen:
     if first == last:
         return LagSeen(rows=found, lagging=lagging)
     before = {_place(row): row for row in rows.lag_at(first)}
+    committed = _went_on(found, before, "committed_offset")
     return LagSeen(
         rows=found,
-        lagging=lagging,
-        committed=_went_on(found, before, "committed_offset"),
+        lagging=[*lagging, *_worked_off_first(found, lagging, committed)],
+        committed=committed,
         produced=_went_on(found, before, "high_watermark"),
         lasted=last - first,
     )
+
+
+def _worked_off_first(found: Sequence[Row], lagging: Sequence[Row], committed: Mapping[Place, int]) -> list[Row]:
+    """Returns the partitions with a backlog in which the owners of those that lag go on; none unless all of them do."""
+    others = [
+        row
+        for row in found
+        if row not in lagging
+        and committed.get(_place(row))
+        and (row["lag_seconds"] or 0) >= LATE_S
+        and not _stands_for(row, WAITS_FOR_LONG)
+    ]
+    owners = {row["owner"] for row in lagging}
+    is_so = None not in owners and owners == {row["owner"] for row in others}
+    return others if is_so else []
 
 
 def signs_of_lag(seen: LagSeen, rows: GroupRows) -> Iterator[Sign]:
@@ -135,6 +156,11 @@ def _of_owners(seen: LagSeen, rows: GroupRows) -> Iterator[Sign]:
     """Yields what is seen of the owners of partitions that stand."""
     if _goes_on_elsewhere(seen, rows):
         yield signs.OWNER_GOES_ON
+    new = [row for row in seen.lagging if row["status"] == LagStatus.NO_COMMIT]
+    if new and all(_commits_elsewhere(row, seen) for row in new):
+        yield signs.OWNER_COMMITS_ELSEWHERE
+        if seen.lasted >= STANDS_FOR_LONG and {_place(row) for row in new} <= _passed_over(rows):
+            yield signs.PASSED_OVER
     if all(_has_passed_its_interval(row, rows) for row in seen.lagging):
         yield signs.INTERVAL_PASSED
     yield from _of_owners_in_turn(seen, rows)
@@ -151,6 +177,18 @@ def _goes_on_elsewhere(seen: LagSeen, rows: GroupRows) -> bool:
         and not any(_joined_within(seen, owner, rows) for owner in owners)
         and all(row["status"] == LagStatus.OK and (seen.committed or {}).get(_place(row)) for row in others)
     )
+
+
+def _commits_elsewhere(lag: Row, seen: LagSeen) -> bool:
+    return lag["owner"] is not None and any(
+        row["owner"] == lag["owner"] and (seen.committed or {}).get(_place(row)) for row in seen.rows
+    )
+
+
+def _passed_over(rows: GroupRows) -> set[Place]:
+    """Returns the new partitions whose first commit lies after records that they had before anybody took them."""
+    found = (row["partitions"] for row in rows.incidents if row["kind"] == PARTITION_NOT_READ.name)
+    return {(each["topic"], each["partition"]) for partitions in found for each in partitions}
 
 
 def _has_passed_its_interval(lag: Row, rows: GroupRows) -> bool:

@@ -10,6 +10,7 @@ from groupledger.schemas.kafka.api_keys import ApiKey
 from groupledger.schemas.kinds import signs
 from groupledger.schemas.kinds.causes import CAUSES
 from groupledger.schemas.words import CoordinatorEventKind, Evidence
+from groupledger.transforms.incidents.diagnosis.commit_rhythm import SURE_OF_A_RHYTHM, has_ceased
 from groupledger.transforms.incidents.diagnosis.evidence import AROUND, Seen
 from groupledger.transforms.incidents.diagnosis.lag_signs import signs_of_lag
 from groupledger.transforms.incidents.diagnosis.member_signs import see_members
@@ -111,6 +112,8 @@ def _see_owners(rows: GroupRows, lag: LagSeen, seen: Seen) -> None:
             seen.add(signs.OWNER_COMMITS.name)
     elif any(heard):
         seen.add(signs.OWNER_SILENT.name)
+    if all(has_ceased(rows.requests, owner, at) for owner in owners):
+        seen.add(signs.OWNER_CEASED.name, SURE_OF_A_RHYTHM)
 
 
 def _see_logs(episode: Episode, rows: GroupRows, lag: LagSeen, seen: Seen) -> None:

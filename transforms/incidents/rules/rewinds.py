@@ -1,9 +1,12 @@
 """Finds committed offsets that went back: a reset, a reader that went back, or two committers that take turns.
 
-With no members a rewind is a reset; with them a seek, or a reset by the client. A topic that was created again begins
-at offset 0 again: its commits name another topic id or, where none is named, samples show an end below the commit
-before. This does not count as a rewind, since nothing is read twice. Two committers that take turns are a finding of
-their own (`transforms.offsets.rules.read_again`): one of them does not own the partition, or owns it no longer.
+With no members a rewind is a reset; with them a seek, or a reset by the client. Where the partition changed owners
+between the two commits, the new owner began too early, and nobody called seek in the middle of its work.
+
+A topic that was created again begins at offset 0 again: its commits name another topic id or, where none is named,
+samples show an end below the commit before. This does not count as a rewind, since nothing is read twice. Two
+committers that take turns are a finding of their own (`transforms.offsets.rules.read_again`): one of them does not own
+the partition, or owns it no longer.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from groupledger.schemas.kinds.incidents import IncidentKind
-    from groupledger.transforms.incidents.rules.facts import CommitStep, GroupFacts
+    from groupledger.transforms.incidents.rules.facts import Commit, CommitStep, GroupFacts
     from groupledger.transforms.offsets.rules.read_again import ReadAgain
 
 TOGETHER_MS = 60_000  # rewinds of a group that lie no further apart are one
@@ -61,6 +64,7 @@ def _together(counted: Iterable[ReadAgain]) -> Iterator[list[ReadAgain]]:
 
 def _rewind(facts: GroupFacts, counted: Sequence[ReadAgain], steps: Sequence[CommitStep]) -> Sighting:
     is_reset = had_no_members(facts.generations, counted[0].move.kafka_offset)
+    is_handover = all(_is_handover(facts, step) for step in steps)
     low, high = total(counted) or (0, 0)
     return _sighting(
         facts,
@@ -68,8 +72,22 @@ def _rewind(facts: GroupFacts, counted: Sequence[ReadAgain], steps: Sequence[Com
         counted,
         steps,
         duplicates=(0 if is_reset and not _had_members_later(facts, counted[0].move) else low, high),
-        root=roots.ADMIN_RESET if is_reset else roots.CLIENT_SEEK_OR_RESET,
+        root=roots.ADMIN_RESET if is_reset else roots.HANDOVER if is_handover else roots.CLIENT_SEEK_OR_RESET,
     )
+
+
+def _is_handover(facts: GroupFacts, step: CommitStep) -> bool:
+    """Returns whether another member owned the partition when the lower offset was committed."""
+    owners = [_owner(facts, commit) for commit in (step.commit, step.next_commit or step.commit)]
+    return None not in owners and owners[0] != owners[1]
+
+
+def _owner(facts: GroupFacts, commit: Commit) -> str | None:
+    for row in facts.assignments:
+        is_there = row["from_offset"] < commit.kafka_offset < (row["to_offset"] or commit.kafka_offset + 1)
+        if is_there and (row["topic"], row["partition"]) == commit.place:
+            return str(row["member_id"])
+    return None
 
 
 def _had_members_later(facts: GroupFacts, move: Move) -> bool:

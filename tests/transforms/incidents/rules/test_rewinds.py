@@ -10,7 +10,7 @@ from groupledger.schemas.kafka.topic_partition import TopicPartition
 from groupledger.transforms.incidents.rules import GroupFacts, incidents
 from groupledger.transforms.incidents.rules.facts import TopicEnd, commit_steps
 from groupledger.transforms.offsets.rules.read_again import Move, read_again, total
-from lab.truth.made import RULES, T, commit, facts, generation
+from lab.truth.made import RULES, T, commit, facts, generation, interval
 
 PLACE = TopicPartition("orders", 0)
 
@@ -43,6 +43,16 @@ def test_rewinds() -> None:
     empty = [generation(3, 10, 50), generation(4, 50, None, member_count=0)]
     (row,) = incidents(facts(steps=steps(*commits), assignments=[], generations=empty), RULES)
     assert row["probable_root"] == "admin_reset"
+
+
+def test_a_new_owner_that_begins_too_early() -> None:
+    """Goal: nobody is said to have called seek where the partition changed owners between the two commits."""
+    owners = [interval("m-1", 0, 10, 40), interval("m-2", 0, 40, None)]
+    for lower, root in ((60, "handover"), (30, "client_seek_or_reset")):
+        back = steps(commit(500, T, 20), commit(490, T + 5_000, lower))
+        (row,) = incidents(facts(steps=back, assignments=owners), RULES)
+        assert row["probable_root"] == root
+        assert "seek" in row["explanation"]
 
 
 def test_records_are_counted_each_time_that_they_were_read() -> None:

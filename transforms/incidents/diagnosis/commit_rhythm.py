@@ -1,0 +1,83 @@
+"""Sees in the request log whether a member still polls, by the rhythm of its commits.
+
+Java's client and kafka-python commit automatically as they are polled, each auto.commit.interval.ms, whether or not
+there is anything new: also what is paused, and what stands. So a member whose commits had such a rhythm and that goes
+on with heartbeats alone does not poll. librdkafka commits only what has advanced: of its silence follows nothing while
+it is there. If it leaves, though, when it has been silent for max.poll.interval.ms, it left for that, as all three do;
+whoever closes them commits first.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from itertools import pairwise
+from operator import itemgetter
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+from groupledger.schemas.kafka.api_keys import ApiKey
+from groupledger.schemas.kinds.triggers import LEFT_POLL_TIMEOUT
+from groupledger.transforms.history.rules.departures import SILENT_BEFORE_IT_LEFT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from datetime import datetime
+
+    Row = Mapping[str, Any]
+
+SURE_OF_A_RHYTHM = 0.85  # somebody may commit by hand as regularly
+COMMIT_AS_POLLED = ("apache-kafka-java", "kafka-python")
+GAPS_MIN = 10
+ALIKE = 0.25  # how far an interval may be off, as a share of the usual one
+MOST = 0.8
+SILENT_INTERVALS = 5
+SILENT_MIN = timedelta(seconds=30)
+LEAVES_WITHIN = timedelta(seconds=20)  # a client looks at its interval now and then, and a leave takes a round
+
+
+def has_ceased(requests: Iterable[Row], member_id: str, at: datetime) -> bool:
+    """Returns whether a member that commits as it polls has not done so for long at an instant."""
+    commits = _commits(requests, member_id, at)
+    usual = _rhythm(commits)
+    return (
+        usual is not None
+        and (commits[-1]["client_software_name"] or "").startswith(COMMIT_AS_POLLED)
+        and at - commits[-1]["happened_at"] >= max(SILENT_MIN, SILENT_INTERVALS * usual)
+    )
+
+
+def with_poll_timeouts(members: Iterable[Row], requests: Sequence[Row]) -> list[dict[str, Any]]:
+    """Returns rows of `members` with the causes of a log (`with_logged_causes`); who left by itself without a reason,
+    when it had not committed for as long as it may go without a poll, left for that."""
+    guess = {"leave_cause": LEFT_POLL_TIMEOUT.name, "leave_cause_confidence": SILENT_BEFORE_IT_LEFT}
+    known = {"leave_cause_confidence": SURE_OF_A_RHYTHM}
+    return [
+        {**row, **(known if guess.items() <= row.items() and _left_after_its_interval(row, requests) else {})}
+        for row in members
+    ]
+
+
+def _left_after_its_interval(member: Row, requests: Iterable[Row]) -> bool:
+    commits = _commits(requests, member["member_id"], member["left_at"])
+    usual = _rhythm(commits)
+    if usual is None or not member["rebalance_timeout_ms"]:
+        return False
+    silent = member["left_at"] - commits[-1]["happened_at"]
+    interval = timedelta(milliseconds=member["rebalance_timeout_ms"])
+    return bool(interval <= silent <= interval + usual + LEAVES_WITHIN)
+
+
+def _commits(requests: Iterable[Row], member_id: str, until: datetime) -> list[Row]:
+    """Returns a member's commits in order."""
+    found = (row for row in requests if row["member_id"] == member_id and row["api"] == ApiKey.OFFSET_COMMIT.name)
+    return sorted((row for row in found if row["happened_at"] <= until), key=itemgetter("happened_at"))
+
+
+def _rhythm(commits: Sequence[Row]) -> timedelta | None:
+    """Returns the usual time between two commits if most are about so far apart."""
+    gaps = [after["happened_at"] - before["happened_at"] for before, after in pairwise(commits)]
+    if len(gaps) < GAPS_MIN:
+        return None
+    usual = median(gaps)
+    alike = sum(abs(gap - usual) <= ALIKE * usual for gap in gaps)
+    return usual if alike >= MOST * len(gaps) else None
