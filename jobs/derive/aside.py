@@ -1,8 +1,9 @@
-"""Keeps groups aside whose records the history can't fold, so that all others go on.
+"""Sets groups aside whose records the history can't fold, so that all other groups go on.
 
-Of a group on which the fold fails no row is written. Its row of `open_groups` stays as it was, and says which release
-has failed: what comes later must not be folded onto a state that lacks what came before. Its records stay in
-`coordinator_records`. Another release folds all that the group has missed (`to_try_again`), and a rebuild starts over.
+If the fold fails on a group, none of its rows is written. Its row of `open_groups` stays as it was, and names the
+release that failed: later records must not be folded onto a state that lacks earlier ones. Its records stay in
+`coordinator_records`. Another release folds all records that the group has missed (`to_try_again`), and a rebuild
+starts over.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ NOTHING_FOLDED = -1
 
 
 class Aside:
-    """The groups on which the fold of a batch fails."""
+    """The groups on which the fold of a batch failed."""
 
     def __init__(self, ledger: Ledger, open_groups: DataFrame, judged: Collection[str] | None) -> None:
         """`open_groups` are the states that the fold begins with. Of earlier troubles those end whose groups are
@@ -43,7 +44,7 @@ class Aside:
         self._troubles: dict[str, Trouble] = {}
 
     def settle(self) -> bool:
-        """Writes down which groups failed, and returns whether there are any. Called after the fold."""
+        """Writes which groups failed into `open_groups`, and returns whether there are any. Call it after the fold."""
         self._troubles = self.report.taken()
         self.groups = [*self._troubles]
         note_troubles(self._ledger, TroubledStep.HISTORY, self._troubles, self._judged)
@@ -81,7 +82,7 @@ def groups_aside(ledger: Ledger) -> list[str]:
 
 
 def to_try_again(ledger: Ledger) -> list[str]:
-    """Returns the groups that another release has set aside, if none of their records was removed since."""
+    """Returns the groups that another release has set aside, if retention removed none of their records since."""
     if all(row["release"] == RELEASE for row in open_troubles(ledger, TroubledStep.HISTORY)):
         return []
     columns = ["group_id", "kafka_partition", "last_kafka_offset"]
@@ -94,7 +95,7 @@ def to_try_again(ledger: Ledger) -> list[str]:
 
 
 def taken_back(open_groups: DataFrame, groups: Iterable[str]) -> DataFrame:
-    """Returns the open groups; some of them are no longer set aside."""
+    """Returns the rows of `open_groups`, with some groups no longer set aside."""
     is_back = F.col("group_id").isin(*groups)
     return open_groups.withColumn(SET_ASIDE_BY.name, F.when(~is_back, F.col(SET_ASIDE_BY.name)))
 

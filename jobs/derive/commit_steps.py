@@ -1,14 +1,15 @@
-"""Keeps the steps among the commits (`transforms.incidents.commit_steps`), so that none is looked for twice.
+"""Keeps the steps found among the commits (`transforms.incidents.commit_steps`) in a table, so that they are found only
+once.
 
-Steps are written when what is kept is an hour behind: those with both commits, and the last record of each partition in
-place of the one before, in one Delta commit. Later rows are read again each time. Then a small file says how far that
-is (`_groupledger/<cluster>/commit_steps.json`): by offset, by the version of the records and the date of ingest from
-which on they can be new, and by time. A file that is older than the table, because a pass was killed, costs a second
-look at some records. One that is newer than the table, which was restored then, or that other settings have written, is
-of no use: all is read again, as it is behind a rebuild of the history (`drop_commit_steps`). Of the table only those
-last records then count on whose own rows retention has removed.
+Steps are written once an hour of commits is new: those with both commits, and the last record of each partition in
+place of the one before, in one Delta commit. Later commits are read again by each run. Then a small file notes how far
+the steps reach (`_groupledger/<cluster>/commit_steps.json`): by offset, by the version of the records and the earliest
+date of ingest that new ones can have, and by time. If the file is older than the table, because a pass was killed, some
+records are read twice. If it is newer than the table, because the table was restored, or if it was written with other
+settings, it is not used: all commits are read again, as after a rebuild of the history (`drop_commit_steps`). Of the
+table, only last records are used then whose own rows retention has removed.
 
-What is kept ends at an instant until which everything is known: all records, and the ends of all partitions.
+The kept steps end at an instant until which everything is known: all records, and the ends of all partitions.
 """
 
 from __future__ import annotations
@@ -64,9 +65,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class KeptCommitSteps:
-    """How far the kept steps reach: `number` counts what was kept, `positions` are the next offsets by partition. No
-    version of the records before `unread_version` has a later one; None where that is not known. `before_at_ms` is the
-    time of the version before it, by which it is known that the table is still the same."""
+    """How far the kept steps reach. `number` counts the times they were written, and `positions` are the next offsets
+    by partition. `unread_version` is the first version of the records that may have later ones; None where that is not
+    known. `before_at_ms` is the time of the version before it, which shows whether the table is still the same."""
 
     number: int = 0
     gap_ms: int = 0
@@ -80,14 +81,14 @@ class KeptCommitSteps:
 
 @dataclass(frozen=True)
 class CommitSteps:
-    """The steps of all commits that are known: those that are kept and have ended, and those that are created again."""
+    """The steps of all known commits: the kept ones that have ended, and those computed again."""
 
     ledger: Ledger
     kept: KeptCommitSteps
     new: DataFrame
 
     def of(self, condition: Condition) -> DataFrame:
-        """Returns the steps for which a condition holds."""
+        """Returns the steps that match a condition."""
         ended = _rows(self.ledger, self.kept, lambda column: (column("is_open") == 0) & condition(column))
         return ended.unionByName(self.new.where(of_spark(condition)), allowMissingColumns=True)
 
@@ -95,8 +96,8 @@ class CommitSteps:
 def commit_steps_until(
     ledger: Ledger, as_of_ms: int, rules: Rules, keep: Callable[[DataFrame], DataFrame] = lambda rows: rows
 ) -> CommitSteps:
-    """Returns the steps of all commits that are known, and keeps them if it is time. What is not in the table is made
-    once, if `keep` persists it."""
+    """Returns the steps of all known commits, and writes them if an hour is new. Steps that are not in the table are
+    computed once, if `keep` persists its argument."""
     ledger.create(COMMIT_STEPS)
     kept = _kept(ledger, rules)
     until_ms = settled_ms(ledger)
@@ -108,12 +109,12 @@ def commit_steps_until(
 
 
 def drop_commit_steps(ledger: Ledger) -> None:
-    """Forgets how far they reach, because records that they rest on are others now."""
+    """Deletes the note on how far the steps reach, because the records that they come from have changed."""
     drop_progress(ledger, COMMIT_STEPS.name)
 
 
 def _keep(ledger: Ledger, kept: KeptCommitSteps, until_ms: int, rules: Rules) -> KeptCommitSteps:
-    """Replaces what is kept by what there is until an instant."""
+    """Replaces the kept steps by those up to an instant."""
     version = ledger.version(COORDINATOR_RECORDS)
     records = _new_records(ledger, kept, version, by_file=True)
     positions = {**kept.positions, **_positions_at(ledger, records, until_ms)}
@@ -154,7 +155,7 @@ def _positions_at(ledger: Ledger, records: DataFrame, until_ms: int) -> dict[int
 
 
 def settled_ms(ledger: Ledger) -> int:
-    """Returns the time until which all records and samples are known, 0 or less without one."""
+    """Returns the time until which all records and samples are known, 0 or less without any."""
     sampled_ms = last_sampled_at_ms(ledger, WATERMARKS)
     return min([*known_ends(ledger).values(), *([sampled_ms] if sampled_ms else [])], default=0)
 
@@ -218,5 +219,5 @@ def _kept(ledger: Ledger, rules: Rules) -> KeptCommitSteps:
 
 
 def _of_rules(rules: Rules) -> tuple[int, float]:
-    """Returns the rules that decide what is kept."""
+    """Returns the settings that decide which steps are kept."""
     return rules.commit_gap_ms, rules.commit_gap_intervals

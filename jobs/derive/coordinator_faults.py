@@ -1,4 +1,4 @@
-"""Reads the signs of coordinators that moved, died or stood still, for the incidents of all groups that they hit."""
+"""Reads the evidence of coordinators that moved, died or stood still, for the incidents of all groups that they hit."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ LINE_COLUMNS = (
 
 @dataclass(frozen=True)
 class FaultsFound:
-    """`hit` has the names of the groups that were hit, in `group_id`."""
+    """The result: faults, and in `hit` the names of the groups that they hit, in the column `group_id`."""
 
     faults: Sequence[CoordinatorFault]
     coordinators: Coordinators
@@ -61,7 +61,7 @@ class FaultsFound:
 
 
 def coordinator_faults(ledger: Ledger) -> FaultsFound | None:
-    """Returns what the cluster's tables show of its coordinators; None without a history."""
+    """Returns the faults of coordinators that the cluster's tables show; None without a history."""
     if not ledger.exists(GROUPS) or not ledger.exists(MEMBERS):
         return None
     told = _told(ledger)

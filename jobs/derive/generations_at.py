@@ -1,10 +1,10 @@
-"""Reads the generations by which steps of offsets are judged, without those that the past is full of.
+"""Reads the generations that the steps of offsets need, without reading all earlier generations.
 
-A step is judged by the generation in force, or by the last one before it if none was. Those in force are open, or have
-ended since a day before the steps (the day is for a broker whose clock is behind); Delta's statistics leave out the
-files of all others. Only for a group that had none in force, the earlier ones are looked for by its name. A group that
-never had one needs no such look: it is simple and in its first incarnation, and none of its records was removed, from
-which a rebuild would have gone on without what was before.
+A step is judged by the generation in force, or by the last one before it if none was. Generations in force are open, or
+have ended since a day before the steps (the day is for a broker whose clock is late); Delta's statistics skip the files
+of all others. Only for a group without a generation in force, the earlier ones are looked up by its name. A group that
+never had a generation is not looked up: it is simple and in its first incarnation, and none of its records was removed,
+since a rebuild would have noted that.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ GROUP_COLUMNS = ("group_id", "kafka_partition", "is_simple", "incarnation", "fir
 
 
 def generations_at(ledger: Ledger, steps: DataFrame) -> DataFrame:
-    """Returns at least the generations that the steps of offsets need, which are read twice."""
+    """Returns at least the generations that the steps of offsets need. `steps` is read twice."""
     of_group = (F.min("kafka_offset").alias("first_offset"), F.min(F.unix_millis("happened_at")).alias("first_ms"))
     first = steps.groupBy("group_id").agg(*of_group)
     found = first.collect()

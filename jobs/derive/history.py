@@ -110,10 +110,10 @@ NAMING_TOPICS_BY_ID = (
     SHARE_GROUP_TARGET_ASSIGNMENT_MEMBER.record_type,
     SHARE_GROUP_CURRENT_MEMBER_ASSIGNMENT.record_type,
 )
-# What releases before did not write.
+# Columns that older releases did not write.
 LATER_TABLES = {MEMBER_EPOCHS.name, SHARE_ASSIGNMENTS.name, STREAM_TASKS.name, STREAM_TOPOLOGIES.name}
 TOPIC_ID_IN_JSON = '"topic_id": "([A-Za-z0-9_-]{22})"'
-# What the driver folds at once: its result is a fraction of 2 GiB.
+# The most rows that the driver folds at once: its result is a fraction of 2 GiB.
 RECORDS_PER_DRIVER_FOLD = 200_000
 # A Delta commit must be folded in one batch, since its files have no order among each other: so batches have no limit.
 FILES_PER_BATCH = 2**31 - 1
@@ -171,7 +171,7 @@ def update_history(ledger: Ledger, stop: threading.Event) -> HistoryTotals:
 
 
 def rebuild_history(ledger: Ledger, stop: threading.Event) -> HistoryTotals:
-    """Folds all rows of `coordinator_records` again."""
+    """Folds all rows of `coordinator_records` again into the same tables, and returns the number of rows written."""
     request = rebuild_request(ledger.storage, ledger.cluster)
     check_commits(ledger.storage, COORDINATOR_RECORDS)
     prepare_beginning(ledger)
@@ -185,8 +185,8 @@ def rebuild_history(ledger: Ledger, stop: threading.Event) -> HistoryTotals:
 
 
 def is_of_older_release(ledger: Ledger) -> bool:
-    """Returns whether the cluster's rows come from a release that knew classic groups only. Another cluster's writer
-    may have given the tables the columns that came since."""
+    """Returns whether the cluster's rows come from a release that knew classic groups only. The columns of the table
+    don't show that, since another cluster's writer may have added newer ones."""
     if GROUP_TYPE.name not in dataset(ledger.warehouse, GENERATIONS).schema.names:
         return True
     is_old = (pc.field(IS_OPEN.name) == 1) & pc.field(GROUP_TYPE.name).is_null()
@@ -203,8 +203,8 @@ def prepare_tables(ledger: Ledger) -> None:
 
 
 def prepare_beginning(ledger: Ledger) -> None:
-    """Prepares the tables for a fold of all records. A history that has nothing from before remembers what retention
-    has removed already.
+    """Prepares the tables for a fold of all records. If there is no earlier history, the records that retention has
+    removed already are noted.
 
     Raises InputError if there is nothing to read.
     """
@@ -218,12 +218,12 @@ def prepare_beginning(ledger: Ledger) -> None:
 
 
 def beginnings_of(ledger: Ledger) -> dict[int, Floor]:
-    """Returns by partition below what retention had removed records before the history began."""
+    """Returns, by partition, the floor below which retention had removed records before the history began."""
     return read_beginnings(properties_of(ledger.warehouse, GENERATIONS), ledger.cluster)
 
 
 def next_version(ledger: Ledger) -> int | None:
-    """Returns the version of `coordinator_records` that the history reads next, None before its first whole batch."""
+    """Returns the version of `coordinator_records` that the history reads next; None before its first whole batch."""
     reader = reader_of(ledger.storage, ledger.cluster, CHECKPOINT_NAME)
     return None if reader is None else reader.next_version
 
@@ -278,8 +278,8 @@ def follow(
 def apply_batch(
     ledger: Ledger, records: DataFrame, *, is_rebuild: bool = False, again: Sequence[str] = ()
 ) -> dict[str, int]:
-    """Folds rows of `coordinator_records` and writes the result; returns the number of rows by table. Groups to fold
-    `again` were set aside, and are not any more.
+    """Folds rows of `coordinator_records` and writes the result; returns the number of rows by table. Groups in `again`
+    were set aside, and are folded again.
 
     Raises InputError if a state was written by a newer version of groupledger.
     """
@@ -317,8 +317,8 @@ def apply_batch(
 
 
 def _apply_few(ledger: Ledger, rows_folded: DataFrame, aside: Aside, before: HistoryBefore | None) -> dict[str, int]:
-    """Folds a batch whose result the driver holds: one query of Spark's, and then merges from memory, or replacements
-    of what was there before."""
+    """Folds a batch whose result the driver can hold: one Spark query, and then merges from memory, or replacements of
+    the former rows."""
     folded = rows_folded.toArrow()
     rows = {table: arrow_rows(folded, table, ledger.cluster) for table in (*DERIVED_TABLES, OPEN_GROUPS)}
     if aside.settle():
@@ -330,7 +330,7 @@ def _apply_few(ledger: Ledger, rows_folded: DataFrame, aside: Aside, before: His
         if before is None:
             upsert_arrow(ledger, table, rows[table])
         elif before.has_lost:
-            # What is kept may be any number of rows.
+            # The number of rows that are carried over has no limit.
             made = frame_of(ledger.spark, rows[table])
             replace_cluster(ledger, table, before.with_carried_over(table, made))
         else:
@@ -381,7 +381,7 @@ def _apply_many(ledger: Ledger, folded: DataFrame, aside: Aside, before: History
 
 
 def folded_of(ledger: Ledger, events: Events, report: Report) -> DataFrame:
-    """Returns the rows that a fold of events gives under the ledger's settings."""
+    """Returns the rows that the fold makes of events, with the ledger's settings."""
     session_ms = ledger.settings.history.consumer_session_timeout_s * 1_000
     return fold_groups(*events, report, consumer_session_timeout_ms=session_ms)
 
@@ -392,7 +392,7 @@ def records_of(ledger: Ledger, records: DataFrame) -> DataFrame:
 
 @dataclass(frozen=True)
 class BatchContent:
-    """Says what a batch has: the extent of each partition, the number of records, their groups, and the ids of topics
+    """The content of a batch: the extent of each partition, the number of records, their groups, and the ids of topics
     that records of `consumer` and share groups name."""
 
     extents: Extents
@@ -428,8 +428,8 @@ def open_groups_of(ledger: Ledger, records: DataFrame) -> DataFrame:
 
 
 def open_groups_in_memory(ledger: Ledger, records: DataFrame, groups: set[str], marks: Marks) -> DataFrame:
-    """Returns the rows of `open_groups` that a batch may need, read without Spark: those of its groups, and of all
-    groups that a hole may have ended which they have not met."""
+    """Returns the rows of `open_groups` that a batch may need, read without Spark: those of its groups, and those of
+    groups that a hole in coverage may have ended."""
     is_needed = pc.field("group_id").isin(pa.array(groups, pa.string()))
     for partition, starts in marks.items():
         hole = max((mark.from_offset for mark in starts if mark.hides_ends), default=-1)
@@ -439,7 +439,7 @@ def open_groups_in_memory(ledger: Ledger, records: DataFrame, groups: set[str], 
 
 
 def arrow_rows(folded: pa.Table, table: Table, cluster: str) -> pa.Table:
-    """Returns the rows that the fold has for a table, with the columns that the job fills."""
+    """Returns the folded rows of one table, with the columns that the job fills."""
     structs = folded.column(table.name)
     rows = pa.Table.from_struct_array(structs.filter(pc.is_valid(structs)))
     if table.end_column is not None:

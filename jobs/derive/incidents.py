@@ -1,8 +1,8 @@
 """Computes `incidents` from the history and the logs, and writes those that differ in one Delta commit.
 
-An incident's row depends on all that the ledger knows of its group: a log that is imported later replaces a guess by
-what was seen. So every run computes all rows from the other tables, and a run without new rows there changes nothing.
-What they ask of the commits and of the samples, which are most of what there is, is kept from run to run
+An incident's row depends on everything that the ledger knows about its group: a log that is imported later replaces a
+guess by an observation. So every run computes all rows from the other tables, and a run without new rows there changes
+nothing. The facts from commits and samples, which are most of all rows, are kept from run to run
 (`jobs.derive.commit_steps`, `jobs.derive.lag_stretches`, `jobs.derive.open_transactions`).
 """
 
@@ -115,7 +115,7 @@ def update_incidents(ledger: Ledger) -> int:
 
 @contextmanager
 def _keeping() -> Iterator[Callable[[DataFrame], DataFrame]]:
-    """Yields what keeps rows that are read several times, until the end of the block."""
+    """Yields a function that persists rows which are read several times, until the end of the block."""
     kept: list[DataFrame] = []
 
     def keep(rows: DataFrame) -> DataFrame:
@@ -151,8 +151,8 @@ def _tables(
 
 @dataclass(frozen=True)
 class Named:
-    """Those rows whose column has one of the names in a frame. A `few` names go into the condition, by which most of
-    what others have left is never read; without a name nothing is."""
+    """The rows whose column has one of the names in a frame. If the names are `few`, they become part of the filter, so
+    that most rows of other groups are never read. Without a name no row is read."""
 
     column: str
     names: DataFrame
@@ -176,7 +176,7 @@ class Named:
 
 @dataclass(frozen=True)
 class AskedTables:
-    """Reads of each table what `facts_of` asks for."""
+    """Reads the rows of each table that `facts_of` asks for."""
 
     ledger: Ledger
     tables: IncidentTables
@@ -202,7 +202,7 @@ class AskedTables:
         )
 
     def _named(self, names: DataFrame) -> list[Named]:
-        """Returns what each column names."""
+        """Returns the rows of each column that `names` has names for."""
         kept = self.keep(names)
         rows = kept.limit(NAMED_MAX + 1).collect()
         is_few = len(rows) <= NAMED_MAX
@@ -227,6 +227,6 @@ def _history_ms(ledger: Ledger, topic_ms: int | None) -> int | None:
 def _known_until_ms(ledger: Ledger, topic_ms: int | None) -> int:
     """Returns the latest instant that the ledger knows of, which decides whether an incident is still open."""
     logged_ms = None
-    if ledger.exists(LOG_FILES):  # which leaves out what wrong clocks have logged of times to come
+    if ledger.exists(LOG_FILES):  # its times leave out lines that wrong clocks dated in the future
         logged_ms = ms_if_known(pc.max(ledger.arrow(LOG_FILES, columns=("last_logged_at",))["last_logged_at"]).as_py())
     return max(last_sampled_at_ms(ledger, WATERMARKS), topic_ms or 0, logged_ms or 0)

@@ -1,15 +1,14 @@
 """Computes the rows of `lag` for the sampling rounds that have none yet.
 
 A round can be computed when `__consumer_offsets` is read up to the ends that the round saw there; the run ends at the
-first round that can't, so that rounds stay in order. Rounds are appended in parts, each in one Delta commit whose
-batch is numbered by its last round: a part that is written again is left out, and a killed run goes on after the last
-part.
+first round that can't, so that rounds stay in order. Rounds are appended in parts, each in one Delta commit whose batch
+is numbered by its last round: a part that is written again is left out, and a killed run goes on after the last part.
 
 The history must be up to date before, since the owners of a round come from its tables.
 
-A run costs as much as there is new: what the rounds before leave is kept (`jobs.derive.lag_seeds`), and of the history
-come the intervals that had not ended a day before them. The offsets of the log decide which of these hold; the day is
-for a broker whose clock is behind.
+The cost of a run depends on the new rounds only: the state after earlier rounds is kept (`jobs.derive.lag_seeds`), and
+from the history only intervals are read that had not ended a day before the new rounds. The offsets of the log decide
+which of these hold; the day is for a broker whose clock is late.
 """
 
 from __future__ import annotations
@@ -94,7 +93,7 @@ ROUNDS_PER_PART = 288
 
 
 def update_lag(ledger: Ledger, stop: threading.Event) -> int:
-    """Computes all rounds that can be computed and have no rows yet; returns how many."""
+    """Computes all rounds that can be computed and have no rows yet; returns the number of rounds."""
     rules = rules_from(LagRules, ledger.settings.lag)
     ledger.create(LAG)
     last_ms = last_sampled_at_ms(ledger, LAG)
@@ -140,7 +139,7 @@ def lag_of(
     losses: LogLosses,
     report: Report = stop,
 ) -> DataFrame:
-    """Returns the rows of consecutive rounds, which go on from what those before have left."""
+    """Returns the rows of consecutive rounds, which continue from the state of `seeds`."""
     rounds = RoundsToCompute(part, seeds.ends, losses)
     points = last_points(last_window(tables, seeds.sampled_at_ms, rules), rules)
     of_groups = as_events(seeds.rows, LagSeedKind.COMMIT).unionByName(points, allowMissingColumns=True)
@@ -149,14 +148,15 @@ def lag_of(
 
 
 def log_losses(ledger: Ledger) -> LogLosses:
-    """Returns what the log no longer shows of the records that are kept."""
+    """Returns the losses of the log, for the records that the ledger keeps: hidden ends of groups, and thinned
+    stretches."""
     hidden = hidden_ends(ledger.arrow(COVERAGE).to_pylist()) if ledger.exists(COVERAGE) else {}
     return with_thinned(ledger, LogLosses(hidden))
 
 
 def with_thinned(ledger: Ledger, losses: LogLosses) -> LogLosses:
-    """Returns the losses with the stretches that were thinned as the readings of now have them, which are written
-    before the records are kept."""
+    """Returns the losses with the thinned stretches of the latest readings. Readings are written before their
+    records."""
     source = read_source(ledger.storage, ledger.cluster)
     readings = {} if source is None else source.readings
     return replace(losses, thinned={partition: thinned_stretches(of) for partition, of in readings.items()})
@@ -168,7 +168,7 @@ def last_window(tables: Tables, last_ms: int, rules: LagRules) -> DataFrame:
 
 
 def inputs_of(tables: Tables, part: list[tuple[int, dict[int, End]]], seeds: Seeds) -> LagInputs:
-    """Returns the rows that consecutive rounds behind the seeds ask for, none of a missing table: a monitor starts
+    """Returns the rows that consecutive rounds after the seeds need. A missing table gives no rows: a monitor starts
     before there is any history."""
     in_rounds = sampled_within(part[0][0], part[-1][0])
     watermarks, states = (tables.rows_within(table, in_rounds) for table in (WATERMARKS, GROUP_STATES))
@@ -205,8 +205,8 @@ def rounds_after(tables: Tables, last_ms: int) -> list[tuple[int, dict[int, End]
 
 
 def recover_state(ledger: Ledger, rules: LagRules, report: Report = stop) -> LagState:
-    """Returns the state after the last round of the table `lag`. Commits that no round has counted yet wait in it, and
-    are skipped when they come again."""
+    """Returns the state after the last round of the table `lag`. Commits that no round has counted yet wait in it; they
+    are skipped when they are read again."""
     last_ms = last_sampled_at_ms(ledger, LAG)
     seeds = _seeds(ledger, last_ms, rules)
     state = LagState(rules, report)
@@ -239,7 +239,8 @@ def _by_group(ordered: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, list[
 
 
 def group_histories(tables: Tables, report: Report = stop) -> dict[str, GroupHistory]:
-    """Returns who owns and subscribes to what now, by group: `facts_at` with a position after the newest record."""
+    """Returns the present owners and subscriptions by group: call `facts_at` with a position after the newest
+    record."""
     generations, members, assignments = (tables.rows_within(table, is_open) for table in HISTORY)
     found = history_events(generations, members, assignments, OPEN_ONLY)
     ordered = sorted(collect(found), key=itemgetter("group_id", "kind"))
@@ -247,7 +248,7 @@ def group_histories(tables: Tables, report: Report = stop) -> dict[str, GroupHis
 
 
 def append_lag(ledger: Ledger, sampled_at_ms: int, rows: Sequence[LagRow], report: Report = stop) -> None:
-    """Appends the rows of a round that was computed in memory."""
+    """Appends the rows of a round that was computed in memory to the table `lag`."""
     held = lag_table(rows, report)
     columns = {name: held.column(name).combine_chunks() for name in held.column_names if name != "sampled_at"}
     append_rows(ledger, LAG, columns, sampled_at_ms)

@@ -1,14 +1,15 @@
-"""Keeps what the sampling rounds so far leave for the next (`transforms.lag.lag_seeds`), so that none is read twice.
+"""Keeps the state after a sampling round for the next one (`transforms.lag.lag_seeds`), so that earlier rounds are not
+read again.
 
-The seeds are written when they are an hour of rounds behind, as one Delta commit whose batch is numbered by their last
-round; what came since is read again each time. Seeds that are gone, or later than the rows of `lag`, which were
-restored then, are of no use: all rounds are read again, which gives the same rows and takes longer. So it is behind a
-rebuild of the history, which is made where records that were read already have changed (`drop_seeds`). Retention
-leaves the seeds: they know what a group had committed longer than the records do. So those of commits whose records
-are gone are never of no use (`first_seeds`).
+The seeds are written once an hour of rounds is new, as one Delta commit whose batch is numbered by their last round;
+later rounds are read again by each run. Seeds that are missing, or newer than the rows of `lag` (because that table was
+restored), are not used: all rounds are read again, which gives the same rows and takes longer. The same happens after a
+rebuild of the history, which is made where records that were read already have changed (`drop_seeds`). Retention does
+not remove seeds: they know what a group had committed for longer than the records do. So seeds of commits whose records
+are gone are always used (`first_seeds`).
 
-Rounds come in order, so that those behind a round are found by their dates. Commits may have been ingested long before
-a round counts them: the seeds hold from which date on there are such. A day is added, for clocks that were set back.
+Rounds come in order, so later ones are found by their dates. Commits may have been ingested long before a round counts
+them: the seeds note the earliest date of ingest of such commits. A day is added, for clocks that were set back.
 """
 
 from __future__ import annotations
@@ -43,8 +44,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Seeds:
-    """What the rounds up to `sampled_at_ms` leave. `ends` are those that the next round goes on from, each with the
-    round that saw it; commits that no round has counted were ingested on the day `ingested_from_ms` or later."""
+    """The state after the rounds up to `sampled_at_ms`. `ends` are those that the next round starts from, each with the
+    round that saw it. Commits that no round has counted were ingested on the day of `ingested_from_ms` or later."""
 
     rows: DataFrame
     sampled_at_ms: int = 0
@@ -53,19 +54,20 @@ class Seeds:
 
     @property
     def history_from_ms(self) -> int | None:
-        """Returns an instant before all that the next round asks of the history; None if it asks for all."""
+        """Returns an instant before all rows that the next round needs of the history; None if it needs all of them."""
         seen = [sampled_at_ms for sampled_at_ms, _ in self.ends.values()]
         return min(seen) - DAY_MS if seen else None
 
 
 def first_seeds(ledger: Ledger) -> Seeds:
-    """Returns what a computation of all rounds begins with: the commits that retention has removed."""
+    """Returns the seeds that a computation of all rounds begins with: the commits whose records retention has
+    removed."""
     commits = of_kind(ledger.rows_within(LAG_SEEDS, every_row), LagSeedKind.COMMIT)
     return Seeds(of_removed_records(ledger, commits.select(*SEED_ROWS.names)))
 
 
 def seeds_at(ledger: Ledger, last_ms: int, rules: LagRules) -> Seeds:
-    """Returns the seeds after the round of an instant, and keeps them if it is time."""
+    """Returns the seeds after the round of an instant, and writes them if an hour is new."""
     ledger.create(LAG_SEEDS)
     kept = _kept_seeds(ledger, last_ms, rules)
     if kept.sampled_at_ms == last_ms:
@@ -79,8 +81,8 @@ def seeds_at(ledger: Ledger, last_ms: int, rules: LagRules) -> Seeds:
 
 
 def drop_seeds(ledger: Ledger) -> None:
-    """Drops the seeds, because records that they rest on are others now. The commits stay: the records of some are
-    gone."""
+    """Deletes the seeds, because the records that they come from have changed. Seeds of commits whose records are gone
+    stay."""
     if ledger.exists(LAG_SEEDS):
         ledger.create(LAG_SEEDS)
         ledger.commits.delete(LAG_SEEDS, f"cluster = '{ledger.cluster}' AND kind <> '{LagSeedKind.COMMIT}'")

@@ -1,9 +1,9 @@
-"""Keeps the stretches of `lag` that incidents are made of, so that no round is looked at twice.
+"""Keeps the stretches of `lag` that incidents are made of, so that each round is read only once.
 
-They (`transforms.incidents.lag_stretches`) are written down when they are an hour behind, in a small file,
-`_groupledger/<cluster>/lag_stretches.json`, with the round that they reach to; later rounds are read from `lag`. A file
-that is newer than the table, which was restored or made again then, or that another setting has written is of no use:
-all rounds are read again.
+The stretches (`transforms.incidents.lag_stretches`) are written once an hour of rounds is new, into a small file,
+`_groupledger/<cluster>/lag_stretches.json`, with the last round in them; later rounds are read from `lag`. If the file
+is newer than the table, because the table was restored or made again, or if it was written with other settings, it is
+not used: all rounds are read again.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ SCHEMA = StructType([StructField(name, _TYPES.get(name, LongType())) for name in
 
 @dataclass(frozen=True)
 class KeptStretches:
-    """Stretches until a round, in the order of `COLUMNS`; of transactions those that took so long."""
+    """The stretches up to a round, in the order of `COLUMNS`; of transactions only those that took long enough."""
 
     until_ms: int = 0
     gap_ms: int = 0
@@ -41,7 +41,7 @@ class KeptStretches:
 
 
 def stretches_of_lag(ledger: Ledger, gap_ms: int) -> DataFrame:
-    """Returns the stretches of all rounds that have their lag, and keeps them if it is time."""
+    """Returns the stretches of all rounds whose lag is computed, and writes them if an hour is new."""
     last_ms = last_sampled_at_ms(ledger, LAG)
     kept = (
         read_progress(ledger, NAME, KeptStretches, "move it out of the warehouse: all rounds are then read again")

@@ -1,17 +1,17 @@
 """Brings `offset_events` and `committed_offsets` up to the records that the history has folded.
 
 A pass reads the records after those that it read the last time, and the offsets of the groups and partitions in them.
-It writes the events first, `committed_offsets` second and last a small file that says how far it came
-(`_groupledger/<cluster>/offset_events.json`), so that a pass that was killed is made again and finds the same. As long
-as the history has read nothing new, a pass reads that file and nothing else.
+It writes the events first, `committed_offsets` second and last a small file with its progress
+(`_groupledger/<cluster>/offset_events.json`), so that a killed pass is repeated with the same result. As long as the
+history has read nothing new, a pass reads that file and nothing else.
 
-What the sampling rounds show of commits comes from the rows of `lag`, those of the rounds since the last pass.
+Losses that only samples show come from the rows of `lag`, those of the rounds since the last pass.
 
-The records of one operation are looked at together (`transforms.offsets.rules.offset_event`). Where a partition ends
-with a removal, and nobody knows that its coordinator had done by then, the removal waits for the next pass.
+The records of one operation are judged together (`transforms.offsets.rules.offset_event`). If a partition ends with a
+removal, and the operation may not be complete, the removal waits for the next pass.
 
-When the history was rebuilt, so are the events that come from records. What rests on records that retention has
-removed is carried over.
+When the history was rebuilt, the events that come from records are rebuilt, too. Events from records that retention has
+removed are carried over.
 """
 
 from __future__ import annotations
@@ -93,9 +93,10 @@ COVERAGE_COLUMNS = (
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a pass came: the next offset of each partition, and the last sampling round. `history` is the query that
-    follows the records for the history, a new one after each rebuild, and `version` the next of the table that it read;
-    None if removals wait. `unread_version` is the first version of the table with rows that this pass did not use."""
+    """The progress of the passes: the next offset of each partition, and the last sampling round. `history` is the id
+    of the query that follows the records for the history, a new one after each rebuild, and `version` the next table
+    version that it reads; None if removals wait. `unread_version` is the first version of the table with rows that this
+    pass did not use."""
 
     history: str | None = None
     version: int | None = None
@@ -105,8 +106,8 @@ class Progress:
 
 
 def update_offset_events(ledger: Ledger) -> int:
-    """Determines what happened to committed offsets by the records that the history has folded since the last pass,
-    and by the sampling rounds since; returns the number of events."""
+    """Finds out what happened to committed offsets, from the records that the history has folded since the last pass
+    and from the sampling rounds since then. Returns the number of events."""
     if is_unfinished(ledger.storage, ledger.cluster) or is_requested(ledger.storage, ledger.cluster):
         return 0  # the next pass of the history writes another one
     history = whole_checkpoint(ledger.storage, checkpoint_folder(ledger))
@@ -177,8 +178,8 @@ def _stored(ledger: Ledger, unread_version: int | None, next_version: int, *, is
 
 @dataclass(frozen=True)
 class Reach:
-    """The next offset after the last whole operation by partition, whether a removal waits, how many records there are,
-    and of which groups."""
+    """The extent of the complete operations: the next offset after the last one by partition, whether a removal waits,
+    the number of records, and their groups."""
 
     positions: Mapping[int, int]
     is_waiting: bool
@@ -222,7 +223,7 @@ def _coverage(ledger: Ledger, reached: Mapping[int, int]) -> DataFrame:
 
 
 def _write(ledger: Ledger, records: DataFrame, reach: Reach, *, is_rebuild: bool) -> int:
-    """Writes what some whole operations did; returns the number of events."""
+    """Writes the events of complete operations; returns the number of events."""
     retained_from = records.groupBy("kafka_partition").agg(F.min("kafka_offset").alias("first_offset"))
     if is_rebuild:
         stood = _stood_before(ledger.rows_within(COMMITTED_OFFSETS, every_row), retained_from)

@@ -1,9 +1,9 @@
-"""Keeps the samples that show open transactions in `__consumer_offsets`, so that no sample is looked at twice.
+"""Keeps the samples that show open transactions in `__consumer_offsets`, so that each sample is read only once.
 
-What incidents need of them (`transforms.incidents.open_transactions`) is written down when it is an hour behind, in a
-small file, `_groupledger/<cluster>/open_transactions.json`, with the round that it reaches to; later rounds are read
-from `watermarks`. A file that is newer than the table, which was restored then, or that another setting has written is
-of no use: all samples are read again.
+The samples that incidents need (`transforms.incidents.open_transactions`) are written once an hour of rounds is new,
+into a small file, `_groupledger/<cluster>/open_transactions.json`, with the last round in it; later rounds are read
+from `watermarks`. If the file is newer than the table, because the table was restored, or if it was written with other
+settings, it is not used: all samples are read again.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SCHEMA = StructType([StructField(name, IntegerType() if name == "partition" else
 
 @dataclass(frozen=True)
 class KeptSamples:
-    """Samples until a round, in the order of `COLUMNS`."""
+    """The samples up to a round, in the order of `COLUMNS`."""
 
     until_ms: int = 0
     stalled_ms: int = 0
@@ -38,7 +38,7 @@ class KeptSamples:
 
 
 def sampled_transactions(ledger: Ledger, stalled_ms: int) -> DataFrame:
-    """Returns the samples by which transactions are found that were open for so long, and keeps them if it is time."""
+    """Returns the samples that show transactions open for `stalled_ms` or longer, and writes them if an hour is new."""
     last_ms = last_sampled_at_ms(ledger, WATERMARKS)
     kept = (
         read_progress(ledger, NAME, KeptSamples, "move it out of the warehouse: all samples are then read again")

@@ -1,4 +1,4 @@
-"""Keeps in `quality_results` what `quality` found at the end of a pipeline's pass."""
+"""Writes the results of `quality` at the end of a pipeline's pass into `quality_results`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keeps `rebalance_stats` up to date: counts the windows again that a batch of history has touched."""
+"""Keeps `rebalance_stats` up to date: counts the windows again that a batch of history has changed."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ COUNTED = (REBALANCES, MEMBERS, ASSIGNMENTS)
 
 
 def update_rebalance_stats(ledger: Ledger, written: Mapping[Table, pa.Table]) -> None:
-    """Counts again the windows that a batch touched. `written` are the rows that it has just written, by table. Windows
-    of a group that can't be judged stay as they were."""
+    """Counts again the windows that a batch has changed. `written` are the rows that it has just written, by table. If
+    counting fails on a group, its windows stay as they were."""
     times = [time_us for table in COUNTED if (time_us := earliest_us(written[table], table)) is not None]
     if not times:
         return
@@ -58,7 +58,7 @@ def update_rebalance_stats(ledger: Ledger, written: Mapping[Table, pa.Table]) ->
 
 
 def update_stats_of_many(ledger: Ledger, written: Mapping[Table, DataFrame]) -> None:
-    """Does the same for a batch whose rows stay with Spark's tasks."""
+    """Does the same as `update_rebalance_stats` for a batch whose rows stay in Spark's tasks."""
     rules = rules_from(StatsRules, ledger.settings.history)
     rebalances, members, assignments = (written[table] for table in COUNTED)
     touched = touches(rebalances, members, assignments, rules)
@@ -80,8 +80,8 @@ def update_stats_of_many(ledger: Ledger, written: Mapping[Table, DataFrame]) -> 
 
 
 def _counted_since_us(earliest_us: int, rules: StatsRules) -> int:
-    """Returns from when on rows are counted, if the earliest change is of that time: from the start of its day, and
-    what a storm then may have begun with."""
+    """Returns the time from which rows have to be read, if the earliest change is at `earliest_us`: the start of its
+    day, and before that the time in which a storm may have begun."""
     day_us = LENGTHS_US[StatsWindow.DAY]
     return earliest_us // day_us * day_us - rules.reach_ms * 1_000
 
@@ -102,7 +102,7 @@ def rebuild_rebalance_stats(ledger: Ledger) -> None:
 
 
 def rows_since(ledger: Ledger, table: Table, since_us: int, groups: set[str]) -> pa.Table:
-    """Returns the rows of some groups that lie or ended at a time or later."""
+    """Returns the rows of some groups that lie, or ended, at a time or later."""
     since = pa.scalar(since_us, pa.timestamp("us", "UTC"))
     is_near = (pc.field(str(bounding_column(table))) >= since) & pc.field("group_id").isin(
         pa.array(groups, pa.string())

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def begin(ledger: Ledger) -> None:
-    """Notes the versions that the tables have now; those that an unfinished rebuild has noted stay."""
+    """Notes the present versions of the tables. Versions that an unfinished rebuild has noted stay."""
     noted = versions_before(ledger.storage, ledger.cluster)
     versions = {table.name: ledger.version(table) for table in (*DERIVED_TABLES, OPEN_GROUPS)}
     # A table that was deleted and created again does not have the noted version.
@@ -38,8 +38,8 @@ def begin(ledger: Ledger) -> None:
 
 
 class HistoryBefore:
-    """The history as it was when a rebuild began, and the groups that have lost records. A rebuild that repeats a
-    killed one finds the same."""
+    """The history before a rebuild, and the groups that have lost records. If a killed rebuild is repeated, this is the
+    same."""
 
     def __init__(self, ledger: Ledger, retained: Mapping[int, tuple[int, int]]) -> None:
         """`retained` are the first and the last offset that are left, by partition of the log."""
@@ -56,12 +56,12 @@ class HistoryBefore:
         return self._ledger.rows_within(table, every_row, self._versions[table.name])
 
     def open_groups(self, marks: Marks) -> DataFrame:
-        """Returns the states that the groups which have lost records go on from."""
+        """Returns the states from which the groups that have lost records go on."""
         self._open_groups = open_states(self._rows, self._horizons, marks)
         return self._open_groups
 
     def with_carried_over(self, table: Table, rows: DataFrame) -> DataFrame:
-        """Returns the new rows of a table, and the old rows that can't be made again."""
+        """Returns the new rows of a table, and the old rows that can't be computed again."""
         if not self.has_lost:
             return rows
         before = self._open_groups if table is OPEN_GROUPS and self._open_groups is not None else self._rows(table)

@@ -1,11 +1,11 @@
 """Finds the names of the topics that the records of `consumer` and share groups name by id, before they are folded.
 
 A name may be known already, be in the samples of watermarks, or in a commit that carries the id. A share group's own
-record of what can be shared names its topics, before any of them is given to a member; in a cleaned log that record may
-come later. Where the name is in none of them, the history is written with the id in its place; as soon as a later batch
-or sample has it, the rows of `assignments`, `share_assignments` and `member_epochs` are written again with it. A
-pause in `rebalances` comes from commits, which name their topics, so that the first pauses of such a topic are missing
-until the next rebuild.
+record of the partitions that can be shared names its topics, before any of them is assigned to a member; in a cleaned
+log that record may come later. If none of these has the name, the history is written with the id in its place; as soon
+as a later batch or sample has it, the rows of `assignments`, `share_assignments` and `member_epochs` are written again
+with it. A pause in `rebalances` comes from commits, which name their topics, so that the first pauses of such a topic
+are missing until the next rebuild.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from groupledger.jobs.warehouse.ledger import Ledger
 
-# Where a share group's record of what can be shared names topics: those that are gone among them.
+# The lists in a share group's record that name topics, including topics that are no longer shared.
 _LISTS_OF_TOPICS = ("initializing_topics", "initialized_topics", "deleting_topics")
 _NAMED_TOPICS = ", ".join(f"{name} array<struct<topic_id string, topic_name string>>" for name in _LISTS_OF_TOPICS)
 # A topic that has no name yet, and exists, is in the next sample.
@@ -41,8 +41,8 @@ NEW_SAMPLES = timedelta(days=1)
 
 
 def topic_names_of(ledger: Ledger, records: DataFrame, mentioned: Collection[str]) -> dict[str, str]:
-    """Returns the names by id, and writes down what is new. `mentioned` are the ids in the batch's `records`, which
-    have `topic_id` and `topic` of the commits."""
+    """Returns topic names by id, and writes newly learned ones into `topic_names`. `mentioned` are the ids in the
+    batch's `records`, which have `topic_id` and `topic` of the commits."""
     names, awaited = known_names(ledger)
     unnamed = {*mentioned} - names.keys()
     told_since = {topic_id: names[topic_id] for topic_id in awaited & names.keys()}
@@ -77,7 +77,7 @@ def _told_by_share_groups(records: DataFrame, topic_ids: Collection[str]) -> dic
 
 
 def _told_by_samples(ledger: Ledger, topic_ids: Collection[str], *, is_all: bool) -> dict[str, str]:
-    """Returns what the samples say: all of them, or those of the last day."""
+    """Returns topic names by id from the samples of watermarks: from all samples, or from those of the last day."""
     if not topic_ids or not ledger.exists(WATERMARKS):
         return {}
     is_asked = pc.field("topic_id").isin(pa.array(topic_ids, pa.string()))

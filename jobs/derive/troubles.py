@@ -1,10 +1,11 @@
 """Keeps `troubles`: the groups on which the rules of a step have failed (`transforms.troubles`).
 
-A pass gathers what its tasks report and writes it down when it has written the step's rows. A trouble is open until the
-step could judge the group again. Without any the table is not even made, and a pass only looks whether it is there.
+A pass collects the errors that its tasks report and writes them after the step's rows. A trouble is open until the step
+succeeds on the group again. The table is created with the first trouble; without it a pass only checks whether the
+table exists.
 
-What fails on all groups is no trouble of one group. A step that can judge nobody is in `Ledger.judged_nobody`: then a
-command ends with exit code 1, and a monitor has a metric with an alert.
+A failure on all groups is not a trouble of one group. A step that fails on every group is listed in
+`Ledger.judged_nobody`: then a command ends with exit code 1, and a monitor publishes a metric with an alert.
 """
 
 from __future__ import annotations
@@ -44,8 +45,8 @@ def gathering(ledger: Ledger) -> Gathered:
 def note_troubles(
     ledger: Ledger, step: str, found: Mapping[str, Trouble], judged: Collection[str] | None = None
 ) -> None:
-    """Writes down the groups on which a pass of the step has failed, and says the new ones. Troubles end of the groups
-    that it `judged` without failing; None stands for all that there are."""
+    """Writes the groups on which a pass of the step has failed, and reports the new ones. Troubles end for the groups
+    that the step `judged` without failing; None means for all groups."""
     if not found and not ledger.exists(TROUBLES):
         return
     ledger.create(TROUBLES)
@@ -76,8 +77,8 @@ def note_troubles(
 
 
 def look_for_anybody(ledger: Ledger, step: str, met: Callable[[], Iterable[str]]) -> None:
-    """Says it if a step can judge none of the groups that it has `met`, which is called only if there are troubles.
-    One group in trouble among others that the step never meets is not nobody."""
+    """Reports if a step fails on all the groups that it has met. `met` returns these groups, and is called only if
+    there are troubles. Groups that the step never meets do not count."""
     was_said = step in ledger.judged_nobody
     ledger.judged_nobody.discard(step)
     rows = sorted(open_troubles(ledger, step), key=itemgetter("group_id"))
@@ -90,7 +91,7 @@ def look_for_anybody(ledger: Ledger, step: str, met: Callable[[], Iterable[str]]
 
 
 def known_groups(ledger: Ledger) -> set[str]:
-    """Returns the groups that the history has met, those that it could not fold among them."""
+    """Returns all groups that the history has read, including those that it could not fold."""
     return groups_in(ledger, OPEN_GROUPS)
 
 
@@ -99,7 +100,7 @@ def groups_in(ledger: Ledger, table: Table, condition: pc.Expression | None = No
 
 
 def open_troubles(ledger: Ledger, step: str | None = None) -> list[dict[str, Any]]:
-    """Returns the open rows of a step, of all steps without one."""
+    """Returns the open rows of a step; without `step`, of all steps."""
     if not ledger.exists(TROUBLES):
         return []
     is_wanted = pc.field(IS_OPEN.name) == 1
@@ -110,7 +111,7 @@ def open_troubles(ledger: Ledger, step: str | None = None) -> list[dict[str, Any
 
 
 def say_troubles(ledger: Ledger) -> bool:
-    """Says which groups could not be judged, and returns whether there are any."""
+    """Prints which groups have open troubles, and returns whether there are any."""
     rows = sorted(open_troubles(ledger), key=itemgetter("group_id", "step"))
     if rows:
         ledger.warn(f"{printable(troubled_groups(rows))}: {REMEDY}")

@@ -1,8 +1,8 @@
 """`groupledger validate` checks the ledger: it replays the log of every group through the reference coordinator.
 
-Each run replaces `replay_findings` with what no broker and no assignor of Kafka can have written. It also folds the
-records again that the history has folded, and compares the result with the tables of the history and with
-`open_groups`: what differs there is no finding about Kafka but damage to the ledger, and an error by itself.
+Each run replaces `replay_findings` with the contents that no broker and no assignor of Kafka can have written. It also
+folds the records again that the history has folded, and compares the result with the tables of the history and with
+`open_groups`: a difference there is not a finding about Kafka but damage to the ledger, and an error by itself.
 """
 
 from __future__ import annotations
@@ -37,8 +37,9 @@ if TYPE_CHECKING:
 
 
 def validate(ledger: Ledger) -> list[Row]:
-    """Returns the findings, in log order. Raises InputError if there is nothing to replay, and OutsideError if records
-    are missing because the file of their commit was emptied: no other table holds them."""
+    """Writes the findings of a replay and returns them, in log order. Raises InputError if there is nothing to replay,
+    and OutsideError if records are missing because the file of their Delta commit is empty: no other table holds
+    them."""
     if is_unfinished(ledger.storage, ledger.cluster):
         ledger.say("validate: a rebuild of the history was not finished: run `groupledger history` to finish it")
     stored = ledger.rows(COORDINATOR_RECORDS)
@@ -54,10 +55,9 @@ def validate(ledger: Ledger) -> list[Row]:
 
 
 def damaged_groups(ledger: Ledger) -> list[Row]:
-    """Returns the groups whose rows in the tables of the history are not those that a fold of the records gives, as
-    `transforms.history.differences`. A group can't be compared if retention has removed some of its records, and a
-    history that has to be rebuilt anyway, or was never written to the end of a batch, is not. A group that is set
-    aside is not either."""
+    """Returns the groups whose rows in the tables of the history differ from a fold of the records, as
+    `transforms.history.differences`. Not compared are groups that lost records to retention, groups that are set aside,
+    a history that has to be rebuilt anyway, and one that was never written to the end of a batch."""
     unread = next_version(ledger)
     storage, cluster = ledger.storage, ledger.cluster
     if unread is None or is_unfinished(storage, cluster) or is_requested(storage, cluster):
@@ -86,7 +86,8 @@ def damaged_groups(ledger: Ledger) -> list[Row]:
 
 
 def has_errors(findings: list[Row]) -> bool:
-    """Returns whether a finding is an error: warnings may have an explanation that the ledger does not hold."""
+    """Returns whether one of the findings is an error. Warnings may have an explanation that the ledger does not
+    hold."""
     return any(finding.severity == FindingSeverity.ERROR for finding in findings)
 
 

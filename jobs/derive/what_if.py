@@ -1,4 +1,4 @@
-"""Keeps the answers of a what-if in `what_if_runs` and `what_if_effects`, under a lease of their own."""
+"""Writes the answers of a what-if into `what_if_runs` and `what_if_effects`, under a lease of their own."""
 
 from __future__ import annotations
 
@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 
 def keep(ledger: Ledger, question: Answer, found: Sequence[Answer]) -> str:
     """Appends a run and its answers, and returns the run's id. `question` has the columns that say what was asked. The
-    run comes last: without its row the answers of one
-    that was cut off are recognised."""
+    run's row is written last: answers without it come from a run that was interrupted."""
     run_id = str(uuid.uuid4())
     of_run = {
         "cluster": ledger.cluster,
