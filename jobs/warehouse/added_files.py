@@ -1,4 +1,5 @@
-"""Finds the files that versions of a table added, and reads their rows, so that a read costs as much as there is new.
+"""Finds the files that versions of a table added, and reads their rows, so that the cost of a read depends on new rows
+only.
 
 The table's own log says which files a version added (`delta_log.added_by`). A reader that keeps the next version to
 read opens those files and no others, however long the table is. Where the log or the files no longer show what was
@@ -49,7 +50,8 @@ def added_since(ledger: Ledger, table: Table, version: int) -> AddedFiles:
 
 
 def added_between(ledger: Ledger, table: Table, first: int, last: int) -> AddedFiles | None:
-    """Returns what two versions and those between them added to a table; None if that can't be read any more."""
+    """Returns the files that the versions from `first` to `last` added to a table; None if that can't be read any
+    more."""
     files: dict[str, int] = {}
     for version in range(first, last + 1):
         added = added_by(ledger.storage, table, version)
@@ -63,8 +65,9 @@ def added_between(ledger: Ledger, table: Table, first: int, last: int) -> AddedF
 
 
 def first_version_of(ledger: Ledger, table: Table, paths: Collection[str], last: int) -> int | None:
-    """Returns the first of the versions up to the last that added one of some files, and the version after the last
-    without a file; None where none of the newest versions did. Each path ends with the file's name."""
+    """Returns the first version that added one of some files, going back from `last`; without files, the version after
+    `last`. None if one of them was added before the newest versions, which alone are read. Each path ends with the
+    file's name."""
     missing = {_name(unquote(path)) for path in paths}
     version = last + 1
     while missing:
@@ -81,7 +84,7 @@ def _name(path: str) -> str:
 
 
 def rows_in(ledger: Ledger, table: Table, files: AddedFiles) -> DataFrame:
-    """Returns the cluster's rows in the files of a table."""
+    """Returns the cluster's rows in some files of a table."""
     if not files.paths:
         return ledger.empty(table)
     folder = not_a_pattern(ledger.path(table))

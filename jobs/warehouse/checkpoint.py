@@ -28,7 +28,7 @@ NO_OFFSET = "-"
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """How far a query has come; `planned_batch` and `committed_batch` are None before the first batch."""
+    """The progress of a query; `planned_batch` and `committed_batch` are None before the first batch."""
 
     query_id: str
     planned_batch: int | None
@@ -36,7 +36,7 @@ class Checkpoint:
 
 
 def read_checkpoint(storage: Storage, folder: str) -> Checkpoint | None:
-    """Returns what the checkpoint says, or None if there is none."""
+    """Returns the progress in a checkpoint, or None if there is no checkpoint."""
     query_id = read_parsed(storage, f"{folder}/metadata", lambda text: str(json.loads(text)["id"]), _remedy(folder))
     if query_id is None:
         return None
@@ -45,8 +45,9 @@ def read_checkpoint(storage: Storage, folder: str) -> Checkpoint | None:
 
 
 def whole_checkpoint(storage: Storage, folder: str) -> Checkpoint | None:
-    """Returns what `read_checkpoint` does. Raises OutsideError if a file is damaged from which Spark would go on, or if
-    a batch was committed that was not planned: its plan is gone, and Spark would plan it again for ever."""
+    """Returns the same as `read_checkpoint`, for a checkpoint that Spark can continue. Raises OutsideError if a file
+    that Spark would start from is damaged, or if a batch was committed whose plan is missing: Spark would plan it again
+    for ever."""
     checkpoint = read_checkpoint(storage, folder)
     if checkpoint is not None:
         source_offset(storage, folder, checkpoint.planned_batch)
@@ -63,7 +64,7 @@ def last_batch(storage: Storage, folder: str) -> int | None:
 
 
 def source_offset(storage: Storage, folder: str, batch: int | None) -> str | None:
-    """Returns where the query's one source stands at the end of a batch, in the source's own form."""
+    """Returns the offset of the query's one source at the end of a batch, in the source's own form."""
     if batch is None:
         return None
     lines = read_parsed(storage, f"{folder}/offsets/{batch}", _offset_lines, _remedy(folder))
@@ -94,12 +95,12 @@ def _remedy(folder: str) -> str:
 
 
 def damaged_checkpoint(folder: str) -> str:
-    """Returns the sentence for a checkpoint that Spark can't read and whose file it does not name."""
+    """Returns the error message for a checkpoint that Spark can't read and whose damaged file it does not name."""
     return f"A file of the checkpoint {folder} of the warehouse is damaged or gone: {_remedy(folder)}."
 
 
 def set_checkpoint_aside(storage: Storage, lease: Lease, checkpoint_folder: str) -> None:
-    """Renames the checkpoint if it is there: the next query begins a new one. Raises OutsideError if the lease is
+    """Renames the checkpoint if it exists, so that the next query begins a new one. Raises OutsideError if the lease is
     lost."""
     folder, name = checkpoint_folder.rsplit("/", 1)
     names = storage.names(folder)
@@ -109,7 +110,7 @@ def set_checkpoint_aside(storage: Storage, lease: Lease, checkpoint_folder: str)
 
 
 def forget_planned_batch(storage: Storage, lease: Lease, folder: str) -> None:
-    """Makes the query plan its next batch again, if the batch that it had planned was not committed. Raises
+    """Removes a planned batch that was not committed from the checkpoint, so that the query plans it again. Raises
     OutsideError if the lease is lost."""
     checkpoint = read_checkpoint(storage, folder)
     if checkpoint is not None and checkpoint.planned_batch != checkpoint.committed_batch:
@@ -136,6 +137,6 @@ def _set_aside(storage: Storage, lease: Lease, folder: str, name: str, aside: st
 
 
 def kafka_positions(offset: str | None, topic: str) -> dict[int, int]:
-    """Returns per partition the next offset to read of a Kafka source; it is empty before the first batch."""
+    """Returns the next offset to read of a Kafka source, by partition; empty before the first batch."""
     positions = {} if offset is None else json.loads(offset)[topic]
     return {int(partition): position for partition, position in positions.items()}

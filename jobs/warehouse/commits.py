@@ -10,14 +10,14 @@ transaction id `writer/<lease>`, the highest token that has written it:
   refuses the commit; then the table is looked at again. So nothing can come in between, not even while the log's file
   is made.
 
-Delta's own writers do not compare the tokens: delta-rs would take a lower one, and Spark would skip it without a word.
-And on a local disk Spark checks for a log file and then renames its own, which can replace a commit, where delta-rs
-makes a link, which can't; on S3 it looks and then writes, where delta-rs makes a conditional write. So nothing is
-committed by Spark, anywhere.
+Delta's own writers do not compare the tokens: delta-rs would accept a lower one, and Spark would skip it silently. And
+on a local disk Spark checks for a log file and then renames its own, which can replace a commit; delta-rs makes a link,
+which can't. On S3 Spark looks and then writes, where delta-rs makes a conditional write. So nothing is committed by
+Spark, anywhere.
 
 A store may lose the answer to a commit, give it later than delta-rs waits, and carry the commit out later still. So a
-commit has a name, and is tried again only from a table whose log does not have that name. Whatever reaches the log
-after that look has the same transaction id: of two attempts one succeeds, in whatever order they arrive.
+commit has a name, and is tried again only from a table whose log does not have that name. Every attempt that reaches
+the log after that check has the same transaction id: of two attempts one succeeds, in whatever order they arrive.
 
 A `Batch` names rows that must be there exactly once. A table takes each batch once, in the order of their numbers.
 """
@@ -81,12 +81,12 @@ COMMIT = "groupledger.commit"  # in the log: the name of a commit, so that its w
 
 
 class ChangedMeanwhileError(OutsideError):
-    """A file that was to be replaced is not there any more."""
+    """A file that a commit would replace is no longer in the table."""
 
 
 @dataclass(frozen=True)
 class NumberedBatch:
-    """Rows that a table must take once: the application that writes them, and its number for them."""
+    """Rows that a table must take only once: the application that writes them, and its number for them."""
 
     application_id: str
     number: int
@@ -94,14 +94,14 @@ class NumberedBatch:
 
 @dataclass(frozen=True)
 class Commits:
-    """The commits of the holder of a lease, or of several leases at once, to the tables of a warehouse."""
+    """Makes commits to the tables of a warehouse, for the holder of one lease or of several at once."""
 
     warehouse: str
     leases: tuple[Lease, ...]
 
     def open(self, table: Table) -> DeltaTable:
-        """Returns the table as it is now. Raises OutsideError if a later writer has it, and InputError if its log is a
-        link."""
+        """Returns the table as it is now. Raises OutsideError if a later writer has fenced it, and InputError if its
+        log is a link."""
         refuse_linked_log(table_uri(self.warehouse, table))
         found = open_table(self.warehouse, table)
         for lease, _ in self._later_tokens(found):
@@ -117,7 +117,7 @@ class Commits:
                 yield lease, token
 
     def create(self, table: Table) -> None:
-        """Makes the table if it is not there."""
+        """Creates the table if it does not exist."""
         DeltaTable.create(
             table_uri(self.warehouse, table),
             schema=Schema.from_json(table.schema.json()),
@@ -128,9 +128,9 @@ class Commits:
         )
 
     def fence(self, table: Table) -> None:
-        """Keeps all earlier writers out of the table. Raises OutsideError if a later writer has it, or if the file of
-        a commit is empty: Delta's readers would take it for a commit that did nothing; or if a file is a pipe. Raises
-        InputError if another engine has taken commits of ours out of it."""
+        """Commits this writer's token, so that the table refuses all earlier writers. Raises OutsideError if a later
+        writer has fenced it, if the file of a commit is empty (Delta's readers would take it for a commit that did
+        nothing), or if a file is a pipe. Raises InputError if another engine has removed commits of ours from it."""
         refuse_emptied(self.warehouse, table)
         found = open_table(self.warehouse, table)
         refuse_restored(found, table.name, COMMIT)
@@ -142,7 +142,7 @@ class Commits:
         self.add_files(table, [])
 
     def has(self, table: Table, batch: NumberedBatch) -> bool:
-        """Returns whether the table has a batch already, or a later one."""
+        """Returns whether the table already has this batch, or a later one."""
         return _has(self.open(table), batch)
 
     def append(self, table: Table, rows: pa.Table, batch: NumberedBatch | None = None) -> bool:
@@ -182,8 +182,9 @@ class Commits:
         batch: NumberedBatch | None = None,
         is_new_data: bool = True,
     ) -> None:
-        """Replaces some files of a table by others in one commit. Where these have the same rows, they are no new data,
-        and streaming readers pass over it. Raises ChangedMeanwhileError if one of the files is not there any more."""
+        """Replaces some files of a table by others in one commit. If the rows are the same, pass `is_new_data=False`,
+        and streaming readers skip the commit. Raises ChangedMeanwhileError if one of the files is not there any
+        more."""
 
         def act(delta: DeltaTable, properties: CommitProperties) -> None:
             found = {each["path"]: each for each in pa.table(delta.get_add_actions(flatten=False)).to_pylist()}
@@ -205,11 +206,11 @@ class Commits:
         update_condition: str | None = None,
         inserts: bool = True,
     ) -> None:
-        """Merges rows by their key, in pieces. `condition` says which rows of the table, as `old`, can be met by rows
-        of the source, as `new`; of those with the same key the columns `updates` are set to their expressions, where
+        """Merges rows by their key, in pieces. `condition` limits the rows of the table, as `old`, that rows of the
+        source, as `new`, can match. In matching rows the columns of `updates` are set to their expressions, where
         `update_condition` holds. Each piece is a commit of its own.
 
-        Raises ValueError if a column of the key is null, since a null never meets itself.
+        Raises ValueError if a column of the key is null, since null never equals null.
         """
         for name in table.key:
             if rows.column(name).null_count:
@@ -229,7 +230,7 @@ class Commits:
             self._commit(table, partial(act, piece))
 
     def write_again(self, table: Table) -> None:
-        """Writes all rows of an older table again, with today's columns, comments and partitions, in one commit.
+        """Rewrites all rows of an older table with today's columns, comments and partitions, in one commit.
 
         Delta would let another cluster's rows in between; but these lie in the older partitions, and would be read with
         nulls for today's.
@@ -268,7 +269,7 @@ class Commits:
             self._commit(table, with_comment, is_next=True)
 
     def set_properties(self, table: Table, new: Callable[[Mapping[str, str]], Mapping[str, str]]) -> None:
-        """Sets the properties of a table that follow from those it has. The others stay."""
+        """Sets the properties of a table that `new` computes from its present ones. Others stay."""
 
         def act(delta: DeltaTable, properties: CommitProperties) -> None:
             found = dict(new(delta.metadata().configuration))
@@ -277,11 +278,11 @@ class Commits:
         self._commit(table, act, is_next=True)
 
     def delete(self, table: Table, condition: str) -> None:
-        """Deletes the rows for which a condition holds."""
+        """Deletes the rows that match a condition."""
         self._commit(table, lambda delta, properties: delta.delete(condition, commit_properties=properties))
 
     def compact(self, table: Table, partitions: list[PartitionFilter], file_bytes: int) -> tuple[int, int]:
-        """Merges small files of some partitions; returns how many files became how many. It changes no row."""
+        """Merges small files of some partitions; returns the number of files before and after. It changes no row."""
         counts: list[dict[str, Any]] = []
 
         def act(delta: DeltaTable, properties: CommitProperties) -> None:
@@ -296,8 +297,9 @@ class Commits:
         return counts[-1]["numFilesRemoved"], counts[-1]["numFilesAdded"]
 
     def vacuum(self, table: Table, removed_hours: float) -> None:
-        """Deletes the files that were removed so many hours ago, those that were never named, after a week, and what
-        writers that were killed have left half-written."""
+        """Deletes three kinds of file: those that a commit removed `removed_hours` ago or earlier; after a week (or
+        `removed_hours`, if that is longer), those that no commit ever named; and half-written files of killed
+        writers."""
         uri = table_uri(self.warehouse, table)
         with self._unless_taken_over(table):
             before = self.open(table)
@@ -307,10 +309,10 @@ class Commits:
             delete_half_written(uri, self.check_leases)
 
     def forget_past(self, table: Table, check: Callable[[], None] = lambda: None) -> None:
-        """Deletes the files of all versions but the newest, makes a checkpoint of it, and deletes the log before. No
-        other writer and no reader may be at work; `check` raises if another has come. A file that no version named is
-        deleted if it is older than an hour, or than the lease, if that is longer. Raises InputError if something of the
-        past is reached through a link in the table's folder, where nothing is deleted."""
+        """Deletes the files of all versions but the newest, makes a checkpoint of that, and deletes the log before it.
+        No other writer and no reader may be active; `check` raises if one has come. A file that no version named is
+        deleted if it is older than an hour, or than the lease's duration, if that is longer. Raises InputError if a
+        file of the past can only be reached through a link in the table's folder; nothing behind links is deleted."""
 
         def may_go_on() -> None:
             self.check_leases()
@@ -333,7 +335,7 @@ class Commits:
             )
 
     def _delete_found(self, table: Table, found: Sequence[str], check: Callable[[], None]) -> list[str]:
-        """Does steps 2 and 3 of `jobs.warehouse.deletions`; returns what lies behind links and stays."""
+        """Carries out steps 2 and 3 of `jobs.warehouse.deletions`; returns the files that lie behind links and stay."""
         self.add_files(table, [])
         return delete_files(table_uri(self.warehouse, table), deletable_files(found, self.open(table)), check)
 
@@ -373,7 +375,7 @@ class Commits:
                 time.sleep(random.uniform(0, PAUSE_S_MAX))  # noqa: S311 - so that two writers don't meet again
             except OSError:
                 unanswered += 1
-                # A disk answers, and what it says is so.
+                # A local disk does answer, and its error is final.
                 if unanswered == UNANSWERED_MAX or local_files(table_uri(self.warehouse, table)) is not None:
                     raise
             else:
@@ -400,18 +402,18 @@ class Commits:
 
 
 def as_new(names: Iterable[str]) -> dict[str, str]:
-    """Returns the updates of a merge that sets columns to those of the source."""
+    """Returns the updates of a merge that set columns to those of the source."""
     return {name: f'new."{name}"' for name in names}
 
 
 def application_id(lease: Lease) -> str:
-    """Returns the transaction id under which tables remember the tokens of a lease's holders."""
+    """Returns the transaction id under which tables keep the tokens of a lease."""
     return f"writer/{lease.held}"
 
 
 def with_all_offsets(rows: pa.Table) -> pa.Table:
-    """Returns the rows in arrays that delta-rs reads. An array of no lists has one offset; Java leaves it out where the
-    lists lie in other lists that are all empty, and delta-rs 1.6 takes whatever lies there in memory."""
+    """Returns the rows in arrays that delta-rs reads correctly. An array of no lists has one offset; Java omits it
+    where the lists lie in other lists that are all empty, and delta-rs 1.6 then reads arbitrary memory."""
     columns = [
         pa.concat_arrays(column.chunks) if pa.types.is_nested(column.type) and column.num_chunks else column
         for column in rows.columns

@@ -1,27 +1,27 @@
 """Decides which files of a table may be deleted, and deletes them.
 
-A deletion is no commit, so no token guards it: whoever decided to delete may sleep until its lease is another's, wake,
-and go on. So nothing is ever deleted that a later version could name, whenever the deletion happens:
+A deletion is not a commit, so no token guards it: a process that decided to delete may sleep until another one has its
+lease, wake, and go on. So no file is ever deleted that a later version could name, whenever the deletion happens:
 
-1. A version is opened, and found is what it has removed, and which files in the folder it does not name and are older
-   than a bound.
+1. A version is opened. Candidates are the files that it has removed, and the files in the folder that it does not name
+   and that are older than a bound.
 2. A fence is committed: from then on the table refuses every earlier writer, and a later one writes its files only
    after a fence of its own (`Ledger.create`), so under names that are not in the list.
-3. The table is opened as it is after the fence. What it names is taken off the list. Names of files are never used
-   again, so what is left is never named again.
+3. The table is opened as it is after the fence. The files that it names are taken off the list. Names of files are never
+   used again, so the files left are never named again.
 
-Two kinds of file are found. What a version has removed, nobody names again, whoever asks: a deleter needs the lease of
-no other cluster, and leaves them for those who read an older version, as long as the settings say. What no version has
-named, a writer may be about to commit: a deleter that does not have that writer's lease waits for
+There are two kinds of candidate. A file that a version has removed is never named again: deleting it needs no other
+cluster's lease, and it is kept for readers of older versions as long as the settings say. A file that no version has
+named may be about to be committed by a writer: without that writer's lease, it is deleted only after
 `UNNAMED_HOURS_OF_OTHERS`.
 
-Each step may be followed by a sleep of any length. What sleeps before the fence finds the token of a later writer, and
-stops. What sleeps after it has a list in which no file of a later writer can be: neither one that it has committed or
-will commit, nor one that it has removed, which its readers may need for a while. Only writers whose lease the deleter
-does not have could still commit a file of the list: another engine, and a cluster that has come since the deleter took
-the leases. For those is the bound: it is longer than any writer takes from a file to its commit. A deleter with a short
-bound also asks, before each piece, whether a cluster has come (`newcomers`). The leases are checked between pieces,
-too, so that a process that lost one stops soon.
+The process may sleep for any time after each step. If it sleeps before the fence, it finds the token of a later writer,
+and stops. If it sleeps after the fence, its list can't contain a file of a later writer: neither one that it has
+committed or will commit, nor one that it has removed, which its readers may need for a while. Only writers whose lease
+the deleter does not have could still commit a file of the list: another engine, and a cluster that has come since the
+deleter took the leases. The bound protects those files: it is longer than any writer takes from a file to its commit. A
+deleter with a short bound also asks, before each piece, whether a cluster has come (`newcomers`). The leases are
+checked between pieces, too, so that a process that lost one stops soon.
 
 Below a checkpoint the files of a log are needed by no later version. Their names are used again only in a table that
 was removed and created again, so that the leases are checked before each.
@@ -30,8 +30,9 @@ delta-rs writes a file on a local disk under its name, `#` and a number first, a
 One that is a day old was left by a writer that was killed. If it was not, and its writer slept for a day, then what
 that writer calls next fails: nothing has named the file.
 
-No link is followed. What one leads to is not the ledger's, or, inside of the table's folder, has another name there,
-which the table may still have. A log under a link is not even written to: delta-rs cleans it up by itself.
+No link is followed. A link leads to files that are not the ledger's, or to files in the table's folder under another
+name, which the table may still use. A log behind a link is not even written to, since delta-rs cleans up a log by
+itself.
 """
 
 from __future__ import annotations
@@ -74,16 +75,16 @@ LOG_FILE = re.compile(r"\.?([0-9]{20})\.")
 
 
 def unnamed_files(before: DeltaTable, hours: int | None) -> list[str]:
-    """Returns the files in a table's folder that the opened version does not name and that are older than some hours;
-    with None, than the table's own retention. Step 1."""
+    """Returns the files in a table's folder that the opened version does not name and that are older than `hours`; with
+    None, older than the table's own retention. Step 1."""
     return before.vacuum(hours, dry_run=True, enforce_retention_duration=False, full=True)
 
 
 def removed_files(table_uri: str, before: DeltaTable, until_ms: int | None = None) -> list[str]:
-    """Returns the files that were removed up to the opened version, or up to an instant, as its checkpoint names them,
-    which is made for that. Step 1.
+    """Returns the files that were removed up to the opened version, or up to an instant. A checkpoint is made to read
+    them from. Step 1.
 
-    delta-rs lists only those that were removed before now, by this clock. The one of who removed them may have been
+    delta-rs lists only files that were removed before now, by this machine's clock. The remover's clock may have been
     ahead.
     """
     before.create_checkpoint()
@@ -102,15 +103,15 @@ def removed_files(table_uri: str, before: DeltaTable, until_ms: int | None = Non
 
 
 def deletable_files(found: Iterable[str], fenced: DeltaTable) -> list[str]:
-    """Returns the files that may be deleted: those that were found, without those that the table names after the fence
-    (step 3 of the module's list)."""
+    """Returns the files that may be deleted: the candidates without those that the table names after the fence (step 3
+    of the module's list)."""
     named = {unquote(path) for path in pa.table(fenced.get_add_actions(flatten=True))["path"].to_pylist()}
     return sorted({*map(unquote, found)} - named)
 
 
 def delete_files(table_uri: str, paths: Iterable[str], check: Callable[[], None]) -> list[str]:
-    """Deletes files of a table, in pieces; `check` raises if the process has to stop. A file that is gone is no error.
-    Returns those that lie behind a link, or out of the folder, and stay."""
+    """Deletes files of a table, in pieces; `check` raises if the process has to stop. A file that is gone already is
+    not an error. Returns the files that lie behind a link or outside the folder, which stay."""
     files, root = files_of(table_uri), _root(table_uri)
     left, outside = iter(paths), []
     while piece := list(islice(left, PIECE)):
@@ -124,8 +125,8 @@ def delete_files(table_uri: str, paths: Iterable[str], check: Callable[[], None]
 
 
 def delete_log_before(table_uri: str, version: int, check: Callable[[], None]) -> list[str]:
-    """Deletes the files of a table's log before a version, of which there is a checkpoint. Returns those that lie
-    behind a link, and stay."""
+    """Deletes the files of a table's log before a version that has a checkpoint. Returns the files that lie behind a
+    link, which stay."""
     outside = []
     for info in files_of(table_uri).get_file_info(FileSelector(LOG)):
         numbered = LOG_FILE.match(info.base_name)
@@ -135,7 +136,7 @@ def delete_log_before(table_uri: str, version: int, check: Callable[[], None]) -
 
 
 def delete_half_written(table_uri: str, check: Callable[[], None]) -> None:
-    """Deletes what writers that were killed have left half-written in a table's folder on a local disk."""
+    """Deletes half-written files of killed writers in a table's folder on a local disk."""
     root = _root(table_uri)
     for path in [] if root is None else sorted(root.rglob(HALF_WRITTEN)):
         check()
@@ -145,7 +146,7 @@ def delete_half_written(table_uri: str, check: Callable[[], None]) -> None:
 
 
 def newcomers(storage: Storage, held: Iterable[str]) -> list[str]:
-    """Returns the leases of clusters that were ever taken and are not among some that are held."""
+    """Returns the leases of clusters that were ever taken and are not among `held`."""
     every = {each for cluster in storage.names(STATE_FOLDER) for each in all_held(cluster)}
     return sorted(each for each in every - {*held} if has_been_held(storage, each))
 

@@ -1,6 +1,6 @@
 """Reads the Delta logs of a warehouse's tables, without Spark.
 
-What a single version added is in no library's interface, so it is read from the log itself (`added_by`), whose form is
+No library lists the files that a single version added, so they are read from the log itself (`added_by`), whose form is
 Delta's protocol: `_delta_log/<version, 20 digits>.json`, one action a line. A version that only moved rows (its actions
 say `dataChange: false`) and one that is only a writer's fence (no action but its transaction) add nothing.
 
@@ -44,9 +44,9 @@ if TYPE_CHECKING:
     from groupledger.schemas.tables.table import Table
 
 
-# What is read at once takes some hundred MiB at most, as rows of Arrow and again as Spark's.
+# Limit of the bytes read at once: they take some hundred MiB, as rows of Arrow and again as Spark's.
 FEW_ROWS, FEW_FILES, FEW_BYTES = 200_000, 200, 16 << 20
-# To look at what the log says of this many takes as long as a job of Spark's.
+# Parsing the log's entries of this many files takes as long as a job of Spark.
 FILES_LOOKED_AT_MAX = 2_000
 COMMIT_FILE = re.compile(r"[0-9]{20}\.json")
 
@@ -57,8 +57,8 @@ def table_uri(warehouse: str, table: Table) -> str:
 
 
 def open_table(warehouse: str, table: Table, version: int | None = None) -> DeltaTable:
-    """Returns the table as it is now, or as it was in a version. Raises OutsideError if it has what is not understood
-    here."""
+    """Returns the table as it is now, or as it was in a version. Raises OutsideError if it uses features that are not
+    supported here."""
     place = table_uri(warehouse, table)
     with of_the_table(place):
         delta = DeltaTable(place, version)
@@ -69,20 +69,20 @@ def open_table(warehouse: str, table: Table, version: int | None = None) -> Delt
 def dataset(
     warehouse: str, table: Table, delta: DeltaTable | None = None, condition: pc.Expression | None = None
 ) -> FileSystemDataset:
-    """Returns the files of the table as it is now, or as it was when it was opened, with what the log says of each; at
-    least those that may have rows for which a condition holds.
+    """Returns the files of the table as it is now, or as it was when `delta` was opened, with the statistics that the
+    log has of each. With a condition, files may be left out that can't have a matching row.
 
-    delta-rs makes such a dataset too. But a missing bound of a file (of a name of some thousand bytes, or of an
-    instant that is invalid to delta-rs) is null there, with which no row compares, so that a filter leaves out the
-    whole file; and it gives some texts as views, which pyarrow does not compare with texts.
+    delta-rs makes such a dataset too. But a missing bound of a file (of a name of some thousand bytes, or of an instant
+    that is invalid to delta-rs) is null there, and compares with no row, so that a filter leaves out the whole file;
+    and it returns some texts as views, which pyarrow does not compare with texts.
     """
     delta = delta or open_table(warehouse, table)
     return _dataset(warehouse, table, delta, _added(delta, condition))
 
 
 def _added(delta: DeltaTable, condition: pc.Expression | None) -> pa.Table:
-    """Returns what the log says of each file, without those whose partition rules a condition out. Partitions are far
-    fewer than files, and what is said of a file is looked at one by one."""
+    """Returns the log's entry of each file, without those whose partition excludes a condition. There are far fewer
+    partitions than files, and entries are parsed one by one."""
     added = pa.table(delta.get_add_actions(flatten=True))
     names = delta.metadata().partition_columns
     if condition is None or not names:
@@ -122,10 +122,11 @@ def files_of(uri: str) -> FileSystem:
 
 
 def rows_where(files: FileSystemDataset, condition: pc.Expression, columns: Sequence[str] | None = None) -> pa.Table:
-    """Returns the rows for which a condition holds: all columns, or these, among which are those of the condition.
+    """Returns the rows that match a condition: all columns, or the given ones, which must include those of the
+    condition.
 
-    It decides by itself which files to open, and holds against the rows only when their columns have the table's types:
-    a merge of delta-rs writes texts as views, whose bounds pyarrow does not compare with texts.
+    It decides by itself which files to open, and compares rows only when their columns have the table's types: a merge
+    of delta-rs writes texts as views, whose bounds pyarrow does not compare with texts.
     """
     needed = FileSystemDataset(list(files.get_fragments(condition)), files.schema, files.format, files.filesystem)
     read = None if columns is None else [*columns]
@@ -135,7 +136,7 @@ def rows_where(files: FileSystemDataset, condition: pc.Expression, columns: Sequ
 
 
 def has_row(files: FileSystemDataset, name: str, value: str) -> bool:
-    """Returns whether there is a row with a value in a column, which alone is read."""
+    """Returns whether any row has a value in a column. Only that column is read."""
     is_wanted = pc.field(name) == value
     return any(
         pa.Table.from_batches([batch]).filter(is_wanted).num_rows
@@ -145,8 +146,8 @@ def has_row(files: FileSystemDataset, name: str, value: str) -> bool:
 
 
 def few_rows(warehouse: str, table: Table, condition: pc.Expression, version: int | None = None) -> pa.Table | None:
-    """Returns the rows for which a condition holds, as of now or of a version; None where there may be many, or many
-    files lie in the partitions that may have some."""
+    """Returns the rows that match a condition, as of now or of a version; None where there may be many rows, or where
+    many files lie in the partitions that may have some."""
     delta = open_table(warehouse, table, version)
     added = _added(delta, condition)
     if added.num_rows > FILES_LOOKED_AT_MAX:
@@ -164,7 +165,7 @@ def few_rows(warehouse: str, table: Table, condition: pc.Expression, version: in
 
 
 def _partitions(added: pa.Table, schema: pa.Schema, names: Sequence[str]) -> list[list[pc.Expression]]:
-    """Returns what each file's partition says of its rows."""
+    """Returns, for each file, the conditions that its partition values imply for its rows."""
     found: list[list[pc.Expression]] = [[] for _ in range(added.num_rows)]
     for name in names:
         for facts, value in zip(found, added[f"partition.{name}"].cast(schema.field(name).type), strict=True):
@@ -195,23 +196,23 @@ def _bounds(added: pa.Table, schema: pa.Schema, names: Sequence[str]) -> list[li
 
 
 def last_transaction(warehouse: str, table: Table, application_id: str) -> int | None:
-    """Returns the last version that an application has written to a table under its transaction id, None before the
-    first."""
+    """Returns the last version number that an application has committed to a table under its transaction id; None
+    before the first."""
     if not DeltaTable.is_deltatable(table_uri(warehouse, table)):
         return None
     return open_table(warehouse, table).transaction_version(application_id)
 
 
 def properties_of(warehouse: str, table: Table) -> dict[str, str]:
-    """Returns the properties of a table, none if it is not there."""
+    """Returns the properties of a table; empty if it does not exist."""
     if not DeltaTable.is_deltatable(table_uri(warehouse, table)):
         return {}
     return dict(open_table(warehouse, table).metadata().configuration)
 
 
 def refuse_emptied(warehouse: str, table: Table) -> None:
-    """Raises OutsideError if the file of a commit of the table has no byte, as a machine that fails may leave it. A
-    table with a checkpoint is read from there on, and only the commits after it are looked at."""
+    """Raises OutsideError if the file of one of the table's commits is empty, as a failing machine may leave it. A
+    table with a checkpoint is read from the checkpoint on, so only later commits are checked."""
     with of_the_table(table_uri(warehouse, table)):
         files = files_of(table_uri(warehouse, table))
         since = _checkpointed(files)
@@ -222,7 +223,7 @@ def refuse_emptied(warehouse: str, table: Table) -> None:
 
 
 def _checkpointed(files: FileSystem) -> int | None:
-    """Returns the version of the last checkpoint, None if there is none, or nothing whole says so."""
+    """Returns the version of the last checkpoint; None if there is none, or if its note is damaged."""
     try:
         with files.open_input_file("_delta_log/_last_checkpoint") as file:
             return int(json.loads(file.read())["version"])
@@ -240,7 +241,7 @@ def _commits_after(files: FileSystem, version: int) -> Iterator[FileInfo]:
 
 
 def check_commits(storage: Storage, table: Table, since_version: int = 0) -> None:
-    """Reads the commits that the log still holds, or those from a version on. Raises OutsideError for one whose file is
+    """Reads the commits that the log still holds, from a version on. Raises OutsideError for a commit whose file is
     empty."""
     if since_version:
         # A listing would cost more with each commit, and from there on there are no gaps.
@@ -253,8 +254,8 @@ def check_commits(storage: Storage, table: Table, since_version: int = 0) -> Non
 
 @dataclass(frozen=True, slots=True)
 class Added:
-    """The files that one version added, by path within the table, with the number of rows of each. `has_replaced` says
-    that they take the place of others, and so may hold their rows again."""
+    """The files that one version added, by path within the table, with the number of rows of each. `has_replaced`: they
+    replace other files, and so may hold their rows again."""
 
     at: datetime
     files: dict[str, int]
@@ -262,10 +263,10 @@ class Added:
 
 
 def added_by(storage: Storage, table: Table, version: int) -> Added | None:
-    """Returns what a version added to a table, or None if there is no such version, or no longer.
+    """Returns the files that a version added to a table; None if that version does not exist, or no longer.
 
     Raises OutsideError if the file of the commit is empty: Delta's readers take it for a commit that did nothing, and
-    its rows would be missing without a word.
+    its rows would be missing silently.
     """
     text = storage.read(f"{table.name}/_delta_log/{version:020}.json")
     if text is None:

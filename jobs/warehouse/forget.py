@@ -10,8 +10,8 @@ While no writer of any cluster can run, it goes through the files of each table:
    time after that, and a query that is reading meanwhile fails. A file that a killed writer left without a commit is
    deleted here if it is older than an hour, and by `maintain` if it is younger.
 
-A note `forget` of the cluster (`jobs.warehouse.notes`) stands while that is under way: if the command was killed, the
-next one for the cluster does the rest, whatever name it is given. Nothing that it writes holds the name.
+A note `forget` of the cluster (`jobs.warehouse.notes`) exists while the command runs: if it was killed, the next
+`forget` of the cluster finishes the work, whatever name it is given. Nothing that the command writes holds the name.
 """
 
 from __future__ import annotations
@@ -61,7 +61,8 @@ REMEDY = "move it out of the warehouse and run `groupledger forget` for the clus
 
 @dataclass
 class TableChange:
-    """What becomes of a table: rows that go, rows that lose the name, and the files with either."""
+    """The changes to one table: the number of rows that are deleted, and of rows that lose the name, and the files with
+    either."""
 
     table: Table
     removed: int = 0
@@ -86,7 +87,7 @@ class Forgetting:
     is_dry_run: bool
 
     def change(self, table: Table) -> TableChange:
-        """Takes the name out of a table, or with a dry run finds where it stands."""
+        """Removes the name from a table, or only finds it in a dry run."""
         change = TableChange(table)
         schema = arrow_schema(table.schema)
         for fragment in dataset(self.tables.warehouse, table).get_fragments():
@@ -118,11 +119,11 @@ class Forgetting:
             change.new_files += write_here(left, change.table, self.tables.warehouse)
 
     def forget_past(self, table: Table) -> None:
-        """Leaves nothing of the table's earlier versions."""
+        """Deletes all earlier versions of the table."""
         self.commits.forget_past(table, self.refuse_newcomers)
 
     def refuse_newcomers(self) -> None:
-        """Raises OutsideError if a cluster has begun since the leases were taken: it may have files that it has not
+        """Raises OutsideError if a cluster has begun since the leases were taken: it may have files that are not
         committed yet."""
         found = newcomers(self.storage, [lease.held for lease in self.commits.leases])
         if found:
@@ -132,7 +133,7 @@ class Forgetting:
         return next(lease for lease in self.commits.leases if lease.held == cluster)
 
     def nearest_names(self, tables: list[Table]) -> list[str]:
-        """Returns the names in the tables that look most like the one that was not found."""
+        """Returns the names in the tables that are most similar to the one that was not found."""
         known: set[str] = set()
         for table in tables:
             for name in NAMES_OF[self.forgotten.kind] & set(table.schema.names):
@@ -146,7 +147,7 @@ class Forgetting:
 
 @dataclass(frozen=True)
 class ForgetOutcome:
-    """The outcome, table by table; `nearest` are names like the one that was not found."""
+    """The outcome, table by table; `nearest` are names similar to one that was not found."""
 
     changes: list[TableChange]
     nearest: list[str]
@@ -161,9 +162,10 @@ def forget(
     is_dry_run: bool,
     say: Callable[[str], None],
 ) -> ForgetOutcome:
-    """Takes a name out of every table of the settings' cluster.
+    """Removes a name from every table of the settings' cluster.
 
-    Raises InputError if there is no table or the history has not read to its end, OutsideError if somebody writes.
+    Raises InputError if there is no table or the history has not read to its end, OutsideError if another process
+    writes.
     """
     storage, tables = open_storage(spark, warehouse), Tables(spark, warehouse)
     found = tables.existing()
@@ -187,7 +189,7 @@ def forget(
                 run.commits.fence(table)
         was_cut_short = read_note(storage, settings.cluster, UNDER_WAY, str, REMEDY) is not None
         if not is_dry_run:
-            # What comes first must not leave the past behind if it is killed.
+            # If the command is killed during the changes, the next one must still delete the past.
             write_note(storage, run.lease_of(settings.cluster), UNDER_WAY, "{}")
         changes = []
         for table in found:
@@ -207,12 +209,12 @@ def forget(
 
 
 def every_cluster(storage: Storage, own: str) -> list[str]:
-    """Returns the clusters that may have a writer or a reader, among them one's own."""
+    """Returns the clusters that may have a writer or a reader, including `own`."""
     return sorted({*storage.names(STATE_FOLDER), *storage.names(CHECKPOINTS), own})
 
 
 def refuse_if_unread(run: Forgetting) -> None:
-    """Raises InputError if the history needs an earlier version of a table yet."""
+    """Raises InputError if the history still needs an earlier version of a table."""
     # A rebuild reads everything, and sets the reader aside.
     all_readers = [each for each in readers(run.storage) if not is_requested(run.storage, each.cluster)]
     is_unread = run.tables.exists(COORDINATOR_RECORDS) and unread_since(
@@ -243,7 +245,7 @@ def equals(column: pa.ChunkedArray, value: str) -> np.ndarray[Any, Any]:
 
 
 def mask(rows: pa.Table, patterns: tuple[bytes, ...]) -> np.ndarray[Any, Any]:
-    """Returns for each row whether any text or bytes in it hold one of the patterns, at any depth."""
+    """Returns, for each row, whether any text or bytes in it contain one of the patterns, at any depth."""
     found = np.zeros(rows.num_rows, bool)
     for column in rows.columns:
         found |= np.concatenate([_holds(chunk, patterns) for chunk in column.chunks] or [np.zeros(0, bool)])

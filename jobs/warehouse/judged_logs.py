@@ -1,7 +1,8 @@
-"""Keeps a small file, `_groupledger/<cluster>/judged_logs.json`: how many imported log rows the incidents rest on.
+"""Keeps a small file, `_groupledger/<cluster>/judged_logs.json`: the number of imported log rows that the incidents
+were computed from.
 
-Logs are imported at any time, and incidents are looked for by `pipeline` or `incidents --update`. A question that comes
-in between says what it lacks.
+Logs are imported at any time, and incidents are computed by `pipeline` or `incidents --update`. A question that is
+asked in between can report which log rows are not used yet.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ def note_judged(storage: Storage, cluster: str, row_count: int) -> None:
 
 
 def judged_rows(storage: Readable, cluster: str) -> int | None:
-    """Returns how many imported log rows the last search for incidents used. None if none has run, or only one of a
-    release that did not keep the number."""
+    """Returns how many imported log rows the last computation of incidents used. None if there was none, or only one of
+    a release that did not keep the number."""
     return read_parsed(storage, _name(cluster), lambda text: int(json.loads(text)["row_count"]), REMEDY)
 
 

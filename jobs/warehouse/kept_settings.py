@@ -1,13 +1,14 @@
-"""Keeps with the tables the settings that decide what their rows mean: `_groupledger/<cluster>/kept_settings.json`.
+"""Keeps the settings that decide about the meaning of rows with the tables:
+`_groupledger/<cluster>/kept_settings.json`.
 
-A session timeout decides which member expired, a retention which offset did, a standstill which partition stands. A
-pass without the `--conf` of the passes before it would go on with other values, and `validate` would call right rows
-wrong. So a command goes on with what is kept, unless its own settings say otherwise: a value of the user's file, or one
-that is not the shipped one. Such a value is kept from then on, and where the history rests on it, the history is made
-again, so that all of its rows mean the same. `validate` compares rows with what they were made with, whatever it is
-given. Every difference is said in one sentence.
+A session timeout decides which member expired, a retention which offset did, a standstill which partition stands still.
+A pass without the `--conf` of earlier passes would go on with other values, and `validate` would report right rows as
+wrong. So a command uses the kept settings, unless its own settings say otherwise: a value in the user's file, or one
+that differs from the shipped default. Such a value is kept from then on, and if the history depends on it, the history
+is rebuilt, so that all of its rows mean the same. `validate` always uses the settings that the rows were made with.
+Every difference is reported in one sentence.
 
-Secrets are kept as the references that they are in the settings.
+Secrets are kept as references, as they are in the settings.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ Values = dict[str, dict[str, Any]]
 
 
 class Opened(Protocol):
-    """What is asked of a ledger that was opened (`jobs.warehouse.ledger`)."""
+    """The part of an opened ledger that is needed here (`jobs.warehouse.ledger`)."""
 
     @property
     def cluster(self) -> str: ...
@@ -62,25 +63,25 @@ class Opened(Protocol):
     def say(self) -> Callable[[str], None]: ...
 
     def exists(self, table: Table) -> bool:
-        """Returns whether a table is there."""
+        """Returns whether a table exists."""
 
     def version(self, table: Table) -> int:
         """Returns the version of a table."""
 
 
 def kept_settings(storage: Readable, cluster: str) -> Values | None:
-    """Returns what is kept, by section and name; None for tables of a release that kept nothing."""
+    """Returns the kept values, by section and name; None for tables of a release that kept none."""
     return read_parsed(storage, _file(cluster), _parsed, REMEDY)
 
 
 def with_kept(settings: Settings, kept: Values | None) -> Settings:
-    """Returns the settings of a question: what is kept, where its own settings don't say otherwise."""
+    """Returns the settings for a question: the kept ones, except where the question's own settings say otherwise."""
     return overlaid(settings, dict(_values(kept or {}, settings, is_bound=False)))
 
 
 def settle(ledger: Opened, command: str, *, is_of_logs: bool) -> Settings:
-    """Returns the settings that a command goes on with, says where they are others than it was given, and keeps what is
-    new. An import of logs, which another lease is for, keeps nothing."""
+    """Returns the settings that a command uses, reports where they differ from the given ones, and keeps new values. An
+    import of logs, which has another lease, keeps nothing."""
     kept = kept_settings(ledger.storage, ledger.cluster)
     own = _of(ledger.settings)
     is_bound = is_of_logs or command == ONLY_COMPARES
@@ -105,8 +106,8 @@ def settle(ledger: Opened, command: str, *, is_of_logs: bool) -> Settings:
 
 
 def _values(kept: Values, settings: Settings, *, is_bound: bool) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yields by section the kept values that count. Those that the settings give themselves do not, unless the command
-    is bound to what is kept."""
+    """Yields, by section, the kept values that are used. A value that the settings give themselves is not, unless the
+    command is bound to the kept ones."""
     for section, values in kept.items():
         told = {
             name: value

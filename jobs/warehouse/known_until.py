@@ -1,8 +1,9 @@
-"""Keeps small files, `_groupledger/<cluster>/<step>_until.json`: until when the topic was known as a step was done.
+"""Keeps small files, `_groupledger/<cluster>/<step>_until.json`: until which instant the topic was known when a step
+ran.
 
-The topic is read at any time, the history is folded after it, and incidents are looked for after that. So what a step
-has not found says nothing of what was read since. The instant is learned before a step reads anything, and written when
-it is done: a step that was cut short has not moved it.
+The topic is read at any time, the history is folded after it, and incidents are computed after that. So the absence of
+a result says nothing about records that were read since. The instant is determined before a step reads anything, and
+written when it is done: an interrupted step does not move it.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ def note_until(storage: Storage, cluster: str, step: str, until_ms: int | None) 
 
 
 def noted_until(storage: Readable, cluster: str, step: str) -> datetime | None:
-    """Returns the instant, or None where no release that keeps it has done the step."""
+    """Returns the instant; None if no release that keeps it has run the step."""
     return read_parsed(
         storage, _name(cluster, step), lambda text: instant_if_known(int(json.loads(text)["until_ms"])), REMEDY
     )

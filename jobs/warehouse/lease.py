@@ -1,18 +1,18 @@
 """Lets one process at a time write the tables of a cluster in a warehouse.
 
 A lease is a chain of numbered files under `_groupledger/<cluster>/lease/`; the highest number counts. Taking over means
-creating the next number, and of two that try, storage lets one succeed; so no lock server is needed and nothing has
-to be deleted by hand. A lease is free when it was released, when its holder was a process of this host that is gone, or
-when it ran out and the holder no longer renews it, which the newcomer watches for half of the duration: clocks of two
-hosts differ, and a clock that is ahead must not take over from a holder that is alive. A file that nobody can read is
-watched in the same way.
+creating the next number, and of two that try, storage lets one succeed; so no lock server is needed and nothing has to
+be deleted by hand. A lease is free if it was released, if its holder was a process of this host that is gone, or if it
+ran out and the holder no longer renews it. The newcomer watches for renewals for half of the duration: clocks of two
+hosts differ, and a host whose clock is ahead must not take over from a holder that is alive. A file that nobody can
+read is watched in the same way.
 
 A thread of the holder renews the lease. A renewal that fails is tried again at the next one. The lease is lost, and the
 holder stops, if there is a higher number, if the file is gone or is not the holder's own, or if no renewal succeeded
-for the whole duration by a clock that nobody sets.
+for the whole duration by a monotonic clock.
 
-All this is courtesy between writers that are awake. What keeps the tables whole is the number itself, the fencing token
-of every commit (`jobs.warehouse.commits`).
+All this only keeps running writers apart. The tables are protected by the number itself, the fencing token of every
+commit (`jobs.warehouse.commits`).
 """
 
 from __future__ import annotations
@@ -55,13 +55,13 @@ TAKEN_OVER = "Another writer took over this warehouse, so this one stopped. What
 
 
 def logs_of(cluster: str) -> str:
-    """Returns the name of the lease on the tables of the logs, so that an import of logs and an ingest may run
+    """Returns the name of the lease on the tables of the logs, which lets an import of logs and an ingest run
     together."""
     return f"{cluster}/logs"
 
 
 def what_ifs_of(cluster: str) -> str:
-    """Returns the name of the lease on the tables of what-if, so that it may be asked while others write."""
+    """Returns the name of the lease on the tables of what-if, which lets a what-if run while others write."""
     return f"{cluster}/what-if"
 
 
@@ -100,8 +100,8 @@ class Holder:
 
 @dataclass(frozen=True)
 class LeaseFile:
-    """The content of a lease's file. `secret` is the holder's own, so that it knows its file from one that was made
-    again after the folder was deleted."""
+    """The content of a lease's file. `secret` belongs to the holder, so that it recognizes its own file after the
+    folder was deleted and made again."""
 
     holder: Holder
     expires_at_ms: int
@@ -113,7 +113,7 @@ class LeaseFile:
 
     @staticmethod
     def parse(text: str | None) -> LeaseFile | None:
-        """Returns the content, or None for an invalid text."""
+        """Returns the content of a lease's file; None for an invalid text."""
         try:
             fields = json.loads(text or "")
             holder = Holder(**fields.pop("holder"))
@@ -141,7 +141,7 @@ class Lease:
 
     @property
     def token(self) -> int:
-        """The number that every later holder's is higher than."""
+        """The fencing token: each later holder's is higher."""
         return self._number
 
     def __enter__(self) -> Self:
@@ -172,7 +172,7 @@ class Lease:
             raise OutsideError(TAKEN_OVER)
 
     def look(self) -> None:
-        """Raises OutsideError if the lease is lost, also if only its files say so yet."""
+        """Reads the lease's files, and raises OutsideError if the lease is lost."""
         self.check()
         with self._lock:
             is_own = self._is_own()
@@ -181,7 +181,7 @@ class Lease:
             raise OutsideError(TAKEN_OVER)
 
     def go_beyond(self, token: int) -> None:
-        """Takes a number above a token that was met in a table. Raises OutsideError if the token is a later holder's.
+        """Takes a number above a token that was found in a table. Raises OutsideError if the token is a later holder's.
 
         While this lease's file is the last of the chain, a higher token can only be from a chain that was deleted.
         """
@@ -241,7 +241,7 @@ class Lease:
             self._ends_at_s = ends_at_s
 
     def _is_own(self, number: int | None = None) -> bool:
-        """Returns whether a number, by default the one that is held, is this holder's and the last of the chain."""
+        """Returns whether a number, by default the present token, is this holder's and the last of the chain."""
         number = self._number if number is None else number
         if self._highest_number() != number:
             return False
@@ -268,7 +268,7 @@ def held_by(holder: Holder, left_s: float) -> OutsideError:
 
 
 def uptime_s() -> float:
-    """Returns seconds by a clock that nobody sets, and that goes on while the machine sleeps, where there is one."""
+    """Returns seconds of a monotonic clock, one that goes on while the machine sleeps, where the system has one."""
     return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
 
 

@@ -44,7 +44,7 @@ def go_on() -> None:
 @dataclass(frozen=True, kw_only=True)
 class Ledger(ClusterTables):
     """The tables of a cluster, with the lease to write them. A long job calls `give_way` between two writes, which
-    returns when the job may go on. `judged_nobody` has the steps that could judge no group the last time."""
+    returns when the job may go on. `judged_nobody` has the steps that failed on every group the last time."""
 
     storage: Storage
     lease: Lease
@@ -56,11 +56,11 @@ class Ledger(ClusterTables):
     _fenced: set[Table] = field(default_factory=set, compare=False)
 
     def warn(self, text: str) -> None:
-        """Reports what somebody should look at."""
+        """Prints a warning."""
         (self.say_warning or self.say)(text)
 
     def under(self, lease: Lease) -> Ledger:
-        """Returns the ledger for the tables that another lease is for."""
+        """Returns the ledger with another lease, for the tables of that lease."""
         return replace(self, lease=lease, _fenced=set())
 
     @property
@@ -76,10 +76,10 @@ class Ledger(ClusterTables):
         return f"{self.warehouse.rstrip('/')}/{self.checkpoint_folder}"
 
     def create(self, *tables: Table) -> None:
-        """Makes the tables that are missing, brings older ones to this release, and keeps earlier writers out of them.
-        A job calls it for every table that it writes, before it reads what it goes on from.
+        """Creates the missing tables, migrates older ones to this release, and fences out earlier writers. A job calls
+        it for every table that it writes, before it reads the state that it continues from.
 
-        Raises InputError if a table can't be brought here, OutsideError if a later writer has it.
+        Raises InputError if a table can't be migrated, OutsideError if a later writer has fenced it.
         """
         for table in tables:
             if table not in self._fenced:
@@ -117,7 +117,7 @@ def ledger_in(
     warn: Callable[[str], None] | None = None,
     held: str | None = None,
 ) -> Iterator[Ledger]:
-    """Takes the lease as `open_ledger` does, in a session that is there."""
+    """Takes the lease as `open_ledger` does, in an existing Spark session."""
     storage = open_storage(spark, warehouse)
     with Lease(storage, held or settings.cluster, f"groupledger {command}", settings.lease.duration_s) as lease:
         ledger = Ledger(
@@ -132,13 +132,13 @@ def ledger_in(
 
 
 def records_since(tables: Tables, ingested_from_ms: int | None) -> DataFrame:
-    """Returns the rows of `coordinator_records` that were ingested on a day or later (`ingested_since`)."""
+    """Returns the rows of `coordinator_records` that were ingested on a day or later (see `ingested_since`)."""
     return tables.rows_within(COORDINATOR_RECORDS, ingested_since(ingested_from_ms))
 
 
 def ingested_since(ingested_from_ms: int | None) -> Condition:
-    """Is the condition for rows that were ingested on a day or later. Without a day, or with one that is yet to come,
-    it holds for all of them: the clock was ahead then, and later rows have earlier days."""
+    """Returns the condition for rows that were ingested on a day or later. Without a day, or with one in the future, it
+    holds for all rows: the clock was ahead then, and later rows have earlier days."""
     if ingested_from_ms is None or ingested_from_ms > now_ms():
         return every_row
     since = day_before(ingested_from_ms)
@@ -151,8 +151,9 @@ def ingested_since(ingested_from_ms: int | None) -> Condition:
 
 
 def begin_again_if_lost(ledger: Ledger, rows: Table, progress: Table, **which: str) -> bool:
-    """Deletes a table's notes on how far the cluster's sources were read, if the table of what was read was deleted:
-    what is still there is read again. Returns whether it did. `which` are columns that its rows must have."""
+    """If the table `rows` was deleted, deletes the cluster's rows of `progress`, which note how far its sources were
+    read, so that they are read again. Returns whether it did. `which` are further values by column that these rows must
+    have."""
     if ledger.exists(rows) or not ledger.exists(progress):
         return False
     values = {"cluster": ledger.cluster, **which}
@@ -161,25 +162,25 @@ def begin_again_if_lost(ledger: Ledger, rows: Table, progress: Table, **which: s
 
 
 def first_day_ms(*days: int | None) -> int | None:
-    """Returns the first of some days since the epoch that is known, in milliseconds, today instead of a later one."""
+    """Returns the earliest known of some days, in milliseconds since the epoch, but not later than today."""
     day = next((each for each in days if each is not None), None)
     return None if day is None else min(day, now_ms() // DAY_MS) * DAY_MS
 
 
 def day_before(at_ms: int) -> date:
-    """Returns the date before that of an instant: clocks may have been set back."""
+    """Returns the date before that of an instant, since clocks may have been set back."""
     return instant_of_ms(at_ms - DAY_MS).date()
 
 
 def is_behind(positions: Mapping[int, int]) -> Column:
-    """Returns whether a record is at or after the position of its partition."""
+    """Returns the condition that a record is at or after the position of its partition."""
     partition, offset = F.col("kafka_partition"), F.col("kafka_offset")
     is_new = [(partition == key) & (offset >= position) for key, position in positions.items()]
     return reduce(or_, is_new, ~partition.isin(*positions)) if positions else F.lit(True)
 
 
 def of_removed_records(ledger: Ledger, rows: DataFrame) -> DataFrame:
-    """Returns those of the rows, each made of a record at its place, whose record retention has removed."""
+    """Returns those of the rows whose record retention has removed; each row has the place of its record."""
     key = ["kafka_partition", "kafka_offset"]
     is_below = ~is_behind({partition: floor.offset for partition, floor in floors_of(ledger).items()})
     records = ledger.rows_if_any(COORDINATOR_RECORDS).where(is_below)
@@ -187,8 +188,7 @@ def of_removed_records(ledger: Ledger, rows: DataFrame) -> DataFrame:
 
 
 def known_ends(tables: ClusterTables) -> dict[int, int]:
-    """Returns by partition until when all records are known that were written by then, in milliseconds; -1 where nobody
-    knows."""
+    """Returns, by partition, the time in milliseconds up to which all records are known; -1 where that is not known."""
     if not tables.exists(COVERAGE):
         return {}
     ends: dict[int, int] = {}
@@ -199,8 +199,8 @@ def known_ends(tables: ClusterTables) -> dict[int, int]:
 
 
 def known_positions(ledger: Ledger, records: DataFrame | None = None) -> dict[int, int]:
-    """Returns per partition the offset after the last one that the ledger knows of: from its rows and what retention
-    has removed (`row_positions`), and from `coverage`, which also knows of offsets that hold no row."""
+    """Returns, by partition, the offset after the last one that the ledger knows: from its rows and the removed ones
+    (`row_positions`), and from `coverage`, which also covers offsets without a row."""
     positions = row_positions(ledger, records)
     if ledger.exists(COVERAGE):
         covered = ledger.arrow(COVERAGE, columns=["kafka_partition", "to_offset"])
@@ -211,13 +211,13 @@ def known_positions(ledger: Ledger, records: DataFrame | None = None) -> dict[in
 
 
 def floors_of(ledger: Ledger) -> dict[int, Floor]:
-    """Returns by partition below what retention has removed rows of `coordinator_records`."""
+    """Returns, by partition, the floor below which retention has removed rows of `coordinator_records`."""
     return read_floors(properties_of(ledger.warehouse, COORDINATOR_RECORDS), ledger.storage, ledger.cluster)
 
 
 def row_positions(ledger: Ledger, records: DataFrame | None = None) -> dict[int, int]:
-    """Returns per partition the offset after the last row, or the last one that retention has removed. `records` are
-    the rows that may lie behind what else is known, if that is known."""
+    """Returns, by partition, the offset after the last row, or after the last one that retention has removed. `records`
+    are the rows that may lie after the other known positions, if these rows are known."""
     if records is None and ledger.has_rows(COORDINATOR_RECORDS):
         records = ledger.rows(COORDINATOR_RECORDS)
     floors = floors_of(ledger)

@@ -1,4 +1,4 @@
-"""Determines how pyarrow reaches the files of a table, and refuses what is no file."""
+"""Opens the files of a table for pyarrow, and refuses paths that are not regular files."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ if TYPE_CHECKING:
 
 
 def local_files(uri: str) -> SubTreeFileSystem | None:
-    """Returns the files of a table on a local disk, None for a table elsewhere.
+    """Returns the file system of a table on a local disk; None for a table elsewhere.
 
-    There pyarrow reads and writes by itself: its threads must not call into Python while the process ends, and delta-rs
-    writes a file under a name with a `#` first, which no VACUUM removes if the process is killed.
+    On a local disk pyarrow reads and writes by itself: its threads must not call into Python while the process ends,
+    and delta-rs would write under a name with a `#` first, which no VACUUM removes if the process is killed.
     """
     path = local_path(uri)
     return None if path is None else SubTreeFileSystem(str(Path(path).resolve()), LocalFileSystem())
 
 
 def refuse_pipes(uri: str, paths: Iterable[str]) -> None:
-    """Raises OutsideError if a file of a table on a local disk is a pipe, or the like, which may be waited for without
-    end. `paths` are within the table's folder."""
+    """Raises OutsideError if a file of a table on a local disk is a pipe, or the like: reading it could wait for ever.
+    `paths` are within the table's folder."""
     folder = local_path(uri)
     if folder is None:
         return
     for file in (Path(folder) / path for path in paths):
-        with suppress(OSError):  # who reads it says what it is
+        with suppress(OSError):  # the reader reports what is wrong
             if not stat.S_ISREG(file.stat().st_mode):
                 raise OutsideError(
                     f"{printable(str(file))} is no regular file, and is not read: put the table's own file in its"

@@ -1,12 +1,12 @@
 """`groupledger maintain` merges small files, removes old dates, and deletes files that nothing refers to.
 
-It takes one cluster after the other, under that cluster's own leases: what another writer holds is left to it, and to a
-monitor that maintains what it watches. Of a table it changes the rows and files of that cluster alone, and an error in
-one table is a finding and ends no other. It works without Spark:
+It takes one cluster after the other, under that cluster's own leases: a cluster that another writer holds is skipped,
+and a monitor maintains its own cluster. In each table it changes only rows and files of that cluster, and an error in
+one table is a finding and does not stop the others. It works without Spark:
 - How long a table keeps its past is set as the settings say (`maintain.log_hours` and what is beside it).
 - Retention removes what is older than the settings say. Of a table that is partitioned by date these are whole dates,
   in Delta commits that rewrite no file but one that several clusters share; it waits while a streaming reader of the
-  table has rows to read, which that would never see. Of other tables these are rows that ended, or happened, before
+  table has unread rows, which it would never see. Of other tables these are rows that ended, or happened, before
   midnight (UTC) of the first date that is kept. For `coordinator_records` and the history it raises the floor first.
 - OPTIMIZE merges files that no longer change (`merged_files`). Dates of `coordinator_records` are sorted at that
   (`sorted_dates`). Its commits have no new data, so streaming readers pass over them. (They begin at a version of the
@@ -68,14 +68,14 @@ if TYPE_CHECKING:
 COMMAND = "groupledger maintain"
 READ_FIRST = "a streaming reader has not read the table to its end (run `groupledger history` or `pipeline`)"
 REBUILD_FIRST = "a rebuild of the history was begun and not finished (run `groupledger history` or `pipeline`)"
-# What a table may raise that says nothing about the next one.
+# Errors of one table that say nothing about the next one.
 OF_A_TABLE = (JobError, DeltaError, OSError, pa.ArrowException)
 DAY_H = 24
 
 
 @dataclass(frozen=True, slots=True)
 class StepOutcome:
-    """The outcome of one step, as a sentence. `is_finding` says that the step could not be done."""
+    """The outcome of one step, as a sentence. `is_finding`: the step could not be done."""
 
     cluster: str
     table: str
@@ -87,7 +87,7 @@ class StepOutcome:
 @dataclass(frozen=True, slots=True)
 class MaintenanceRun:
     """A run of `maintain` over the tables of a cluster. With `is_dry_run` it changes nothing. `vacuumed` are the tables
-    whose files were deleted already, with those of all clusters."""
+    whose removed files an earlier cluster's run has deleted already, for all clusters."""
 
     tables: Tables
     commits: Commits
@@ -244,9 +244,9 @@ def maintain(
     say: Callable[[str], None],
     held: Sequence[Lease] | None = None,
 ) -> list[StepOutcome]:
-    """Maintains the tables, with the rows of each cluster that nobody else writes; returns the steps. `held` are the
-    leases of a writer who maintains the tables in its pauses, and no others then. Raises InputError if there is no
-    table, OutsideError if others write all that there is."""
+    """Maintains the tables, with the rows of each cluster that no other process writes; returns the steps. With `held`,
+    the leases of a writer that maintains its tables in its pauses, only these clusters are maintained. Raises
+    InputError if there is no table, OutsideError if other processes write all clusters."""
     check_names(settings)
     storage = open_storage(spark, warehouse)
     tables = Tables(spark, warehouse)
@@ -295,7 +295,7 @@ def _of_tables(run: MaintenanceRun, found: Sequence[Table], say: Callable[[str],
 
 
 def clusters_in(commits: Commits, found: Sequence[Table]) -> set[str]:
-    """Returns the clusters that have files of their own in some tables."""
+    """Returns the clusters that have files of their own in some of the tables."""
     names = ("partition.cluster", "min.cluster")
     files = [pa.table(commits.open(table).get_add_actions(flatten=True)) for table in found]
     told = {
@@ -316,8 +316,8 @@ def kept(settings: Settings, table: Table) -> TableRetention:
 
 
 def check_names(settings: Settings) -> None:
-    """Raises InputError for a table that does not exist, or whose rows have no age, and for a log that ends before its
-    reader may come, before anything is done."""
+    """Raises InputError for a setting about a table that does not exist or whose rows have no age, or for a log that
+    would end before its readers may come. Called before anything is changed."""
     with_dates = [table.name for table in all_tables() if retained_by(table)]
     for name in settings.maintain.retention_days:
         if name not in with_dates:
@@ -338,7 +338,7 @@ def check_names(settings: Settings) -> None:
 
 
 def named_in(settings: Settings) -> Iterator[tuple[str, str]]:
-    """Yields what the settings say of how long the past is kept: the section, and the table."""
+    """Yields the settings about how long the past is kept: section and table."""
     wanted = settings.maintain
     for section in ("log_hours", "deleted_file_hours", "checkpoint_intervals"):
         for name in getattr(wanted, section):

@@ -1,13 +1,12 @@
-"""Merges the small files of a cluster that no longer change, so that whoever reads many dates opens few files.
+"""Merges the small files of a cluster that no longer change, so that readers of many dates open few files.
 
-A file is merged with files of the same partition and, where rows have a time, of the same day: so what lies long ago
-stays apart from what a later pass may meet. Only files that hold rows of one cluster alone are touched, those of the
-cluster: of a table that is not partitioned by clusters, the bounds of the column say so (those of a name of more than
-`PREFIX_CHARACTERS` do not, and its files stay as they are). The commits have no new data, and streaming readers pass
-over them.
+A file is merged with files of the same partition and, where rows have a time, of the same day: so old rows stay apart
+from rows that a later pass may match. Only files with rows of this one cluster are touched: in a table that is not
+partitioned by cluster, the bounds of the column show that (not for a name of more than `PREFIX_CHARACTERS`, whose files
+stay as they are). The commits have no new data, and streaming readers skip them.
 
-Left alone is what passes still write to: today's date, rows that are open or have just ended, and the windows of
-statistics of today and yesterday.
+Rows that passes still write stay: today's date, rows that are open or have just ended, and the windows of statistics of
+today and yesterday.
 """
 
 from __future__ import annotations
@@ -65,7 +64,7 @@ class Settled:
 
     @property
     def words(self) -> str:
-        """Returns which rows these are."""
+        """Returns a description of these rows, for a message."""
         if date_column(self.table) is not None:
             return f"dates before {self.now.date()}"
         if self.table.end_column is not None:
@@ -89,7 +88,7 @@ def may_be_of_cluster(file: File, cluster: str) -> bool:
 
 
 def files_to_merge(commits: Commits, is_settled: Settled, file_bytes_max: int) -> list[list[str]]:
-    """Returns the paths of files, those that are to become one together."""
+    """Returns the paths of the files to merge, in lists that become one file each."""
     groups: defaultdict[tuple[Any, ...], list[File]] = defaultdict(list)
     files = pa.table(commits.open(is_settled.table).get_add_actions(flatten=True)).to_pylist()
     for file in filter(is_settled, files):
@@ -101,7 +100,7 @@ def files_to_merge(commits: Commits, is_settled: Settled, file_bytes_max: int) -
 
 
 def merge_files(commits: Commits, table: Table, paths: Sequence[str]) -> int:
-    """Makes one file of some, in one commit; returns how many it became."""
+    """Merges some files into one, in one commit; returns how many files resulted."""
     every = dataset(commits.warehouse, table, commits.open(table))
     places = {path: number for number, path in enumerate(paths)}
     fragments = sorted(

@@ -29,14 +29,14 @@ if TYPE_CHECKING:
     Path = tuple[str, ...]
 
 
-# What says how long the past of a table is kept, where no settings have said it (`jobs.warehouse.maintain`).
+# The properties that say how long the past of a table is kept, without settings (`jobs.warehouse.maintain`).
 NOT_CHOSEN = (None, "10", "interval 45 days")
 
 
 @dataclass
 class Changes:
-    """The differences between an older schema and today's: the paths of new columns, and of new comments; and sentences
-    about differences that can't be repaired."""
+    """The differences between an older schema and today's: the paths of new columns and of new comments, and a sentence
+    about each difference that can't be migrated."""
 
     added: list[Path] = field(default_factory=list)
     comments: list[Path] = field(default_factory=list)
@@ -73,9 +73,9 @@ class Changes:
 
 @dataclass(frozen=True)
 class Plan:
-    """What brings a table to today's definition: whether its schema and its comment change, and the properties that do;
-    and sentences about why it can't be brought there. A table that is repartitioned is written again, which also brings
-    it most of the rest."""
+    """The migration of a table to today's definition: whether its schema and its comment change, the properties that
+    change, and a sentence about each reason why it can't be migrated. A table that gets other partitions is rewritten,
+    which covers most of the rest."""
 
     is_new_schema: bool
     properties: dict[str, str]
@@ -111,7 +111,7 @@ def plan(schema: str, metadata: Metadata, table: Table) -> Plan:
 
 
 def with_all_columns(rows: DataFrame, table: Table) -> DataFrame:
-    """Returns the rows with today's columns: those of an older table have nulls where it lacks columns or fields."""
+    """Returns the rows with today's columns; columns and fields that an older table lacks are null."""
     changes = Changes()
     changes.of_fields(rows.schema, table.schema)
     return rows.to(table.schema) if changes.added else rows

@@ -2,9 +2,9 @@
 
 Storage compares no tokens. A writer that sleeps until its lease is another's, wakes, and then replaces or removes a
 small file would undo what its successor has noted there. So each writer has a file of its own: its name ends in the
-token of the lease, and of several the one with the highest token counts. A note is taken back by one that says nothing,
-and the only files that are removed are those below one's own token, which count no more. Whatever a sleeper does, it
-does to a note that does not count.
+token of the lease, and of several the one with the highest token counts. A note is taken back by writing an empty one,
+and a writer removes only files with tokens below its own, which no longer count. So a writer that slept can only change
+a note that does not count.
 
 Earlier releases wrote `<name>.json`, which counts until there is another.
 """
@@ -41,13 +41,14 @@ def write_note(storage: Storage, lease: Lease, name: str, text: str) -> None:
 
 
 def take_back(storage: Storage, lease: Lease, name: str) -> None:
-    """Makes the note say nothing, if there is one."""
+    """Replaces the note by an empty one, if it exists."""
     if _files(storage, lease.held, name):
         write_note(storage, lease, name, NOTHING)
 
 
 def read_note(storage: Storage, cluster: str, name: str, parse: Callable[[str], T], remedy: str) -> T | None:
-    """Returns what the note says, or None if it says nothing. Raises OutsideError with the remedy if it is damaged."""
+    """Returns the parsed note; None if there is none, or an empty one. Raises OutsideError with the remedy if it is
+    damaged."""
     while files := _files(storage, cluster, name):
         found = read_parsed(storage, max(files)[1], lambda text: (_said(text, parse),), remedy)
         if found is not None:  # else a later note has come in its place

@@ -1,7 +1,7 @@
-"""Keeps small files, `_groupledger/<cluster>/<name>.json`, that say how far a job has come in a table.
+"""Keeps small files, `_groupledger/<cluster>/<name>.json`, with the progress of a job in a table.
 
-A file is written after the tables that it is about: if a job was killed in between, it is made again from the older
-one, and finds the same.
+The file is written after the tables: if a job is killed in between, it starts again from the older file, and gets the
+same result.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ KEPT_EVERY_MS = 3_600_000
 
 
 def read_progress(ledger: Ledger, name: str, kind: Callable[..., Progress], remedy: str) -> Progress | None:
-    """Returns what `note_progress` has written of a dataclass, or None; `positions`, if it has any, are by
+    """Returns the dataclass that `note_progress` has written, or None; its `positions`, if it has any, are by
     partition."""
 
     def parsed(text: str) -> Progress:
@@ -41,7 +41,7 @@ def note_progress(ledger: Ledger, name: str, progress: Any) -> None:
 
 
 def drop_progress(ledger: Ledger, name: str) -> None:
-    """Makes the job start over."""
+    """Deletes a job's progress, so that it starts over."""
     ledger.storage.delete(_path(ledger, name))
 
 

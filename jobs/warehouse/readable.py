@@ -1,9 +1,9 @@
-"""Refuses tables that a reader of Parquet files would read wrongly.
+"""Refuses tables whose Parquet files can't be read without Delta's further features.
 
-delta-rs opens tables with deletion vectors and with mapped columns, and its list of files is right. But what the files
-hold is not what the table holds then: deleted rows are in them, and columns have other names. Our readers take the
-files as they are, and our writers go on from what was read. So a table that has more than the features that delta-rs
-lets readers of files know is refused, by whoever opens it.
+delta-rs opens tables with deletion vectors and with mapped columns, and lists their files correctly. But the files then
+do not equal the table: they still have deleted rows, or columns under other names. Our readers take the files as they
+are, and our writers continue from what was read. So a table with more reader features than delta-rs supports for files
+is refused by every function that opens one.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MAPPING, NO_MAPPING = "delta.columnMapping.mode", "none"
 
 
 def refuse_unreadable(delta: DeltaTable, place: str) -> None:
-    """Raises OutsideError for a table at a place whose files do not say all about its rows."""
+    """Raises OutsideError for a table whose files alone do not give its rows. `place` names it in the message."""
     protocol = delta.protocol()
     strange = {*(protocol.reader_features or ())} - SUPPORTED_READER_FEATURES
     if strange:

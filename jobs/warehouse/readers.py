@@ -1,8 +1,8 @@
-"""Finds the streaming queries that read tables of the warehouse, and how far each has read, by its checkpoint.
+"""Finds the streaming queries that read tables of the warehouse, and the progress of each, from its checkpoint.
 
-Maintenance must not remove rows that a reader has not read, nor the part of Delta's log that it has to read.
-Delta's streaming source notes its position as `reservoirVersion` and `index` (`DeltaSourceOffset.scala`): everything
-below the version is read, and the version itself if the index is not below 0.
+Maintenance must not remove rows that a reader has not read, nor the part of Delta's log that it has to read. Delta's
+streaming source notes its position as `reservoirVersion` and `index` (`DeltaSourceOffset.scala`): everything below the
+version is read, and the version itself if the index is not below 0.
 """
 
 from __future__ import annotations
@@ -48,7 +48,8 @@ def readers(storage: Storage) -> list[Reader]:
 
 
 def reader_of(storage: Storage, cluster: str, name: str) -> Reader | None:
-    """Returns the reader whose checkpoint has this name, or None if it reads no Delta table, or nothing yet."""
+    """Returns the reader whose checkpoint has this name; None if it does not read a Delta table, or has read nothing
+    yet."""
     folder = f"{CHECKPOINTS}/{cluster}/{name}"
     checkpoint = whole_checkpoint(storage, folder)
     offset = None if checkpoint is None else source_offset(storage, folder, checkpoint.committed_batch)
@@ -56,7 +57,7 @@ def reader_of(storage: Storage, cluster: str, name: str) -> Reader | None:
 
 
 def reader_at(cluster: str, name: str, offset: str) -> Reader | None:
-    """Returns the reader whose checkpoint ends with this offset, or None if its query reads no Delta table."""
+    """Returns the reader whose checkpoint ends with this offset; None if its query does not read a Delta table."""
     fields = json.loads(offset)
     if "reservoirVersion" not in fields:
         return None
@@ -65,13 +66,13 @@ def reader_at(cluster: str, name: str, offset: str) -> Reader | None:
 
 
 def unread_since(tables: Tables, storage: Storage, table: Table, all_readers: Sequence[Reader]) -> datetime | None:
-    """Returns when the first rows were written that a reader of the table has not read, in UTC; None if all are
+    """Returns when the first rows were written that a reader of the table has not read yet, in UTC; None if all are
     read."""
     found = open_table(tables.warehouse, table)
     versions = [reader.next_version for reader in all_readers if reader.table_id == str(found.metadata().id)]
     for version in range(min(versions, default=found.version() + 1), found.version() + 1):
         added = added_by(storage, table, version)
-        # What is no longer in the log is older than any downtime that is allowed.
+        # A version that the log no longer has is older than any downtime that is allowed.
         if added is None:
             return EPOCH
         if added.files and not added.has_replaced:

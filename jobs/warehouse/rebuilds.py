@@ -1,10 +1,10 @@
 """Keeps notes (`jobs.warehouse.notes`) about rebuilds of the history.
 
 `rebuild_request`: a job that changes rows of `coordinator_records` which the history may have folded already asks for a
-rebuild; the next pass of the history rebuilds, and then notes in `rebuild_answer` which request it has answered. One
-that came while a rebuild was under way is another one, and stays.
+rebuild; the next pass of the history rebuilds, and then notes in `rebuild_answer` which request it has answered. A
+request that came during a rebuild is another one, and stays.
 
-`rebuild`: the versions of the tables when a rebuild began. While it says so, they are partly old and partly new.
+`rebuild`: the versions of the tables when a rebuild began. While this note exists, they are partly old and partly new.
 """
 
 from __future__ import annotations
@@ -26,30 +26,30 @@ REMEDY = "move it out of the warehouse and run `groupledger history --rebuild`"
 
 
 def request_rebuild(storage: Storage, lease: Lease, reason: str, records_version: int) -> None:
-    """Asks for a rebuild from `coordinator_records` as they are in a version of that table, or a later one."""
+    """Requests a rebuild from `coordinator_records`, as of a version of that table or a later one."""
     request = {"reason": reason, "records_version": records_version, "id": uuid.uuid4().hex}
     write_note(storage, lease, REQUEST, json.dumps(request))
 
 
 def is_requested(storage: Storage, cluster: str) -> bool:
-    """Returns whether the next pass of the history rebuilds."""
+    """Returns whether a rebuild is requested, which the next pass of the history will make."""
     return rebuild_request(storage, cluster) is not None
 
 
 def rebuild_request(storage: Storage, cluster: str) -> str | None:
-    """Returns the text of the request for a rebuild, or None if no request waits for its answer."""
+    """Returns the text of the open request for a rebuild; None if there is none."""
     request = read_note(storage, cluster, REQUEST, str, REMEDY)
     return None if request == read_note(storage, cluster, ANSWER, str, REMEDY) else request
 
 
 def answer_request(storage: Storage, lease: Lease, request: str | None) -> None:
-    """Says that a finished rebuild has answered a request, and no later one."""
+    """Notes that a finished rebuild has answered this request, and no later one."""
     if request is not None:
         write_note(storage, lease, ANSWER, request)
 
 
 def is_unfinished(storage: Storage, cluster: str) -> bool:
-    """Returns whether a rebuild was begun and not finished."""
+    """Returns whether a rebuild was begun but not finished."""
     return read_note(storage, cluster, VERSIONS, str, REMEDY) is not None
 
 
@@ -67,5 +67,5 @@ def note_versions(storage: Storage, lease: Lease, versions: Mapping[str, int]) -
 
 
 def remove_versions(storage: Storage, lease: Lease) -> None:
-    """Says that the rebuild is finished: the tables are those of one history again."""
+    """Deletes the versions: the rebuild is finished, and the tables are those of one history again."""
     take_back(storage, lease, VERSIONS)

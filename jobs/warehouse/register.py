@@ -3,8 +3,8 @@
 An entry has only the table's location and format. Schema, comments and properties stay in Delta's log, and groupledger
 never reads the metastore, so dropping the database there loses nothing.
 
-Where nothing says which metastore, Hive's client makes one of its own, a Derby database in the working directory, in
-which nobody would find the tables: then we refuse.
+If no metastore is configured, Hive's client creates one of its own, a Derby database in the working directory, where
+nobody would find the tables: this is refused.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ SESSION_CATALOG = "spark_catalog"
 
 
 def check_database(database: str) -> str:
-    """Returns the catalog of a database, which may be written as `schema` or `catalog.schema`. Raises InputError if it
-    can't be one."""
+    """Returns the catalog of a database, which may be written as `schema` or `catalog.schema`. Raises InputError for an
+    invalid name."""
     catalog, dot, schema = database.rpartition(".")
     if not schema.isidentifier() or (dot and not catalog.isidentifier()):
         raise InputError(
@@ -42,7 +42,7 @@ def check_database(database: str) -> str:
 
 
 def check_metastore(spark: SparkSession, database: str) -> None:
-    """Raises InputError if nothing says where the database is kept."""
+    """Raises InputError if no metastore is configured for the database."""
     catalog = check_database(database)
     if catalog != SESSION_CATALOG:
         if spark.conf.get(f"spark.sql.catalog.{catalog}", None) is None:
@@ -60,7 +60,8 @@ def check_metastore(spark: SparkSession, database: str) -> None:
 
 
 def register_tables(spark: SparkSession, warehouse: str, database: str) -> list[str]:
-    """Registers the tables; returns their names. Raises InputError if the metastore has another table of one's name."""
+    """Registers the tables; returns their names. Raises InputError if the metastore has another table with one of these
+    names."""
     check_database(database)
     tables = Tables(spark, warehouse)
     found = tables.existing()

@@ -1,8 +1,8 @@
 """Refuses a table that another engine has restored to a version from before the last commit of ours.
 
-RESTORE takes rows away and leaves in the log which batches the table has had. So a stream would go on behind rows that
-are gone, and nothing would show it. The log names the commits of ours (`commits.COMMIT`). A second RESTORE to
-the last of them, or to a later version, brings back all that is ours, and is no reason to stop.
+RESTORE removes rows but leaves the transaction ids of their batches in the log. So a stream would continue after rows
+that are gone, and nothing would show it. The log names the commits of ours (`commits.COMMIT`). A second RESTORE to the
+last of them, or to a later version, brings back all of our commits, and the table is accepted.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ FOREIGN_MAX = 100
 
 
 def refuse_restored(found: DeltaTable, name: str, commit_key: str) -> None:
-    """Raises InputError if the table is without something that was committed under `commit_key`."""
+    """Raises InputError if the table lacks a version that was committed under `commit_key`."""
     if any(commit_key in entry for entry in found.history(1)):
         return
     log = found.history(FOREIGN_MAX)

@@ -5,8 +5,8 @@ every row again, and with an older one it silently drops new rows. So both are c
 mismatch is an error; `--recover` starts a new checkpoint after the last row of the table.
 
 Where the table itself was deleted, or restored from an older copy, the readings and `coverage` go back to its last row,
-too. So what lay after that row is read again, as far as the topic or the capture still has it, and what it has not
-shows as a hole. The history is rebuilt, and says less than before where records are gone.
+too. So later records are read again, as far as the topic or the capture still has them, and missing ones show as a
+hole. The history is rebuilt, and says less than before where records are gone.
 """
 
 from __future__ import annotations
@@ -104,8 +104,8 @@ def mismatch(
 
 
 def go_back(ledger: Ledger, source: LedgerSource | None) -> LedgerSource | None:
-    """Limits what the ledger knows of the log to the rows that it has, and returns its source. The checkpoint, which
-    says that rows were lost, is set aside after it, so that it is done again if it was broken off."""
+    """Limits the ledger's knowledge of the log to the rows that it has, and returns its source. The checkpoint, which
+    shows that rows were lost, is set aside last, so that an interrupted call is repeated."""
     ends = row_positions(ledger)
     version = ledger.version(COORDINATOR_RECORDS)
     request_rebuild(ledger.storage, ledger.lease, "rows of coordinator_records were lost", version)
@@ -118,7 +118,7 @@ def go_back(ledger: Ledger, source: LedgerSource | None) -> LedgerSource | None:
 
 
 def _cut(stretches: Iterable[dict[str, Any]], ends: Mapping[int, int]) -> Iterator[dict[str, Any]]:
-    """Yields what is left of rows of `coverage` before the ends of their partitions."""
+    """Yields the parts of `coverage` rows that lie before the ends of their partitions."""
     for row in stretches:
         end = ends.get(row["kafka_partition"], 0)
         if row["to_offset"] <= end:
@@ -128,5 +128,5 @@ def _cut(stretches: Iterable[dict[str, Any]], ends: Mapping[int, int]) -> Iterat
 
 
 def last_table_batch(ledger: Ledger, query_id: str) -> int | None:
-    """Returns the last batch of a streaming query that the table holds."""
+    """Returns the last batch of a streaming query that the table has committed."""
     return last_transaction(ledger.warehouse, COORDINATOR_RECORDS, query_id)

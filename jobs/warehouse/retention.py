@@ -1,19 +1,19 @@
-"""Keeps the floors: below them retention has removed rows, and what was there is unknown.
+"""Keeps the floors: below a floor retention has removed rows, and their content is unknown.
 
 A floor is a property of the table whose rows were removed (`FLOORS`, by cluster). So it is lost with the table and with
 nothing else, and a copy of the table has the floor of its own rows. Retention raises the floors before it removes.
 
 - Of `coordinator_records`: per partition an offset, and the latest time that was removed. Retention removes whole
   dates. The history that was folded from the removed rows stays.
-- Of a table of the history: an instant, below which rows that had ended are gone. A rebuild may bring rows back below
-  it; they are not all.
+- Of a table of the history: an instant; rows that ended before it are gone. A rebuild may bring some of them back, but
+  not all.
 
-A history that starts after records were removed, or starts over because its tables were lost, knows nothing of them,
-and never will: it remembers the floors that it began with (`BEGINNINGS`, a property of `generations`), and takes what
-lies below them for a hole.
+A history that starts after records were removed, or starts over because its tables were lost, never learns about them:
+it keeps the floors that it began with (`BEGINNINGS`, a property of `generations`), and treats everything below them as
+a hole.
 
-Releases before kept floors in files, `_groupledger/<cluster>/floor.json` and `history_floor.json`. What such a file
-says holds until the table itself has a floor of the cluster.
+Earlier releases kept floors in files, `_groupledger/<cluster>/floor.json` and `history_floor.json`. Such a file is used
+until the table itself has a floor of the cluster.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ NOTHING_ELSE = "restore it, since nothing else records which rows were removed"
 
 @dataclass(frozen=True, slots=True)
 class Floor:
-    """The offset after the last one that was removed, and the latest time of a removed record."""
+    """A floor: the offset after the last removed record, and the latest time of a removed record."""
 
     offset: int
     time_ms: int
@@ -59,7 +59,7 @@ def read_floors(properties: Properties, small_files: Readable, cluster: str) -> 
 def with_floors(
     properties: Properties, small_files: Readable, new: Mapping[str, Mapping[int, Floor]]
 ) -> dict[str, str]:
-    """Returns the properties that raise floors, by cluster and partition. A floor that is higher already stays."""
+    """Returns the properties that raise floors, by cluster and partition. A floor that is already higher stays."""
     told = _told(properties, FLOORS)
     for cluster, of_cluster in new.items():
         floors = read_floors(properties, small_files, cluster)
@@ -91,7 +91,7 @@ def read_history_floor_ms(tables: Iterable[Properties], small_files: Readable, c
 
 
 def with_history_floor(properties: Properties, clusters: Iterable[str], time_ms: int) -> dict[str, str]:
-    """Returns the properties that raise the floor of a table of the history. One that is higher already stays."""
+    """Returns the properties that raise the floor of a table of the history. A floor that is already higher stays."""
     told = _told(properties, FLOORS)
     told |= {cluster: max(time_ms, told.get(cluster, time_ms)) for cluster in clusters}
     return {FLOORS: json.dumps(told)}

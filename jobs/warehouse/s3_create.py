@@ -1,11 +1,11 @@
 """Creates a file in an S3 bucket only if it does not exist, in one step of the store: a PUT with `If-None-Match: *`.
 
-Hadoop's own `create` of S3A looks first and writes then, and of two writers that start in the same moment both would go
-on. So the request is made by the client of S3A itself, with its credentials, endpoint and retries. delta-rs commits by
-the same kind of request.
+Hadoop's own `create` of S3A checks first and writes afterwards, so of two writers that start at the same moment both
+would go on. So the request is made by the client of S3A itself, with its credentials, endpoint and retries. delta-rs
+commits by the same kind of request.
 
-A store that does not know the header overwrites without a word. That is found out before the first file is made: what
-keeps two writers apart on such a store is nothing, and so nobody writes there.
+A store that does not know the header overwrites silently. This is checked before the first file is made: such a store
+can't keep two writers apart, so nothing is written there.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ NO_CONDITIONAL_WRITES = (
 
 
 class S3Create:
-    """Makes files of one bucket. Raises InputError at the first if the store gives a name away twice."""
+    """Creates files in one bucket. The first call raises InputError if the store lets a name be created twice."""
 
     def __init__(self, spark: SparkSession, files: Any) -> None:
         if files.getClass().getName() != S3A or not hasattr(files, "getS3AInternals"):
@@ -47,7 +47,7 @@ class S3Create:
         self._is_proved = False
 
     def create(self, path: Any, text: str) -> bool:
-        """Returns False if the name is taken, also by somebody who was faster."""
+        """Creates a file. Returns False if the name is taken, even if another writer was just faster."""
         if not self._is_proved:
             self._prove(path.getParent())
         return self._put(path, text)

@@ -1,11 +1,11 @@
 """Sorts the rows of a cluster's closed dates of `coordinator_records` by partition, group and offset.
 
-A file is what a question can leave out, and the files of a date that were written as the log came have rows of every
-partition and group. So a date is cut into files with few partitions each: a question about one group then opens
-one in fifty, and not all of them. Of a date with few rows there are fewer files, down to a single one.
+A question can skip whole files only, and files that were written in the order of the log have rows of every partition
+and group. So a date is cut into files with few partitions each: a question about one group then opens one in fifty, and
+not all of them. Of a date with few rows there are fewer files, down to a single one.
 
-The name of a file says that it is sorted. A date that got another file since, by a record that was decoded again or a
-name that was forgotten, is sorted again. The commit has no new data, and streaming readers pass over it.
+The name of a file shows that it is sorted. A date that got another file later, because a record was decoded again or a
+name was forgotten, is sorted again. The commit has no new data, and streaming readers skip it.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ ROWS_AT_ONCE = 1_000_000
 
 @dataclass(frozen=True)
 class Unsorted:
-    """The files of a date, and into how many they would be sorted, or nearly so."""
+    """The files of a date, and roughly how many files they would be sorted into."""
 
     paths: Sequence[str]
     files: int

@@ -34,7 +34,7 @@ class TopicIdentity:
 
 @dataclass(frozen=True)
 class Before:
-    """The readings as they were before the newest piece was judged, which begins at the offsets `begins`."""
+    """The readings before the newest piece was judged; that piece begins at the offsets `begins`."""
 
     begins: Mapping[int, int]
     readings: Mapping[int, list[Reading]]
@@ -45,9 +45,9 @@ class LedgerSource:
     """The source of a ledger, with the readings of each partition. `identity` is None for a capture that does not say
     where it is from.
 
-    Readings are kept before the rows that they are about. If these were never kept, the same offsets are read again, by
-    then perhaps thinned: they are judged from the readings `before`. `leader_epochs` has, by partition, that of the
-    last record read, or of one that lies after it; an older release kept none.
+    Readings are written before their rows. If the rows were never written, the same offsets are read again, perhaps
+    after the cleaner thinned them: they are judged from the readings `before`. `leader_epochs` has, by partition, the
+    leader epoch of the last record read, or of a later one; an older release kept none.
     """
 
     kind: str
@@ -63,11 +63,11 @@ class LedgerSource:
         return replace(self, readings=self.before.readings, before=None)
 
     def with_readings(self, new: Mapping[int, Reading]) -> LedgerSource:
-        """Returns the source with one more reading for each partition in `new`. A reading that resumes none replaces
-        all earlier ones.
+        """Returns the source with one more reading for each partition in `new`. If a new reading does not resume an
+        earlier one, it replaces all earlier ones.
 
-        Earlier readings that begin after the offset where the new one resumes go too: they ended before they read
-        anything.
+        Earlier readings that begin after the offset where the new one resumes are dropped too: they ended before they
+        read anything.
         """
         readings = dict(self.readings)
         for partition, reading in new.items():
@@ -77,8 +77,8 @@ class LedgerSource:
         return self._with_others(readings, new)
 
     def behind_cuts(self, new: Mapping[int, Reading]) -> LedgerSource:
-        """Returns the source with a reading of a log that was cut and has grown again, for each partition in `new`.
-        Those before it stay, since what they read was in the log then."""
+        """Returns the source with a new reading for each partition in `new` whose log was truncated and has grown
+        again. Earlier readings stay, since their records were in the log then."""
         readings = dict(self.readings)
         for partition, reading in new.items():
             before = [earlier for earlier in readings.get(partition, []) if earlier.from_offset < reading.from_offset]
@@ -86,7 +86,8 @@ class LedgerSource:
         return self._with_others(readings, new)
 
     def back_to(self, ends: Mapping[int, int]) -> LedgerSource:
-        """Returns the source as if nothing at or after these offsets had been read, nor any partition without one."""
+        """Returns the source as if nothing at or after these offsets had been read. Partitions without an offset are
+        treated as unread."""
         kept = {
             partition: [each for each in readings if each.begin < ends.get(partition, 0)]
             for partition, readings in self.readings.items()

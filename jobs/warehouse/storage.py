@@ -8,7 +8,7 @@ two processes create the same name at once, one of them gets False.
 
 `write` replaces a file in one step: a kill leaves the old text or the new one, and nobody reads half of it.
 - Local and HDFS: a finished temporary file is renamed over it. Hadoop's other file systems delete and rename then, and
-  a name that is missing for a moment is worse than half a text: whoever looks would take the lease for free.
+  a name that is missing for a moment is worse than half a text: another process would take the lease for free.
 - Object stores (S3, GCS): a file is there when it is closed, and not before.
 - Elsewhere (ABFS) a writer that is killed may leave half a text: `read_parsed` reports it with the remedy, and nobody
   takes a lease that can't be read before it has run out.
@@ -80,8 +80,8 @@ class Storage(Readable, Protocol):
 
 
 def read_parsed(storage: Readable, name: str, parse: Callable[[str], T], remedy: str) -> T | None:
-    """Returns what a small file says, or None if there is none. Raises OutsideError with the remedy if it is damaged:
-    if it is whole, and says something else, a newer release may have written it, which needs it."""
+    """Returns the parsed content of a small file; None if it does not exist. Raises OutsideError with the remedy if it
+    is damaged. If it is complete but not understood, a newer release may have written it, and the error says so."""
     text = None
     try:
         text = storage.read(name)
@@ -145,8 +145,8 @@ class LocalStorage:
 
     @contextmanager
     def _temporary(self, name: str, text: str) -> Iterator[Path]:
-        """Gives a finished file with a name of its own in the same folder, forced to the disk; it is gone behind the
-        block, unless it was renamed."""
+        """Yields a finished temporary file in the same folder, forced to the disk. At the end of the block it is
+        removed, unless it was renamed."""
         path = self.root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         remove_left_over(path.parent)
@@ -166,7 +166,7 @@ class LocalStorage:
 def remove_left_over(folder: Path) -> None:
     """Removes temporary files that are older than a day and whose writer is gone."""
     for path in folder.glob(".*"):
-        # Another process may be about the same, and what can't be removed stays.
+        # Another process may be doing the same; files that can't be removed stay.
         with suppress(OSError):
             if TEMPORARY.fullmatch(path.name) and time.time() - path.stat().st_mtime > TEMPORARY_S_MAX:
                 with path.open() as file:
@@ -259,7 +259,7 @@ class HadoopStorage:
 
 
 def renaming(spark: SparkSession, root: Any, configuration: Any) -> Callable[[Any, Any], None]:
-    """Returns what renames a file over another; of Hadoop's two interfaces only the newer one does."""
+    """Returns a function that renames a file over another; only the newer of Hadoop's two interfaces can do that."""
     gateway: Any = spark.sparkContext._gateway  # noqa: SLF001 - pyspark has no public way to Hadoop's client
     hadoop = gateway.jvm.org.apache.hadoop.fs
     files = hadoop.FileContext.getFileContext(root.toUri(), configuration)

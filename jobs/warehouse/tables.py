@@ -1,7 +1,7 @@
-"""The one handle by which jobs read the Delta tables of a warehouse: their paths, rows and versions.
+"""Reads the Delta tables of a warehouse for all jobs: paths, rows and versions.
 
-Reading never makes a table. A table that is not there is an InputError that names the command which writes it, or an
-empty frame where a job can do without it (`rows_if_any`). Tables are made by those who write them (`Ledger.create`).
+Reading never creates a table. A table that does not exist is an InputError that names the command which writes it, or
+an empty frame where a job can do without it (`rows_if_any`). Tables are created by their writers (`Ledger.create`).
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ NAMED_MAX = 1_000
 
 
 def every_row(_: Callable[[str], Any]) -> bool:
-    """Is the condition that holds for all rows."""
+    """Returns a condition that holds for all rows."""
     return True
 
 
 def is_open(column: Callable[[str], Any]) -> Any:
-    """Is the condition that holds for rows which have not ended."""
+    """Returns a condition that holds for rows which have not ended."""
     return column(IS_OPEN.name) == 1
 
 
@@ -92,15 +92,15 @@ class Tables:
         return self.spark.createDataFrame([], table.schema)
 
     def rows_within(self, table: Table, condition: Condition, version: int | None = None) -> DataFrame:
-        """Returns the rows for which a condition holds, as of now or of a version; none if the table is not there."""
+        """Returns the rows that match a condition, as of now or of a version; none if the table does not exist."""
         rows = self.rows_if_any(table) if version is None else self.rows(table, version)
         return rows.where(of_spark(condition))
 
     def rows_named(
         self, table: Table, column: str, names: Collection[str], condition: Condition = every_row
     ) -> DataFrame:
-        """Returns the rows with one of some names for which a condition holds, or with more than NAMED_MAX names all
-        for which it does; none without a name, or if the table is not there."""
+        """Returns the rows that have one of `names` in `column` and match a condition. With more than NAMED_MAX names,
+        all rows that match the condition; without a name, or if the table does not exist, none."""
         if not names:  # pyarrow knows no type for an empty list
             return self.empty(table)
         if len(names) > NAMED_MAX:
@@ -120,12 +120,12 @@ class Tables:
 
 @dataclass(frozen=True)
 class ClusterTables(Tables):
-    """The same tables, with the rows of one cluster."""
+    """The tables of a warehouse, limited to the rows of one cluster."""
 
     cluster: str
 
     def arrow(self, table: Table, condition: Any = None, columns: Sequence[str] | None = None) -> pa.Table:
-        """Returns the cluster's rows for which an expression of pyarrow holds, without Spark."""
+        """Returns the cluster's rows that match a pyarrow expression, without Spark."""
         is_ours = pc.field("cluster") == self.cluster
         wanted = is_ours if condition is None else is_ours & condition
         with of_the_table(table_uri(self.warehouse, table)):
@@ -133,10 +133,10 @@ class ClusterTables(Tables):
         return found if columns is None else found.select(list(columns))
 
     def rows_within(self, table: Table, condition: Condition, version: int | None = None) -> DataFrame:
-        """Returns the cluster's rows for which a condition holds, none if the table is not there.
+        """Returns the cluster's rows that match a condition; none if the table does not exist.
 
-        Few rows are read here, and given to Spark as they are. Wherever a plan has a scan of a Delta table, Spark runs
-        a job to choose its files; where little is new, that is most of what a pass takes.
+        If there are few, they are read here and given to Spark. If a plan scans a Delta table, Spark runs a job to
+        choose its files; with few new rows, that is most of the time of a pass.
         """
         if not self.exists(table):
             return self.rows_if_any(table)
@@ -171,18 +171,18 @@ def is_null(column: Any) -> Any:
 
 
 def frame_of(spark: SparkSession, rows: pa.Table) -> DataFrame:
-    """Returns rows of Arrow as a frame, in one piece. Spark 4.0 takes an empty batch for the end, and drops all rows
-    after it without a word; such batches come from files of which a condition leaves nothing. And of each batch it
-    makes a task."""
+    """Returns rows of Arrow as a Spark frame, in one piece. Spark 4.0 takes an empty batch for the end and drops all
+    later rows silently; such batches come from files without a matching row. And it makes a task of each batch."""
     return spark.createDataFrame(rows.combine_chunks())
 
 
 def collect(rows: DataFrame) -> list[dict[str, Any]]:
-    """Returns the rows as dicts, by way of Arrow: it keeps the zone of instants, and Spark's own rows have none."""
+    """Returns the rows as dicts, converted by Arrow: it keeps the time zone of instants, which Spark's own rows
+    lose."""
     found: list[dict[str, Any]] = rows.toArrow().to_pylist()
     return found
 
 
 def not_a_pattern(path: str) -> str:
-    """Returns the path with its wildcards escaped, since Spark's file source takes every path for a pattern."""
+    """Returns the path with its wildcards escaped, since Spark's file source treats every path as a pattern."""
     return re.sub(r"([\\*?\[\]{}])", r"\\\1", path)

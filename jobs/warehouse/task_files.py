@@ -1,15 +1,15 @@
 """Writes rows into Parquet files of a table from Spark's tasks; the driver commits the list of files (`commits`).
 
-Arrow rows that go back into the JVM, for its Parquet writer, cost more than all the rest of an ingest. So the task that
-has the rows writes them, into the folder of the table, and gives back only what a commit says about a file: its path,
-size, partition values and statistics. Every storage that delta-rs knows is written through delta-rs.
+Sending Arrow rows back into the JVM, for its Parquet writer, costs more than all the rest of an ingest. So the task
+that has the rows writes them into the folder of the table, and returns only the file's entry for the commit: path,
+size, partition values and statistics. All storages but the local disk are written through delta-rs.
 
 A file's name is new each time. A task that is tried again, or is run twice, leaves a file that no commit names; readers
 never see it, and VACUUM removes it.
 
-Statistics are those of `Table.statistics_columns`, from the footer of the file. Of a text that is longer than
-`PREFIX_CHARACTERS` the start is kept, as Delta's own writer does, and of the greatest text a start with a character
-after it that makes it greater than all of the text.
+Statistics are those of `Table.statistics_columns`, from the footer of the file. A text longer than `PREFIX_CHARACTERS`
+is truncated, as Delta's own writer does; the greatest text gets a character after its start that makes it greater than
+the whole text.
 
 Only texts get a dictionary. Offsets and instants nearly all differ, and a dictionary of them is thrown away once it is
 full; but each is near the one before, and their differences take a few bits (`encodings`).
@@ -67,7 +67,8 @@ RESULT_SCHEMA = arrow_schema(RESULT)
 
 @dataclass(frozen=True, kw_only=True)
 class WrittenFile:
-    """A Parquet file in a table's folder. `counts` are the numbers of values in the columns that were asked for."""
+    """A Parquet file in a table's folder. `counts` are the numbers of non-null values in the columns that were asked
+    for."""
 
     path: str
     size: int
@@ -86,8 +87,8 @@ def write_files(
     prepare: Callable[[Batches], Batches] | None = None,
     counted: Sequence[str] = (),
 ) -> list[WrittenFile]:
-    """Writes the rows, and returns the files. `prepare` makes rows of the table from those of the frame, inside of the
-    task; without it they are rows of the table already."""
+    """Writes the rows, and returns the files. `prepare` turns rows of the frame into rows of the table, inside the
+    task; without it they must already be rows of the table."""
     if prepare is None and table.partition_columns:
         rows = rows.sortWithinPartitions(*table.partition_columns)
     write = _Writer(table, table_uri(warehouse, table), prepare, tuple(counted))
@@ -95,18 +96,18 @@ def write_files(
 
 
 def write_here(rows: pa.Table, table: Table, warehouse: str, name: str = PART) -> list[WrittenFile]:
-    """Writes rows that this process holds, and returns the files, whose names begin with `name`."""
+    """Writes rows that are in this process, and returns the files, whose names begin with `name`."""
     return write_batches_here(rows.to_batches(), table, warehouse, name)
 
 
 def write_batches_here(batches: Batches, table: Table, warehouse: str, name: str = PART) -> list[WrittenFile]:
-    """Writes rows as they come, so that this process never holds all of them."""
+    """Writes rows batch by batch, so that this process never holds all of them."""
     written = _Writer(table, table_uri(warehouse, table), None, (), name)(batches)
     return [each for batch in written for each in _written(batch)]
 
 
 def read_columns(files: Sequence[WrittenFile], table: Table, warehouse: str, names: Sequence[str]) -> pa.Table:
-    """Returns some columns, none of a partition, of files that were just written."""
+    """Returns some columns of files that were just written. Partition columns can't be read."""
     uri = table_uri(warehouse, table)
     place = local_files(uri) or PyFileSystem(DeltaStorageHandler(uri))
     found = [pq.read_table(each.path, columns=list(names), filesystem=place) for each in files]
@@ -131,7 +132,7 @@ def _written(found: pa.Table | pa.RecordBatch) -> list[WrittenFile]:
 
 @dataclass(frozen=True)
 class _Writer:
-    """What a task does with its batches."""
+    """Writes the batches of one task."""
 
     table: Table
     uri: str
@@ -183,7 +184,7 @@ class _File:
         self._waiting: list[pa.Table] = []
         self._waiting_bytes = 0
         self._bytes = 0
-        # What partitions a table needs no quoting: dates, small integers and the names of clusters.
+        # Partition values need no quoting: dates, small integers and the names of clusters.
         folders = [f"{name}={value or '__HIVE_DEFAULT_PARTITION__'}" for name, value in values.items()]
         self._path = "/".join([*folders, f"{writer.name}-{uuid.uuid4().hex}.parquet"])
         files = local_files(writer.uri) or PyFileSystem(DeltaStorageHandler(writer.uri))
@@ -233,7 +234,7 @@ class _File:
 
 
 def encodings(fields: pa.Schema) -> dict[str, Any]:
-    """Returns the options of a Parquet writer that say how each column is encoded."""
+    """Returns the encoding options of a Parquet writer for each column."""
     leaves = [leaf for field in fields for leaf in _leaves(field.name, field.type)]
     wide = [path for path, kind in leaves if pa.types.is_int64(kind) or pa.types.is_timestamp(kind)]
     return {
@@ -243,7 +244,7 @@ def encodings(fields: pa.Schema) -> dict[str, Any]:
 
 
 def _leaves(path: str, kind: pa.DataType) -> Iterator[tuple[str, pa.DataType]]:
-    """Yields the columns that Parquet has for one of Arrow's: what lies in structs, lists and maps."""
+    """Yields the leaf columns that Parquet has for one column of Arrow: those inside structs, lists and maps."""
     if pa.types.is_struct(kind):
         for field in kind:
             yield from _leaves(f"{path}.{field.name}", field.type)
@@ -257,7 +258,7 @@ def _leaves(path: str, kind: pa.DataType) -> Iterator[tuple[str, pa.DataType]]:
 
 
 class _Column:
-    """What a footer says of a column that is no struct, list or map."""
+    """The footer's statistics of a column that is not a struct, list or map."""
 
     def __init__(self, footer: pq.FileMetaData, name: str) -> None:
         groups = [footer.row_group(number) for number in range(footer.num_row_groups)]

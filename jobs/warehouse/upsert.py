@@ -1,15 +1,15 @@
-"""Rows into Delta tables by key.
+"""Writes rows into Delta tables by key.
 
-A table whose rows end (`Table.end_column`) is written without a look at what ended long ago: an upsert only ever meets
-a row that is open, or one that the same batch had ended before it was cut short, which ended no earlier than any row
-of the batch. Delta's statistics on the ending leave out the files of all others, so that the cost does not grow with
-the history. `is_open` keeps the open rows in files of their own, which are as small as the groups are now. Of a table
-with a `fixed_time_column`, what lies before the earliest of the rows is left out in the same way.
+A table whose rows end (`Table.end_column`) is written without reading rows that ended long ago: an upsert only ever
+matches a row that is open, or one that an interrupted run of the same batch had ended, which ended no earlier than any
+row of the batch. Delta's statistics on the end column exclude the files of all others, so the cost does not grow with
+the history. `is_open` keeps the open rows in files of their own, which are as small as the groups are now. In a table
+with a `fixed_time_column`, files before the earliest of the rows are excluded in the same way.
 
 Few rows are merged from the driver. Rows for which the driver would be too small are written by Spark's tasks if the
 cluster has none in the table yet, and else merged slice by slice.
 
-What is written conforms: rows that are not those of their table fail before anything is written.
+Rows that do not conform to their table fail before anything is written.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ ATTEMPTS = 3
 
 
 def upsert(ledger: Ledger, table: Table, rows: DataFrame, count: int | None = None) -> None:
-    """Writes rows that have each key once, and a time in `fixed_time_column`. `count` is how many they are, if they
+    """Upserts rows; each key must be unique, and a `fixed_time_column` filled. `count` is the number of rows, if there
     may be many."""
     rows = conform(rows, table)
     slices = -(-(count or 0) // ROWS_PER_MERGE)
@@ -57,7 +57,7 @@ def upsert(ledger: Ledger, table: Table, rows: DataFrame, count: int | None = No
 
 
 def upsert_arrow(ledger: Ledger, table: Table, rows: pa.Table) -> None:
-    """Writes rows that are in memory."""
+    """Upserts rows that are in memory."""
     rows = of_table(rows, table)
     if not rows.num_rows:
         return
@@ -71,13 +71,13 @@ def upsert_arrow(ledger: Ledger, table: Table, rows: pa.Table) -> None:
 
 
 def of_table(rows: pa.Table, table: Table) -> pa.Table:
-    """Returns the rows with the columns and types of their table. Raises an error of pyarrow for other rows."""
+    """Returns the rows with the columns and types of their table. Raises pyarrow's error for rows that do not fit."""
     schema = arrow_schema(table.schema)
     return rows.select(schema.names).cast(schema)
 
 
 def of_rows(rows: Sequence[tuple[Any, ...]], table: Table) -> pa.Table:
-    """Returns rows, each a tuple of the table's columns, as a table of Arrow."""
+    """Returns rows, each a tuple in the order of the table's columns, as an Arrow table."""
     schema = arrow_schema(table.schema)
     columns = zip(*rows, strict=True) if rows else [()] * len(schema)
     return pa.Table.from_arrays(
@@ -91,7 +91,7 @@ def is_empty(ledger: Ledger, table: Table) -> bool:
 
 
 def within_reach(table: Table, since_us: int | None) -> str:
-    """Returns the condition for rows of the table, as `old`, that an upsert of rows from that time on can meet."""
+    """Returns the condition for rows of the table, as `old`, that an upsert of rows from a time on can match."""
     column = bounding_column(table)
     if column is None:
         return "true"
@@ -104,7 +104,7 @@ def bounding_column(table: Table) -> str | None:
 
 
 def earliest_us(rows: pa.Table, table: Table) -> int | None:
-    """Returns the least time of the rows in the bounding column, None where there are none."""
+    """Returns the earliest time of the rows in the bounding column; None if there is none."""
     column = bounding_column(table)
     if column is None:
         return None
@@ -124,12 +124,12 @@ def replace_cluster_arrow(ledger: Ledger, table: Table, rows: pa.Table) -> None:
 
 
 def replace_changed(ledger: Ledger, table: Table, rows: pa.Table) -> int:
-    """Makes rows that are in memory those of the cluster, in one commit that writes what has changed; returns how many
-    rows differ, and makes no commit where none does.
+    """Replaces the cluster's rows by rows that are in memory, in one commit that writes only the differences; returns
+    how many rows differ. Makes no commit if none does.
 
-    The files of rows that changed or are gone are replaced: by one file with their other rows, which is left alone from
-    then on, and one with those that are new, which most likely change the next time, too. If a maintenance has merged
-    them meanwhile, it looks again.
+    The files of rows that changed or are gone are replaced: by one file with their unchanged rows, which stays from
+    then on, and one with the new rows, which will probably change the next time, too. If a maintenance has merged the
+    files meanwhile, the comparison is repeated.
     """
     for _ in range(ATTEMPTS):
         with suppress(ChangedMeanwhileError):
@@ -190,7 +190,8 @@ def _keys(rows: pa.Table, table: Table) -> pa.ChunkedArray:
 
 
 def insert(ledger: Ledger, table: Table, rows: DataFrame, is_near: Column) -> None:
-    """Adds the rows whose key is not there yet. `is_near` holds for every row of the table that may have such a key."""
+    """Adds the rows whose key is not in the table yet. `is_near` must hold for every row of the table that may have
+    such a key."""
     known = ledger.rows(table).where(is_near).select(*table.key)
     new = conform(rows, table).join(known, list(table.key), "left_anti")
     files = write_files(conform(new, table), table, ledger.warehouse)
@@ -199,5 +200,5 @@ def insert(ledger: Ledger, table: Table, rows: DataFrame, is_near: Column) -> No
 
 
 def append(ledger: Ledger, table: Table, rows: DataFrame, batch: NumberedBatch) -> None:
-    """Appends the rows of a batch, unless the table has them."""
+    """Appends the rows of a batch, unless the table has this batch already."""
     ledger.commits.add_files(table, write_files(conform(rows, table), table, ledger.warehouse), batch)

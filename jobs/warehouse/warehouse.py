@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 
 def create_table(tables: Tables, commits: Commits, table: Table) -> None:
-    """Makes the table if it is not there, or brings it to today's columns and properties if it is older.
+    """Creates the table, or migrates an older one to today's columns and properties.
 
-    Raises InputError if a table can't be brought there.
+    Raises InputError if a table can't be migrated.
     """
     if not tables.exists(table):
         commits.create(table)
@@ -35,8 +35,8 @@ def create_table(tables: Tables, commits: Commits, table: Table) -> None:
 
 
 def migrate(tables: Tables, commits: Commits) -> None:
-    """Brings all tables that are there to today's columns and properties. Raises InputError before the first is changed
-    if one of them can't be brought there."""
+    """Migrates all existing tables to today's columns and properties. If one of them can't be migrated, raises
+    InputError before the first is changed."""
     plans = {table: plan_for(tables, table) for table in tables.existing()}
     for table, needed in plans.items():
         if needed.refused:
@@ -52,6 +52,6 @@ def migrate(tables: Tables, commits: Commits) -> None:
 
 
 def plan_for(tables: Tables, table: Table) -> Plan:
-    """Returns what brings a table that is there to today's definition."""
+    """Returns the plan that migrates an existing table to today's definition."""
     found = open_table(tables.warehouse, table)
     return plan(found.schema().to_json(), found.metadata(), table)
