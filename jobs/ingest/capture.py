@@ -1,8 +1,8 @@
 """`groupledger capture` copies `__consumer_offsets` into Parquet files with the columns of Spark's Kafka source.
 
 A capture is a finite copy that can be carried to another machine and ingested there. `_capture.json` beside the files
-(Spark ignores names that begin with an underscore) says where it is from and which offsets it covers: the last
-record of a partition may lie well below its end, and a partition without records has no row at all.
+(Spark ignores names that begin with an underscore) has its source and the offsets that it covers: the last record of a
+partition may lie well below its end, and a partition without records has no row at all.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ MANIFEST = "_capture.json"
 
 @dataclass(frozen=True)
 class Manifest:
-    """Says where a capture is from, and which offsets [from, to) of each partition it covers.
+    """The source of a capture, and the offsets [from, to) of each partition that it covers.
 
-    `completeness` is `complete` only where nothing was removed since `began_at_ms`, as in a simulator's capture; one of
-    a real topic may have been compacted. `explained_from` is, by partition, the offset from which on markers and
-    aborted transactions account for every offset without a row, as the batches showed when the capture was made.
+    `completeness` is `complete` only where nothing was removed since `began_at_ms`, as in a simulator's capture; a real
+    topic may have been compacted. `explained_from` is, by partition, the offset from which on markers and aborted
+    transactions account for every offset without a row, as the batch headers showed when the capture was made.
     """
 
     identity: TopicIdentity
@@ -59,7 +59,7 @@ def write_manifest(storage: Storage, manifest: Manifest) -> None:
 
 
 def read_manifest(storage: Storage) -> Manifest | None:
-    """Returns the manifest, or None if the capture has none. Raises InputError if it has another form."""
+    """Returns the manifest, or None if the capture has none. Raises InputError if it is not in the known form."""
     try:
         text = storage.read(MANIFEST)
         if text is None:

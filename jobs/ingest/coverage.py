@@ -1,5 +1,5 @@
-"""Updates `coverage` after an ingest. It can be repeated, so if a run was killed before, the next run makes up for
-it."""
+"""Updates `coverage` after an ingest. An update can be repeated: if a run was killed before its update, the next run
+makes it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def write_coverage(
     ledger: Ledger, source: LedgerSource, positions: Mapping[int, int], known_until_ms: int | None
 ) -> None:
-    """Writes the stretches up to `positions`, the next offsets to read. A stretch in the table may grow, and never
+    """Writes the stretches up to `positions`, the next offsets to read. A stretch in the table may grow, but never
     shrinks."""
     rows = [
         (
@@ -60,7 +60,7 @@ def write_coverage(
 def regained_source(
     ledger: Ledger, source: LedgerSource, positions: Mapping[int, int], ends: Mapping[int, int], now_ms: int
 ) -> LedgerSource:
-    """Returns the source with readings of all partitions that were read up to `positions`: where it has lost them, they
+    """Returns the source with readings of all partitions that were read up to `positions`. Readings that it has lost
     are made from `coverage`. `ends` are the ends of the partitions' logs."""
     lost = {partition: position for partition, position in positions.items() if partition not in source.readings}
     if not lost:
@@ -80,10 +80,9 @@ def regained_source(
 def late_partitions(
     ledger: Ledger, readings: Mapping[int, Sequence[Reading]], now_ms: int, retention_ms: int
 ) -> set[int]:
-    """Returns the partitions that were not read for so long that tombstones may have come and gone.
+    """Returns the partitions that were not read for so long that tombstones may have been written and removed since.
 
-    A tombstone was written after the last instant that coverage knows, and the group's older records were still there
-    when the reading began.
+    Such a tombstone was written after the last instant in coverage, and removed before the reading began.
     """
     since = {partition: of_partition[-1].began_ms for partition, of_partition in readings.items()}
     known = ledger.arrow(COVERAGE, pc.field("to_time").is_valid(), ["kafka_partition", "to_time"])

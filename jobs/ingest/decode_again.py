@@ -8,8 +8,8 @@ and reasons.
 Rules:
 - The commit changes rows of one cluster only, and only rows that are quarantined; a row keeps its key and its ingest
   date. It touches no transaction id, so the sink's own count of its batches stays.
-- A reader of the table skips it (`skipChangeCommits`). The history has passed these offsets, perhaps folded rows behind
-  them, so it is asked to rebuild. Incidents and the view of offset commits are computed from the table and take the
+- A reader of the table skips it (`skipChangeCommits`). The history has passed these offsets, and may have folded later
+  rows, so a rebuild is requested. Incidents and the view of offset commits are computed from the table and take the
   rows by themselves. Rounds of `lag` that are computed already stay as they are.
 - A run that was killed is repeated by the next one: before the commit it finds the same rows; after it, it finds none,
   and asks for the rebuild because the file says that decoding was under way.
@@ -42,8 +42,7 @@ if TYPE_CHECKING:
 
 
 def decode_quarantined_again(ledger: Ledger) -> int:
-    """Decodes the quarantined records again that this release's codec has not tried; returns how many it could
-    decode."""
+    """Decodes quarantined records that this release's codec has not tried; returns how many it could decode."""
     digest = codec_digest()
     tried_by, was_cut_short = read_state(ledger.storage, ledger.cluster)
     if tried_by == digest and not was_cut_short:
@@ -80,7 +79,8 @@ def replace_decoded(ledger: Ledger, quarantined: DataFrame, dates: Sequence[date
 
 
 def replace_rows(ledger: Ledger, decoded: DataFrame, dates: Sequence[date]) -> None:
-    """Replaces the rows of the decoded records, all in one commit: half of them would be a history that never was."""
+    """Replaces the rows of the decoded records, all in one commit: half of them would give a history that never
+    existed."""
     rows = decoded.withColumns({"cluster": F.lit(ledger.cluster), "ingest_date": F.lit(dates[0])}).toArrow()
     quoted = ", ".join(f"DATE '{each.isoformat()}'" for each in dates)
     ledger.commits.merge(

@@ -1,9 +1,9 @@
-"""Judges, before a micro-batch from Kafka is kept, whether anything was removed from what it has read, and whether the
-log is still the one that was read before.
+"""Judges, before the rows of a micro-batch from Kafka are written, whether records were removed before they were read,
+and whether the log is still the one that was read before.
 
-The readings that come of it are kept first and the rows then, so that whoever folds the rows finds the readings. A
-batch that is run again is judged again. Brokers that don't answer are asked again for `SILENT_S_MAX` seconds: a leader
-that moves costs no more than that it is waited for.
+The resulting readings are written first and the rows afterwards, so that a fold of the rows always finds the readings.
+A batch that is run again is judged again. Brokers that don't answer are asked again for `SILENT_S_MAX` seconds, so that
+a change of leader only costs waiting.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ SILENT_S_MAX = 600
 
 
 class Evidence:
-    """The known completeness of a ledger that is fed from Kafka; `source` has the newest readings.
+    """Judges the completeness of a ledger that is fed from Kafka; `source` has the newest readings.
 
     `positions` are the offsets at which the query's first batch begins. While brokers don't answer it waits for them,
     until `stop` is set.
@@ -144,8 +144,8 @@ class Evidence:
 
 
 def cuts(positions: Mapping[int, int], ends: Mapping[int, int]) -> dict[int, int]:
-    """Returns by partition where the log was cut: `ends` are those of the epochs in which our last records were
-    written, which lie after them in every log that holds them."""
+    """Returns, by partition, the offset at which the log was truncated. `ends` are the ends of the leader epochs in
+    which our last records were written; in a log that still holds these records, the ends lie after them."""
     return {partition: end for partition, end in ends.items() if end < positions[partition]}
 
 
@@ -187,6 +187,6 @@ COLUMNS = ("kafka_partition", "kafka_offset", "kafka_timestamp")
 
 
 def first_ms(rows: pa.Table) -> int:
-    """Returns the least time of the rows in milliseconds, 0 if there are none."""
+    """Returns the earliest timestamp of the rows in milliseconds, 0 if there are none."""
     least = pc.min(rows.column("kafka_timestamp")).as_py()
     return 0 if least is None else ms_of(least)

@@ -1,11 +1,12 @@
-"""`groupledger import-logs`: the brokers' request logs into `requests`, their server logs into `coordinator_events`.
+"""Implements `groupledger import-logs`: imports the brokers' request logs into `requests`, and their server logs into
+`coordinator_events`.
 
-Idempotent: `log_files` says how far each file was read, whatever it is called by now, and only what lies behind is new.
-It is written last. Rows are only ever added, by their key: an import that was killed adds, when it is run again, what
-was missing. With `--continuous` directories are looked at every so often, in the same way; Spark's own file source
-would not do, since it takes a file once and whole, and log files grow.
+An import can be repeated: `log_files` notes how far each file was read, even if it was renamed, and only later lines
+are new. It is written last. Rows are only ever added, by their key: if an import was killed, the next one adds the rows
+that are missing. With `--continuous` directories are scanned at intervals, in the same way; Spark's own file source
+would not do, since it reads each file once and as a whole, and log files grow.
 
-The import has a lease of its own (`lease.logs_of`): nobody else writes its tables, and it may run beside `ingest`.
+The import has a lease of its own (`lease.logs_of`): no other command writes its tables, and it may run beside `ingest`.
 """
 
 from __future__ import annotations
@@ -78,12 +79,12 @@ if TYPE_CHECKING:
 
 ROWS_OF = {REQUEST_LOG: REQUESTS, SERVER_LOG: COORDINATOR_EVENTS}
 TABLES = (*ROWS_OF.values(), LOG_QUARANTINE, TOPIC_NAMES, LOG_FILES)
-# Rows of so many lines are written in one commit: what a killed import has to do again.
+# Rows of about so many lines are written in one commit, which bounds the work that a killed import repeats.
 LINES_PER_BATCH = 1_000_000
 TIMES = ("first_logged_at", "last_logged_at")
 # How far a broker's clock may be ahead of ours.
 AHEAD_MAX = timedelta(hours=1)
-# What rotation puts after a name: a number or a date, and the name of a compression.
+# The suffixes that rotation adds to a name: a number or a date, and the name of a compression.
 _ROTATED = re.compile(r"[\d._T-]*(?:gz|zst|bz2)?")
 FileState = tuple[int, int, int]  # inode, size, when it was written last
 
@@ -98,7 +99,7 @@ class LogSources:
 
 @dataclass(slots=True)
 class ImportTotals:
-    """How many lines this run has read, and what became of them."""
+    """How many lines this run has read, and the numbers of rows, quarantined lines and other lines among them."""
 
     files: int = 0
     lines: int = 0
@@ -123,7 +124,7 @@ class NewLines:
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """What the new lines of one file became; an event may take several lines."""
+    """The results of a file's new lines, counted; one event may take several lines."""
 
     rows: int = 0
     lines: int = 0
@@ -135,13 +136,13 @@ class Counted:
 
 @dataclass(slots=True)
 class Rotation:
-    """How each of the files ended that continue each other, by inode: when it was written last, and in which pass of a
-    repeated hour."""
+    """The end of each rotated file, by inode: when it was written last, and in which pass of a repeated hour it
+    ended."""
 
     _ends: dict[int, tuple[int, RepeatedHours]] = field(default_factory=dict)
 
     def before(self, file: FileState) -> RepeatedHours | None:
-        """Returns the end of the file that was written last before this one."""
+        """Returns the state at the end of the file that was written last before this one."""
         earlier = [end for inode, end in self._ends.items() if inode != file[0] and end[0] <= file[2]]
         return max(earlier, key=lambda end: end[0])[1] if earlier else None
 
@@ -151,7 +152,7 @@ class Rotation:
 
 
 def family_of(name: str) -> str:
-    """Returns what files that a rotation has renamed have in common."""
+    """Returns the common part of the names of files that a rotation has renamed."""
     stem, dot, rest = name.partition(".log")
     return stem if dot and _ROTATED.fullmatch(rest) else name
 
@@ -161,8 +162,8 @@ def import_logs(
 ) -> ImportTotals:
     """Imports all new lines, once or until stopped.
 
-    Raises InputError for files that are no such log or unpack to too much, when all others are imported, and
-    OutsideError if a file changed under the import. A continuous run says so and looks again.
+    Raises InputError for files that are not such a log or are too large when unpacked, after all other files are
+    imported, and OutsideError if a file changed during the import. A continuous run reports these and tries again.
     """
     importer = LogImport(ledger, settings)
     while True:
@@ -176,8 +177,8 @@ def import_logs(
 
 
 class LogImport:
-    """One run. It keeps what it has seen of the files, so that a look at files that did not change costs nothing.
-    `unread` has a sentence for each file that was not imported, or only in part."""
+    """One run of the import. It remembers the files that it has scanned, so that scanning unchanged files again costs
+    nothing. `unread` has a sentence for each file that was not imported, or only in part."""
 
     def __init__(self, ledger: Ledger, settings: LogSettings) -> None:
         self.totals = ImportTotals()
@@ -198,8 +199,8 @@ class LogImport:
         self._told: set[str] = set()
 
     def look(self, sources: LogSources, stop: threading.Event, *, is_patient: bool) -> None:
-        """Imports what is new. A bad file keeps no other one out: a patient look says it at once, and
-        else it is in `unread`."""
+        """Imports the new lines once. A bad file does not stop the others: a patient run reports it at once; otherwise
+        it is put into `unread`."""
         settings = self._settings
         logs = (
             (REQUEST_LOG, sources.request_logs, settings.request_log_names),
@@ -306,8 +307,8 @@ class LogImport:
         return True
 
     def _write(self, log: str, files: Sequence[NewLines]) -> None:
-        """Writes the tables of rows first and `log_files` last: what was not noted there is read again, and not added
-        again."""
+        """Writes the tables of rows first and `log_files` last: lines not noted there are read again, and not added
+        twice."""
         ledger, table = self._ledger, ROWS_OF[log]
         parsed = _parsed(log, _splits(ledger, files), self._settings, self._privacy).persist()
         try:
@@ -329,8 +330,7 @@ class LogImport:
         self._note(log, files, found, now)
 
     def _named(self, rows: DataFrame, parsed: DataFrame) -> DataFrame:
-        """Returns the requests with names for topic ids: from the log itself, and from what else the warehouse
-        holds."""
+        """Returns the requests with names for topic ids, from the log itself and from other tables of the warehouse."""
         ledger = self._ledger
         known, _ = known_names(ledger)
         self._learn(parsed.where(F.col(TOPIC_NAME).isNotNull()).select(f"{TOPIC_NAME}.*"), known)
@@ -360,8 +360,8 @@ class LogImport:
         insert(self._ledger, table, rows, F.col("source_file").isin(*source_files) if source_files else F.lit(True))
 
     def _note(self, log: str, files: Sequence[NewLines], found: Mapping[str, Counted], now: datetime) -> None:
-        """Writes how far each file was read, and what its lines became. Of copies of one file, the first took the
-        lines."""
+        """Writes how far each file was read, with the counts of its lines. Of several copies of a file, the first is
+        credited with the lines."""
         ledger = self._ledger
         known = ledger.rows(LOG_FILES).where((F.col("log") == log) & F.col("source_file").isin([*found]))
         for name in TIMES:
@@ -398,7 +398,8 @@ class LogImport:
 
 
 def _count(log: str, parsed: DataFrame, now: datetime) -> dict[str, Counted]:
-    """Returns by file what its lines became. A time that is to come is of a wrong clock, and bounds nothing."""
+    """Returns the counts of each file's lines. Times in the future come from wrong clocks, and are left out of the
+    file's time range."""
     at = F.col(f"{ROW}.logged_at")
     times = [F.unix_micros(which(F.when(at <= F.lit(now + AHEAD_MAX), at))) for which in (F.min, F.max)]
     lines = F.count(ROW) if log == REQUEST_LOG else F.coalesce(F.sum(f"{ROW}.line_count"), F.lit(0))
@@ -410,7 +411,7 @@ def _count(log: str, parsed: DataFrame, now: datetime) -> dict[str, Counted]:
 
 
 def _noted(before: dict[str, Any] | None, file: NewLines, found: Counted) -> dict[str, Any]:
-    """Returns the file's row of `log_files`, without what all files have in common; times are in microseconds."""
+    """Returns the file's row of `log_files`, without the columns that all files share; times are in microseconds."""
     old = before or {}
     times = [time for time in (old.get("first_logged_at"), found.first_us) if time is not None]
     skipped = max(0, file.line_count - found.lines - found.quarantined)
@@ -432,7 +433,7 @@ def _instant(time_us: int | None) -> datetime | None:
 
 
 def _state_of(path: Path) -> FileState | None:
-    """Returns what changes when the file does; None if it was renamed since it was found."""
+    """Returns values that change whenever the file does; None if it was renamed since it was found."""
     try:
         found = path.stat()
     except FileNotFoundError:
@@ -448,7 +449,7 @@ def _splits(ledger: Ledger, files: Sequence[NewLines]) -> DataFrame:
 
 
 def _parsed(log: str, splits: DataFrame, settings: LogSettings, privacy: Privacy) -> DataFrame:
-    """Returns what the lines of the splits become, as `parsed_schema`; no entry lies in two splits."""
+    """Returns the parsed lines of the splits, as `parsed_schema`; no entry lies in two splits."""
     time_zone, line_bytes_max = settings.time_zone, settings.line_bytes_max
     schema = PARSED_REQUESTS if log == REQUEST_LOG else PARSED_EVENTS
 

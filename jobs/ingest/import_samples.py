@@ -1,4 +1,4 @@
-"""Imports sampling rounds from the files that `simulate` writes beside a capture, in the grain of the tables.
+"""Imports sampling rounds from the files that `simulate` writes beside a capture, one row for each row of the tables.
 
     DIR/watermarks/*.parquet      sampled_at_ms, and columns of `watermarks`
     DIR/group_states/*.parquet    sampled_at_ms, and columns of `group_states`
@@ -33,7 +33,7 @@ SAMPLED_AT_MS = "sampled_at_ms"
 
 
 def import_samples(ledger: Ledger, directory: str) -> None:
-    """Adds the rounds that are new. Raises InputError if the files are not there or have other columns."""
+    """Adds the new rounds to the tables. Raises InputError if the files are missing or have other columns."""
     new = [(table, new_rows(ledger, table, f"{directory.rstrip('/')}/{table.name}")) for table in SAMPLE_TABLES]
     ledger.create(*SAMPLE_TABLES)
     for table, rows in new:

@@ -1,8 +1,8 @@
 """`groupledger ingest --bootstrap-servers` reads `__consumer_offsets` into `coordinator_records` and `coverage`.
 
-Before the query starts, the place where it would go on is compared with the topic. Another topic, records that were
-deleted before they were read, an end below our position, and a log that was cut there and has grown again are errors
-with a sentence of their own, since Spark would skip records or fail in the middle. Compaction is no error.
+Before the query starts, its next offsets are compared with the topic. Another topic, records that were deleted before
+they were read, an end below our position, and a log that was cut there and has grown again are errors with a sentence
+of their own, since Spark would skip records or fail in the middle. Compaction is not an error.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def plan(ledger: Ledger, ingest: KafkaIngest, started_at_ms: int) -> tuple[Ledge
 
 
 def check_end(positions: Mapping[int, int], topic: TopicRange) -> None:
-    """Raises InputError if we have read further than the topic now reaches."""
+    """Raises InputError if the topic ends below our position."""
     beyond = [partition for partition, end in topic.high_watermark.items() if positions[partition] > end]
     if beyond:
         partition = beyond[0]
@@ -146,11 +146,11 @@ def check_end(positions: Mapping[int, int], topic: TopicRange) -> None:
 def readings_behind_cuts(
     ingest: KafkaIngest, source: LedgerSource, positions: Mapping[int, int], topic: TopicRange, started_at_ms: int
 ) -> dict[int, Reading]:
-    """Returns a reading for each partition that was cut below our position and has grown again. Raises InputError
-    unless asked to recover.
+    """Returns a reading for each partition whose log was truncated below our position and has grown again. Raises
+    InputError unless asked to recover.
 
-    The records that we read above the cut stay: they were in the log, and the coordinator answered by them. Those that
-    took their offsets can't be distinguished from them.
+    Records that we read above the cut stay: they were in the log, and the coordinator answered by them. They can't be
+    distinguished from the records that took their offsets.
     """
     if not source.leader_epochs:
         return {}
@@ -172,7 +172,7 @@ def readings_behind_cuts(
 
 
 def say_waiting(ledger: Ledger, topic: TopicRange) -> None:
-    """Reports how many offsets wait: a read_committed reader stops at the first open transaction."""
+    """Reports how many offsets can't be read yet: a read_committed reader stops at the first open transaction."""
     waiting = {
         partition: end - topic.last_stable_offset[partition]
         for partition, end in topic.high_watermark.items()

@@ -102,8 +102,8 @@ def ingest_capture(ledger: Ledger, directory: str, stop: threading.Event, *, rec
 
 
 def files_pattern(directory: str) -> str:
-    """Returns a pattern for the files. Spark's file source could not go on with another directory later if it got the
-    directory itself."""
+    """Returns a file pattern for the capture's directory. Given the directory itself, Spark's file source could not
+    continue with another one later."""
     return not_a_pattern(directory.rstrip("/")) + f"/{FILES}"
 
 
@@ -147,7 +147,7 @@ def check_rows(ledger: Ledger, rows: DataFrame, positions: Mapping[int, int]) ->
 
 
 def is_new(positions: Mapping[int, int]) -> Column:
-    """Returns whether a row lies at or above the ledger's position in its partition."""
+    """Returns the condition that a row lies at or above the ledger's position in its partition."""
     if not positions:
         return F.lit(True)
     known = F.create_map(*[F.lit(number) for pair in positions.items() for number in pair])
@@ -155,7 +155,8 @@ def is_new(positions: Mapping[int, int]) -> Column:
 
 
 def capture_extents(rows: DataFrame, manifest: Manifest | None) -> tuple[dict[int, Extent], int | None]:
-    """Returns what the capture covers, and until when it knows everything: by its manifest, or else by its rows."""
+    """Returns the offsets that the capture covers, and until when it is complete: from its manifest, or else from its
+    rows."""
     if manifest is not None:
         covered = {key: Extent(start, manifest.to_offsets[key]) for key, start in manifest.from_offsets.items()}
         return covered, manifest.captured_at_ms
@@ -177,8 +178,8 @@ def new_readings(
 ) -> dict[int, Reading]:
     """Returns a reading for each partition that begins with this capture, or goes on after a hole.
 
-    Raises InputError if there is a hole, unless asked to `recover`. Without a manifest the first row of a capture may
-    lie anywhere, since compaction thins, so that only a manifest can show a hole.
+    Raises InputError if there is a hole, unless asked to `recover`. Without a manifest no hole can be seen: compaction
+    removes records, so the first row of a capture may lie anywhere.
     """
     started_at_ms = known_until_ms or 0
     holes = {
@@ -214,8 +215,8 @@ def judged_readings(
     manifest: Manifest | None,
     late: AbstractSet[int],
 ) -> dict[int, list[Reading]]:
-    """Returns the readings after what is new in the capture, by what its manifest says of the offsets without a row,
-    or else by its rows; `late` are the partitions in which tombstones may be missing."""
+    """Returns the readings extended by the new part of the capture. Offsets without a row are judged by the manifest,
+    or else by the rows; `late` are the partitions in which tombstones may be missing."""
     known = {} if manifest is None else manifest.explained_from
     begins = {
         key: max(at.from_offset, positions.get(key, 0))

@@ -1,6 +1,6 @@
 """Opens a log file, whatever it was compressed with: gzip, zstd or bzip2, known by its first bytes.
 
-xz is not read: its dictionary may take gigabytes of memory, and whoever made the file says how many.
+xz is not supported: the file itself sets the size of its dictionary, which may take gigabytes of memory.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ PART_BYTES = 1024 * 1024
 
 @contextmanager
 def open_log(path: Path) -> Iterator[tuple[BinaryIO, bool]]:
-    """Gives the open file, decompressed, and whether it was compressed. The path is resolved: a link that stands there
-    now was put there since, and is an error."""
+    """Yields the open file, decompressed, and whether it was compressed. The path must be resolved: a link at this path
+    was created later, and is an error."""
     with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW)) as file:
         magic = file.read(8)
         file.seek(0)
@@ -54,7 +54,7 @@ def open_log(path: Path) -> Iterator[tuple[BinaryIO, bool]]:
 
 
 def skip(file: BinaryIO, offset: int) -> None:
-    """Goes to a place of a file that was just opened; not every compressed one can seek."""
+    """Moves an opened file forward to an offset; not every compressed file can seek."""
     if file.seekable():
         file.seek(offset)
         return

@@ -1,18 +1,18 @@
 """Recognizes log files on disk, whatever their names, and reads their numbered lines.
 
-A file is scanned once on the driver: its digests show whether it was imported before, and how many of its
-lines are new (`schemas.tables.log_files` has the rules and their limits); the same pass cuts it into splits. A file
-that has grown since is scanned from where the last scan ended, if it still is the same file and has the same bytes
-before that place. Tasks then read the splits, and compare a digest of what they read with that of the scan: a file that
-was renamed or rewritten in between is noticed, and nothing of it is imported. The pass also follows the time of the
-lines through hours that come twice, since only the order of all lines distinguishes them.
+A file is scanned once on the driver: its digests show whether it was imported before, and how many of its lines are new
+(`schemas.tables.log_files` has the rules and their limits); the same pass cuts it into splits. A file that has grown
+since is scanned from where the last scan ended, if it still is the same file and has the same bytes before that place.
+Tasks then read the splits, and compare a digest of what they read with that of the scan: a file that was renamed or
+rewritten in between is noticed, and nothing of it is imported. The pass also follows the times of the lines through
+repeated hours (clock changes), since only the order of all lines distinguishes the two passes.
 
-Only lines with their end are there yet; a compressed file is whole as it is. In a server log an entry whose message
-goes on over lines counts from its last one, and in both a line that a container has cut. Files must lie under the
-same path for every executor.
+Only lines with a line end are read; a compressed file is complete as it is. In a server log an entry over several lines
+is read once its last line is there, and in both logs a line that a container has cut. Files must lie under the same
+path for every executor.
 
-A line may be as long as its file, and a few megabytes of gzip as long as a disk: what is in memory is the beginning of
-one line, and there is a limit to what is unpacked. From a directory nothing is read that lies elsewhere.
+A line may be as long as its file, and a few megabytes of gzip may unpack to the size of a disk: only the beginning of a
+line is kept in memory, and unpacking has a limit. Links in a directory to files elsewhere are not read.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ CHANGED = "the log file was renamed or written anew while it was read"
 
 @dataclass(frozen=True, slots=True)
 class ImportedFile:
-    """A file as `log_files` knows it."""
+    """A file in the table `log_files`."""
 
     source_file: str
     line_count: int
@@ -87,7 +87,7 @@ class FileSplit:
 
 @dataclass(frozen=True, slots=True)
 class LineLimits:
-    """The beginning of a line that is kept in memory, and what one file may be unpacked to."""
+    """Limits of memory and size: how many bytes of a line are kept, and how many bytes one file may unpack to."""
 
     line_bytes: int
     unpacked_bytes: int
@@ -96,9 +96,9 @@ class LineLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scanned:
-    """A file as the scan found it. `name` is what it would be called if it is new; `waiting_count` lines have no end
-    yet. `is_whole` is false for one that unpacks to more than the limit. `passes` are those of repeated hours, and
-    `hours` is what a file that goes on where this one ends begins with."""
+    """The result of scanning a file. `name` is its name in the table if it is new. `waiting_count` is the number of
+    lines without an end yet. `is_whole` is false if the file unpacks to more than the limit. `passes` are those of
+    repeated hours, and `hours` is the state with which the next file of a rotation begins."""
 
     path: Path
     name: str
@@ -112,7 +112,7 @@ class Scanned:
     hours: RepeatedHours | None = None
 
     def rows(self, source_file: str, from_line: int = 0) -> list[tuple[Any, ...]]:
-        """Returns rows of `SPLITS` for what is behind a line."""
+        """Returns rows of `SPLITS` for the part of the file after a line."""
         passes = [list(each) for each in self.passes]
         return [
             (str(self.path), source_file, each.offset, each.first_line, each.line_count, each.digest, passes)
@@ -122,8 +122,9 @@ class Scanned:
 
 
 def found_files(paths: Sequence[Path], pattern: str, say: Callable[[str], None]) -> list[Path]:
-    """Returns the files, and from directories those whose names match; the oldest come first, so that rows come in
-    order. A link in a directory to a file elsewhere is passed over: who may write there is not who may read that."""
+    """Returns the files, and those in directories whose names match, the oldest first, so that rows come in order. A
+    link in a directory to a file elsewhere is skipped: a user who may write the directory could otherwise have any file
+    read."""
     found: set[Path] = set()
     for path in paths:
         if path.is_dir():
@@ -150,8 +151,8 @@ def _modified_at(path: Path) -> int:
 
 
 def lines_of(file: BinaryIO, bytes_max: int) -> Iterator[tuple[bytes, Iterator[bytes]]]:
-    """Yields each line with its end, up to `bytes_max`, and the parts of what is behind that. They are read from the
-    file, so the caller takes them before the next line."""
+    """Yields each line with its end, up to `bytes_max`, and an iterator over the rest of a longer line. The rest is
+    read from the file, so the caller has to consume it before the next line."""
     while line := file.readline(bytes_max):
         yield line, iter(()) if line.endswith(b"\n") else _rest(file)
 
@@ -173,8 +174,7 @@ def _has_end(file: BinaryIO) -> bool:
 
 @dataclass(slots=True)
 class _Scan:
-    """The state of a pass over a file: everything up to `lines` has been seen. `name` is what a new file would be
-    called."""
+    """The state of a scan: everything up to `lines` was read. `name` is the name that a new file gets in the table."""
 
     marks: frozenset[int]
     is_cut: bool
@@ -265,7 +265,8 @@ class _Scan:
 
 @dataclass(frozen=True, slots=True)
 class ScanPosition:
-    """Where a scan of a file ended, and how to know it again: by its inode, and the bytes before that place."""
+    """The position at which a scan of a file ended, and how to recognize the file: by its inode, and the bytes before
+    the position."""
 
     state: _Scan
     inode: int
@@ -277,7 +278,7 @@ class ScanPosition:
         return cls(state, os.fstat(file.fileno()).st_ino, file.read(min(state.offset, TAIL_BYTES)))
 
     def resumed(self, file: BinaryIO) -> _Scan | None:
-        """Returns the state from which to go on, with the file at that place; None if it is another file."""
+        """Returns the state from which to continue, with the file at that position; None if it is another file."""
         file.seek(self.state.offset - len(self.tail))
         if os.fstat(file.fileno()).st_ino != self.inode or file.read(len(self.tail)) != self.tail:
             file.seek(0)
@@ -303,11 +304,11 @@ def scan(
     position: ScanPosition | None = None,
     hours: RepeatedHours | None = None,
 ) -> Scanned | None:
-    """Scans a file, from where its last scan ended if that can be; returns None if it has no complete line yet. `known`
-    are the table's files of this log, by the digest of their first line; `hours` is what the file before it, which it
-    continues, has left.
+    """Scans a file, from where its last scan ended if possible. Returns None if it has no complete line yet. `known`
+    are the table's files of this log, by the digest of their first line; `hours` is the state at the end of the
+    previous file of a rotation.
 
-    Raises InputError if the file is no such log, or can't be read.
+    Raises InputError if the file is not such a log, or can't be read.
     """
     state: _Scan | None = None
     try:
@@ -420,12 +421,12 @@ def _name(text: str, digest: str) -> str:
 
 
 def first_line_digest(name: str) -> str:
-    """Returns the digest that is part of the name which a file has in the table."""
+    """Returns the digest of the first line, which is part of the file's name in the table."""
     return name.split("-")[1]
 
 
 def _is_request(path: Path, line: bytes, line_number: int) -> bool:
-    """Raises InputError if the log is text: what comes first decides, one broker's upgrade does not."""
+    """Returns whether a line is about a completed request. Raises InputError if its body is text instead of JSON."""
     at = line.find(_COMPLETED)
     if at >= 0 and not _IS_JSON.match(line, at + len(_COMPLETED)):
         raise InputError(
@@ -436,7 +437,7 @@ def _is_request(path: Path, line: bytes, line_number: int) -> bool:
 
 
 def match(scanned: Scanned, known: Sequence[ImportedFile]) -> ImportedFile | None:
-    """Returns the file of the table that this file is equal to, or continues."""
+    """Returns the known file that this file equals, or continues."""
     same = [each for each in known if _is_same(scanned, each)]
     return max(same, key=lambda each: each.line_count, default=None)
 

@@ -1,7 +1,7 @@
-"""Asks brokers again that don't answer, in the middle of a micro-batch.
+"""Retries questions to brokers that don't answer, in the middle of a micro-batch.
 
-What is asked there decides whether the batch may be kept. So a batch waits for its answers, and is given up when the
-command is to stop: it is read again by the next run.
+The answers decide whether the batch may be written. So the batch waits for them, and is abandoned when the command has
+to stop: the next run reads it again.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ class SettledError(OutsideError):
 def until_answered(
     ask: Callable[[], Answer], wish: str, ledger: Ledger, stop: threading.Event, wait_s_max: float = math.inf
 ) -> Answer:
-    """Returns what `ask` returns as soon as it raises no OutsideError, and reports once that it waits, with the `wish`.
+    """Calls `ask` until it raises no OutsideError, and returns its answer. Reports once that it waits; `wish` names
+    what for.
 
     Raises BatchGivenUpError once `stop` is set, and OutsideError if the lease is lost, or when the brokers have not
     answered for `wait_s_max` seconds.

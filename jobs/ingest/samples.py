@@ -1,8 +1,8 @@
 """Writes each sampling round into `watermarks` and `group_states` exactly once.
 
-A round is a batch of its table with its `sampled_at` as the number, so that a round which is written again is left
-out. So would be a new round that is not later than the table's last one: if the clock has gone back, the round gets a
-time right after that one.
+A round is a batch of its table with its `sampled_at` as the number, so that a round which is written again is skipped.
+A new round that is not later than the table's last one would be skipped as well: if the clock has gone back, the round
+gets a time right after the last one.
 """
 
 from __future__ import annotations
@@ -76,8 +76,8 @@ def _resting(ledger: Ledger) -> dict[TopicPartition, Resting]:
 
 
 def check_sampled_cluster(ledger: Ledger, bootstrap_servers: str) -> None:
-    """Raises InputError if another cluster answers at the address than the one that the ledger is fed from, and
-    OutsideError if none answers."""
+    """Raises InputError if the address belongs to another cluster than the one that the ledger is fed from, and
+    OutsideError if no broker answers."""
     source = read_source(ledger.storage, ledger.cluster)
     identity = offsets_topic_identity(bootstrap_servers, ledger.settings.kafka)
     if source is not None:
@@ -105,7 +105,7 @@ def say_round(ledger: Ledger, sampled: SampledRound) -> None:
 
 
 def append_round(ledger: Ledger, sampled: SampledRound) -> None:
-    """Appends a round to both tables, `watermarks` last: other jobs take a round with watermarks for complete."""
+    """Appends a round to both tables, `watermarks` last: other jobs treat a round with watermarks as complete."""
     for table, rows in ((GROUP_STATES, sampled.group_states), (WATERMARKS, sampled.watermarks)):
         append_rows(ledger, table, columns_of(rows), sampled.sampled_at_ms)
 
@@ -133,7 +133,7 @@ def append_rows(ledger: Ledger, table: Table, columns: Mapping[str, Sequence[Any
 
 
 def batch_of(ledger: Ledger, table: Table, last_sampled_at_ms: int) -> NumberedBatch:
-    """Returns the batch of rounds up to one."""
+    """Returns the batch number of the rounds up to `last_sampled_at_ms`."""
     return NumberedBatch(application_id(ledger, table), last_sampled_at_ms)
 
 
@@ -147,8 +147,8 @@ def application_id(ledger: Ledger, table: Table) -> str:
 
 
 def sampled_topics(ledger: Ledger) -> set[str] | None:
-    """Returns the topics that a round asks about, which have commits or were subscribed to in the last round. Returns
-    None (all topics) while the ledger knows no commit."""
+    """Returns the topics to sample: those with commits, and those subscribed to in the last round. Returns None (all
+    topics) while the ledger has no commit."""
     seeds = ledger.rows_if_any(LAG_SEEDS)
     kept = seeds.where((F.col("kind") == LagSeedKind.COMMIT) & F.col("committed_offset").isNotNull())
     ingested = seeds.where(F.col("kind") == LagSeedKind.INGESTED).select("at_ms").collect()

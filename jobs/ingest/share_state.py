@@ -1,11 +1,11 @@
 """Reads `__share_group_state` into `share_state_records`, in a step of its own beside the stream of `ingest`.
 
-It is a batch that goes on where the tables say that the last one has ended: after the last row and the last stretch of
+It is a batch that continues where the last one ended by the tables: after the last row and the last stretch of
 `share_state_coverage`. Each piece is one Delta commit under the ledger's lease, so that a row is written exactly once,
 whatever ends a pass. Stretches are opened before rows are written, and grow after.
 
-Brokers prune the topic every few minutes. What they pruned before it was read is a hole in the coverage, and no error;
-a cluster without the topic has nothing to read.
+Brokers prune the topic every few minutes. Records pruned before they were read leave a hole in the coverage, which is
+not an error; a cluster without the topic has nothing to read.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ LATEST_MS = 253_402_300_799_999  # the end of the year 9999, the last that Pytho
 
 
 def read_share_state(ledger: Ledger, brokers: Brokers, bootstrap_servers: str) -> StateTopic | None:
-    """Reads up to the topic's present ends, and returns how far it reached; None if there is no such topic, or we
-    may not read it. Raises InputError if it is not the topic that was read before, OutsideError if it can't be read."""
+    """Reads up to the topic's present ends, and returns them; None if there is no such topic, or we may not read it.
+    Raises InputError if it is not the topic that was read before, OutsideError if it can't be read."""
     for _ in range(ATTEMPTS):
         at_ms = now_ms()
         topic = describe_state_topic(brokers, ledger.settings.sampling)
@@ -131,7 +131,7 @@ def _last_stretches(ledger: Ledger, topic: StateTopic) -> dict[int, StateStretch
 
 
 def _positions(ledger: Ledger, last: Mapping[int, StateStretch]) -> dict[int, int]:
-    """Returns the next offset to read of each partition. A pass that was cut short has rows behind its stretch."""
+    """Returns the next offset to read of each partition. An interrupted pass has rows after the end of its stretch."""
     positions = {partition: stretch.to_offset for partition, stretch in last.items()}
     if positions:
         is_new = pc.field("kafka_offset") >= min(positions.values())
@@ -160,7 +160,7 @@ def _write_coverage(ledger: Ledger, topic: StateTopic, stretches: Iterable[State
             SHARE_STATE_COVERAGE,
             of_rows(rows, SHARE_STATE_COVERAGE),
             f"old.cluster = '{ledger.cluster}'",
-            # A stretch that is still empty becomes the hole, if what was to be its first record is pruned.
+            # A stretch that is still empty becomes part of the hole if its first record would have been pruned.
             updates=as_new(["to_offset", "from_time", "to_time", "completeness"]),
         )
 

@@ -41,8 +41,8 @@ if TYPE_CHECKING:
 
 TABLES = (COORDINATOR_RECORDS, COVERAGE)
 POLL_S = 1
-# The frames of Spark's that read a checkpoint, which report a damaged file in many ways, and what its log of files
-# says of one that is gone.
+# Spark's stack frames that read a checkpoint (they report damage in many ways), and the texts by which its file log
+# reports a missing file.
 CHECKPOINT_IS_READ = re.compile(
     r"HDFSMetadataLog(\.applyFnToBatchByStream|\.get\(|\$\.verifyBatchIds)| doesn't exist \(latestId: "
 )
@@ -52,7 +52,7 @@ OFFSETS_PER_FILE = 100_000
 
 @dataclass
 class Totals:
-    """The totals of a run so far. `known_until_ms` is when the last batch began that reached the end of the topic;
+    """The totals of a run so far. `known_until_ms` is when the last batch that reached the end of the topic began.
     `is_complete`: the run was not stopped before its end."""
 
     last_batch: int | None = None
@@ -64,7 +64,7 @@ class Totals:
 
 @dataclass(frozen=True)
 class Decoding:
-    """What a task makes of Kafka rows: rows of `coordinator_records`. `ingest_date` counts days since the epoch."""
+    """Decodes Kafka rows in a task, into rows of `coordinator_records`. `ingest_date` counts days since the epoch."""
 
     cluster: str
     ingest_date: int
@@ -83,12 +83,12 @@ class Decoding:
 
 @dataclass(frozen=True)
 class Checks:
-    """The questions about a micro-batch before it is committed.
+    """The checks of a micro-batch before it is committed.
 
-    `source` raises InputError if the topic is no longer the one that the ledger is fed from. It is asked when a batch
-    has been planned, and again when it has been read: what another cluster at the same address gave meanwhile is then
-    not committed, and the plan, which has that cluster's offsets, is forgotten. `judge` sees the number and the
-    files of a batch. `size` returns how many offsets a batch has, None where nobody knows.
+    `source` raises InputError if the topic is no longer the one that the ledger is fed from. It is called when a batch
+    has been planned, and again when it has been read: if another cluster has answered at the address meanwhile, the
+    rows are not committed, and the plan with that cluster's offsets is deleted. `judge` gets the number and the files
+    of a batch. `size` returns how many offsets a batch has, None where that is not known.
     """
 
     source: Callable[[], None] = lambda: None
@@ -97,15 +97,15 @@ class Checks:
 
 
 class BatchFailedError(Exception):
-    """A micro-batch has failed; what it raised is kept."""
+    """A micro-batch failed. The original error is kept by `Batches.failure`."""
 
 
 class Batches:
-    """Does something with each micro-batch of a query. `failure` is what that raised.
+    """Processes each micro-batch of a query. `failure` is the error that a batch raised.
 
-    Spark would only report it as text. When it was asked to stop, it looks in the text for an interruption by a pattern
-    that needs stack for each character (`StreamExecution.PROXY_ERROR`, 4.0): a long one overflows the stack of the
-    query's thread, which ends with a thousand lines on standard error. So Spark gets a short one.
+    Spark would only report it as text. If the query was asked to stop, Spark searches the text for an interruption with
+    a pattern that needs stack for each character (`StreamExecution.PROXY_ERROR`, 4.0): a long text overflows the stack
+    of the query's thread, which prints a thousand lines on standard error. So Spark gets a short error.
     """
 
     def __init__(self, act: Callable[[DataFrame, int], None]) -> None:
@@ -120,11 +120,11 @@ class Batches:
             raise BatchFailedError(f"batch {number} failed") from None
 
     def close(self) -> None:
-        """Sets right what a batch that failed has left; the query has ended."""
+        """Cleans up after a batch that failed. Call it when the query has ended."""
 
 
 class BatchWriter(Batches):
-    """Writes the micro-batches of a query. `counts` has, by batch, the rows and how many of them are quarantined."""
+    """Writes the micro-batches of a query. `counts` has, by batch, the number of rows and of quarantined ones."""
 
     def __init__(self, ledger: Ledger, checks: Checks) -> None:
         super().__init__(self._write)
@@ -169,8 +169,8 @@ class BatchWriter(Batches):
 
 
 def files_for(offsets: int) -> int:
-    """Returns into how many files a batch of so many offsets is written at most: a file for each core would be many
-    small ones, each of which the log names and a reader opens."""
+    """Returns the maximum number of files for a batch of so many offsets. A file for each core would give many small
+    files, all of which the log names and readers open."""
     return max(-(-offsets // OFFSETS_PER_FILE), 1)
 
 
@@ -195,7 +195,7 @@ def run_query(
     """Starts the query and reports each batch until it ends or `stop` is set; calls `then` every `every_s` seconds and
     at the end.
 
-    Raises what a batch raises, and OutsideError if the lease is lost or the query fails.
+    Raises the error of a batch that failed, and OutsideError if the lease is lost or the query fails.
     """
     totals = Totals()
     called_at = time.monotonic()
@@ -216,8 +216,8 @@ def run_query(
 
 
 class BrokerWatch:
-    """Reports, once each time, that Spark's driver waits for brokers that don't answer: Spark itself is
-    silent."""
+    """Reports once, each time that Spark's driver begins to wait for brokers that don't answer, since Spark itself does
+    not report it."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
@@ -245,8 +245,8 @@ def must_stop(ledger: Ledger, query: StreamingQuery, stop: threading.Event) -> b
 
 
 def stop_query(ledger: Ledger, query: StreamingQuery) -> None:
-    """Stops the query; its running batch is read again next time. Spark can't be interrupted while it waits for a
-    broker: then it waits on, and ends with this process."""
+    """Stops the query; the next run reads its running batch again. While Spark waits for a broker it can't be
+    interrupted: it goes on waiting until this process ends."""
     try:
         query.stop()
     except Py4JJavaError as error:
@@ -256,8 +256,8 @@ def stop_query(ledger: Ledger, query: StreamingQuery) -> None:
 
 
 def wait(query: StreamingQuery, batches: Batches, checkpoint_folder: str) -> bool:
-    """Waits for `POLL_S` seconds, and returns whether the query has ended, perhaps since its batch was given up. Raises
-    what a batch has raised on purpose, and OutsideError if the query failed in another way."""
+    """Waits for `POLL_S` seconds, and returns whether the query has ended, which it also does if its batch was
+    abandoned. Raises the error that a batch raised on purpose, and OutsideError if the query failed in another way."""
     try:
         return bool(query.awaitTermination(POLL_S))
     except StreamingQueryException as error:

@@ -1,7 +1,7 @@
-"""Reads the headers of the batches around some offsets of `__consumer_offsets`, as they lie in the leader's log.
+"""Fetches the headers of the batches around some offsets of `__consumer_offsets` from the leader's log.
 
-A consumer sees records only. Which offsets are markers, which belong to aborted transactions and which were removed is
-only in the batches, so they are fetched below the consumer, over the connections of `brokers`.
+A consumer sees records only. Only the batches show which offsets are markers, belong to aborted transactions, or were
+removed. So they are fetched below the consumer, over the connections of `brokers`.
 """
 
 from __future__ import annotations

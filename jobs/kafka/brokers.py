@@ -1,14 +1,14 @@
-"""Requests to chosen brokers, many at once and bounded: kafka-python's connections, below its admin client.
+"""Sends requests to chosen brokers, many at once and within limits, over kafka-python's connections, below its admin
+client.
 
 The admin client asks one broker after another, raises where one partition of hundreds has an error, and knows no
 ConsumerGroupDescribe. So only its layer of connections is used here (`kafka.net`), with the same security settings.
 
-Each broker gets one request at a time and several brokers are asked at once, so that one that is dead holds up nobody
-but itself.
+Each broker gets one request at a time and several brokers are asked at once, so that a dead broker delays no other.
 
 The connections ask known brokers for the others, and look for no others when none of these is left: a cluster whose
 brokers have all come back at other addresses would never be found (tried with kafka-python 3.0.12, which has no
-`metadata.recovery.strategy` of KIP-899). So where no connection is left, the servers that were given are asked again.
+`metadata.recovery.strategy` of KIP-899). So where no connection is left, the bootstrap servers are asked again.
 """
 
 from __future__ import annotations
@@ -39,21 +39,21 @@ Answer = TypeVar("Answer")
 
 
 class Brokers(Protocol):
-    """What a round needs of the cluster."""
+    """The requests of a sampling round to the cluster."""
 
     def nodes(self) -> list[int]:
         """Returns the ids of the brokers that are known."""
         ...
 
     def send(self, request: Any, node: int | None = None) -> Any:
-        """Returns the answer of a broker, or of any broker. Raises KafkaError."""
+        """Returns the response of a broker, or of any broker. Raises KafkaError."""
         ...
 
 
 @contextmanager
 def connect(bootstrap_servers: str, settings: Settings) -> Iterator[Connections]:
-    """Raises OutsideError if no broker answers. Use it again and again: connections are restored when they are
-    needed."""
+    """Yields connections to the brokers. Raises OutsideError if no broker answers. Keep the connections: they are
+    restored when they are needed."""
     timeout_ms = settings.sampling.request_timeout_ms
     net = NetworkSelector()
     manager = KafkaConnectionManager(
@@ -110,7 +110,7 @@ class Connections:
 def ask_each(
     settings: SamplingSettings, questions: Mapping[int, Question], ask: Callable[[int, Question], Answer]
 ) -> dict[int, Answer | KafkaError]:
-    """Returns by broker what `ask` returns for its question, or the error."""
+    """Returns, by broker, the result of `ask` for its question, or the error."""
     with ThreadPoolExecutor(settings.brokers_at_once, thread_name_prefix="sampling") as pool:
         answers = pool.map(lambda node: answer_or_error(ask, node, questions[node]), questions)
         return dict(zip(questions, answers, strict=True))
@@ -132,6 +132,6 @@ def attempts(settings: SamplingSettings) -> Iterator[int]:
 
 
 def error_name(error: KafkaError | type[KafkaError]) -> str:
-    """Returns Kafka's name of an error, or the name that fits an error which the client itself noticed."""
+    """Returns Kafka's name of an error, or the fitting name for an error which the client itself detected."""
     name = getattr(error, "message", None)
     return str(name) if name else Error.BROKER_NOT_AVAILABLE.name

@@ -1,8 +1,9 @@
-"""Time lag from the record at the committed offset, of the partitions with the most lag: `groupledger lag --exact N`.
+"""Computes time lag from the record at the committed offset, for the partitions with the most lag: `groupledger lag
+--exact N`.
 
-Each is one fetch, so it is bounded by a number and by time; what is not read in time keeps what it had. The reader has
-no group and commits nothing. It sees records of transactions that are open or aborted, as a read_uncommitted consumer
-does; where it gets to the high watermark without a record, only markers are left.
+Each partition takes one fetch, so the work is limited by a number and by time; a partition that is not read in time
+keeps its former value. The reader has no group and commits nothing. It sees records of transactions that are open or
+aborted, as a read_uncommitted consumer does; if it reaches the high watermark without a record, only markers are left.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ POLL_MS = 200
 
 
 def with_exact_seconds(rows: Sequence[LagRow], count: int, bootstrap_servers: str, settings: Settings) -> list[LagRow]:
-    """Returns the rows in their order. Raises OutsideError if no broker answers."""
+    """Returns the rows in their order; the `count` with the most lag have exact seconds. Raises OutsideError if no
+    broker answers."""
     worst = heapq.nlargest(
         count, (number for number, row in enumerate(rows) if row.lag), key=lambda n: rows[n].lag or 0
     )
@@ -64,7 +66,7 @@ def _next_record(consumer: KafkaConsumer, row: LagRow) -> NextRecord | None:
     deadline_s = time.monotonic() + READ_S_MAX
     while time.monotonic() < deadline_s:
         for record in consumer.poll(timeout_ms=POLL_MS).get(place, ()):
-            # What was appended after the round is no part of its lag.
+            # Records appended after the round do not belong to its lag.
             return NextRecord(record.timestamp if record.offset < row.high_watermark else None)
         if (consumer.position(place) or 0) >= row.high_watermark:
             return NextRecord(None)

@@ -1,4 +1,4 @@
-"""Makes fetches below the consumer, and reads the answers about the partitions of one topic."""
+"""Sends fetch requests below the consumer, and parses the responses about the partitions of one topic."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MAX_BYTES = 50 << 20  # of an answer, as Kafka's own consumer has it
 def fetch_of(
     offsets: Mapping[int, int], *, partition_bytes: int, isolation_level: int, wait_ms: int = 0, min_bytes: int = 0
 ) -> FetchRequest:
-    """Returns a request for what lies in each partition of `__consumer_offsets` from an offset on."""
+    """Returns a request for records of each partition of `__consumer_offsets` from an offset on."""
     return fetch_of_topics(
         {TopicPartition(OFFSETS_TOPIC, partition): offset for partition, offset in offsets.items()},
         partition_bytes=partition_bytes,
@@ -42,8 +42,8 @@ def fetch_of_topics(
     wait_ms: int = 0,
     min_bytes: int = 0,
 ) -> FetchRequest:
-    """Returns a request for what lies in each topic partition from an offset on. A batch that is larger than asked for
-    comes for the first of them only, and may take the room of the others if `max_bytes` leaves none."""
+    """Returns a request for records of each topic partition from an offset on. A batch that is larger than the limit is
+    returned for the first partition only, and may leave no room for the others if `max_bytes` is reached."""
     topic = FetchRequest.FetchTopic
     of_topics: dict[str, list[Any]] = {}
     for place, offset in offsets.items():
@@ -73,7 +73,7 @@ def fetch_of_topics(
 
 
 def of_partitions(answers: Any) -> list[Any]:
-    """Returns what was answered of each partition of the one topic. Raises KafkaError if one was refused."""
+    """Returns the responses of the partitions of the one topic. Raises KafkaError if one was refused."""
     (found,) = ([*each.partitions] for each in answers)
     for each in found:
         if each.error_code:

@@ -1,8 +1,9 @@
-"""Asks the leaders of `__consumer_offsets` for their epochs: in which of them a record was written, and where one ends.
+"""Asks the leaders of `__consumer_offsets` for leader epochs: the epoch in which a record was written, and where an
+epoch ends.
 
 Each leader of a partition has an epoch, and every batch carries that of the leader who wrote it. A leader that was not
-in sync when it was elected has a shorter log than the one before, and the new records take the offsets of those that it
-lacks. Only the epochs show it: that of our last record then ends below our position.
+in sync when it was elected has a shorter log than its predecessor, and new records take the offsets of those that it
+lacks. Only the epochs show that: the epoch of our last record then ends below our position.
 """
 
 from __future__ import annotations
@@ -35,19 +36,20 @@ MAGIC_WITH_EPOCH = 2
 
 
 def epochs_at(brokers: Brokers, settings: SamplingSettings, offsets: Mapping[int, int]) -> dict[int, int]:
-    """Returns by partition the leader's epoch in which the record at an offset was written, or the next one that is
-    left; without those where none is left, or whose batches are too old to have one. Raises OutsideError."""
+    """Returns, by partition, the leader epoch of the record at an offset, or of the next one that still exists.
+    Partitions without one, or with batches too old to have an epoch, are left out. Raises OutsideError."""
     return _asked(brokers, settings, offsets, _epochs_at)
 
 
 def ends_of_epochs(brokers: Brokers, settings: SamplingSettings, epochs: Mapping[int, int]) -> dict[int, int]:
-    """Returns by partition the offset where the epoch ends, by the present leader's log; without those whose leader
-    can't say. Raises OutsideError."""
+    """Returns, by partition, the offset where an epoch ends in the present leader's log; partitions whose leader can't
+    say are left out. Raises OutsideError."""
     return _asked(brokers, settings, epochs, _ends_of_epochs)
 
 
 def _asked(brokers: Brokers, settings: SamplingSettings, of_partition: Mapping[int, int], ask: Ask) -> dict[int, int]:
-    """Returns what the leaders answer; one that has moved, or does not answer, is looked up and asked again."""
+    """Returns the responses of the leaders. A leader that has moved, or does not answer, is looked up and asked
+    again."""
     error: KafkaError | None = None
     for _ in attempts(settings) if of_partition else ():
         leaders, _, _ = describe_topics(brokers, settings, {OFFSETS_TOPIC})

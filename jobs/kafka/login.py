@@ -1,7 +1,7 @@
-"""How we log in at the brokers: the security settings in the two dialects of kafka-python and of Java's client.
+"""Builds the security settings for logging in at brokers, in the forms of kafka-python and of Java's client.
 
-Spark's connector uses Java's client and the jobs kafka-python's. For each mechanism both must be able to, so a setting
-that only one of them knows is refused here, with what to do instead:
+Spark's connector uses Java's client and the jobs kafka-python's. Each mechanism must work in both, so a setting that
+only one of them supports is refused here, with a remedy:
 
     PLAIN, SCRAM-SHA-256, SCRAM-SHA-512    name and password
     OAUTHBEARER                            client credentials, for which a server gives tokens (`tokens`)
@@ -9,9 +9,9 @@ that only one of them knows is refused here, with what to do instead:
     AWS_MSK_IAM                            the machine's own AWS credentials; needs botocore, and Amazon's JAR in Spark
     TLS                                    PEM files; kafka-python can't read Java's key stores
 
-The list is closed on purpose: other login modules can be made to run code by whoever writes their configuration. The
-mechanisms below PLAIN and SCRAM were not tried on a broker; their settings are those of the clients' documentation, and
-Java's client asks for a token as in the tests.
+The list is closed on purpose: with other login modules, whoever writes the configuration could run code. The mechanisms
+below PLAIN and SCRAM were not tried on a broker; their settings are those of the clients' documentation, and Java's
+client asks for a token as in the tests.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ HANDLERS = {
         "software.amazon.msk.auth.iam.IAMClientCallbackHandler",
     ),
 }
-# What kafka-python needs beside itself, with the module that it imports.
+# The packages that kafka-python needs for a mechanism, with the module that it imports.
 PACKAGES = {"GSSAPI": "gssapi", "AWS_MSK_IAM": "botocore"}
 KEYTAB_VARIABLE = "KRB5_CLIENT_KTNAME"  # from which Kerberos' library gets its tickets
 # The first bytes of Java's key stores, and of DER, as in PKCS #12; PEM is text.
@@ -57,8 +57,8 @@ STORES = {b"\xfe\xed\xfe\xed": "JKS", b"\xce\xce\xce\xce": "JCEKS", b"\x30\x82":
 
 
 def kafka_python_security(settings: KafkaSettings) -> dict[str, Any]:
-    """Returns the security settings for kafka-python. Raises InputError if it can't log in so, OutsideError if a token
-    is needed and nobody gives one."""
+    """Returns the security settings for kafka-python. Raises InputError if it does not support the login, OutsideError
+    if a token is needed and can't be fetched."""
     found: dict[str, Any] = {"security_protocol": settings.security_protocol}
     mechanism = settings.mechanism
     if mechanism is not None:
@@ -126,7 +126,8 @@ def jaas_quoted(text: str) -> str:
 
 
 def check_java_login(spark: SparkSession, settings: KafkaSettings) -> None:
-    """Raises InputError if the JVM lacks what it needs to log in: it would say so in the words of a class loader."""
+    """Raises InputError if the JVM lacks a class that it needs to log in, which it would report only as a class
+    loader's error."""
     mechanism = settings.mechanism
     if mechanism is None:
         return
@@ -150,8 +151,8 @@ def _check_package(mechanism: str) -> None:
 
 
 def pem(path: Path) -> str:
-    """Returns the path of a PEM file. Raises InputError for a key store of Java's, which kafka-python can't read; a
-    file that is not there is said by the clients."""
+    """Returns the path of a PEM file. Raises InputError for a key store of Java's, which kafka-python can't read; the
+    clients report a missing file."""
     try:
         with path.open("rb") as file:
             begin = file.read(4)

@@ -1,12 +1,12 @@
-"""Asks the leaders whether what lies right before the last stable offset of a partition are markers of transactions.
+"""Finds out whether the offsets right before the last stable offset of a partition hold only markers of transactions.
 
-A marker takes an offset and is no record, so that a consumer which has read all, and commits the offset after the last
-record, stays before the end. No answer about offsets shows that: the batches do, which are fetched below the consumer.
-It needs the right to read the topic; where that is refused, markers stay unknown.
+A marker takes an offset and is not a record, so a consumer that has read everything, and commits the offset after the
+last record, stays before the end. No answer about offsets shows that: only the batches do, which are fetched below the
+consumer. This needs the permission to read the topic; without it markers stay unknown.
 
-It is asked only where a group rests close before an end that has not moved since the round before (`resting_places`),
-and once: what is known holds until the end moves. A control batch takes less than a hundred bytes, so that a few
-kilobytes show all; a batch that does not fit holds records.
+The leaders are asked only where a group rests close before an end that has not moved since the previous round
+(`resting_places`), and only once: the result holds until the end moves. A control batch takes less than a hundred
+bytes, so a few kilobytes show all; a batch that does not fit holds records.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ MAGIC_WITH_CONTROL = 2
 
 
 class PartitionMarkers(NamedTuple):
-    """The known end of a partition: None where it may not be read."""
+    """The known end of a partition, with the number of markers before it: None where the topic may not be read."""
 
     topic_id: str | None
     place: Resting
@@ -45,7 +45,7 @@ class PartitionMarkers(NamedTuple):
 
 
 class Markers:
-    """Remembers from round to round what the logs have shown."""
+    """Remembers the markers found, from round to round."""
 
     def __init__(self) -> None:
         self._known: dict[TopicPartition, PartitionMarkers] = {}
@@ -57,8 +57,8 @@ class Markers:
         brokers: Brokers,
         settings: SamplingSettings,
     ) -> SampledRound:
-        """Returns the round with `markers_at_end` where a group rested in the round before. A leader that does not
-        answer leaves it unknown, and is asked in the next round."""
+        """Returns the round with `markers_at_end` where a group rested in the previous round. If a leader does not
+        answer, it stays unknown, and is asked in the next round."""
         if not resting:
             self._known = {}
             return sampled
@@ -91,8 +91,9 @@ def _holds(known: Resting, now: Resting) -> bool:
 def trailing_markers(
     brokers: Brokers, settings: SamplingSettings, asked: Mapping[TopicPartition, Resting]
 ) -> dict[TopicPartition, int | None]:
-    """Returns how many offsets right before the last stable offset, from the resting place on, hold markers only; None
-    where the topic may not be read. Partitions without an answer from their leader are left out."""
+    """Returns, for each partition, how many offsets right before the last stable offset, at most down to the resting
+    place, hold only markers; None where the topic may not be read. Partitions whose leader does not answer are left
+    out."""
     try:
         leaders, _, _ = describe_topics(brokers, settings, {place.topic for place in asked})
     except OutsideError:
@@ -136,7 +137,7 @@ def _ask_leader(
 
 
 def markers_before(records: bytes, end: int) -> int | None:
-    """Returns how many offsets right before `end` hold markers in these batches, None if they don't reach the end."""
+    """Returns how many offsets right before `end` hold markers in these batches; None if they don't reach the end."""
     batches = MemoryRecords(records)
     position, since = -1, end
     while (batch := batches.next_batch()) is not None and batch.base_offset < end:

@@ -1,6 +1,7 @@
-"""The admin side of `__consumer_offsets`: what it is, how far it reaches, and the options with which Spark reads it.
+"""Describes `__consumer_offsets` by an admin client: its identity, the ends of its partitions, and the options with
+which Spark reads it.
 
-The admin client knows no group and writes nothing: Describe on the topic is all it needs.
+The admin client joins no group and writes nothing: it only needs the permission Describe on the topic.
 """
 
 from __future__ import annotations
@@ -47,7 +48,8 @@ class TopicRange:
 
 
 def describe_offsets_topic(bootstrap_servers: str, settings: KafkaSettings) -> tuple[TopicIdentity, TopicRange]:
-    """Raises OutsideError if the brokers can't be reached, or the topic does not exist or may not be described."""
+    """Returns the topic's identity and its offsets. Raises OutsideError if the brokers can't be reached, or the topic
+    does not exist or may not be described."""
     with admin_client(bootstrap_servers, settings) as admin:
         identity, partitions = identify(admin, bootstrap_servers)
         uncommitted, committed = IsolationLevel.READ_UNCOMMITTED, IsolationLevel.READ_COMMITTED
@@ -60,8 +62,8 @@ def describe_offsets_topic(bootstrap_servers: str, settings: KafkaSettings) -> t
 
 
 def offsets_topic_identity(bootstrap_servers: str, settings: KafkaSettings) -> TopicIdentity:
-    """Returns what the topic is now, asked over a connection of its own: one that is kept would go on with the brokers
-    of before. Raises OutsideError as `describe_offsets_topic` does."""
+    """Returns the topic's present identity, over a connection of its own: a kept one would go on with the former
+    brokers. Raises OutsideError as `describe_offsets_topic` does."""
     with admin_client(bootstrap_servers, settings) as admin:
         return identify(admin, bootstrap_servers)[0]
 
@@ -103,7 +105,7 @@ def admin_client(bootstrap_servers: str, settings: KafkaSettings) -> Iterator[An
 
 
 def described(admin: Any, kind: str, name: str) -> dict[str, str] | None:
-    """Returns the settings of a topic or broker, None if we may not see them (DescribeConfigs)."""
+    """Returns the settings of a topic or broker; None without the permission (DescribeConfigs)."""
     try:
         found = admin.describe_configs([ConfigResource(ConfigResourceType[kind.upper()], name)], config_filter="all")
     except KafkaError:
@@ -113,8 +115,8 @@ def described(admin: Any, kind: str, name: str) -> dict[str, str] | None:
 
 
 def tombstone_retention_ms(bootstrap_servers: str, settings: KafkaSettings) -> int:
-    """Returns how long the topic keeps tombstones, Kafka's default if we may not see it. Raises OutsideError if no
-    broker answers."""
+    """Returns how long the topic keeps tombstones, in milliseconds; Kafka's default without the permission to see it.
+    Raises OutsideError if no broker answers."""
     with admin_client(bootstrap_servers, settings) as admin:
         found = described(admin, "topic", OFFSETS_TOPIC) or {}
     return int(found.get("delete.retention.ms", DELETE_RETENTION_MS))
@@ -130,8 +132,8 @@ def kafka_options(settings: Settings, bootstrap_servers: str, positions: Mapping
     """Returns the options of Spark's Kafka source, batch or streaming, from `positions` on.
 
     `assign` joins no group, and so writes nothing into the topic that it reads. The commits of aborted transactions are
-    not commits, hence read_committed. Where no broker is left that the source knows, it asks the servers that were
-    given again (KIP-899).
+    not commits, hence read_committed. If the source knows no reachable broker any more, it asks the bootstrap servers
+    again (KIP-899).
     """
     return {
         "kafka.bootstrap.servers": bootstrap_servers,

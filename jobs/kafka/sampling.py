@@ -1,4 +1,4 @@
-"""A sampling round: how far every partition reaches now, and what the coordinators say of their groups.
+"""Takes a sampling round: asks the leaders for the ends of every partition, and the coordinators for their groups.
 
 The ends of `__consumer_offsets` are read first, so that every commit below them is older than every other number of the
 round: lag compares a commit with an end that was read after it. `watermarks` and `group_states` hold the rows.
@@ -9,8 +9,8 @@ round: lag compares a commit with an end that was read after it. `watermarks` an
 - Groups come from ListGroups, which each broker answers for the groups that it coordinates; so it is also the one to
   ask for their members, by DescribeGroups or, for KIP-848, ConsumerGroupDescribe. Share and streams groups have only
   the state in the list.
-- A broker that does not answer costs its own partitions and groups. The partitions have rows that say so; its groups
-  are not listed anywhere else, and so have none.
+- If a broker does not answer, only its own partitions and groups are missing. The partitions have rows with the error;
+  its groups are not listed anywhere else, and so have no rows.
 - Metadata never creates topics: a sample of a deleted topic must not bring it back.
 """
 
@@ -72,7 +72,7 @@ class SampledWatermark:
 
     @property
     def offsets(self) -> tuple[int, int, int] | None:
-        """Returns log start, high watermark and last stable offset, which are known together or not at all."""
+        """Returns log start, high watermark and last stable offset; None if they are not known."""
         if self.log_start_offset is None or self.high_watermark is None or self.last_stable_offset is None:
             return None
         return self.log_start_offset, self.high_watermark, self.last_stable_offset
@@ -95,7 +95,7 @@ class SampledGroupState:
 
 @dataclass(frozen=True, slots=True)
 class SampledRound:
-    """The rows of a round. `unseen_topics` were asked for and have no rows: they are deleted, or we may not describe
+    """The rows of a round. `unseen_topics` were requested and have no rows: they are deleted, or we may not describe
     them. `silent_brokers` did not list their groups."""
 
     sampled_at_ms: int
@@ -111,7 +111,7 @@ class SampledRound:
 
 
 def ends_of(watermarks: Iterable[SampledWatermark]) -> dict[int, int]:
-    """Returns per partition of `__consumer_offsets` the offset below which a commit belongs to the round."""
+    """Returns, by partition of `__consumer_offsets`, the offset below which commits belong to the round."""
     return {row.partition: row.offsets[-1] for row in watermarks if row.topic == OFFSETS_TOPIC and row.offsets}
 
 
@@ -122,10 +122,10 @@ def take_round(
     sampled_at_ms: int,
     ends: tuple[SampledWatermark, ...],
 ) -> SampledRound:
-    """Samples a round. `ends` are the rows of `__consumer_offsets`, sampled before; `topics` are all others that are
-    asked about, None for all that are not internal.
+    """Samples a round. `ends` are the rows of `__consumer_offsets`, sampled before; `topics` are all other topics to
+    sample, None for all that are not internal.
 
-    Raises OutsideError if no broker says where the partitions are.
+    Raises OutsideError if no broker answers with the partitions' leaders.
     """
     others = None if topics is None else set(topics) - {OFFSETS_TOPIC}
     watermarks, unseen_topics = sample_watermarks(brokers, settings, others)
@@ -139,7 +139,7 @@ def take_round(
 def sample_watermarks(
     brokers: Brokers, settings: SamplingSettings, topics: Collection[str] | None
 ) -> tuple[tuple[SampledWatermark, ...], dict[str, str]]:
-    """Returns a row for each partition of the topics, and the topics that can't be seen with the reason.
+    """Returns a row for each partition of the topics, and the topics that can't be described with the reason.
 
     A partition whose leader has moved or does not answer is looked up and asked again.
     """
@@ -161,7 +161,8 @@ def sample_watermarks(
 def describe_topics(
     brokers: Brokers, settings: SamplingSettings, topics: Collection[str] | None
 ) -> tuple[dict[int, list[TopicPartition]], dict[TopicPartition, SampledWatermark], dict[str, str]]:
-    """Returns the partitions by leader, a row without offsets for each, and the topics that can't be seen.
+    """Returns the partitions by leader, a row without offsets for each, and the topics that can't be described with the
+    reason.
 
     Raises OutsideError if no broker answers.
     """
@@ -215,7 +216,7 @@ def without_offsets(rows: Iterable[SampledWatermark], error: KafkaError) -> list
 
 
 def ask_leader(brokers: Brokers, node: int, rows: Collection[SampledWatermark]) -> Iterator[SampledWatermark]:
-    """Raises KafkaError if the broker does not answer."""
+    """Yields the rows with the offsets that their leader returns. Raises KafkaError if the broker does not answer."""
     answers = [offsets_by_place(brokers.send(request, node)) for request in list_offsets_requests(rows)]
     for row in rows:
         told = [answer[TopicPartition(row.topic, row.partition)] for answer in answers]
@@ -259,7 +260,7 @@ def offsets_by_place(answer: Any) -> dict[TopicPartition, Any]:
 
 
 def sample_groups(brokers: Brokers, settings: SamplingSettings) -> tuple[tuple[SampledGroupState, ...], dict[int, str]]:
-    """Returns a row for each group that a broker lists, and the brokers that list none with the reason."""
+    """Returns a row for each group that a broker lists, and the brokers that did not list theirs with the reason."""
     rows: dict[str, SampledGroupState] = {}
     silent: dict[int, str] = {}
     wanted: Iterable[int] = brokers.nodes()
@@ -277,7 +278,8 @@ def sample_groups(brokers: Brokers, settings: SamplingSettings) -> tuple[tuple[S
 
 
 def ask_coordinator(brokers: Brokers, settings: SamplingSettings, node: int) -> list[SampledGroupState]:
-    """Returns the groups that a broker coordinates. Raises KafkaError if it does not answer or still loads them."""
+    """Returns the groups that a broker coordinates. Raises KafkaError if it does not answer or is still loading
+    them."""
     answer = brokers.send(ListGroupsRequest(), node)
     if answer.error_code:
         raise for_code(answer.error_code)
@@ -295,7 +297,7 @@ def ask_coordinator(brokers: Brokers, settings: SamplingSettings, node: int) -> 
 
 
 def listed_group(group: Any) -> SampledGroupState:
-    """Returns what the list says of a group; brokers before 3.0 send no state and those before 4.0 no type."""
+    """Returns a group from ListGroups; brokers before 3.0 send no state and those before 4.0 no type."""
     return SampledGroupState(
         group.group_id,
         group_type=(group.group_type or "").lower() or None,
@@ -322,7 +324,8 @@ def classic_group(listed: SampledGroupState, group: Any) -> SampledGroupState:
 
 
 def subscribed_topics(protocol_type: str, metadata: bytes) -> Iterable[str]:
-    """Returns the topics in a member's bytes; the bytes are the client's, and may be broken or of another protocol."""
+    """Returns the topics in a member's subscription; its bytes come from the client, and may be damaged or of another
+    protocol."""
     if protocol_type != "consumer" or not metadata:
         return ()
     try:

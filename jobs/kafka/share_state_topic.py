@@ -1,7 +1,7 @@
-"""Reads `__share_group_state`, and asks brokers where share groups stand.
+"""Reads `__share_group_state`, and asks brokers for the positions of share groups.
 
-The topic is small, since brokers prune it, so that one reader in this process is enough. It joins no group. It never
-skips: where a broker has pruned what was about to be read, OffsetOutOfRangeError says so.
+The topic is small, since brokers prune it, so one reader in this process is enough. It joins no group. It never skips
+records: if a broker has pruned the next ones, it raises OffsetOutOfRangeError.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ RECORDS_AT_ONCE = 20_000
 
 @dataclass(frozen=True)
 class StateTopic:
-    """How far each partition of the topic reaches."""
+    """The start and end of each partition of the topic."""
 
     topic_id: str
     log_starts: Mapping[int, int]
@@ -47,7 +47,7 @@ class StateTopic:
 
 
 class StateRecord(NamedTuple):
-    """A record as it came."""
+    """A record as it was read."""
 
     partition: int
     offset: int
@@ -58,7 +58,7 @@ class StateRecord(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DescribedSharePartition:
-    """What a broker says of a share partition; None where it says nothing."""
+    """A broker's description of a share partition; None for unknown values."""
 
     topic: str
     start_offset: int | None
@@ -66,8 +66,8 @@ class DescribedSharePartition:
 
 
 def describe_state_topic(brokers: Brokers, settings: SamplingSettings) -> StateTopic | None:
-    """Returns None if the cluster has no such topic, or we may not see it. Raises OutsideError if a partition's leader
-    does not answer."""
+    """Returns the topic with the start and end of its partitions; None if the cluster has no such topic, or we may not
+    see it. Raises OutsideError if a partition's leader does not answer."""
     rows, _ = sample_watermarks(brokers, settings, [SHARE_STATE_TOPIC])
     if not rows:
         return None
@@ -84,8 +84,8 @@ def describe_state_topic(brokers: Brokers, settings: SamplingSettings) -> StateT
 def state_records(
     bootstrap_servers: str, settings: Settings, begins: Mapping[int, int], ends: Mapping[int, int]
 ) -> Iterator[list[StateRecord]]:
-    """Yields what lies from `begins` up to `ends`, in pieces that go on where the one before has ended. Raises
-    KafkaError, and OffsetOutOfRangeError if records are gone that were to be read."""
+    """Yields the records from `begins` up to `ends`, in consecutive pieces. Raises KafkaError, and
+    OffsetOutOfRangeError if records that were to be read are gone."""
     unread = {
         TopicPartition(SHARE_STATE_TOPIC, partition): end for partition, end in ends.items() if begins[partition] < end
     }
@@ -141,7 +141,8 @@ def _polled(consumer: KafkaConsumer, unread: Mapping[TopicPartition, int]) -> li
 def described_offsets(
     brokers: Brokers, settings: SamplingSettings, group_ids: Collection[str]
 ) -> dict[SharePartition, DescribedSharePartition]:
-    """Returns what the groups' coordinators answer, without the groups and partitions that none of them knows."""
+    """Returns the positions that the groups' coordinators report, without groups and partitions that no coordinator
+    knows."""
     if not group_ids:
         return {}
 

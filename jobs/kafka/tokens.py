@@ -1,7 +1,7 @@
-"""Tokens for OAUTHBEARER by client credentials (RFC 6749, 4.4), as Java's client gets them by itself.
+"""Fetches tokens for OAUTHBEARER by client credentials (RFC 6749, 4.4), as Java's client does by itself.
 
-A token is kept for most of its life. If no new one can be had when it is time, the old one goes on until it has
-expired.
+A token is used for most of its life. If no new one can be fetched when it is time, the old one is used until it
+expires.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ LIFE_S = 300  # of a token whose answer does not say
 
 @lru_cache(maxsize=8)
 def token_provider(settings: KafkaSettings) -> TokenProvider:
-    """Returns the one provider for a way to log in: connections come and go with each micro-batch, and share a token.
-    Raises OutsideError if there is none."""
+    """Returns the one provider for these login settings: connections come and go with each micro-batch, and share a
+    token. Raises OutsideError if no token can be fetched."""
     return TokenProvider(settings)
 
 
 class TokenProvider(AbstractTokenProvider):  # type: ignore[misc]  # no types are published
-    """Gives kafka-python its tokens. The first is fetched at once: what is wrong with it is said before any broker is
-    asked. Raises OutsideError if there is none."""
+    """Gives kafka-python its tokens. The first is fetched at once, so that an error in it is reported before any broker
+    is asked. Raises OutsideError if no token can be fetched."""
 
     def __init__(self, settings: KafkaSettings, now_s: Callable[[], float] = time.monotonic) -> None:
         super().__init__()

@@ -1,10 +1,10 @@
-"""Kafka messages that kafka-python has no definition of, in the form in which it reads Kafka's own.
+"""Defines the Kafka messages that kafka-python lacks, in the form of Kafka's own definitions.
 
 ConsumerGroupDescribe (API 69, KIP-848) describes consumer groups as DescribeGroups describes classic ones; that one
-answers GROUP_ID_NOT_FOUND for them. ConsumerGroupHeartbeat (API 68) is how their members live. ShareGroupDescribe (API
-77) and ShareGroupHeartbeat (API 76, KIP-932) are the same for share groups, and DescribeShareGroupOffsets (API 90)
-returns their positions; StreamsGroupDescribe (API 89) and StreamsGroupHeartbeat (API 88, KIP-1071) are the same for
-streams groups. The files hold the fields of Kafka 4.2's files of the same names.
+answers GROUP_ID_NOT_FOUND for them. ConsumerGroupHeartbeat (API 68) is the request by which their members join, stay
+and leave. ShareGroupDescribe (API 77) and ShareGroupHeartbeat (API 76, KIP-932) are the same for share groups, and
+DescribeShareGroupOffsets (API 90) returns their positions; StreamsGroupDescribe (API 89) and StreamsGroupHeartbeat (API
+88, KIP-1071) are the same for streams groups. The files hold the fields of Kafka 4.2's files of the same names.
 """
 
 from kafka.protocol.api_message import ApiMessage
