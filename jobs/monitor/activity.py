@@ -1,9 +1,10 @@
-"""What happened in the groups since a monitor began, counted from the rows that its history has written.
+"""Counts the events in groups since a monitor began, from the rows that its history has written.
 
-An event counts once, and if its record is from after the monitor's start: as Prometheus wants its counters, they begin
-at zero with the process. The history writes a row again when it learns more of it (the first commit after a rebalance
-ends a pause), so the events of the last hours are known by their keys; what comes later than that is not counted. A
-batch of old records moves this window only once it is read. So a history that is hours behind loses no event.
+An event counts once, and only if its record is from after the monitor's start: Prometheus expects counters to begin at
+zero with the process. The history writes a row again when it learns more of it (the first commit after a rebalance ends
+a pause), so the events of the last hours are remembered by their keys; events that come later than that are not
+counted. The window moves with the records that were read, not with the clock. So a history that is hours late loses no
+event.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ GENERATION_COLUMNS = ("group_id", "incarnation", "generation", "revision", "star
 
 
 class Count(Enum):
-    """Names what is counted."""
+    """Kinds of counters."""
 
     JOINED = auto()
     LEFT = auto()
@@ -48,7 +49,7 @@ class Count(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that happened to a group: `key` identifies it, `why` is a word of the ledger."""
+    """An event in a group: `key` identifies it, `why` is a word of the ledger."""
 
     count: Count
     key: tuple[Any, ...]
@@ -60,7 +61,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Durations:
-    """Says how many durations there were up to each of `BOUNDS_S` and above the last, and their sum."""
+    """A histogram of durations: how many there were up to each of `BOUNDS_S` and above the last, and their sum."""
 
     counts: tuple[int, ...] = (0,) * (len(BOUNDS_S) + 1)
     sum_s: float = 0.0
@@ -73,7 +74,7 @@ class Durations:
 
 @dataclass(frozen=True, slots=True)
 class Activity:
-    """Counts by group and word. `from_ms` is where the window of events begins that can still come twice."""
+    """Counts by group and word. `from_ms` is the beginning of the window in which events can still come twice."""
 
     from_ms: int
     counts: Mapping[Count, Mapping[tuple[str, str], int]] = field(default_factory=dict)
@@ -81,7 +82,7 @@ class Activity:
     seen: frozenset[tuple[Any, ...]] = frozenset()
 
     def after(self, events: Iterable[Event]) -> Activity:
-        """Returns the counts with the events that are new; `events` are all since `from_ms`."""
+        """Returns the counts with the new events added. `events` are all events since `from_ms`."""
         counts = {kind: Counter(self.counts.get(kind, {})) for kind in Count}
         durations = {kind: dict(self.durations.get(kind, {})) for kind in (Count.TOOK, Count.PAUSED)}
         in_window = {(event.count, *event.key): event for event in events if event.at_ms >= self.from_ms}
@@ -99,8 +100,8 @@ class Activity:
 
 
 def events_of(rebalances: Iterable[Row], members: Iterable[Row], generations: Iterable[Row]) -> Iterator[Event]:
-    """Yields the events of rows of these tables, whose times are microseconds. A group's birth is no rebalance, and the
-    first members of a group that was there before the log began did not join."""
+    """Yields the events of rows of these tables, whose times are microseconds. A group's creation does not count as a
+    rebalance, and the first members of a group that existed before the log began do not count as joins."""
     triggers: dict[tuple[Any, ...], str] = {}
     for row in rebalances:
         if row["from_generation"]:

@@ -1,8 +1,8 @@
-"""What happened in the groups, as metrics: counters and histograms that begin at zero with the monitor.
+"""Makes metrics of the events in groups: counters and histograms that begin at zero with the monitor.
 
-The words of `cause` and `trigger` are those of `members.leave_cause` and
-`rebalances.inferred_trigger`; those of a departure are there from the start, with 0, so that `increase` sees the first
-one. A group that is left out of the other metrics is left out here.
+The words of `cause` and `trigger` are those of `members.leave_cause` and `rebalances.inferred_trigger`; those of
+departures are published from the start, with 0, so that `increase` sees the first departure. A group that is left out
+of the other metrics is left out here.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ CAUSES = (LEFT.name, LEFT_POLL_TIMEOUT.name, SESSION_EXPIRED.name, REBALANCE_TIM
 
 @dataclass(frozen=True, slots=True)
 class PartitionSpread:
-    """How the partitions of a group lie on its members."""
+    """How the partitions of a group are spread: how many are assigned, how many of them one member owns at most, and
+    how many members own any."""
 
     assigned: int
     most: int
@@ -37,7 +38,7 @@ class PartitionSpread:
 
 @dataclass(frozen=True, slots=True)
 class GroupActivity:
-    """The numbers of groups beside their lag. Commits and holdings are by group; the moves of the coordinators by
+    """The figures of groups beside their lag. Commits and holdings are by group; changes of coordinator are by
     partition of `__consumer_offsets`."""
 
     activity: Activity
@@ -48,13 +49,13 @@ class GroupActivity:
 
 
 def holding_of(owners: Iterable[Owner]) -> PartitionSpread | None:
-    """Returns how many partitions the owners hold; None if none is known to be held by a member."""
+    """Returns how the partitions are spread over their owners; None if no partition is known to have an owner."""
     counts = Counts(owner.member_id for owner in owners if owner.member_id is not None)
     return PartitionSpread(counts.total(), max(counts.values()), len(counts)) if counts else None
 
 
 def activity_metrics(cluster: str, groups: Mapping[str, GroupInfo], told: GroupActivity) -> Iterator[Metric]:
-    """Yields the metrics of the given groups."""
+    """Yields the activity metrics for the given groups."""
     yield from _by_word(cluster, groups, told.activity)
     joined = told.activity.counts.get(Count.JOINED, {})
     moves, held = told.coordinator_moves, told.holdings

@@ -1,13 +1,12 @@
 """Runs the monitor of one cluster, or of several in one process: one Spark session, and one address for all metrics.
 
-Each cluster has a thread, a lease, a stream, and what it keeps in memory, of its own (`jobs.monitor.monitor`).
+Each cluster has its own thread, lease, stream and state in memory (`jobs.monitor.monitor`).
 
 Rules.
-- Of several clusters, one that can't go on holds up no other: its sentence is logged and returned by /readyz; its
-  metrics are taken back, since they would be old; its lease is given back, so that whatever the sentence asks for can
-  be done; and it begins again a minute later. What a job can't explain ends all, for whatever started it to start it
-  again.
-- One cluster alone ends the process where it can't go on, with the sentence and an exit code.
+- If one of several clusters fails, the others go on. Its error message is logged and returned by /readyz; its metrics
+  are removed, since they would be old; its lease is released, so that the remedy in the message can be carried out; and
+  it starts again a minute later. An error that is not explained ends the process, so that its supervisor restarts it.
+- If the only cluster fails, the process ends with the message and an exit code.
 - A signal ends all of them, at once. The process has to be started again (/livez) when no cluster goes on.
 """
 
@@ -52,11 +51,11 @@ class MonitoredCluster:
 def run_monitor(
     warehouse: str, clusters: Sequence[MonitoredCluster], interval_s: int, port: int, stop: threading.Event
 ) -> None:
-    """Watches clusters until `stop` is set. Raises what ends the monitor of the only one, or of all."""
+    """Watches clusters until `stop` is set. Raises the error that ends the monitor of the only cluster, or of all."""
     say("starting Spark")
     is_alone = len(clusters) == 1
     spark = spark_session(f"groupledger {COMMAND}", {} if is_alone else beside_each_other(len(clusters)))
-    # What is not of a cluster is the same in the settings of all.
+    # Settings that do not belong to a cluster are the same for all.
     address = clusters[0].settings.monitor.metrics_address
     with ExitStack() as stack:
         screen = stack.enter_context(LagScreen())
@@ -97,7 +96,7 @@ class ClusterWatch:
         self._why_not = NOT_BEGUN
 
     def run(self) -> None:
-        """Watches the cluster until stopped; starts again where it can't go on, if there are others."""
+        """Watches the cluster until stopped. After an error it starts again if there are other clusters."""
         while not self._stop.is_set():
             self._stop_once = threading.Event()
             if self._stop.is_set():  # `end` may have met the event before
@@ -115,14 +114,14 @@ class ClusterWatch:
             self._stop.wait(BEGIN_AGAIN_S)
 
     def end(self) -> None:
-        """Ends a run that is under way; the process stops."""
+        """Ends a running watch, because the process stops."""
         self._stop_once.set()
 
     def troubles(self) -> list[str]:
         return [self._why_not] if self._rounds is None else self._rounds.troubles()
 
     def why_dead(self) -> list[str]:
-        """Returns why the cluster is not watched, if it has begun and is not."""
+        """Returns the reasons why the cluster is not watched, once it has begun."""
         if self._rounds is not None:
             return self._rounds.why_dead()
         return [] if self._why_not is NOT_BEGUN else [self._why_not]
@@ -147,5 +146,5 @@ def told(watches: Sequence[ClusterWatch], of: Callable[[ClusterWatch], list[str]
 
 
 def why_dead(watches: Sequence[ClusterWatch]) -> list[str]:
-    """Returns why no cluster is watched; nothing while one is."""
+    """Returns the reasons why no cluster is watched; empty while one is."""
     return [*told(watches, ClusterWatch.why_dead)] if all(watch.why_dead() for watch in watches) else []

@@ -1,4 +1,4 @@
-"""Reads the commits in files of `coordinator_records`, and how far `ingest` has come."""
+"""Reads commits from files of `coordinator_records`, and the progress of `ingest`."""
 
 from __future__ import annotations
 
@@ -20,19 +20,20 @@ if TYPE_CHECKING:
 
 
 def commits_in(ledger: Ledger, files: AddedFiles) -> DataFrame:
-    """Returns a `commit_log` of our cluster."""
+    """Returns the commits in some files of our cluster, as `commit_log` does."""
     return commit_log(rows_in(ledger, COORDINATOR_RECORDS, files))
 
 
 def ingest_positions(ledger: Ledger) -> dict[int, int]:
-    """Returns per partition of `__consumer_offsets` the offset up to which the table holds everything; it is empty
-    before the first batch of the stream."""
+    """Returns, by partition of `__consumer_offsets`, the offset below which the table has all records; empty before the
+    first batch of the stream."""
     checkpoint = read_checkpoint(ledger.storage, ledger.checkpoint_folder)
     batch = None if checkpoint is None else checkpoint.committed_batch
     return kafka_positions(source_offset(ledger.storage, ledger.checkpoint_folder, batch), OFFSETS_TOPIC)
 
 
 def behind(positions: Mapping[int, int], ends: Mapping[int, int]) -> dict[int, int]:
-    """Returns by how many offsets the ingest has not passed the ends, for the partitions where it has not."""
+    """Returns, by partition, how many offsets the ingest still has to read up to the ends; partitions without any are
+    left out."""
     missing = {partition: end - positions.get(partition, 0) for partition, end in ends.items()}
     return {partition: offsets for partition, offsets in missing.items() if offsets > 0}

@@ -38,8 +38,8 @@ class RoundMetrics:
 
 
 class Published:
-    """The metrics of one round. Gauges with a sample for each partition (`ManyGauges`) are turned into text once, here;
-    the others are encoded for each request, in the format that it asks for."""
+    """The metrics of one round. Gauges with a sample for each partition (`ManyGauges`) are converted to text once,
+    here; the others are encoded for each request, in the requested format."""
 
     def __init__(self, metrics: Sequence[Metric]) -> None:
         self._written = "".join(each.written() for each in metrics if isinstance(each, ManyGauges)).encode()
@@ -52,7 +52,7 @@ class Published:
 
 def joined(bodies: Sequence[bytes]) -> bytes:
     """Returns the bodies of several clusters as one, with the samples of each metric next to each other, as the formats
-    require. Names of clients are escaped within a line, so that none is taken for the head of a metric."""
+    require. Names of clients are escaped within a line, so that none can look like the head of a metric."""
     families: dict[bytes, list[bytes]] = {}
     is_open_metrics = any(body.endswith(END) for body in bodies)
     for body in bodies:
@@ -63,7 +63,7 @@ def joined(bodies: Sequence[bytes]) -> bytes:
 
 
 class Exposition:
-    """What `/metrics` answers with: for each cluster its last round, nothing before the first."""
+    """The content of `/metrics`: the last round of each cluster, empty before the first."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -73,7 +73,7 @@ class Exposition:
         self.answer("")  # the plain text is always asked for
 
     def publish(self, name: str, metrics: Sequence[Metric]) -> None:
-        """Publishes what a cluster has, in the place of what it had before."""
+        """Publishes the metrics of a cluster, which replace its former ones."""
         published = Published(metrics)
         bodies = {content_type: published.encoded(encoder) for content_type, encoder in self._encoders.copy().items()}
         with self._lock:
@@ -82,7 +82,7 @@ class Exposition:
                 self._bodies[content_type][name] = body
 
     def answer(self, accept: str) -> tuple[str, bytes]:
-        """Returns the content type that suits a header `Accept`, and the body."""
+        """Returns the content type that suits an `Accept` header, and the body."""
         # The client's own reading of versions and escapings would let anybody ask for formats without end.
         encoder, content_type = choose_encoder(OPEN_METRICS if OPEN_METRICS in accept else "")
         with self._lock:

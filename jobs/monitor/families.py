@@ -1,4 +1,4 @@
-"""How metrics are made: families of samples, in which what is not known has no sample.
+"""Builds metrics: families of samples. An unknown value gets no sample.
 
 The library writes each sample by itself: it sorts and escapes the labels again for each family. For families with a
 sample for each partition that takes most of a round. They are written here, as the library writes them, from labels
@@ -29,8 +29,8 @@ def family(
     labels: Sequence[str],
     samples: Iterable[tuple[Sequence[str], float | None]],
 ) -> Metric:
-    """Returns the samples, each the values of the labels and a number; None makes neither 0 nor NaN, which sums and
-    alerts would take for a number."""
+    """Returns a metric. Each sample has the values of the labels and a number; None gives no sample, since sums and
+    alerts would take 0 or NaN for a number."""
     made = kind(name, text, labels=labels)
     for values, number in samples:
         if number is not None:
@@ -45,8 +45,8 @@ def histogram(
     bounds: Sequence[float],
     samples: Iterable[tuple[Sequence[str], Sequence[int], float]],
 ) -> Metric:
-    """Returns histograms, each the values of the labels, how many lie up to each bound and above the last, and the
-    sum."""
+    """Returns a histogram metric. Each sample has the values of the labels, the counts up to each bound and above the
+    last, and the sum."""
     made = HistogramMetricFamily(name, text, labels=labels)
     ends = [*map(floatToGoString, bounds), "+Inf"]
     for values, counts, total in samples:
@@ -60,7 +60,7 @@ def text_of(number: float) -> str:
 
 
 class Places:
-    """The values of the labels of many samples, and their text."""
+    """The label values of many samples, with their text."""
 
     def __init__(self, names: Sequence[str], values: Sequence[tuple[str, ...]]) -> None:
         self.names = names
@@ -76,8 +76,8 @@ def _escaped(value: str) -> str:
 
 
 class ManyGauges(Metric):
-    """A gauge with a sample for each place whose number is known; `written` is its text in either of
-    Prometheus' formats."""
+    """A gauge with a sample for each place whose number is known; `written` is its text in either of Prometheus'
+    formats."""
 
     def __init__(self, name: str, text: str, places: Places, numbers: Sequence[float | None]) -> None:
         self._places = places
@@ -86,7 +86,7 @@ class ManyGauges(Metric):
 
     @property
     def samples(self) -> list[Sample]:
-        """The samples as the library has them."""
+        """The samples in the library's form."""
         names, known = self._places.names, zip(self._places.values, self._numbers, strict=True)
         return [
             Sample(self.name, dict(zip(names, values, strict=True)), number)
@@ -96,7 +96,7 @@ class ManyGauges(Metric):
 
     @samples.setter
     def samples(self, _: list[Sample]) -> None:
-        """Does nothing: the library begins with an empty list."""
+        """Ignores the value: the library sets an empty list first."""
 
     def written(self) -> str:
         name, told = self.name, zip(self._places.texts, self._numbers, strict=True)

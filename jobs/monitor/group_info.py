@@ -1,4 +1,4 @@
-"""What a monitor knows of a group from the ledger, beside its lag."""
+"""Defines the facts of a group from the ledger that a monitor publishes beside its lag."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class GroupInfo:
-    """What the ledger says of a group; None is unknown. `idle_since_ms` is when it lost its last member, or when a
-    simple consumer last committed; None while it has members."""
+    """Facts of a group; None is unknown. `idle_since_ms` is when it lost its last member, or when a simple consumer
+    last committed; None while it has members."""
 
     rebalances: int | None = None
     generation: int | None = None

@@ -1,11 +1,11 @@
-"""What a monitor shows over HTTP: `/metrics` for Prometheus, and whether it lives and is ready.
+"""Serves a monitor over HTTP: `/metrics` for Prometheus, and health checks.
 
-Scrapes read what the last round has left and compute nothing, so that they cost the same however many come.
+A scrape returns the results of the last round and computes nothing, so it costs the same however many come.
 
-    /livez     503 if the monitor has to be started again; one that still reads what was there before lives
-    /readyz    503 if its numbers are not those of now, with a sentence for each reason; so does /healthz
+    /livez     503 if the monitor has to be restarted; 200 also while it still reads older records
+    /readyz    503 if its numbers are not current, with a sentence for each reason; /healthz is the same
 
-The server and its bounds are those of `jobs.gate`. Health is served whatever is scraped.
+The server and its limits are those of `jobs.gate`. Health checks are answered even while scrapes are refused.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ def serve(
     metrics: Callable[[str], tuple[str, bytes]],
     troubles: Mapping[str, Callable[[], Sequence[str]]],
 ) -> Iterator[int]:
-    """Gives the port, which is a free one for 0. `metrics` returns content type and body for a header `Accept`;
-    `troubles` are sentences by path, which says 200 without any.
+    """Serves until the end of the block, and yields the port, which is a free one for 0. `metrics` returns content type
+    and body for an `Accept` header. `troubles` returns sentences by path; a path without any answers 200.
 
     Raises OutsideError if the port is taken.
     """
@@ -69,7 +69,7 @@ def serve(
 
 
 def shown(metrics: Callable[[str], tuple[str, bytes]], troubles: Mapping[str, Callable[[], Sequence[str]]]) -> ASGIApp:
-    """Returns the application."""
+    """Returns the ASGI application."""
     scraping, asking = anyio.CapacityLimiter(SCRAPED_AT_ONCE), anyio.CapacityLimiter(1)
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
@@ -94,7 +94,7 @@ def text(status: HTTPStatus, lines: Sequence[str]) -> Response:
 
 
 def scraped(metrics: Callable[[str], tuple[str, bytes]], headers: Headers) -> Response:
-    """Returns the metrics in the form that is asked for."""
+    """Returns the metrics in the requested format."""
     content_type, body = metrics(headers.get("accept", ""))
     told = {"content-type": content_type}
     if gzip_accepted(headers.get("accept-encoding", "")):

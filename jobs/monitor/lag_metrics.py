@@ -1,8 +1,8 @@
-"""Lag as Prometheus metrics, with the names and labels that dashboards for kafka-lag-exporter expect.
+"""Makes Prometheus metrics of lag, with the names and labels that dashboards for kafka-lag-exporter expect.
 
-`consumer_id` is left out, as member ids are new with every restart; an absent label equals an empty one to Prometheus.
-Settings choose the groups, topics, partitions and labels, and limit the number of series: the rest is counted
-in `groupledger_series_left_out`.
+`consumer_id` is left out, as member ids change with every restart; to Prometheus an absent label equals an empty one.
+Settings choose the groups, topics, partitions and labels, and limit the number of series: the number of series left out
+is in `groupledger_series_left_out`.
 """
 
 from __future__ import annotations
@@ -52,7 +52,8 @@ class Scope:
 
 
 def scope_of(rows: Sequence[LagRow], rollups: Sequence[Rollup], limits: MetricsSettings) -> Scope:
-    """Chooses what is published. Groups with the most lag come first, and so are the last to be left out."""
+    """Chooses the groups, topics and partitions to publish. Groups with the most lag come first, and so are the last to
+    be left out."""
     matching = names_matching(limits.group_pattern, (each.group_id for each in rollups))
     topic_names = names_matching(limits.topic_pattern, (row.topic for row in rows))
     groups = sorted(
@@ -77,7 +78,7 @@ def lag_metrics(
     round_ms: int = 0,
     activity: GroupActivity | None = None,
 ) -> Iterator[Metric]:
-    """Yields the metrics of one round, which took `round_ms`, and of what happened in the published groups."""
+    """Yields the lag metrics of one round, which took `round_ms`, and the activity metrics of the published groups."""
     scope = scope_of(rows, rollups, limits)
     yield from _partition_metrics(cluster, scope.rows, limits)
     yield from _group_metrics(cluster, scope)

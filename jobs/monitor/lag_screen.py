@@ -1,6 +1,6 @@
-"""The groups of a round as a table that stays where it is on a terminal: the worst first.
+"""Shows the groups of a round as a table on a terminal, which is updated in place, the worst groups first.
 
-It goes to standard error with all other talk, and only if that is a terminal; names are made printable as everywhere.
+It is written to standard error as all other progress, and only if that is a terminal; names are escaped as everywhere.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ LINES_AROUND = 5  # title, headings, rules
 
 
 class LagScreen:
-    """A context manager; `show` replaces what was shown of the cluster before. Clusters share the lines."""
+    """A context manager; `show` replaces the table of the cluster. Several clusters share the lines of the screen."""
 
     def __init__(self, console: Console | None = None) -> None:
         self._lock = threading.Lock()
@@ -52,7 +52,7 @@ class LagScreen:
         self._live.stop()
 
     def show(self, cluster: str, title: str, rollups: list[Rollup]) -> None:
-        """Shows the rollups of a round; those of topics are passed over."""
+        """Shows the rollups of a round; those of topics are left out."""
         if not self._console.is_terminal:
             return
         with self._lock:
@@ -63,7 +63,7 @@ class LagScreen:
 
 
 def table_of(title: str, rollups: Iterable[Rollup], lines: int) -> Table:
-    """Returns at most so many groups, by status, then by lag."""
+    """Returns a table of at most `lines` groups, by status, then by lag."""
     groups = sorted(
         (each for each in rollups if each.topic is None),
         key=lambda each: (-status.SEVERITY[each.status], -(each.lag_sum or 0), each.group_id),

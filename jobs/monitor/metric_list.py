@@ -1,6 +1,6 @@
-"""Every metric that a monitor serves: its whole name, type, labels, unit and HELP.
+"""Lists every metric that a monitor serves: its whole name, type, labels, unit and HELP.
 
-The exposition and docs/metrics.md derive from this list, and tests hold the dashboard and the alert rules against it. A
+The exposition and docs/metrics.md derive from this list, and tests compare the dashboard and the alert rules with it. A
 metric is served by its name here (`listed`), so that one search finds a name. Names of counters end in `_total`.
 
 The names that begin with `kafka_` are those of kafka-lag-exporter where it has the metric, so that its dashboards work.
@@ -337,7 +337,7 @@ BY_NAME: Final = {each.name: each for each in METRICS}
 
 
 def listed(name: str, samples: Iterable[tuple[Sequence[str], float | None]]) -> Metric:
-    """Returns the samples of a gauge or counter of the list."""
+    """Returns a gauge or counter of the list with these samples."""
     metric = BY_NAME[name]
     return family(Counter if metric.type == COUNTER else Gauge, name, metric.help, metric.labels, samples)
 
@@ -345,7 +345,7 @@ def listed(name: str, samples: Iterable[tuple[Sequence[str], float | None]]) -> 
 def listed_histogram(
     name: str, bounds: Sequence[float], samples: Iterable[tuple[Sequence[str], Sequence[int], float]]
 ) -> Metric:
-    """Returns the samples of a histogram of the list, as `families.histogram` takes them."""
+    """Returns a histogram of the list with these samples, as `families.histogram` takes them."""
     metric = BY_NAME[name]
     return histogram(name, metric.help, metric.labels, bounds, samples)
 

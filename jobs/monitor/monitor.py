@@ -1,7 +1,7 @@
-"""What `groupledger monitor` does for a cluster: lag as it is now, every interval, served as metrics and kept in the
-tables. `jobs.monitor.clusters` does it for one or several.
+"""Implements `groupledger monitor` for a cluster: computes the present lag at every interval, serves it as metrics and
+writes it into the tables. `jobs.monitor.clusters` runs it for one or several clusters.
 
-All of this is done at once, each in a thread of its own:
+These run at the same time, each in a thread of its own:
 
     ingest    the stream of `ingest --continuous`, with the same checkpoint
     rounds    at each interval: sample the brokers, wait until the ingest has passed the ends that were read first, take
@@ -16,16 +16,17 @@ All of this is done at once, each in a thread of its own:
 
 Rules.
 - Metrics come from memory and are published before anything is written, so that no table is in their way. Writing may
-  be a few rounds behind; a round that comes then is published, and left out of the tables.
-- Commits and ends are of one round, or nothing is said of a lag. While the ingest is behind, the newest round that it
-  has passed is shown, and metrics say how long ago that was. Lag that is older than `monitor.lag_age_max_s` is unknown.
-- Work is shed in this order, so that ingest and lag fall behind last: upkeep and incidents, history, rounds in tables.
+  be a few rounds late; if too many rounds wait, further ones are published but left out of the tables.
+- Lag is published only from commits and ends of one round. While the ingest is late, the newest round that it has
+  passed is shown, and metrics give its age. Lag that is older than `monitor.lag_age_max_s` is unknown.
+- If there is too much work, it is dropped in this order, so that ingest and lag are delayed last: upkeep and incidents,
+  history, rounds in tables.
 - Nothing is served before the first round is complete: an ingest that is still reading last year's commits would show
   last year's lag.
 - Memory is only a copy. It is read back from the tables at the start, rounds that were sampled and not computed are
   computed, and each table takes each round once; so a monitor that is killed loses and repeats nothing in them.
-- A broker that is away costs rounds, not the monitor. Everything else that fails ends it, with one sentence and an exit
-  code, for whatever started it to start it again.
+- A broker that is away costs rounds, not the monitor. Any other failure ends it, with one sentence and an exit code, so
+  that its supervisor restarts it.
 """
 
 from __future__ import annotations
@@ -97,12 +98,12 @@ if TYPE_CHECKING:
 CATCH_UP_POLL_S = 0.5
 HISTORY = "history"
 WAIT_SHARE = 0.9  # of the time until the next round; the rest is for computing
-# How often history and upkeep are done while the ingest is behind.
+# How often history and upkeep run while the ingest is late.
 HISTORY_SHED_S, UPKEEP_SHED_S = 300, 1_800
 
 
 class Common:
-    """What the monitors of all clusters of a process share."""
+    """Resources that the monitors of all clusters of a process share."""
 
     def __init__(
         self,
@@ -126,8 +127,8 @@ class Common:
 def watch_cluster(
     ledger: Ledger, bootstrap_servers: str, common: Common, stop: threading.Event, begun: Callable[[RoundLoop], None]
 ) -> None:
-    """Watches a cluster until `stop` is set; signals when it has begun. Raises what the ingest, the history or the
-    rounds raise, and has set `stop` then."""
+    """Watches a cluster until `stop` is set; calls `begun` when it has begun. Raises the errors of the ingest, the
+    history or the rounds, after setting `stop`."""
     settings = ledger.settings
     ingest = settings.ingest.model_copy(update={"trigger_interval_s": common.interval_s})
     followed = KafkaIngest(settings.model_copy(update={"ingest": ingest}), bootstrap_servers, is_continuous=True)
@@ -139,7 +140,7 @@ def watch_cluster(
 
         def cancel_history() -> None:
             if common.stop.is_set():
-                context.setLogLevel("FATAL")  # what is broken off on purpose is no error
+                context.setLogLevel("FATAL")  # a query that is cancelled on purpose is not an error
             context.cancelJobsWithTag(tag)
 
         with ExitStack() as stack:
@@ -156,13 +157,13 @@ def watch_cluster(
 
 
 def hold(lease: Lease, common: Common, stack: ExitStack) -> None:
-    """Lets the maintenance work under a lease, too, as long as it is held."""
+    """Lets the maintenance use a lease, too, as long as it is held."""
     common.maintenance.held.append(lease)
     stack.callback(common.maintenance.held.remove, lease)
 
 
 def history_of(cluster: str) -> str:
-    """Returns the tag of a cluster's jobs, by which they are cancelled."""
+    """Returns the tag of a cluster's Spark jobs, by which they are cancelled."""
     return f"{HISTORY} of {cluster}"
 
 
@@ -184,7 +185,7 @@ def follow_history(rounds: RoundLoop, stop: threading.Event) -> None:
 
 
 def beside_the_rounds(rounds: RoundLoop, stop: threading.Event, stack: ExitStack) -> list[Worker]:
-    """Returns the work that the settings ask for beside the rounds, and takes the lease that it needs."""
+    """Returns the workers that the settings ask for beside the rounds, and takes the leases that they need."""
     workers = []
     ledger = rounds.ledger
     logs = ledger.settings.logs
@@ -202,12 +203,13 @@ def beside_the_rounds(rounds: RoundLoop, stop: threading.Event, stack: ExitStack
 
 
 def looked_for(until_ms: int | None) -> str:
-    """Returns until when incidents were looked for, so that none on the screen is not taken for none at all."""
+    """Returns a text about until when incidents were looked for, to distinguish "none found" from "not looked for
+    yet"."""
     return "incidents not looked for yet" if until_ms is None else f"incidents until {iso(instant_of_ms(until_ms))}"
 
 
 class RoundLoop:
-    """The rounds of a cluster, one after the other, and what is published of the last."""
+    """Computes the rounds of a cluster, one after the other, and publishes the result of the last."""
 
     def __init__(
         self,
@@ -254,7 +256,7 @@ class RoundLoop:
         return troubles(vitals, now_ms(), self._interval_s, stalled_after_s, self._lag_age_max_ms)
 
     def why_dead(self) -> list[str]:
-        """Returns why the monitor has to be started again, if it has to."""
+        """Returns the reasons why the monitor has to be restarted, if there are any."""
         return [] if self._ingesting.is_alive() else [INGEST_ENDED]
 
     def _metrics(self) -> Iterator[Metric]:
@@ -269,7 +271,8 @@ class RoundLoop:
             yield from self.state.metrics(self._report.round_s)
 
     def _behind_ms(self) -> dict[str, int]:
-        """Returns how far each source is behind the clock: the commits by the newest round that has all of them."""
+        """Returns the age of each source's data in milliseconds: that of the commits by the newest round that has all
+        of them."""
         known_ms = {key: ms for key, ms in self.upkeep.known_until_ms.items() if key in BEHIND}
         if self._pending.known_ms is not None:
             known_ms[Source.TOPIC] = self._pending.known_ms
@@ -294,7 +297,7 @@ class RoundLoop:
                 return
 
     def go_on(self, workers: Sequence[Worker]) -> None:
-        """Takes a round at each interval until stopped, once the tables are read into memory."""
+        """Takes a round at each interval until stopped, once the tables are loaded into memory."""
         while not self._stop.is_set():
             for worker in (self._ingesting, *workers):
                 worker.check()
@@ -309,7 +312,7 @@ class RoundLoop:
         self.state.await_written()
 
     def wait_for_gap(self) -> None:
-        """Waits until no round is under way, but no longer than an interval."""
+        """Waits until no round is running, but no longer than an interval."""
         self._is_between_rounds.wait(self._interval_s)
 
     def _round(self) -> None:

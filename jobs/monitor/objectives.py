@@ -1,9 +1,9 @@
-"""The objectives of lag in a monitor: the minutes of each group that has one, and their metrics
+"""Follows the objectives of lag in a monitor: the minutes of each group that has one, and their metrics
 (`groupledger_objective_*` of `metric_list`).
 
-Each round adds to the minute that it lies in; nothing of the past is read again (`transforms.objectives.rules.live`).
-The minutes before the start are read once from the table `lag`, by the query of the command. An unknown value has no
-sample. `metrics.groups_max` bounds the groups, as each takes a byte for each minute of its window.
+Each round is added to the minute that it lies in; past rounds are not read again (`transforms.objectives.rules.live`).
+The minutes before the start are read once from the table `lag`, with the query of the command. An unknown value has no
+sample. `metrics.groups_max` limits the number of groups, as each takes a byte for each minute of its window.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
 
 class LiveObjectives:
-    """The objectives of a cluster's groups. A group is followed from its first round on, as long as anything is known
-    of its windows."""
+    """The objectives of a cluster's groups. A group is followed from its first round on, as long as a minute in its
+    windows is known."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -42,7 +42,8 @@ class LiveObjectives:
         self._windows: dict[tuple[str, str], tuple[Objective, LiveWindows]] = {}
 
     def restore(self, tables: ClusterRows, names: Collection[str], last_ms: int) -> None:
-        """Reads what is known up to the last round, which was at an instant, of groups that may be silent by now."""
+        """Reads the minutes up to the last round, at `last_ms`, from the tables; also for groups that may have no
+        rounds any more."""
         end = last_ms // MINUTE_MS
         self._learn(names)
         held = {name: self._objectives[name] for name in names if self._objectives[name]}
@@ -51,7 +52,7 @@ class LiveObjectives:
             self._windows[objective, name] = (each, LiveWindows(_lengths(each), end, runs))
 
     def observe(self, sampled_at_ms: int, rows: Iterable[LagRow]) -> None:
-        """Takes the rows of a round, those of a group one after the other; rounds come in the order of time."""
+        """Takes the rows of a round, group by group; rounds come in the order of time."""
         if not self._settings.objectives:
             return
         minute = sampled_at_ms // MINUTE_MS
@@ -73,7 +74,7 @@ class LiveObjectives:
                 del self._windows[key]
 
     def standings(self) -> Iterator[tuple[Objective, str, ObjectiveStanding]]:
-        """Yields where each group stands by each of its objectives."""
+        """Yields the result of each group by each of its objectives."""
         for (_, name), (objective, windows) in sorted(self._windows.items()):
             counts = windows.counts()
             yield objective, name, standing(objective, counts[WHOLE], counts)

@@ -1,4 +1,4 @@
-"""The monitor's metrics about itself, beside the lag: whether its numbers can be trusted."""
+"""Makes the monitor's metrics about itself, beside the lag: they show whether its numbers can be trusted."""
 
 from __future__ import annotations
 
@@ -66,8 +66,8 @@ def incident_metrics(
     messages: Mapping[tuple[str, str], int],
     found: Mapping[tuple[str, str, str], int] | None = None,
 ) -> Iterator[Metric]:
-    """Yields the open incidents by group, kind and severity, those `found` by kind, severity and evidence, and the
-    messages about them by receiver and outcome."""
+    """Yields the number of open incidents by group, kind and severity, the number of those `found` by kind, severity
+    and evidence, and of the messages about them by receiver and outcome."""
     values: Mapping[Any, int]
     for name, values in (
         ("groupledger_open_incidents", open_incidents),
@@ -80,8 +80,8 @@ def incident_metrics(
 def step_metrics(
     cluster: str, steps: Mapping[str, LastRun], troubled: Mapping[str, int] | None = None, nobody: Collection[str] = ()
 ) -> Iterator[Metric]:
-    """Yields when each of the steps beside the rounds was last done, how long it took, how many groups it could not
-    judge, and which judged `nobody`."""
+    """Yields for each step beside the rounds when it last ran, how long it took, on how many groups it failed, and
+    whether it failed on all groups (`nobody`)."""
     values: Mapping[str, float]
     for name, values in (
         ("groupledger_troubled_groups", troubled or {}),
@@ -93,13 +93,13 @@ def step_metrics(
 
 
 def source_metrics(cluster: str, known_until_ms: Mapping[str, int], sampled_at_ms: int | None) -> Iterator[Metric]:
-    """Yields until when each source is known; the rounds until the last one."""
+    """Yields until when each source is known; for rounds, the time of the last one."""
     rounds = {} if sampled_at_ms is None else {Source.SAMPLES: sampled_at_ms}
     samples = (((cluster, source), ms / 1_000) for source, ms in sorted({**known_until_ms, **rounds}.items()))
     yield listed("groupledger_known_until_seconds", samples)
 
 
 def behind_metrics(cluster: str, behind_ms: Mapping[str, int]) -> Iterator[Metric]:
-    """Yields how far each source is behind the clock."""
+    """Yields the age of each source's data, in seconds."""
     samples = (((cluster, source), ms / 1_000) for source, ms in sorted(behind_ms.items()))
     yield listed("groupledger_behind_seconds", samples)

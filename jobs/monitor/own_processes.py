@@ -1,4 +1,4 @@
-"""What the monitor's two processes take, as Prometheus' own clients name it.
+"""Makes metrics of the resources that the monitor's two processes use, with the names of Prometheus' own clients.
 
     process_*          Python's process: memory, processor time, open files
     jvm_process_*      the same of the JVM that Spark runs in
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class OwnProcesses:
-    """The processes of this monitor. Asking the JVM takes some milliseconds, and is done once for a round."""
+    """The processes of this monitor. Asking the JVM takes some milliseconds, so it is done once in a round."""
 
     def __init__(self, spark: SparkSession) -> None:
         java = spark.sparkContext._jvm.java  # type: ignore[union-attr]  # noqa: SLF001 - pyspark has no other way

@@ -1,13 +1,13 @@
 """Keeps the rounds that were sampled and whose commits the ingest has not read yet.
 
-Lag is made of two sides that are read apart: the ends of the logs, which a round samples, and the commits, which the
-ingest reads behind. Both are of one round. So a round waits here until the ingest has passed the ends of
-`__consumer_offsets` that it saw, and is then what its commits and ends say, though it is published late. When a batch
-takes longer than the interval, rounds come faster than they can be published: of those that were passed at once the
-newest counts, and of those that wait every second one is dropped when there are too many.
+Lag is computed from two inputs that are read separately: the ends of the logs, which a round samples, and the commits,
+which the ingest reads later. Both must be of one round. So a round waits here until the ingest has passed the ends of
+`__consumer_offsets` that the round saw. It is then correct, though published late. When a batch takes longer than the
+interval, rounds come faster than they can be published: if several are passed at once, the newest one is published, and
+if too many wait, every second one is dropped.
 
-A round that has waited for too long says nothing of the groups whose commits are not read up to it, and all of the
-others: the ingest has passed every partition of the log in which nothing was written since.
+A round that has waited for too long is published without the groups whose commits are not read up to it; the other
+groups are complete.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Ready:
 
 class PendingRounds:
     """The rounds that wait, oldest first. `known_ms` is the newest round whose commits are all read, None before the
-    first; `age_max_ms` is how long a round may wait before it is published without some of its commits."""
+    first; after `age_max_ms` a round is published even if some of its commits are missing."""
 
     def __init__(self, age_max_ms: int) -> None:
         self.known_ms: int | None = None
@@ -50,8 +50,8 @@ class PendingRounds:
             self._waiting = self._waiting[::-2][::-1]  # the newest stays
 
     def take(self, positions: Mapping[int, int], now_ms: int) -> Ready | None:
-        """Returns the round to compute, None if none can be published yet. Rounds are published in order. `positions`
-        are the next offsets that the ingest reads."""
+        """Returns the round to compute, and removes it; None if none can be published yet. Rounds are published in
+        order. `positions` are the next offsets that the ingest reads."""
         passed = [each for each in self._waiting if not behind(positions, ends_of(each.watermarks))]
         if passed:
             newest = passed[-1]

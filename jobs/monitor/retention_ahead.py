@@ -1,8 +1,8 @@
-"""Says in how long retention overtakes the commits of a group, from what the rounds of this monitor saw.
+"""Forecasts in how long retention overtakes the commits of a group, from the rounds of this monitor.
 
 It remembers when the start of each log moved, and takes the commits of the status window from the state of the lag
-(`transforms.lag.rules.forecast` has the method). Until a start has moved six times since the monitor began, nothing is
-known of its log. `groupledger forecast` has the interval, from the tables.
+(`transforms.lag.rules.forecast` has the method). Until the start of a log has moved six times since the monitor began,
+there is no forecast for it. `groupledger forecast` shows the interval, from the tables.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class RetentionAhead:
         self._moves: dict[TopicPartition, deque[tuple[float, float]]] = {}
 
     def look(self, rows: Iterable[LagRow]) -> None:
-        """Takes note of the starts of the logs in a round."""
+        """Records the starts of the logs in a round."""
         for row in rows:
             place, start = TopicPartition(row.topic, row.partition), row.log_start_offset
             if start is None:
@@ -45,7 +45,7 @@ class RetentionAhead:
     def seconds(
         self, rows: Iterable[LagRow], windows: Mapping[str, Mapping[TopicPartition, PartitionWindow]]
     ) -> dict[str, float]:
-        """Returns, for each group with such a partition, when the first of them is overtaken."""
+        """Returns, for each group with a partition at risk, in how many seconds the first of them is overtaken."""
         found: dict[str, float] = {}
         for row in rows:
             place = TopicPartition(row.topic, row.partition)

@@ -1,8 +1,9 @@
-"""What a monitor decides by itself: when a round begins, whether the reader is held up, whether all is well.
+"""Decides when a round begins, whether the reader is blocked by a transaction, and whether the monitor is healthy. No
+I/O.
 
 A round begins shortly before a batch of the ingest. Spark's trigger starts batches at whole multiples of the interval
 since the epoch (`ProcessingTimeExecutor.nextBatchTime`), and a batch reads to the end of the topic; so a round that has
-just read the ends need not wait longer than one batch for the commits below them.
+just read the ends waits no longer than one batch for the commits below them.
 """
 
 from __future__ import annotations
@@ -33,10 +34,11 @@ def interval_seconds(text: str) -> int | None:
 def await_none_missing(
     missing: Callable[[], dict[int, int]], wait: Callable[[float], bool], now_s: Callable[[], float], limit_s: float
 ) -> dict[int, int]:
-    """Waits until nothing is missing, some seconds at most, and returns what is still missing. `wait` waits for as many
-    seconds, and says whether to stop.
+    """Waits until nothing is missing, `limit_s` seconds at most, and returns what is still missing. `wait` waits for as
+    many seconds, and returns whether to stop.
 
-    A look reads files of the checkpoint. So the pauses grow, and a round is not much later than it had to be anyway.
+    Each check reads files of the checkpoint. So the pauses between checks grow up to a limit, and a round is only a
+    little later than necessary.
     """
     deadline_s = now_s() + limit_s
     pause_s = FIRST_PAUSE_S
@@ -46,8 +48,8 @@ def await_none_missing(
 
 
 def next_round_at(now_s: float, interval_s: int, ends_took_s: float) -> float:
-    """Returns the next instant (in seconds since the epoch) at which the ends, if they are read as fast as the last
-    time, are read in good time before a batch."""
+    """Returns the next instant, in seconds since the epoch, at which to start a round: early enough before a batch, if
+    the ends are read as fast as the last time."""
     lead_s = min(max(LEAD_S_MIN, 2 * ends_took_s), interval_s / 2)
     return ((now_s + lead_s) // interval_s + 1) * interval_s - lead_s
 
@@ -58,7 +60,7 @@ def wait_s(now_s: float, interval_s: int, ends_took_s: float) -> float:
 
 
 class WorkPace:
-    """Says when a piece of work in the pauses is due: every so often, but never for more than a quarter of the time."""
+    """Decides when work in the pauses is due: at intervals, but never for more than a quarter of the time."""
 
     def __init__(self, interval_s: float) -> None:
         self._interval_s = interval_s
@@ -68,27 +70,27 @@ class WorkPace:
         return now_s >= self._due_s
 
     def done(self, began_s: float, ended_s: float) -> None:
-        """Takes note of a run, by the clock of `is_due`."""
+        """Records a run, by the clock of `is_due`."""
         self._due_s = max(began_s + self._interval_s, ended_s + (ended_s - began_s) * (WORK_SHARE - 1))
 
 
 def lag_age_max_ms(setting_s: int, interval_s: int) -> int:
-    """Returns how long ago a round may be whose lag is shown: three intervals at least, since each needs its time."""
+    """Returns the greatest age of a round whose lag is shown: at least three intervals, since each round takes time."""
     return max(setting_s, ROUNDS_MISSED_MAX * interval_s) * 1000
 
 
 def behind_ms(known_ms: Mapping[str, int], now_ms: int) -> dict[str, int]:
-    """Returns how long ago it is that each source was known; never below 0, since clocks differ."""
+    """Returns the age of each source's data in milliseconds; never below 0, since clocks differ."""
     return {source: max(now_ms - ms, 0) for source, ms in known_ms.items()}
 
 
 class Shedding:
-    """Says when work beside the rounds may be done: at any time while the ingest is in time, and while it is behind
-    once in so many seconds, so that a machine which is always too slow gets it done, too."""
+    """Decides when work beside the rounds may be done: at any time while the ingest is on time, and once in so many
+    seconds while it is late, so that a machine which is always too slow does it, too."""
 
     def __init__(self, every_s: float) -> None:
         self._every_s = every_s
-        self._since_s: float | None = None  # the ingest fell behind, or the work was done then
+        self._since_s: float | None = None  # when the ingest became late, or the work was last done
 
     def may_work(self, now_s: float, *, is_behind: bool) -> bool:
         if not is_behind:
@@ -104,7 +106,7 @@ class Shedding:
 
 @dataclass(frozen=True, slots=True)
 class Stall:
-    """The ends of a partition. `since_ms` is when the last stable offset was first seen where it still is."""
+    """The ends of a partition. `since_ms` is when its present last stable offset was first seen."""
 
     last_stable_offset: int
     high_watermark: int
@@ -112,14 +114,14 @@ class Stall:
 
 
 class Stalls:
-    """Partitions of `__consumer_offsets` whose last stable offset stays while the high watermark goes on: an open
-    transaction holds up every read_committed reader, and so hides the commits of all groups after it."""
+    """Finds partitions of `__consumer_offsets` whose last stable offset stays while the high watermark advances: an
+    open transaction blocks every read_committed reader, and so hides later commits of all groups there."""
 
     def __init__(self) -> None:
         self._seen: dict[int, Stall] = {}
 
     def look(self, ends: Iterable[tuple[int, int, int]], at_ms: int) -> None:
-        """Takes note of partition, high watermark and last stable offset."""
+        """Records partition, high watermark and last stable offset."""
         for partition, high_watermark, last_stable_offset in ends:
             before = self._seen.get(partition)
             has_stayed = before is not None and before.last_stable_offset == last_stable_offset < high_watermark
@@ -127,7 +129,8 @@ class Stalls:
             self._seen[partition] = Stall(last_stable_offset, high_watermark, since_ms)
 
     def hidden(self) -> Mapping[int, int]:
-        """Returns the number of offsets that no read_committed reader sees, per partition that has any."""
+        """Returns, by partition, the number of offsets that no read_committed reader can see; partitions without any
+        are left out."""
         return {
             partition: seen.high_watermark - seen.last_stable_offset
             for partition, seen in self._seen.items()
@@ -135,13 +138,14 @@ class Stalls:
         }
 
     def stalled_ms(self, at_ms: int) -> dict[int, int]:
-        """Returns for how long the reader has been held up, per partition where it is."""
+        """Returns, by partition, for how many milliseconds the reader has been blocked; other partitions are left
+        out."""
         return {partition: at_ms - self._seen[partition].since_ms for partition in self.hidden()}
 
 
 class Elections:
     """Counts how often partitions of `__consumer_offsets` have got a new leader, which is the coordinator of their
-    groups. `moves` has every partition that was looked at."""
+    groups. `moves` has every partition that was seen."""
 
     def __init__(self) -> None:
         self.moves: dict[int, int] = {}
@@ -158,9 +162,9 @@ class Elections:
 
 @dataclass(frozen=True, slots=True)
 class Vitals:
-    """What health is judged by. `published_ms` is when the last round was published, None before the first;
-    `lag_offsets` is how far the ingest was behind its ends then, `commits_known_ms` the newest round whose commits are
-    all read."""
+    """The values that health is judged by. `published_ms` is when the last round was published, None before the first;
+    `lag_offsets` is how many offsets the ingest was short of that round's ends, `commits_known_ms` the newest round
+    whose commits are all read."""
 
     is_ingesting: bool
     published_ms: int | None
@@ -170,7 +174,7 @@ class Vitals:
 
 
 def troubles(vitals: Vitals, now_ms: int, interval_s: int, stalled_after_s: int, lag_age_max_ms: int) -> list[str]:
-    """Returns a sentence for each thing that is wrong."""
+    """Returns a sentence for each problem."""
     found = []
     if not vitals.is_ingesting:
         found.append(INGEST_ENDED)

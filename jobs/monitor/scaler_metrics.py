@@ -1,5 +1,5 @@
-"""What autoscalers may act on beside the sum of a group's lag (`transforms.lag.rules.scaling`), as metrics by group. A
-group without a known lag has no sample."""
+"""Makes the metrics that autoscalers may use beside the sum of a group's lag (`transforms.lag.rules.scaling`), one by
+group. A group without a known lag has no sample."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What a monitor holds in memory: commits and ends as `transforms.lag.rules` keeps them, and what the history says.
+"""Keeps the state of a monitor in memory: commits and ends as `transforms.lag.rules` keeps them, and facts from the
+history.
 
 All of it is a copy of what the tables hold, brought up to date by what each round adds.
 """
@@ -80,11 +81,11 @@ if TYPE_CHECKING:
     from groupledger.transforms.lag.rules.resting import Resting
     from groupledger.transforms.troubles import Trouble
 
-# More new rows than this at once, and it is cheaper to read what counts of them from the table.
+# With more new rows than this, it is cheaper to read the ones needed from the table.
 ROWS_FOLLOWED_MAX = 200_000
 # So many rounds may wait in memory for the writer, which is slow while Spark is cold or the history is at work.
 ROUNDS_WAITING_MAX = 3
-# After every record: the history of now holds what has not ended.
+# After every record: gives the rows that have not ended.
 NOW = 2**63 - 1
 
 
@@ -111,14 +112,14 @@ class MonitorState:
         self.unwritten = 0  # rounds that were left out of the tables
         self._shown: Sequence[LagRow] = ()  # those of them that metrics are about
         self._states: tuple[SampledGroupState, ...] = ()
-        self.rollups: list[Rollup] = []  # of the last round, and of what is shown of it
+        self.rollups: list[Rollup] = []  # of the last round, limited to the part that is shown
         self._writer = ThreadPoolExecutor(1, "writer")
         self._writing: deque[Future[None]] = deque()
 
     # From the tables
 
     def start(self, stop: threading.Event) -> None:
-        """Computes the rounds that were sampled and not computed, with the owners of that time; then reads the
+        """Computes the rounds that were sampled but not computed, with the owners of that time; then reads the
         tables."""
         if rounds_after(self._ledger, last_sampled_at_ms(self._ledger, LAG)):
             update_history(self._ledger, stop)
@@ -129,7 +130,7 @@ class MonitorState:
         self.is_recovered.set()
 
     def recover(self) -> None:
-        """Reads from the tables what a round needs of the commits; every round that they hold has its lag."""
+        """Reads the commits from the tables. Every round in the tables has its lag by then."""
         self.await_written()
         ledger = self._ledger
         # Before the table is read: commits that come twice are passed over, and none must be left out.
@@ -162,7 +163,7 @@ class MonitorState:
         self._lag.losses = log_losses(self._ledger)
 
     def read_commits(self) -> None:
-        """Reads what the ingest has added to the table since the last time."""
+        """Reads the commits that the ingest has added to the table since the last call."""
         files = added_since(self._ledger, COORDINATOR_RECORDS, self._version)
         self._lag.losses = with_thinned(self._ledger, self._lag.losses)
         if files.row_count > ROWS_FOLLOWED_MAX:
@@ -182,12 +183,12 @@ class MonitorState:
     # A round
 
     def topics(self) -> set[str] | None:
-        """Returns the topics that a round asks about: those with commits, and those subscribed to; None, which is all,
-        while none is known."""
+        """Returns the topics to sample: those with commits, and those subscribed to; None (all topics) while none is
+        known."""
         return self._topics
 
     def resting(self) -> dict[TopicPartition, Resting]:
-        """Returns where groups rested in the last round, and only markers may be left."""
+        """Returns the places where groups rested in the last round and only markers may be left to read."""
         return resting_places(self._rows)
 
     def compute(self, sampled: SampledRound, passed: Collection[int]) -> None:
@@ -215,7 +216,8 @@ class MonitorState:
         self._topics = (subscribed | committed) - {OFFSETS_TOPIC} or None
 
     def forget_old(self, before_ms: int, states: Mapping[str, str | None]) -> None:
-        """Takes back what is shown if its round was before an instant. `states` are those of the groups now."""
+        """Removes results that are shown if their round was before an instant. `states` are the present states of the
+        groups."""
         if self.sampled_at_ms is None or self.sampled_at_ms >= before_ms:
             return
         self._objectives.close_before(before_ms)
@@ -227,7 +229,7 @@ class MonitorState:
         return history.facts_at(NOW, told.state, frozenset(told.subscribed_topics or ()) or None)
 
     def metrics(self, round_s: float) -> Iterator[Metric]:
-        """Yields the metrics of the last round, which took so long."""
+        """Yields the metrics of the last round, which took `round_s` seconds."""
         infos = {**self._infos}
         for row in self._states:
             known = infos.get(row.group_id, NO_INFO)
@@ -244,8 +246,8 @@ class MonitorState:
         yield from objective_metrics(cluster, [*self._objectives.standings()])
 
     def append(self, sampled: SampledRound) -> bool:
-        """Queues the last round for the writer, after the rounds before it, or leaves it out of the tables if too many
-        wait; returns whether it is queued."""
+        """Queues the last round for the writer, after earlier rounds; if too many wait, leaves it out of the tables.
+        Returns whether it is queued."""
         self.await_written(ROUNDS_WAITING_MAX)
         troubles, self._troubles = self._troubles, {}
         is_queued = len(self._writing) < ROUNDS_WAITING_MAX
@@ -261,7 +263,7 @@ class MonitorState:
         return sum(not future.done() for future in self._writing)
 
     def await_written(self, waiting_max: int = 0) -> None:
-        """Waits until no more rounds than that are queued. Raises what writing has raised."""
+        """Waits until no more than `waiting_max` rounds are queued. Raises the writer's error."""
         while self._writing and (len(self._writing) > waiting_max or self._writing[0].done()):
             self._writing.popleft().result()
 
@@ -298,8 +300,8 @@ def lag_round(sampled: SampledRound, passed: Collection[int]) -> LagRound:
 
 
 def group_infos(tables: Tables) -> dict[str, GroupInfo]:
-    """Returns what the history says of each group. One without members is idle since its empty generation began, or, if
-    it never had members, since its last commit."""
+    """Returns the facts of each group from the history. A group without members is idle since its empty generation
+    began, or, if it never had members, since its last commit."""
     days = tables.rows_within(REBALANCE_STATS, lambda column: column("window") == StatsWindow.DAY)
     of_days = days.groupBy("group_id")
     generations = tables.rows_within(GENERATIONS, lambda column: column("is_current") & (column("member_count") == 0))
@@ -323,8 +325,8 @@ def group_infos(tables: Tables) -> dict[str, GroupInfo]:
 
 
 def events_since(tables: ClusterTables, from_ms: int) -> Iterator[Event]:
-    """Returns what happened in the groups since an instant, as far as the history has written it. The tables' own
-    bounds say which files to open, so that this costs what is new."""
+    """Yields the events in the groups since an instant, as far as the history has written them. The tables' statistics
+    decide which files to open, so the cost depends on new rows only."""
     since = pa.scalar(from_ms * 1_000, pa.timestamp("us", "UTC"))
     is_open = pc.field("is_open") == 1
     ended_or_began = {
@@ -341,7 +343,7 @@ def events_since(tables: ClusterTables, from_ms: int) -> Iterator[Event]:
 def rows_with_times(
     tables: ClusterTables, table: Table, condition: pc.Expression, columns: tuple[str, ...]
 ) -> list[dict[str, Any]]:
-    """Returns rows of a table, none if it is not there, with their times as microseconds."""
+    """Returns rows of a table with their times as microseconds; none if the table does not exist."""
     if not tables.exists(table):
         return []
     rows = tables.arrow(table, condition, columns)

@@ -1,9 +1,9 @@
-"""What a monitor does in its pauses, beside its rounds: incidents, the seeds of lag, and the care of the tables.
+"""Does a monitor's work between its rounds: incidents, the seeds of lag, and the maintenance of the tables.
 
-Each piece of work has its interval, and takes a quarter of the time at most: where the past is long, and looking for
-incidents takes a minute, it is done every four. Between two writes it gives way to a round, as the history does. What
-is found open is kept for the metrics. The maintenance is of all clusters of a process: one at a time does it for all,
-under their leases, whoever writes the other clusters of the warehouse.
+Each piece of work has an interval, and takes a quarter of the time at most: where looking for incidents takes a minute,
+it is done every four. Between two writes it lets a round go first, as the history does. The open incidents are kept for
+the metrics. Maintenance covers all clusters of a process: one cluster's thread at a time does it for all, under their
+leases, whichever clusters of the warehouse other processes write.
 """
 
 from __future__ import annotations
@@ -54,8 +54,9 @@ class LastRun:
 
 
 class MaintenanceTurns:
-    """When the clusters of a process are maintained, under the leases `held`. One at a time has the `turn`. What is
-    old is decided by this host's clock: while it is not where it was when the process began, nothing is removed."""
+    """The order in which the clusters of a process are maintained, under the leases `held`. One thread at a time has
+    the `turn`. The age of files is judged by this host's clock: if the clock was set since the process began, nothing
+    is removed."""
 
     def __init__(self, settings: MonitorSettings) -> None:
         self.held: list[Lease] = []
@@ -70,9 +71,10 @@ class MaintenanceTurns:
 
 
 class Upkeep:
-    """The work in the pauses of one cluster's monitor. `open_incidents` has by group, kind and severity how many are
-    open, `found_incidents` by kind, severity and evidence how many were found; `steps` has what was done when, and
-    `known_until_ms` until when each source is known, `troubled_groups` how many groups a step could not judge."""
+    """The work between the rounds of one cluster's monitor. `open_incidents` has, by group, kind and severity, how many
+    are open, `found_incidents`, by kind, severity and evidence, how many were found. `steps` has the last run of each
+    step, `known_until_ms` until when each source is known, and `troubled_groups` on how many groups each step
+    failed."""
 
     def __init__(self, ledger: Ledger, maintenance: MaintenanceTurns) -> None:
         self.open_incidents: Mapping[tuple[str, str, str], int] = {}
@@ -90,8 +92,8 @@ class Upkeep:
         self._seeds.done(time.monotonic(), time.monotonic())  # they were just read
 
     def work(self, stop: threading.Event) -> None:
-        """Does what is due. Raises what the jobs raise, but for a maintenance that another writer keeps from the
-        tables: that is said, and tried again the next time."""
+        """Does the work that is due. Raises the errors of the jobs, except if another writer prevents the maintenance:
+        that is reported, and tried again the next time."""
         if not stop.is_set() and self._ledger.exists(GENERATIONS):
             self._when_due(self._incidents, "incidents", self._look_for_incidents)
         self.troubled_groups = Counter(row["step"] for row in open_troubles(self._ledger))
@@ -108,7 +110,7 @@ class Upkeep:
         self.known_until_ms = known_until_ms(self._ledger)
 
     def timed(self, step: str, work: Callable[[], None]) -> None:
-        """Does a piece of work, and keeps when."""
+        """Does a piece of work, and records when."""
         began_s = time.monotonic()
         work()
         self.steps = {**self.steps, step: LastRun(time.time(), time.monotonic() - began_s)}
@@ -133,7 +135,7 @@ class Upkeep:
         self.found_incidents = Counter(self.found_incidents) + found
 
     def _keep_seeds(self) -> None:
-        """Keeps what the rounds so far leave, so that the next start need not read all of them."""
+        """Writes the seeds of lag, so that the next start need not read all earlier rounds."""
         ledger = self._ledger
         last_ms = last_sampled_at_ms(ledger, LAG)
         if last_ms:

@@ -1,9 +1,10 @@
-"""Takes Python's values into Arrow's columns and out of them again, as pyarrow does, but without pandas.
+"""Converts Python values to Arrow columns and back, as pyarrow does, but without importing pandas.
 
-pyarrow asks of whatever it makes an array or a scalar of whether it comes from pandas, and of an instant with a zone
-whether pandas is to have it. For that it imports pandas where it is installed, which takes a third of a question's
-time. So nothing on a question's way may call `pa.array`, `pa.scalar` or `from_pylist`, compare a column with a plain
-value, or take instants out by `to_pylist`: they are made here, by the types that filters and small tables have.
+For every value that it makes an array or a scalar of, pyarrow checks whether it comes from pandas, and for every
+instant with a zone whether to return pandas' type. For that it imports pandas if it is installed, which takes a third
+of a question's time. So code that answers questions must not call `pa.array`, `pa.scalar` or `from_pylist`, compare a
+column with a plain value, or convert instants by `to_pylist`: it uses these functions, which cover the types of filters
+and small tables.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ BYTE = 8
 
 
 def column_of(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    """Returns texts, whole numbers, truth values, dates, or instants in microseconds, and None among them."""
+    """Returns an Arrow array of texts, integers, booleans, dates, or instants in microseconds; values may be None."""
     if pa.types.is_string(kind):
         texts = [b"" if value is None else value.encode() for value in values]
         ends = array("i", accumulate(map(len, texts), initial=0))
@@ -45,7 +46,7 @@ def table_of(rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> pa.Table:
 
 
 def table_from(stream: object) -> pa.Table:
-    """Returns a table of another library that speaks Arrow's C interface, as delta-rs's do."""
+    """Returns a table from an object of another library that supports Arrow's C stream interface, such as delta-rs."""
     return pa.RecordBatchReader.from_stream(stream).read_all()
 
 
@@ -71,8 +72,8 @@ def values_of(column: pa.ChunkedArray | pa.Array) -> list[Any]:
 
 
 def plain(answer: pa.Table) -> pa.Table:
-    """Returns an answer of DuckDB's in Spark's types: sums of BIGINT, which DuckDB makes wider, are BIGINT again if
-    they fit, and an instant without a zone is in UTC, the zone of the connection."""
+    """Returns a result of DuckDB in Spark's types: sums of BIGINT, which DuckDB widens, become BIGINT again if they
+    fit, and an instant without a zone gets UTC, the zone of the connection."""
     for index, field in enumerate(answer.schema):
         if _is_whole(field.type):
             wanted = pa.int64()
@@ -92,7 +93,7 @@ def _is_whole(kind: pa.DataType) -> bool:
 
 
 def _number(value: int | datetime | date) -> int:
-    """Returns what Arrow keeps of a value: microseconds of an instant, days of a date."""
+    """Returns the number that Arrow stores for a value: microseconds of an instant, days of a date."""
     if isinstance(value, datetime):
         return us_of(value)
     return value.toordinal() - EPOCH.toordinal() if isinstance(value, date) else int(value)

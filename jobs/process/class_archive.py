@@ -3,8 +3,8 @@
     python -m groupledger.jobs.process.class_archive .jars/spark-classes.jsa
 
 A Spark session does on a small scale what the jobs do: it creates, appends to, merges, streams and reads Delta tables,
-and sends batches to Python's workers. Its JVM writes the archive when it ends, which is after this program has ended:
-to wait for the archive, wait for the end of the JVM's output.
+and sends batches to Python's workers. Its JVM writes the archive when it ends, which is after this program has ended: a
+caller that needs the archive has to wait for the end of the JVM's output.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def main(target: Path, directory: Path) -> None:
 
 
 def rows(spark: SparkSession) -> DataFrame:
-    """Returns rows with number, bucket, at and names that Python's workers have made."""
+    """Returns rows with number, bucket, at and names, made by Python's workers."""
     numbers = spark.range(1_000).selectExpr("id as number", "id % 7 as bucket", "timestamp_micros(id) as at")
     return numbers.mapInArrow(unchanged, numbers.schema).withColumn("names", F.array(F.struct("bucket")))
 

@@ -1,4 +1,4 @@
-"""The clock of this machine, as integers: a Python datetime of the host's zone is ambiguous once a year."""
+"""Reads the clock of this machine, as integers: a Python datetime in the host's zone is ambiguous once a year."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def now_ms() -> int:
 
 
 def began_ms() -> int:
-    """Returns when the machine began by its clock, as far as it was not set since: two answers of one process differ by
-    how much it was set between them. A machine that sleeps goes on counting, where the system has such a clock."""
+    """Returns when the machine began by its present clock. If the clock is set, the result changes by as much, so two
+    results of one process show by how much it was set. Sleep counts, where the system has such a clock."""
     counting = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
     return now_ms() - time.clock_gettime_ns(counting) // 1_000_000

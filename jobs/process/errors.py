@@ -1,9 +1,9 @@
-"""What a job says when it can't go on: one clear sentence with the remedy, and an exit code.
+"""Defines the errors of a job: one clear sentence with the remedy, and an exit code.
 
 Exit codes: 0 fine, 1 findings (a check did not hold), 2 wrong usage or bad input, 3 the outside failed (broker away, no
 access, another writer, a full disk, a damaged file), 4 not known for all of the time that was asked, 70 a fault of
-groupledger, 130 and 143 ended by a signal, 141 nobody reads the answer any more. A job raises; only `jobs.cli.main`
-prints and exits. What libraries raise gets its sentence in `jobs.process.outside`.
+groupledger, 130 and 143 ended by a signal, 141 the reader of the output is gone. A job raises; only `jobs.cli.main`
+prints and exits. Errors of libraries get their sentence in `jobs.process.outside`.
 """
 
 FAULT = 70  # EX_SOFTWARE of sysexits.h
@@ -12,7 +12,7 @@ UNREAD = 141  # the code that shells use for SIGPIPE, which ends other programs;
 
 
 class JobError(Exception):
-    """The base of what a job raises on purpose; its text is for the user."""
+    """The base of errors that a job raises on purpose; the text is for the user."""
 
     exit_code = 2
 
@@ -22,16 +22,16 @@ class InputError(JobError):
 
 
 class UnknownNameError(InputError):
-    """The ledger knows nothing of that name: of a cluster, or of a group."""
+    """The ledger has no cluster or group of that name."""
 
 
 class NotKnownError(InputError):
-    """The ledger does not know all of the time that was asked: nobody has read it yet, or it can't be known."""
+    """The ledger does not know all of the time that was asked for: it was not read yet, or can't be known."""
 
     exit_code = 4
 
 
 class OutsideError(JobError):
-    """The broker, the storage or another writer is in the way."""
+    """The broker, the storage or another writer prevents the job."""
 
     exit_code = 3

@@ -1,5 +1,5 @@
-"""Keeps Python's collector of circles away from work that makes objects by the hundred thousand, none of them in a
-circle: it looks at each again and again, for a fifth of the time of such work."""
+"""Pauses Python's cyclic garbage collector during work that makes hundreds of thousands of objects without cycles: it
+would examine each of them again and again, for a fifth of the time of such work."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 @contextmanager
 def collector_rests() -> Iterator[None]:
-    """Lets the collector rest meanwhile, for all threads of the process. Of several at once the first to end lets it
-    go on."""
+    """Pauses the cyclic garbage collector during the block, for all threads of the process. If several blocks overlap,
+    the first one to end resumes it."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

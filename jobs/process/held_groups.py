@@ -1,4 +1,4 @@
-"""Finds the objectives of lag that groups are held to, by the sections `objectives` and `teams` of the settings."""
+"""Finds the objectives of lag that apply to groups, by the sections `objectives` and `teams` of the settings."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def objectives_by_group(settings: Settings, names: Collection[str]) -> dict[str, list[Objective]]:
-    """Returns the objectives of each of the groups that has any, in the order of the settings."""
+    """Returns the objectives of each group that has any, in the order of the settings."""
     found: defaultdict[str, list[Objective]] = defaultdict(list)
     if not settings.objectives:
         return found

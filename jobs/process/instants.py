@@ -1,13 +1,13 @@
-"""Reads the instants that people type, and shows instants in the zone that they read in.
+"""Parses the instants that users type, and formats instants in the user's time zone.
 
     2026-01-31T14:03:00Z    also without the Z, the seconds or the time
     14:03                   the last time that it was 14:03; of two on the day when clocks are put back, the second
     2h                      two hours ago; s, m, h, d and w
     now
 
-What names no zone is in the zone of `--tz`, which is UTC unless it is given. Tables show instants in it, too; JSON is
-in UTC always. A date with a time that came twice in that zone is refused with the two instants that it can be, and one
-with a time that the clocks left out is refused, too.
+An instant without a zone is in the zone of `--tz`, by default UTC. Tables show instants in it, too; JSON is in UTC
+always. A local time that occurred twice in that zone is refused with the two instants that it can mean, and one that
+the clocks skipped is refused, too.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"
 
 
 class AmbiguousTimeError(ValueError):
-    """A time of a date came twice, or not at all; the text says what to write."""
+    """A local time occurred twice, or not at all; the text says what to write instead."""
 
 
 def read_instant(text: str, now: datetime, zone: tzinfo) -> datetime:
@@ -50,8 +50,8 @@ def read_instant(text: str, now: datetime, zone: tzinfo) -> datetime:
 
 
 def last_time_of_day(wanted: time, now: datetime, zone: tzinfo) -> datetime:
-    """Returns when it was last that time: of an hour that came twice the second one, if that is over. A day on which
-    the clocks left that time out is passed over."""
+    """Returns the last instant at which the clocks showed a time of day: in a repeated hour the second one, if that is
+    over. A day on which the clocks skipped that time is passed over."""
     if wanted.tzinfo is not None:
         raise ValueError(f"{wanted} names a zone: write the date, too")
     today = now.astimezone(zone).date()
@@ -61,8 +61,8 @@ def last_time_of_day(wanted: time, now: datetime, zone: tzinfo) -> datetime:
 
 
 def instants_of(local: datetime, zone: tzinfo) -> list[datetime]:
-    """Returns the instants, in UTC, at which clocks of a zone show a time: one, two where an hour came twice, or none
-    where it was left out."""
+    """Returns the instants, in UTC, at which the clocks of a zone show a local time: one, two in a repeated hour, none
+    in a skipped one."""
     both = {local.replace(tzinfo=zone, fold=fold).astimezone(timezone.utc) for fold in (0, 1)}
     return sorted(at for at in both if at.astimezone(zone).replace(tzinfo=None) == local)
 
@@ -78,12 +78,12 @@ def only_instant(local: datetime, zone: tzinfo) -> datetime:
 
 
 def in_zone(instant: datetime) -> str:
-    """Returns an instant for people, in the zone of the command that runs."""
+    """Returns an instant as text, in the time zone of the running command."""
     return iso(instant.astimezone(zone_of(click.get_current_context(silent=True))))
 
 
 def lasted(duration: timedelta) -> str:
-    """Returns a duration for people, in its two largest units: 24 s, 2 min 7 s, 3 h 5 min, 4 d 2 h."""
+    """Returns a duration as text, in its two largest units: 24 s, 2 min 7 s, 3 h 5 min, 4 d 2 h."""
     minutes, seconds = divmod(max(int(duration.total_seconds()), 0), 60)
     hours, minutes = divmod(minutes, 60)
     days, hours = divmod(hours, 24)
@@ -94,7 +94,8 @@ def lasted(duration: timedelta) -> str:
 
 
 def lasted_seconds(seconds: float) -> str:
-    """Returns a number of seconds as a duration for people; one that no duration holds stays a number of seconds."""
+    """Returns a number of seconds as a duration in text; a number too large for a duration stays a number of
+    seconds."""
     return lasted(timedelta(seconds=seconds)) if abs(seconds) < SECONDS_MAX else f"{seconds:,.0f} s"
 
 

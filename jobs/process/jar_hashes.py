@@ -1,7 +1,7 @@
 """Knows the tested JARs by their hashes, and checks whether those of a folder are the same.
 
-`conf/ivy/<part>.sha256` lists every JAR of a part in the form of `sha256sum`, those that others need included. Ivy
-compares a file only with what the same repository says of it; these lists come with the code. `make lock` makes them
+`conf/ivy/<part>.sha256` lists every JAR of a part in the form of `sha256sum`, including transitive dependencies. Ivy
+compares a file only with the checksum of the same repository; these lists come with the code. `make lock` makes them
 again (`tools/lock_jars.py`).
 
 The JARs go with the pyspark that is installed: `spark.xml` and `spark.sha256` with the newest that is supported, and
@@ -55,8 +55,8 @@ def spark_release() -> str | None:
 
 
 def differences(folder: Path, part: str) -> list[str]:
-    """Returns what is wrong with the JARs of a part in a folder, a few words each. Files that are not listed are not
-    looked at: whose they are is for the caller to judge."""
+    """Returns the differences between the JARs in a folder and the list of a part, a few words each. Unlisted files are
+    ignored: the caller decides about them."""
     found = []
     for name, digest in listed(part).items():
         if not (folder / name).is_file():
@@ -67,7 +67,7 @@ def differences(folder: Path, part: str) -> list[str]:
 
 
 def written(jars: Iterable[Path]) -> str:
-    """Returns the list of JARs in the form of `sha256sum`, by name."""
+    """Returns the list of JARs in the form of `sha256sum`, sorted by name."""
     return "".join(f"{digest_of(jar)}  {jar.name}\n" for jar in sorted(jars, key=lambda jar: jar.name))
 
 

@@ -1,4 +1,4 @@
-"""Fetches what Spark's JVM needs beside pyspark, once, and knows where it lies.
+"""Fetches the JARs that Spark's JVM needs beside pyspark, once, and knows where they are.
 
     spark/              Delta Lake and the Kafka connector (conf/ivy/spark.xml, with pyspark 4.0 spark-4.0.xml)
     s3/                 Hadoop's client for a warehouse at s3a:// (conf/ivy/s3.xml, s3-4.0.xml), if it was asked for
@@ -6,11 +6,11 @@
     spark-classes.jsa   the classes of a Spark session, ready for the JVM that made it (`class_archive`)
     .ivy/               Ivy's cache
 
-The folder is `.jars` in a checkout, else one in the user's cache for each release, or wherever GROUPLEDGER_JARS says.
-The Ivy that pyspark ships fetches them, with settings of our own, so that neither ~/.ivy2 nor ~/.m2 is read. Each JAR
-has to be the one that was tested, by its hash (`jar_hashes`); any other JAR never gets into the folder, wherever it
-comes from. Each part has a stamp with the hash of what it was made from: a part that is current, and still has these
-hashes, is left as it is. A JAR beside them that is not listed, such as the client of another store, is the user's own.
+The folder is `.jars` in a checkout, else one in the user's cache for each release, or the value of GROUPLEDGER_JARS.
+The Ivy that pyspark ships fetches the JARs, with settings of our own, so that neither ~/.ivy2 nor ~/.m2 is read. Each
+JAR has to have the hash of the tested one (`jar_hashes`); any other JAR is refused, wherever it comes from. Each part
+has a stamp with the hash of its inputs: a part that is current, and whose JARs still have these hashes, stays as it is.
+An unlisted JAR beside them, such as the client of another store, belongs to the user.
 """
 
 from __future__ import annotations
@@ -62,18 +62,18 @@ def jar_folder() -> Path:
 
 
 def java_path() -> str:
-    """Returns the Java that Spark's launcher takes: that of JAVA_HOME if set, else the one on the PATH."""
+    """Returns the Java that Spark's launcher uses: that of JAVA_HOME if set, else the one on the PATH."""
     home = os.environ.get("JAVA_HOME")
     return str(Path(home) / "bin" / "java") if home else "java"
 
 
 def java_words(path: str) -> str:
-    """Returns what a Java says of itself."""
+    """Returns the version output of a Java."""
     return subprocess.run([path, "-version"], capture_output=True, text=True, check=False).stderr
 
 
 def java_major(words: str) -> int | None:
-    """Returns the version that Java says: the major number comes first, except in 1.8 and before."""
+    """Returns the major version in Java's output: the first number, except in 1.8 and before."""
     match = re.search(r'version "(?:1\.)?(\d+)', words)
     return None if match is None else int(match[1])
 
@@ -89,11 +89,11 @@ def set_up(
     parts: Sequence[str] = (SPARK,),
     with_archive: bool = True,
 ) -> None:
-    """Brings parts of a folder, and the archive of classes, up to date. `offline` is a folder of JARs that were fetched
-    elsewhere, in place of the network; those of other parts lie in folders of their own in it.
+    """Updates parts of a folder, and the archive of classes. `offline` is a folder of JARs that were fetched elsewhere,
+    to be used instead of the network; JARs of further parts lie in subfolders of their own.
 
-    Raises InputError if Java is not there, or the offline folder lacks a JAR or has another one, OutsideError if
-    fetching fails or brings another JAR than was tested.
+    Raises InputError if Java is missing, or if the offline folder lacks a JAR or has an untested one, OutsideError if
+    fetching fails or returns an untested JAR.
     """
     ivy = shipped_ivy()
     java = java_path()
@@ -132,7 +132,7 @@ def copy_jars(source: Path, target: Path) -> None:
 
 
 def refuse_untested(folder: Path) -> None:
-    """Removes the JARs of a part that were fetched, and raises OutsideError, unless they are those that were tested."""
+    """Raises OutsideError if the fetched JARs of a part are not the tested ones, after deleting them."""
     part = folder.name
     others = {jar.name for jar in folder.glob("*.jar")} - set(jar_hashes.listed(part))
     wrong = jar_hashes.differences(folder, part) + [f"{name} is not listed" for name in sorted(others)]
@@ -150,12 +150,12 @@ def _few(wrong: Sequence[str]) -> str:
 
 
 def fetch_jars(java: str, ivy: Path, folder: Path, name: str) -> None:
-    """Resolves a part by Ivy. Raises OutsideError with the place of Ivy's own words."""
+    """Fetches the JARs of a part with Ivy. Raises OutsideError with the path of Ivy's output."""
     fetch_module(java, ivy, folder / IVY_FOLDER, jar_hashes.ivy_of(name), folder / name)
 
 
 def fetch_module(java: str, ivy: Path, cache: Path, module: Path, target: Path) -> None:
-    """Resolves an Ivy file into a folder of JARs. Raises OutsideError with the place of Ivy's own words."""
+    """Fetches the JARs of an Ivy file into a folder. Raises OutsideError with the path of Ivy's output."""
     command = [
         *(java, f"-Dgroupledger.ivy.dir={cache}", "-jar", str(ivy)),
         *("-settings", str(CONF / "ivysettings.xml"), "-ivy", str(module)),
@@ -207,8 +207,8 @@ def shipped_ivy() -> Path:
 
 
 class Stamp:
-    """A file with the hash of the inputs that something was built from. Interpreter, pyspark and path are inputs, too:
-    none of it can be moved."""
+    """A file with the hash of the inputs that something was built from. The versions of Python and pyspark and the
+    file's own path are inputs, too, since a build can't be moved."""
 
     def __init__(self, path: Path, *inputs: Path, fact: str = "") -> None:
         spark = version("pyspark") if find_spec("pyspark") else None

@@ -1,10 +1,10 @@
-"""Lines of a log, for commands that run without a person who reads along: `monitor`, `pipeline` and `serve`.
+"""Writes log lines, for commands that run unattended: `monitor`, `pipeline` and `serve`.
 
-What a command reports goes to the logger `groupledger`. A command that somebody waits for prints it as it is. These
-three call `log_lines` first: then each line has the time, the level and the cluster, as text or as a JSON object
-(`logging` in the settings), so that a collector can filter it.
+All progress goes to the logger `groupledger`. An interactive command prints it as it is. These three call `log_lines`
+first: then each line has the time, the level and the cluster, as text or as a JSON object (`logging` in the settings),
+so that a collector can filter it.
 
-Names come from clients: control characters of a message are escaped, so that no name makes a second line.
+Names come from clients: control characters of a message are escaped, so that no name can start a second line.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class LogLines(logging.Handler):
-    """Writes a line for each record to standard error. `cluster` is that of records that name none."""
+    """Writes a line for each record to standard error. `cluster` is used for records that name none."""
 
     def __init__(self, *, as_json: bool, cluster: str | None) -> None:
         super().__init__()
@@ -44,6 +44,6 @@ class LogLines(logging.Handler):
 
 
 def log_lines(settings: LoggingSettings, cluster: str | None = None) -> None:
-    """Writes what is reported from now on as lines of a log."""
+    """From now on, writes what is reported as lines of a log."""
     LOG.handlers = [LogLines(as_json=settings.format == "json", cluster=cluster)]
     LOG.setLevel(settings.level.upper())

@@ -1,7 +1,7 @@
-"""Regular expressions of the settings, which meet names that clients chose: RE2's, which never go back.
+"""Matches names that clients chose with the regular expressions of the settings, by RE2, which never backtracks.
 
-With Python's own a group could stall each round of the monitor by its name: `.*a.*b` is quadratic in it. What RE2 lacks
-for that, looking ahead or behind and references to groups, is refused where the settings are read.
+With Python's own engine a group's name could stall each round of the monitor: `.*a.*b` takes quadratic time. Features
+that RE2 lacks, lookahead, lookbehind and backreferences, are refused where the settings are read.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def why_no_pattern(pattern: str) -> str | None:
-    """Returns what is wrong with a pattern."""
+    """Returns why a pattern is invalid; None if it is valid."""
     try:
         pc.match_substring_regex(column_of([""], pa.string()), pattern)
     except pa.ArrowInvalid as error:
@@ -33,7 +33,7 @@ def names_matching(pattern: str, names: Iterable[str]) -> set[str]:
 
 
 def first_matching(patterns: Mapping[str, str], names: Collection[str]) -> dict[str, str]:
-    """Returns for each name the key of the first pattern that matches it; none where none does."""
+    """Returns, by name, the key of the first pattern that matches it; names without a match are left out."""
     found: dict[str, str] = {}
     for key, pattern in reversed([*patterns.items()]):
         found |= dict.fromkeys(names_matching(pattern, names), key)

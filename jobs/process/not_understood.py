@@ -1,13 +1,14 @@
-"""Says what this release does not understand in a table, by the words of the libraries that read and write tables.
+"""Recognizes, from the errors of the libraries that read and write tables, that a table has a feature which this
+release does not support.
 
 Such a table may be healthy: another engine, or a newer release, has given it a feature, a type or a form of its log
-that came after this release. To take it for damaged and rebuild it would destroy data that may exist nowhere else.
-So these causes are looked for before those of damage (`jobs.process.outside`), and their sentence advises nothing that
+that came after this release. Treating it as damaged and rebuilding it would destroy data that may exist nowhere else.
+So these causes are checked before those of damage (`jobs.process.outside`), and their sentence advises nothing that
 changes the table.
 
 A row of `CAUSES` is a phrase of delta-rs, of its kernel, of Delta Lake, of Spark, of Arrow or of a Parquet reader; the
-text from there up to a mark may name something; only its words and numbers are shown. The phrases are those that
-these libraries gave for tables that were made for it (`tests/jobs/process/test_not_understood.py`).
+text from there up to a mark may name the feature; only its words and numbers are shown. The phrases come from errors
+for tables that were made for this purpose (`tests/jobs/process/test_not_understood.py`).
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ ITS_LOG = "something in its log"
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """A phrase, what the table has then, and the mark up to which the text names it."""
+    """A phrase of an error, the feature that the table then has, and the mark up to which the text names it."""
 
     phrase: str
     what: str
@@ -65,7 +66,7 @@ CAUSES = (
     Cause("Support for codec '", "the compression", "'"),
     Cause("Kernel error: Unsupported", ITS_LOG),
 )
-# What kernels say of a log that lacks its beginning, which may stand in a checkpoint of another form.
+# Errors of kernels for a log whose beginning is missing, which may be in a checkpoint of another form.
 NO_BEGINNING = re.compile(
     r"No table metadata or protocol|No protocol found|No metadata found|Invalid Checkpoint"
     r"|Could not find any delta files"
@@ -74,8 +75,7 @@ OTHER_CHECKPOINT = re.compile(r"[0-9]{20}\.checkpoint\.[0-9a-f-]{36}\.(?:json|pa
 
 
 def what_is_needed(text: str) -> str | None:
-    """Returns what the table has that is not understood, by the text of an error, or None if it reports no such
-    thing."""
+    """Returns the unsupported feature that the text of an error reports; None if it reports none."""
     for cause in CAUSES:
         _, found, behind = text.partition(cause.phrase)
         if found:
@@ -84,19 +84,19 @@ def what_is_needed(text: str) -> str | None:
 
 
 def named(what: str, text: str) -> str:
-    """Returns what a table has, with the names that stand in a text. Delta Lake puts its own version before them."""
+    """Returns a table's feature, with the names in an error's text. Delta Lake puts its own version before them."""
     names = [each.strip(".") for each in NAME.findall(text.rpartition(": ")[2])]
     return " ".join([what, ", ".join([each for each in names if each != OF_RUST][:NAMED_MAX])]).strip()
 
 
 def checkpoint_of_another_form(text: str, names_in_log: Iterable[str]) -> str | None:
-    """Returns what a table has whose log begins with a checkpoint of another form, or None if it does not."""
+    """Returns the feature of a table whose log begins with a checkpoint of another form; None if it does not."""
     is_other = NO_BEGINNING.search(text) and any(OTHER_CHECKPOINT.fullmatch(name) for name in names_in_log)
     return "a checkpoint of another form" if is_other else None
 
 
 def may_be_healthy(place: str | None, what: str) -> OutsideError:
-    """Returns the error for a table that has what is not understood."""
+    """Returns the error for a table that has an unsupported feature and may be healthy."""
     table = "A table" if place is None else f"The table at {place}"
     return OutsideError(
         f"{table} has {what}, which this release does not understand: it may be healthy, and another engine or a newer"

@@ -1,6 +1,6 @@
 """Configures Hadoop's S3 client by the environment variables that delta-rs reads.
 
-Credentials need no configuration: both look into the environment, then at the role of the machine or the pod.
+Credentials need no configuration: both use the environment, then the role of the machine or the pod.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ IS_BUCKET_IN_HOST = "AWS_VIRTUAL_HOSTED_STYLE_REQUEST"
 
 
 def s3_settings(environment: Mapping[str, str]) -> dict[str, str]:
-    """Returns Spark's settings of an S3 store that is not Amazon's, and of a region that is named."""
+    """Returns Spark's settings for an S3 store that is not Amazon's, and for a region, if the environment names
+    them."""
     endpoint = next((environment[name] for name in ENDPOINT if environment.get(name)), None)
     region = next((environment[name] for name in REGION if environment.get(name)), None)
     settings = {}

@@ -1,7 +1,7 @@
-"""What a job prints: answers to standard output, as a table or as JSON, and talk about progress to standard error.
+"""Prints answers to standard output, as a table or as JSON, and progress to standard error.
 
 An answer is a dict whose instants are aware datetimes in UTC. JSON is one object a line, exact and ASCII only, so that
-no name can do anything to a terminal.
+no name can control a terminal.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ LOG = logging.getLogger("groupledger")
 
 
 def log_plainly() -> None:
-    """Prints what is reported from now on as it is."""
+    """From now on, prints what is reported as it is."""
     LOG.propagate = False
     LOG.setLevel(logging.INFO)
     LOG.handlers = [_PlainLines()]
@@ -51,18 +51,17 @@ log_plainly()
 
 
 def say(text: str, level: int = logging.INFO, *, cluster: str | None = None) -> None:
-    """Reports progress. `jobs.process.log_lines` has how it looks where nobody waits for it."""
+    """Reports progress. `jobs.process.log_lines` formats it for commands that run unattended."""
     LOG.log(level, text, extra={} if cluster is None else {"cluster": cluster})
 
 
 def warn(text: str) -> None:
-    """Reports what somebody should look at."""
+    """Reports a warning."""
     say(text, logging.WARNING)
 
 
 def show(line: str) -> None:
-    """Prints a line to standard error. Work does not end because nobody reads it, or because the disk of its log is
-    full."""
+    """Prints a line to standard error. If nobody reads it, or the disk of the log is full, the work goes on."""
     try:
         click.echo(line, err=True)
     except OSError:
@@ -70,8 +69,8 @@ def show(line: str) -> None:
 
 
 def is_unread(stream: int = STDOUT) -> bool:
-    """Returns whether whoever read a standard stream is gone, as `head` is when it has its lines. What is still to be
-    written there then goes nowhere, and so raises nothing when the process ends."""
+    """Returns whether the reader of a standard stream is gone, as `head` is once it has its lines. Output that is still
+    buffered is then discarded, so that the process can end without an error."""
     watch = select.poll()
     watch.register(stream, 0)
     if not any(event & (select.POLLERR | select.POLLHUP) for _, event in watch.poll(0)):
@@ -81,7 +80,7 @@ def is_unread(stream: int = STDOUT) -> bool:
 
 
 def let_go(number: int, stream: TextIO) -> None:
-    """Lets what a full disk did not take go nowhere: Python would try once more at its end, and exit with 120."""
+    """Discards output that a full disk did not take: Python would try once more at its end, and exit with 120."""
     try:
         stream.flush()
     except OSError:
@@ -102,8 +101,8 @@ def print_answers(
     as_json: bool,
     optional: Sequence[str] | None = None,
 ) -> None:
-    """Prints all fields of the answers as JSON, or the columns as a table. Those that a narrow terminal can do without
-    are the optional ones, the first of them first, or all but the first two from the end."""
+    """Prints all fields of the answers as JSON, or the columns as a table. On a narrow terminal the `optional` columns
+    are dropped, the first of them first; without `optional`, all but the first two, beginning with the last."""
     if as_json:
         print_json(answers)
         return
@@ -124,7 +123,7 @@ def print_answer(title: str, answer: Answer) -> None:
 
 
 def print_json(answers: Iterable[Mapping[str, Any]]) -> None:
-    """Prints a line for each answer. That of a question carries until when it is known, by source."""
+    """Prints a line for each answer. The answer of a question includes until when it is known, by source."""
     context = click.get_current_context(silent=True)
     known = None if context is None else context.meta.get(KNOWN_UNTIL)
     beside = {} if known is None else {"known_until": known}

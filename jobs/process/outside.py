@@ -1,14 +1,14 @@
-"""Says what the outside did to a job: it turns what Python, Java, Delta and Arrow raise, and no job expected, into one
-sentence with the remedy.
+"""Turns unexpected errors of Python, Java, Delta and Arrow that have an outside cause into one sentence with the
+remedy.
 
 Of an error only its type, its number and known phrases of its text are used, since each library wraps the others: a
 disk that is full comes as an OSError, as a DeltaError, as an exception of Spark's around one of Java's, and as the
-traceback of a Python worker inside of that. Phrases count only in errors of libraries that do input and output. What is
-not known here is a fault of groupledger.
+traceback of a Python worker inside of that. Phrases count only in errors of libraries that do input and output. An
+error that is not recognized here counts as a fault of groupledger.
 
-No sentence says to delete or to overwrite anything of a warehouse. What is damaged is moved out of it, where nobody
-looks for it, so that it is still there if it was not damaged. That is said only where the text proves that bytes are
-wrong, or that a file is missing; what may be healthy and is not understood comes before
+No sentence advises to delete or overwrite anything in a warehouse. It advises to move a damaged folder out of it, so
+that it is still available if it was not damaged after all. It does so only if the text proves that bytes are wrong, or
+that a file is missing; tables that may be healthy but have unsupported features are recognized first
 (`jobs.process.not_understood`).
 
 A sentence shows no text of an error but the path of a file, since the text may hold data or secrets.
@@ -62,7 +62,7 @@ OF_THE_SYSTEM = {
     errno.ENETUNREACH: ("A server can't be reached", f"check the network {AGAIN}"),
 }
 
-# What Java and object stores say where a system call has a number.
+# Texts of Java and object stores for failures that a system call would report by number.
 NUMBERS = {
     **{os.strerror(number): number for number in OF_THE_SYSTEM},
     "AccessDenied": errno.EACCES,
@@ -86,11 +86,11 @@ DAMAGED = re.compile(
     r"|Arrow error|Malformed JSON|at line [0-9]+ column [0-9]"
     r"|No table metadata or protocol|No protocol found|No metadata found|Invalid Checkpoint"
 )
-# How the loader of libraries says that there is no room for one, and Python that there is none for a thread.
+# Texts of the library loader for lack of memory, and of Python for lack of threads.
 NO_ROOM = re.compile(r"failed to map segment|[Cc]annot allocate memory")
 NO_THREAD = "can't start new thread"
 MISSING = re.compile(r"FILE_NOT_EXIST|File does not exist|Object at location|DELTA_LOG_FILE_NOT_FOUND|No such file")
-# What libraries raise that do input and output.
+# Errors of libraries that do input and output.
 LIBRARIES = (
     ("deltalake.exceptions", "DeltaError"),
     ("kafka.errors", "KafkaError"),
@@ -98,10 +98,10 @@ LIBRARIES = (
     ("pyarrow", "ArrowException"),
     ("pyspark.errors", "PySparkException"),
 )
-# What `of_the_table` notes of an error, before the folder of the table.
+# The prefix of the note that `of_the_table` adds to an error, before the folder of the table.
 OF_THE_TABLE = "groupledger read the table at "
 OF_DELTA_LAKE = re.compile(r'table "(file:/[^"\n]+)" requires')
-# What stands around a path in a text.
+# Characters that may surround a path in a text.
 AROUND = re.compile(r"[\s'\"(),;]")
 
 NO_TEMPORARY = OutsideError(
@@ -138,7 +138,7 @@ SENTENCES: dict[str, JobError] = {
     ),
 }
 OF_KERNEL = "Kernel error:"
-# What a pass computes from other tables it computes from the beginning where nothing is there.
+# Tables that a pass computes from other tables, from the beginning if they are missing.
 COMPUTED = ("commit_steps", "committed_offsets", "incidents", "lag", "lag_seeds", "offset_events")
 # How a table is made again, by its name or by the command that writes it.
 AGAIN_BY = {
@@ -148,7 +148,7 @@ AGAIN_BY = {
     "validate": "validate",
     **dict.fromkeys(COMPUTED, "pipeline"),
 }
-# What an installation may lack, by the module that is not found.
+# Parts that an installation may lack, by the module that is not found.
 _WITH_SPARK = ("Spark, which this command needs,", "run `pip install 'groupledger[spark]'`, then `groupledger setup`")
 EXTRAS = {
     **dict.fromkeys(("pyspark", "delta", "py4j", "kafka", "numpy", "pandas", "prometheus_client"), _WITH_SPARK),
@@ -159,7 +159,7 @@ EXTRAS = {
 
 @contextmanager
 def of_the_table(folder: str) -> Iterator[None]:
-    """Notes the folder of a table at what a library raises that reads it: most name neither it nor the file."""
+    """Adds the folder of a table to errors of libraries that read it: most name neither the folder nor the file."""
     try:
         yield
     except Exception as error:  # whatever it is, it goes on
@@ -169,7 +169,7 @@ def of_the_table(folder: str) -> Iterator[None]:
 
 
 def explain(error: BaseException) -> JobError | None:
-    """Returns the sentence and the exit code of an error that comes from outside, or None if it does not."""
+    """Returns the sentence and the exit code for an error with an outside cause; None for any other error."""
     if isinstance(error, JobError):
         return _of_a_query(error) or error
     short = _of_what_was_short(error)
@@ -194,15 +194,15 @@ def _of_what_was_short(error: BaseException) -> int | None:
 
 
 def _of_a_query(error: JobError) -> JobError | None:
-    """Returns what made a streaming query fail, where the job could only say that it did. What a batch has raised on
-    purpose stays."""
+    """Returns the cause that made a streaming query fail, where the job could only report that it did. Errors that a
+    batch raised on purpose stay."""
     query = error.__context__
     is_hidden = type(query).__name__ == "StreamingQueryException" and JobError.__module__ not in str(query)
     return _of_libraries(query) if query is not None and is_hidden else None
 
 
 def _does_input_and_output(error: BaseException) -> bool:
-    is_of_rust = type(error).__module__ == "pyo3_runtime"  # which is no module, and raises what delta-rs panics of
+    is_of_rust = type(error).__module__ == "pyo3_runtime"  # not a module; panics of delta-rs have it
     return isinstance(error, OSError) or is_of_rust or any(_is(error, *kind) for kind in LIBRARIES)
 
 
@@ -233,9 +233,8 @@ def _of_libraries(error: BaseException) -> JobError | None:
 
 
 def not_understood(error: BaseException, folder: str | None) -> OutsideError | None:
-    """Returns the sentence for a table that has what this release does not know, and may be healthy; None if the error
-    says no such thing. The kernel of delta-rs says many things of a log: those that are not known here prove nothing.
-    """
+    """Returns the sentence for a table that has an unsupported feature, and may be healthy; None if the error does not
+    show that. The kernel of delta-rs has many errors about a log: those that are not listed here prove nothing."""
     text = "\n".join(_texts(error))
     what = what_is_needed(text) or checkpoint_of_another_form(text, _log_names(text, folder))
     if what is None and OF_KERNEL in text and not DAMAGED.search(text) and not MISSING.search(text):
@@ -331,8 +330,8 @@ def _absolute(path: str) -> str:
 
 
 def made_again(name: str, folder: str) -> str:
-    """Returns how a table is made again without a backup, from what its sources still have: the topic is compacted,
-    and the history goes on from rows whose records are gone."""
+    """Returns how to rebuild a table without a backup from its remaining sources: the topic is compacted, and the
+    history continues from rows whose records are gone."""
     from groupledger.schemas.definitions import table_names, written_by
 
     command = AGAIN_BY.get(name) or (AGAIN_BY.get(written_by(name)) if name in table_names() else None)
@@ -342,7 +341,7 @@ def made_again(name: str, folder: str) -> str:
 
 
 def moved_out(folder: str) -> str:
-    """Returns how to do without a folder, so that nothing is lost by it."""
+    """Returns how to move a folder out of the way, so that nothing in it is lost."""
     return f"move the folder {folder} out of the warehouse"
 
 

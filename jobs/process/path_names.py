@@ -1,9 +1,9 @@
 """Puts names of clusters, groups and topics into the paths of pages, and reads them there again.
 
-A name is percent-encoded, a slash in it, too. But three names can't be in a path as they are: browsers and proxies
-take two slashes for one, and the parts `.` and `..`, encoded or not, for a way up (RFC 3986, 5.2.4; WHATWG URL). Kafka
-takes each of them for the name of a group. So they get a tilde before them: `~`, `~.` and `~..`; and so that names like
-these have one meaning, those get one more. Every other name is itself, and so is a part without the tilde.
+A name is percent-encoded, a slash in it, too. But three names can't be in a path as they are: browsers and proxies take
+two slashes for one, and the parts `.` and `..`, encoded or not, for a way up (RFC 3986, 5.2.4; WHATWG URL). Kafka takes
+each of them for the name of a group. So these get a tilde in front: `~`, `~.` and `~..`; and real names of that form
+get one more tilde, so that each has one meaning. Every other name stays as it is.
 """
 
 from __future__ import annotations
@@ -23,8 +23,7 @@ def part(name: str) -> str:
 
 
 def name_in(part: str) -> str:
-    """Returns the name that `part` has encoded. Raises InputError if it is not UTF-8, or longer than any name in
-    Kafka."""
+    """Returns the name that `part` encodes. Raises InputError if it is not UTF-8, or longer than any name in Kafka."""
     try:
         name = unquote(part, errors="strict")
     except UnicodeError as error:

@@ -1,4 +1,4 @@
-"""Decides whether a place that somebody names is on a disk of this machine, or is a URI for Hadoop and delta-rs.
+"""Decides whether a given place is a path on a disk of this machine, or a URI for Hadoop and delta-rs.
 
 A URI begins with a scheme (RFC 3986, section 3.1), a colon and a slash: `hdfs://host/x`, and with one slash `hdfs:/x`
 or `dbfs:/x`, where the configuration says which host. `file:` is the scheme of local disks, in all forms of RFC 8089
@@ -19,7 +19,7 @@ MISREAD = re.compile(r"[\x00-\x1f\x7f\[\]\\^|]|%[0-9A-Fa-f]{2}")
 
 
 def local_path(place: str) -> str | None:
-    """Returns the path of a place on a local disk, None for a URI of elsewhere."""
+    """Returns the path of a place on a local disk; None for any other URI."""
     of_files = OF_FILES.match(place)
     if of_files is not None:
         path = place[of_files.end() :]
@@ -28,7 +28,8 @@ def local_path(place: str) -> str | None:
 
 
 def warehouse_uri(warehouse: str) -> str:
-    """Returns the place of a warehouse as delta-rs wants it. Raises InputError for one that it would not find again."""
+    """Returns the place of a warehouse in the form that delta-rs needs. Raises InputError for a place that delta-rs
+    would interpret differently."""
     place = warehouse.rstrip("/")
     path = local_path(place)
     if path is None:

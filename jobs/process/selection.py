@@ -1,9 +1,9 @@
-"""Chooses what metrics and messages are about, by the section `selection` of the settings.
+"""Chooses the groups, topics and partitions for metrics and messages, by the section `selection` of the settings.
 
-A name is chosen if a pattern of `include` matches it, or if there is none, and no pattern of `exclude` does. A row of
-`lag` is chosen if its group, its topic and its partition are. An incident is chosen if its group is and, where it names
-partitions, one of them. An incident that is not about a group, such as a transaction that hides the commits of many,
-always is.
+A name is chosen if a pattern of `include` matches it, or if there is no such pattern, and no pattern of `exclude`
+matches. A row of `lag` is chosen if its group, its topic and its partition are. An incident is chosen if its group is
+and, if it names partitions, one of these is. An incident that is not about a group, such as a transaction that hides
+the commits of many groups, is always chosen.
 """
 
 from __future__ import annotations

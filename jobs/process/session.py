@@ -1,12 +1,11 @@
 """The Spark session of every job: the defaults of `conf/spark-defaults.conf`, our JARs, our interpreter.
 
-Under `spark-submit` the JVM is there already, and where and with what it runs is not ours to say: master, driver, JARs
-and interpreter are then as they were submitted, and of our defaults those count that were not, but for those that are
-sized for one machine where the master is another one's.
+Under `spark-submit` the JVM already runs: master, driver, JARs and interpreter stay as they were submitted. Of our
+defaults, those are used that were not submitted; those sized for one machine are not used on a cluster.
 
 A cold JVM reads and checks some twenty thousand classes of Spark and Delta, for a third of the time of a short command.
-`groupledger setup` keeps them as the JVM holds them (`class_archive`); a JVM that is another one by now, or has other
-JARs, passes the archive over. It knows only classes of the class path, so the JARs are there and not in `spark.jars`.
+`groupledger setup` stores them in the JVM's own form (`class_archive`); a JVM of another version, or with other JARs,
+ignores the archive. It covers only classes of the class path, so the JARs are on it and not in `spark.jars`.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ OF_LOCAL_MASTER = (*PARTITION_COUNTS, "spark.ui.enabled")
 PARTITIONS_A_CORE = 2
 WRITTEN_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 SOCKET_FOLDER_BYTES_MAX = 107 - len("/.00000000-0000-0000-0000-000000000000.sock")
-UNKNOWN_CORES = 2  # what Spark says of a cluster that has no executors yet
+UNKNOWN_CORES = 2  # the number that Spark returns for a cluster without executors yet
 # As pyspark 4.0 and 4.2 name them, with those of their functions that plans of ours have by the hundred.
 KEPT_CLASSES = {
     "functions": ("col",),
@@ -66,7 +65,7 @@ LOCAL_MASTER = re.compile(r"local(\[.*)?")  # but for `local-cluster`, whose exe
 
 
 def spark_session(name: str, overrides: Mapping[str, str] | None = None, java_options: str = "") -> SparkSession:
-    """Returns the one session of this process. `overrides` win over the shipped defaults."""
+    """Returns the one Spark session of this process. `overrides` replace the shipped defaults."""
     from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 
@@ -87,8 +86,8 @@ def spark_session(name: str, overrides: Mapping[str, str] | None = None, java_op
 
 
 def beside_each_other(count: int) -> dict[str, str]:
-    """Returns overrides for so many pieces of work in one session on this machine, with which a piece whose tasks all
-    wait for something outside takes no core from the others."""
+    """Returns overrides for `count` pieces of work in one session on this machine: tasks of one piece that all wait for
+    something outside do not take cores from the others."""
     match = re.fullmatch(r"local\[(\d+)\]", spark_defaults()["spark.master"])
     if SUBMITTED in os.environ or match is None:
         return {}
@@ -97,14 +96,14 @@ def beside_each_other(count: int) -> dict[str, str]:
 
 @contextmanager
 def signals_wait() -> Iterator[None]:
-    """Lets the signals that end a command wait until a SparkContext is made, and puts back who handles them.
+    """Delays the signals that end a command until a SparkContext is made, and restores their handlers.
 
-    Pyspark removes the folder in which a JVM that starts is to say where it listens, if it is broken off while it waits
-    for that; then the JVM fails, and stays for ever. And a SparkContext takes SIGINT as the last thing when it is made,
-    and calls Java from within its handler, which breaks a call that the signal has interrupted.
+    If Pyspark is interrupted while a new JVM starts, it removes the folder in which the JVM reports its port; then the
+    JVM fails, and stays for ever. And a SparkContext installs a SIGINT handler as its last step, which calls Java and
+    so breaks a call that the signal has interrupted.
     """
     if threading.current_thread() is not threading.main_thread():
-        yield  # only the main thread of a process says what becomes of its signals
+        yield  # only the main thread of a process can set signal handlers
         return
     came: list[signal.Signals] = []
     before = {
@@ -145,21 +144,22 @@ def own_settings(java_options: str) -> dict[str, str]:
 
 
 def is_fit_for_sockets(folder: str, umask: int) -> bool:
-    """Returns whether Spark (from 4.1 on) may talk with its Python workers by sockets in a folder. Over TCP each task
-    waits for 40 ms: the JVM sends it in two pieces, and keeps the second until the kernel acknowledges the first.
-    Sockets in a folder have no secret, so nobody else may write to them; and the kernel takes no longer paths."""
+    """Returns whether Spark (from 4.1 on) may talk with its Python workers by Unix sockets in a folder. Over TCP each
+    task waits for 40 ms: the JVM sends it in two pieces, and holds the second until the kernel acknowledges the first.
+    Sockets in a folder have no secret, so no other user may be able to write to the folder; and the kernel limits the
+    length of paths."""
     return len(os.fsencode(folder)) <= SOCKET_FOLDER_BYTES_MAX and umask & WRITTEN_BY_OTHERS == WRITTEN_BY_OTHERS
 
 
 def umask() -> int:
-    """Returns the permissions that new files of this process don't have; it can only be read by setting it."""
+    """Returns the umask of this process, which can only be read by setting it."""
     found = os.umask(0o077)
     os.umask(found)
     return found
 
 
 def class_archive_options() -> str:
-    """Returns the options for the class archive, with which the JVM does not print what it passes over."""
+    """Returns the options for the class archive, with which the JVM does not print what it ignores."""
     return f"-XX:SharedArchiveFile={CLASS_ARCHIVE} -Xlog:cds*=off" if CLASS_ARCHIVE.is_file() else ""
 
 
@@ -173,7 +173,7 @@ def submitted_settings() -> dict[str, str]:
 
 
 def left_open(submitted: Mapping[str, str]) -> dict[str, str]:
-    """Returns the defaults that count beside what was submitted."""
+    """Returns the defaults that apply beside the submitted settings."""
     is_local = LOCAL_MASTER.fullmatch(submitted["spark.master"]) is not None
     not_ours = OF_THE_MACHINE if is_local else (*OF_THE_MACHINE, *OF_LOCAL_MASTER)
     ours = {**spark_defaults(), **s3_settings(os.environ)}
@@ -181,10 +181,11 @@ def left_open(submitted: Mapping[str, str]) -> dict[str, str]:
 
 
 def of_executors(settings: Mapping[str, str], parallelism: int) -> dict[str, str]:
-    """Returns how many partitions a shuffle has on a cluster where nobody said it: some for each core of the executors.
+    """Returns the number of shuffle partitions on a cluster if nobody set it: some for each core of the executors.
 
-    Spark's own 200 and Delta's 50 are most of what a small batch takes; a query that stays can't join them as it runs.
-    They stay where the cores are not known: executors come and go, or have not come yet and nobody said how many.
+    Spark's default of 200 and Delta's of 50 take most of the time of a small batch, and a streaming query can't
+    coalesce them. They stay where the number of cores is not known: executors come and go, or have not come yet and
+    nobody set their number.
     """
     if LOCAL_MASTER.fullmatch(settings["spark.master"]) or settings.get("spark.dynamicAllocation.enabled") == "true":
         return {}
@@ -194,9 +195,9 @@ def of_executors(settings: Mapping[str, str], parallelism: int) -> dict[str, str
 
 
 def remember_classes(jvm: Any) -> None:
-    """Lets py4j (0.10.9) keep the classes and the functions by which columns are made. It would ask the JVM for each
-    again whenever it is used, which is half of all calls to the JVM; and for a name without its package the JVM looks
-    through all JARs."""
+    """Makes py4j (0.10.9) cache the classes and the functions that make columns. Otherwise it would ask the JVM for
+    each of them at every use, which is half of all calls to the JVM; and for a name without its package the JVM
+    searches all JARs."""
     for name, functions in KEPT_CLASSES.items():
         found = getattr(jvm, name)
         setattr(jvm, name, found)
@@ -205,9 +206,9 @@ def remember_classes(jvm: Any) -> None:
 
 
 def close_idle_callbacks(spark: SparkSession) -> None:
-    """Closes the connections by which the JVM called functions of Python, but for those that were used since this was
-    last called. Each streaming query calls `foreachBatch` from a thread of its own, and py4j (0.10.9) keeps the
-    connection of each, with a thread here, as long as the process lives: a monitor made one a minute."""
+    """Closes the connections by which the JVM called functions of Python, except those that were used since the last
+    call. Each streaming query calls `foreachBatch` from a thread of its own, and py4j (0.10.9) keeps the connection of
+    each, with a thread here, as long as the process lives: a monitor made one a minute."""
     gateway: Any = spark.sparkContext._gateway  # noqa: SLF001 - pyspark has no public way to it
     gateway.java_gateway_server.getCallbackClient().periodicCleanup()
 
@@ -222,7 +223,7 @@ def end_java(spark: SparkSession) -> None:
 
 
 def task_count(spark: SparkSession, wanted: int | None) -> int:
-    """Returns how many tasks share some work: as many as are wanted, else one for each core of the executors."""
+    """Returns the number of tasks for some work: `wanted`, else one for each core of the executors."""
     return wanted or spark.sparkContext.defaultParallelism
 
 

@@ -74,7 +74,7 @@ class Secret(Section):
 
 
 def checked_url(url: str) -> str:
-    """Returns a URL of the web. Raises ValueError, without the URL: it may hold a secret."""
+    """Returns a valid web URL. Raises ValueError without the URL, since it may hold a secret."""
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         msg = "this is no URL that begins with http:// or https://"
@@ -113,7 +113,7 @@ class KafkaSettings(Section):
 
     @property
     def mechanism(self) -> str | None:
-        """Returns how to log in, None if nobody is asked to."""
+        """Returns the login mechanism; None without a login."""
         return self.sasl_mechanism if self.security_protocol.startswith("SASL") else None
 
     @model_validator(mode="after")
@@ -209,8 +209,8 @@ class PrivacySettings(Section):
         return self
 
     def resolve(self) -> Privacy:
-        """Returns the rules with the key, which is read only if something is hashed. Raises InputError if it is not
-        there, or too short to keep anybody from trying all keys."""
+        """Returns the privacy rules with the key, which is read only if something is hashed. Raises InputError if the
+        key is missing, or so short that it could be found by trying all keys."""
         if HASH not in {self.hosts, self.principals} or self.hash_key is None:
             return Privacy(self.principals, self.hosts)
         key = self.hash_key.resolve().get_secret_value().encode()
@@ -226,7 +226,7 @@ class StorageSettings(Section):
     umask: Annotated[str, Field(pattern=r"^0?[0-7]{3}$")]
 
     def apply(self) -> None:
-        """Sets the umask of this process, which those that it starts inherit: Spark's JVM and Python's workers."""
+        """Sets the umask of this process, which its child processes inherit: Spark's JVM and Python's workers."""
         os.umask(int(self.umask, 8))
 
 
@@ -292,7 +292,7 @@ class MetricsSettings(Section):
 
 
 class NameLists(Section):
-    """Two lists, since RE2 has no pattern for what is not to match."""
+    """Two lists of patterns, to include and to exclude, since RE2 has no pattern for names that must not match."""
 
     include: list[NamePattern]
     exclude: list[NamePattern]
@@ -309,7 +309,7 @@ class TeamSettings(Section):
 
 
 class ObjectiveSettings(Section):
-    """An objective of lag of some groups: those whose names match, or those of a team."""
+    """An objective of lag, for groups whose names match, or for the groups of a team."""
 
     groups: NamePattern | None = None
     team: Name | None = None
@@ -336,7 +336,7 @@ IncidentKindName = Annotated[str, AfterValidator(checked_kind)]
 
 
 class ReceiverSettings(Section):
-    """Who gets which incidents; the comment in the shipped file has the words."""
+    """A receiver of messages, and which incidents it gets; the comment in the shipped file explains the words."""
 
     kind: Literal["json", "slack", "pagerduty", "alertmanager"]
     url: Url | Secret | None = None
@@ -385,7 +385,7 @@ Part = Annotated[dict[str, Any], Field(default_factory=dict, repr=False)]
 
 
 class ClusterSettings(Section):
-    """One of several clusters: where it is, and what of these sections is different for it."""
+    """One of several clusters: its address, and the settings of these sections that differ for it."""
 
     bootstrap_servers: Annotated[str, Field(min_length=1)]
     kafka: Part
@@ -444,7 +444,7 @@ class Settings(Section):
         return self._given
 
     def with_given(self, names: Iterable[tuple[str, str]]) -> Settings:
-        """Returns the settings, which remember what the user's file has."""
+        """Returns the settings with the names of the settings in the user's file."""
         self._given = frozenset(names)
         return self
 
@@ -519,7 +519,7 @@ def _names_of(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def is_given(settings: Settings, section: str, name: str) -> bool:
-    """Returns whether a value was wanted: it is in the user's file, or it is not the shipped one."""
+    """Returns whether the user chose a value: it is in the user's file, or differs from the shipped one."""
     if (section, name) in settings.given:
         return True
     now = settings.model_dump(mode="json", include={section: {name}})[section][name]
@@ -527,7 +527,7 @@ def is_given(settings: Settings, section: str, name: str) -> bool:
 
 
 def overlaid(settings: Settings, values: Mapping[str, Mapping[str, Any]]) -> Settings:
-    """Returns the settings with other values, by section and name. Raises InputError if they are none."""
+    """Returns the settings with other values, by section and name. Raises InputError if these are invalid."""
     try:
         sections = {
             section: type(of).model_validate(of.model_dump() | dict(values[section]))
@@ -540,7 +540,7 @@ def overlaid(settings: Settings, values: Mapping[str, Mapping[str, Any]]) -> Set
 
 
 def overlay(base: dict[str, Any], user: dict[str, Any]) -> dict[str, Any]:
-    """Lays the user's keys over the shipped ones, section by section; a secret reference is taken whole."""
+    """Replaces shipped values by the user's, section by section; a secret reference is replaced as a whole."""
     result = dict(base)
     for key, value in user.items():
         below = result.get(key)
@@ -549,8 +549,7 @@ def overlay(base: dict[str, Any], user: dict[str, Any]) -> dict[str, Any]:
 
 
 def describe(error: ValidationError) -> str:
-    """Names each wrong key and what is wrong with it, never its value, since a value may be a secret put in the wrong
-    place."""
+    """Names each wrong key and the reason, never its value, since a value may be a secret in the wrong place."""
     return "; ".join(
         f"{'.'.join(str(part) for part in item['loc']) or 'settings'}: {item['msg']}" for item in error.errors()
     )

@@ -1,12 +1,12 @@
-"""How a job learns that it is to stop, and how its process ends then, whatever it is doing.
+"""Handles signals: how a job learns that it has to stop, and how its process ends then, whatever it is doing.
 
-- A job that has something to bring to an end uses `StopOnSignal`, and looks at its event. Every other command is broken
-  off where it is by an exception, which lets it release what it holds. That is SystemExit: of a KeyboardInterrupt
-  py4j's client prints two tracebacks.
-- Either has `END_WITHIN_S`; then, or at a second signal, the process ends where it stands. That is as if it were
-  killed, which loses and repeats nothing (docs/promises.md), so that no work needs a bound of its own for it.
-- Its exit code names the signal, also for what would have run forever: whoever started it knows that it was
-  stopped, and by what.
+- A job that has to finish something uses `StopOnSignal`, and checks its event. Every other command is interrupted by an
+  exception, so that it can release its resources. That is SystemExit: of a KeyboardInterrupt py4j's client prints two
+  tracebacks.
+- Both have `END_WITHIN_S` seconds; then, or at a second signal, the process exits at once. That is like a kill, which
+  loses and repeats nothing (docs/promises.md), so no work needs a time limit of its own.
+- The exit code names the signal, also for commands that run for ever: the caller learns that it was stopped, and by
+  which signal.
 
 Python runs a handler in the main thread only, between two of its own steps, and delta-rs may work for long within one.
 So the number of a signal is read from `set_wakeup_fd`, which the system's handler writes to at once, by a thread.
@@ -60,10 +60,10 @@ class StopOnSignal:
 
 @contextmanager
 def ending_in_time(say: Callable[[str], None]) -> Iterator[None]:
-    """Ends the process if the block has not ended in time after a signal, or at the next signal. Where nothing else is
-    said, either signal breaks the block off."""
+    """Ends the process if the block has not ended in time after a signal, or at the next signal. Unless the block
+    handles signals itself, either signal interrupts it."""
     if threading.current_thread() is not threading.main_thread():
-        yield  # only the main thread of a process says what becomes of its signals
+        yield  # only the main thread of a process can set signal handlers
         return
     told, telling = socket.socketpair()
     telling.setblocking(False)

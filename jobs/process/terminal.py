@@ -1,6 +1,6 @@
-"""Tables on a terminal. Names come from clients, so nothing that a terminal could obey is ever printed as it is.
+"""Prints tables on a terminal. Names come from clients, so characters that control a terminal are always escaped.
 
-Rich is imported where a table is printed: JSON and errors do without.
+Rich is imported only where a table is printed: JSON and errors do not need it.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def printable(value: object) -> str:
 
 
 def escaped(text: str) -> str:
-    """Returns the text with the same escapes, whole."""
+    """Returns the text with the same escapes as `printable`, but not cut."""
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in text)
 
 
@@ -106,14 +106,14 @@ def _style(column: str, text: str) -> str:
 
 
 def text_width() -> int:
-    """Returns how wide sentences may be: the terminal's width, and a readable one where the output is no terminal."""
+    """Returns the width of sentences: that of the terminal, or a readable one if the output is not a terminal."""
     if not sys.stdout.isatty():
         return TEXT_WIDTH
     return max(TEXT_WIDTH_MIN, min(TEXT_WIDTH, shutil.get_terminal_size().columns - INDENT - 1))
 
 
 def coloured(severity: str) -> str:
-    """Returns a severity in capitals, in its colour on a terminal."""
+    """Returns a severity in capitals, coloured on a terminal."""
     style = STYLES.get(severity, "").split(" ")
     is_bold = "bold" in style
     return click.style(severity.upper(), fg=style[-1] or None, bold=is_bold or None)

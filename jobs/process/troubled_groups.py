@@ -1,4 +1,4 @@
-"""Says which groups a step can't judge (`troubles`), for whoever reads the table."""
+"""Describes the groups on which a step fails (the table `troubles`), for readers of the table."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ REMEDY = (
 
 
 def troubled_groups(rows: Sequence[Answer]) -> str:
-    """Returns in a clause how many groups are in trouble, with the reason of the first."""
+    """Returns a clause with the number of groups in trouble and the reason of the first."""
     groups = {row["group_id"] for row in rows}
     first = rows[0]
     is_one = len(groups) == 1

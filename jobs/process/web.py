@@ -1,8 +1,8 @@
-"""Sends a POST to an address of the settings: it goes there or nowhere, and what went wrong shows no secret.
+"""Sends a POST to an address of the settings, without following redirects, and describes failures without secrets.
 
-A time limit of Python's is one for each step: a server that sends a byte now and then is never late. So an exchange has
-a thread of its own, and a deadline for all of it: looking up the name, connecting, TLS, sending, and the whole answer.
-After the deadline its connections are broken, whatever it waits for.
+Python's time limit applies to each step: a server that sends a byte now and then never exceeds it. So an exchange has a
+thread of its own, and one deadline for everything: looking up the name, connecting, TLS, sending, and the whole answer.
+After the deadline its connections are closed, whatever it waits for.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ ANSWER_BYTES_MAX = 2**20
 def post(
     url: str, body: bytes, headers: Mapping[str, str], timeout_s: float, answer_bytes_max: int = ANSWER_BYTES_MAX
 ) -> bytes:
-    """Returns the answer, cut at some length; with a length of 0 its status alone is waited for. Raises OutsideError
-    with the end of a sentence, why there is none."""
+    """Returns the answer, cut at `answer_bytes_max`; with 0 only its status is read. Raises OutsideError with the end
+    of a sentence that says why there is no answer."""
     request = Request(url, body, {"User-Agent": "groupledger", **headers}, method="POST")  # noqa: S310 - http(s)
     exchange = _Exchange(request, timeout_s, answer_bytes_max)
     exchange.start()
@@ -44,7 +44,7 @@ class _NoRedirect(HTTPRedirectHandler):
 
 
 class _Exchange(threading.Thread):
-    """Has in the end an `answer`, or `why` there is none."""
+    """An exchange; at its end it has an `answer`, or `why` there is none."""
 
     def __init__(self, request: Request, timeout_s: float, answer_bytes_max: int) -> None:
         super().__init__(name="exchange", daemon=True)
@@ -74,7 +74,7 @@ class _Exchange(threading.Thread):
                 self.answer, self.why = answer, why
 
     def break_off(self) -> None:
-        """Ends the exchange where it is: what it has by now counts."""
+        """Stops the exchange at once; the answer received so far counts."""
         with self._lock:
             self._is_over = True
             for each in self._sockets:

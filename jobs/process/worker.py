@@ -1,6 +1,6 @@
-"""Threads that are watched: what they raise is raised where the others can be stopped, and none outlives a stop.
+"""Runs threads that are watched: their errors are raised in the main thread, and none runs on after a stop.
 
-For a process that was asked to end, `jobs.process.signals` bounds the whole: what waits longer for a worker is cut off.
+When a process has to end, `jobs.process.signals` limits the total time: a longer wait for a worker is cut off.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ CANCEL_EVERY_S = 1
 
 
 class Worker(threading.Thread):
-    """A watched thread. `cancel` breaks off what the work waits for; a worker without it is waited for as long as it
-    takes."""
+    """A watched thread. `cancel` interrupts calls that the work waits for; a worker without it is waited for as long as
+    it takes."""
 
     def __init__(self, name: str, work: Callable[[], object], cancel: Callable[[], None] | None = None) -> None:
         super().__init__(name=name, daemon=True)
@@ -35,14 +35,14 @@ class Worker(threading.Thread):
             self._failure = error
 
     def check(self) -> None:
-        """Raises what the work has raised, once."""
+        """Raises the error of the work, once."""
         failure, self._failure = self._failure, None
         if failure is not None:
             raise failure
 
     def finish(self, seconds: float) -> None:
-        """Waits for the work. Work that is not done in time is cancelled, as often as it begins something new, and may
-        fail so."""
+        """Waits for the work. Work that is not done in time is cancelled, again for each call that it begins, and may
+        fail by that."""
         self.join(None if self._cancel is None else seconds)
         if self._cancel is None or not self.is_alive():
             return
@@ -54,7 +54,7 @@ class Worker(threading.Thread):
 
 @contextmanager
 def working(stop: threading.Event, worker: Worker) -> Iterator[None]:
-    """Starts a worker; at the end stops it, waits for it, and raises what it has raised."""
+    """Starts a worker; at the end of the block stops it, waits for it, and raises its error."""
     worker.start()
     try:
         yield
@@ -65,8 +65,8 @@ def working(stop: threading.Event, worker: Worker) -> Iterator[None]:
 
 
 def together(*steps: Callable[[], object]) -> None:
-    """Runs all of the steps at once, to their ends. A step of Spark's is a hundred small jobs that leave a core idle,
-    and the planning between them is one thread's. Raises what the first step that failed has raised."""
+    """Runs all steps at once, each to its end. A step of Spark is a hundred small jobs that leave a core idle, with
+    single-threaded planning between them. Raises the error of the first step that failed."""
     with ThreadPoolExecutor(len(steps)) as pool:
         for future in [pool.submit(step) for step in steps]:
             future.result()

@@ -1,4 +1,4 @@
-"""Spark's daemon of Python workers, without a traceback for a worker that ends because it was idle.
+"""Replaces Spark's daemon of Python workers, to print no traceback for a worker that ends because it was idle.
 
 Spark (4.2) closes the socket of a worker that had nothing to do for a minute. The worker takes this for an error and
 reports it to the JVM, which no longer listens. Over TCP that write succeeds; over a socket in a folder it fails, and

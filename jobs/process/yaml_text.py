@@ -1,8 +1,8 @@
-"""Reads YAML that somebody wrote: settings, a script of faults, a script of the simulation.
+"""Parses YAML that a user wrote: settings, a script of faults, a script of the simulation.
 
-PyYAML bounds nothing. A few hundred bytes of aliases stand for more values than any memory holds, as soon as somebody
-walks through them or merges them (`<<`). So the text is composed first, which keeps an alias as a reference, and what
-it would be with all aliases written out is counted before anything is made of it.
+PyYAML bounds nothing. A few hundred bytes of aliases can expand to more values than any memory holds, as soon as they
+are walked through or merged (`<<`). So the text is composed first, which keeps an alias as a reference, and its
+expanded size is counted before any value is constructed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
 
 
 def parse_yaml(text: str, name: str) -> dict[str, Any]:
-    """Raises InputError, which calls the text by its name and shows nothing of it."""
+    """Returns the parsed text. Raises InputError, which names the text but shows nothing of it."""
     if len(text) > CHARACTERS_MAX:
         raise InputError(f"{name} is too long: it has more than {CHARACTERS_MAX:,} characters.")
     try:
@@ -58,8 +58,8 @@ def loaded(text: str, name: str) -> Any:
 
 
 def count(node: yaml.Node, counted: dict[int, float]) -> float:
-    """Returns how many values a node would be with its aliases written out, each counted once; without end where it
-    holds itself."""
+    """Returns how many values a node has with its aliases expanded, each counted once; infinite if it contains
+    itself."""
     if id(node) not in counted:
         counted[id(node)] = float("inf")
         counted[id(node)] = 1 + sum(count(each, counted) for each in below(node))
@@ -77,7 +77,7 @@ def below(node: yaml.Node) -> Iterator[yaml.Node]:
 
 
 def what_is_wrong(error: yaml.YAMLError) -> str:
-    """Returns where the text is wrong and, where that holds nothing of it, how: what stands there may be a secret."""
+    """Returns where the text is wrong and, if that shows none of the text, how: the text may contain a secret."""
     mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None)
     how = problem if isinstance(error, (yaml.scanner.ScannerError, yaml.parser.ParserError)) else "this is no YAML"
     return str(how) if mark is None else f"line {mark.line + 1}, column {mark.column + 1}: {how}"
