@@ -3,12 +3,12 @@
 A deletion is not a commit, so no token guards it: a process that decided to delete may sleep until another one has its
 lease, wake, and go on. So no file is ever deleted that a later version could name, whenever the deletion happens:
 
-1. A version is opened. Candidates are the files that it has removed, and the files in the folder that it does not name
-   and that are older than a bound.
+1. A version is opened. Candidates are the files that it has removed, and the files in the folder that it does not
+   name and that are older than a bound.
 2. A fence is committed: from then on the table refuses every earlier writer, and a later one writes its files only
    after a fence of its own (`Ledger.create`), so under names that are not in the list.
-3. The table is opened as it is after the fence. The files that it names are taken off the list. Names of files are never
-   used again, so the files left are never named again.
+3. The table is opened as it is after the fence. The files that it names are taken off the list. Names of files are
+   never used again, so the files left are never named again.
 
 There are two kinds of candidate. A file that a version has removed is never named again: deleting it needs no other
 cluster's lease, and it is kept for readers of older versions as long as the settings say. A file that no version has
