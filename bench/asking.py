@@ -147,9 +147,12 @@ def make(warehouse: Path, groups: int, partitions: int) -> datetime:
         ],
     )
     incident = {"kind": "session_expired", "severity": "warning", "is_open": True, "occurrences": 1}
-    incident |= {"episode_id": "e", "first_seen_at": AT, "last_seen_at": AT, "explanation": "It fell silent."}
+    incident |= {"first_seen_at": AT, "last_seen_at": AT, "explanation": "It fell silent."}
     incident |= {"evidence": "inferred", "confidence": 0.9, "is_ambiguous": False, "probable_root": "session_expired"}
-    write("incidents", [{"group_id": name, "incident_id": name, **incident} for name in names[: groups // 20]])
+    write(
+        "incidents",
+        [{"group_id": name, "incident_id": name, "episode_id": name, **incident} for name in names[: groups // 20]],
+    )
     return end
 
 

@@ -8,12 +8,14 @@ own, of incidents, changes and triggers, are the rows of `schemas.kinds`.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
+@cache
 def words_of(column: type) -> tuple[str, ...]:
     """Returns all words of one of the classes below, in the order of their declaration."""
     return tuple(word for name, word in vars(column).items() if name.isupper())

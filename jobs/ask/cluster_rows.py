@@ -117,10 +117,10 @@ class ClusterRows:
         """Returns the same in Arrow's columns."""
         import duckdb  # which takes a while, and some questions do without
 
-        from groupledger.jobs.ask.engine import locked_database
+        from groupledger.jobs.ask.engine import shared_database
 
         failed: list[Exception] = []
-        with locked_database() as connection, self._limit(connection):
+        with shared_database() as connection, self._limit(connection):
             for name, scan in scans.items():
                 connection.register(name, pa.RecordBatchReader.from_batches(scan.schema, noted(scan, failed)))
             try:

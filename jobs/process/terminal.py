@@ -54,6 +54,8 @@ def printable(value: object) -> str:
 
 def escaped(text: str) -> str:
     """Returns the text with the same escapes as `printable`, but not cut."""
+    if text.isprintable():
+        return text
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in text)
 
 

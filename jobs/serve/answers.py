@@ -77,6 +77,13 @@ class Warehouse:
         found: Kind = self._kept.get((tables.cluster, of, which), tuple(tables.version(table) for table in of), make)
         return found
 
+    def made_of(self, inputs: tuple[object, ...], make: Callable[[], Kind], *which: str) -> Kind:
+        """Returns what is made of inputs that are kept themselves: it is made again as soon as one of them is."""
+        # The inputs are kept with it, so that no other object gets the identity of one.
+        kept = self._kept.get(which, tuple(map(id, inputs)), lambda: (inputs, make()))
+        found: Kind = kept[1]
+        return found
+
 
 def instant_in(text: str | None) -> datetime | None:
     """Returns the instant that a parameter names, in any form that the command line reads. Raises InputError."""

@@ -108,6 +108,14 @@ class OfWindow:
     bars: list[Bar]
 
 
+@dataclass(frozen=True, slots=True)
+class OfGroups:
+    """All groups of a window, those with the newest trouble first, and how many are in which state and trouble."""
+
+    rows: list[Answer]
+    counts: dict[str, Any]
+
+
 def routes(warehouse: Warehouse, environment: Environment) -> APIRouter:
     """Returns the route of a warehouse."""
     pages = APIRouter(default_response_class=HTMLResponse, include_in_schema=False)
@@ -155,8 +163,8 @@ def overview_values(warehouse: Warehouse, tables: ClusterRows, asked: Asked) -> 
     last = end or last_known(tables) or instant_of_ms(now_ms())
     within = Window(last - length(asked.window), last)
     shared = _shared(warehouse, tables, asked, within)
-    every = _rows(warehouse, tables, shared, within, is_now=end is None)
-    wanted, near = _wanted(warehouse, tables, asked, every)
+    every = _every(warehouse, tables, asked, shared, within)
+    wanted, near = _wanted(warehouse, tables, asked, every.rows)
     found = _sorted(wanted, asked.sort)
     shown = found[(asked.page - 1) * PAGE : asked.page * PAGE]
     return {
@@ -179,7 +187,7 @@ def overview_values(warehouse: Warehouse, tables: ClusterRows, asked: Asked) -> 
         "to_group": partial(group_path, tables.cluster),
         "to_place": partial(place_path, tables.cluster),
         "to_row": None,
-        **counts([row for row in every if row["is_alive"] is not False]),
+        **every.counts,
         **shared.values,
     }
 
@@ -196,11 +204,19 @@ def _shared(warehouse: Warehouse, tables: ClusterRows, asked: Asked, within: Win
     return made()
 
 
-def _rows(warehouse: Warehouse, tables: ClusterRows, shared: OfWindow, within: Window, *, is_now: bool) -> list[Answer]:
-    """Returns all groups with their worst episode of the window, and since when they were last in trouble."""
-    teams = warehouse.settings.team_patterns()
-    found = warehouse.groups(tables) if is_now else every_group(tables, teams, (within.since, within.until))
-    return with_episodes(found, shared.period)
+def _every(warehouse: Warehouse, tables: ClusterRows, asked: Asked, shared: OfWindow, within: Window) -> OfGroups:
+    """Returns all groups with their worst episode of the window, and since when they were last in trouble. Those of the
+    window that a page opens with are kept."""
+    teams, bounds = warehouse.settings.team_patterns(), (within.since, within.until)
+    found = warehouse.groups(tables) if asked.until is None else every_group(tables, teams, bounds)
+
+    def made() -> OfGroups:
+        rows = sorted(with_episodes(found, shared.period), key=newest_trouble)
+        return OfGroups(rows, counts([row for row in rows if row["is_alive"] is not False]))
+
+    if asked.until is None and asked.window == A_DAY:
+        return warehouse.made_of((found, shared), made, "overview", tables.cluster)
+    return made()
 
 
 def _wanted(
@@ -230,9 +246,10 @@ def _wanted(
 
 
 def _sorted(rows: Sequence[Answer], sort: str) -> list[Answer]:
-    """Returns rows in an order that ends in the name. Raises InputError for one that is none."""
+    """Returns rows, which are in the order of trouble, in one that ends in the name. Raises InputError for one that is
+    none."""
     if sort == TROUBLE:
-        return sorted(rows, key=newest_trouble)
+        return [*rows]
     column = sort.removeprefix("-")
     if column not in SORTS:
         raise InputError(f"The list is sorted by one of {', '.join((TROUBLE, *SORTS))}.")

@@ -18,7 +18,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from groupledger.jobs.ask import engine
-from groupledger.jobs.ask.engine import ask, locked_database
+from groupledger.jobs.ask.engine import ask, locked_database, shared_database
 from groupledger.jobs.ask.named_queries import NamedQuery, named_queries
 from groupledger.jobs.ask.snapshots import Snapshots
 from groupledger.jobs.ask.statement import with_dollars
@@ -30,7 +30,7 @@ from groupledger.schemas.tables.offset_events import OFFSET_EVENTS
 from groupledger.schemas.tables.topic_names import TOPIC_NAMES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 ARCHIVE = max((Path(__file__).parents[2] / "data" / "warehouses").glob("*.tar.gz"))
 CANARY = "canary-4711"
@@ -135,10 +135,11 @@ def test_attacks(warehouse: Path, folder: Path, statement: str) -> None:
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.parametrize("database", [locked_database, shared_database])
 @pytest.mark.parametrize("statement", CONFIGURING + REACHING)
-def test_the_locks_alone(folder: Path, statement: str) -> None:
+def test_the_locks_alone(folder: Path, statement: str, database: Callable[[], Any]) -> None:
     """Goal: DuckDB's own locks keep the secrets and the folder, if nobody had looked at the statement before."""
-    with locked_database() as connection:
+    with database() as connection:
         try:
             found = str(connection.sql(statement.format(folder=folder)))
         except duckdb.Error as error:
@@ -146,6 +147,18 @@ def test_the_locks_alone(folder: Path, statement: str) -> None:
         assert CANARY not in found
         ((value,),) = connection.execute("SELECT current_setting('enable_external_access')").fetchall()
         assert value is False
+
+
+def test_connections_share_no_rows() -> None:
+    """Goal: what a question of ours registers is seen by it alone, also while another one is answered, in UTC."""
+    numbers = pa.table({"number": [1]})
+    with shared_database() as one, shared_database() as other:
+        one.register("numbers", numbers)
+        assert one.sql("SELECT number, current_setting('TimeZone') FROM numbers").fetchall() == [(1, "UTC")]
+        with pytest.raises(duckdb.CatalogException):
+            other.sql("SELECT number FROM numbers")
+    with shared_database() as later, pytest.raises(duckdb.CatalogException):
+        later.sql("SELECT number FROM numbers")
 
 
 @pytest.mark.parametrize(

@@ -73,6 +73,15 @@ def test_lists_differ(tmp_path: Path) -> None:
     assert warehouse.kept(ClusterRows(str(tmp_path), CLUSTER), ("lag",), lambda: 5) == 5
 
 
+def test_made_of_what_is_kept() -> None:
+    """Goal: it is made once for the same objects, and again for another, even if that is equal."""
+    warehouse, groups, period = Warehouse("", load_settings()), [1], [2]
+    assert warehouse.made_of((groups, period), lambda: 1, "list") == 1
+    assert warehouse.made_of((groups, period), lambda: 2, "list") == 1
+    assert warehouse.made_of((groups, period), lambda: 3, "other") == 3
+    assert warehouse.made_of(([1], period), lambda: 4, "list") == 4
+
+
 def test_recent_incidents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Goal: what is open or was seen in the last day is found, in files of that day alone; another cluster's newest
     incident does not matter."""
