@@ -107,7 +107,8 @@ def deploy_at(tables: ClusterRows, name: str, at: datetime) -> tuple[Answer | No
     group_row(tables, name)
     every = turnovers(with_causes(tables, name, _members(tables, [name])), known_until(tables))
     going_on = [each for each in every if each.began_at <= at <= each.ended_at and each.is_deploy is False]
-    found = [answer for answer in deploys(tables, name) if answer["began_at"] <= at]
+    judged = [Found(name, each) for each in every if each.is_deploy is not False]
+    found = [answer for answer in _answers(tables, _with_versions(tables, judged)) if answer["began_at"] <= at]
     return (found[-1] if found else None), WHY_NONE[going_on[-1].kind] if going_on else None
 
 

@@ -26,6 +26,7 @@ from groupledger.jobs.process.path_names import name_in
 from groupledger.jobs.process.terminal import printable
 from groupledger.jobs.serve.kept import Kept
 from groupledger.jobs.serve.readers import for_readers
+from groupledger.jobs.warehouse.kept_settings import kept_settings, with_kept
 from groupledger.schemas.instants import instant_of_ms
 from groupledger.transforms.coverage.rules.known import Time, why_not_known
 
@@ -66,6 +67,10 @@ class Warehouse:
             there = ", ".join(map(printable, known)) or "none yet"
             raise UnknownNameError(f"The warehouse has no cluster {printable(name)}: it has {there}.")
         return tables
+
+    def settings_kept(self, tables: ClusterRows) -> Settings:
+        """Returns the settings of a question, with those that are kept with the tables, as commands have them."""
+        return with_kept(self.settings, kept_settings(tables.small_files, tables.cluster))
 
     def groups(self, tables: ClusterRows) -> list[Answer]:
         """Returns all groups, those in trouble first."""

@@ -14,9 +14,9 @@ from groupledger.jobs.process.clock import DAY_MS, now_ms
 from groupledger.jobs.process.session import spark_session
 from groupledger.jobs.warehouse.commits import Commits
 from groupledger.jobs.warehouse.delta_log import properties_of
-from groupledger.jobs.warehouse.kept_settings import settle
 from groupledger.jobs.warehouse.lease import Lease
 from groupledger.jobs.warehouse.retention import read_floors
+from groupledger.jobs.warehouse.settled_settings import settle
 from groupledger.jobs.warehouse.storage import open_storage
 from groupledger.jobs.warehouse.tables import ClusterTables, every_row, is_null
 from groupledger.jobs.warehouse.warehouse import create_table

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from click.testing import CliRunner, Result
 
+from groupledger.jobs.ask.cluster_rows import ClusterRows
+from groupledger.jobs.ask.deploys import deploy_at
 from groupledger.jobs.cli.main import main
 from groupledger.jobs.demo.shipped import unpack
 from tests.jobs.serve.serving import AT, CLUSTER, MINUTE, fill, served, write
@@ -95,6 +97,21 @@ def test_one_deployment(day: Path) -> None:
     assert (loop.exit_code, loop.stdout) == (0, "")
     assert "was no deployment: members came and left again, as in a crash loop" in loop.stderr
     assert run(day, "deploy", "nobody").exit_code == 2
+
+
+def test_members_are_read_once(day: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Goal: what one deployment cost is answered by one read of the group's members."""
+    read: list[str] = []
+    rows_of = ClusterRows.rows
+
+    def noted(self: ClusterRows, table: str, *filters: Any, **more: Any) -> list[dict[str, Any]]:
+        read.append(table)
+        return rows_of(self, table, *filters, **more)
+
+    monkeypatch.setattr(ClusterRows, "rows", noted)
+    found, other = deploy_at(ClusterRows(str(day), "demo"), "order-archive", END)
+    assert (found is not None, other) == (True, None)
+    assert read.count("members") == 1
 
 
 def test_clients_that_fall_silent(warehouse: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
@@ -13,13 +14,18 @@ from groupledger.jobs.ask import table_rows
 from groupledger.jobs.ask.cluster_rows import ClusterRows
 from groupledger.jobs.ask.incidents import recent_incidents
 from groupledger.jobs.ask.table_rows import DataFile, files_of
+from groupledger.jobs.ask.what_if import WhatIfQuestion
+from groupledger.jobs.ask.what_if_spared import FIGURES
 from groupledger.jobs.process.settings import load_settings
+from groupledger.jobs.serve import forecast_routes, what_if_page
 from groupledger.jobs.serve.answers import Warehouse
 from groupledger.jobs.serve.kept import Kept
-from tests.jobs.serve.serving import AT, CLUSTER, fill, write
+from tests.jobs.serve.serving import AT, CLUSTER, fill, served, write
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+REFUSED = {"setting": "static", "refusal": "Nobody knows.", "actual_setting": None, **dict.fromkeys(FIGURES)}
 
 
 def test_made_once() -> None:
@@ -80,6 +86,33 @@ def test_made_of_what_is_kept() -> None:
     assert warehouse.made_of((groups, period), lambda: 2, "list") == 1
     assert warehouse.made_of((groups, period), lambda: 3, "other") == 3
     assert warehouse.made_of(([1], period), lambda: 4, "list") == 4
+
+
+def test_settings_that_are_kept_with_the_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Goal: pages and their JSON go by the settings that the tables were made with, as the commands do."""
+    fill(tmp_path, "pay", "orders", "pod-b")
+    for table in ("generations", "members", "coordinator_records"):
+        write(tmp_path, table)
+    kept = {"history": {"consumer_session_timeout_s": 10}, "offsets": {"retention_s": 86_400}}
+    file = tmp_path / "_groupledger" / CLUSTER / "kept_settings.json"
+    file.parent.mkdir(parents=True)
+    file.write_text(json.dumps(kept))
+    asked: list[Any] = []
+
+    def expiry(*arguments: Any) -> None:
+        asked.append(arguments[-1])
+
+    def ask(*arguments: Any) -> list[dict[str, Any]]:
+        asked.extend(each for each in arguments if isinstance(each, WhatIfQuestion))
+        return [REFUSED]
+
+    monkeypatch.setattr(forecast_routes, "expiry", expiry)
+    monkeypatch.setattr(what_if_page, "ask", ask)
+    with served(tmp_path) as client:
+        assert client.get(f"/api/v1/clusters/{CLUSTER}/groups/pay/forecast").status == 200
+        assert client.get(f"/clusters/{CLUSTER}/groups/pay/what-if?members=static").status == 200
+    retention, question = asked
+    assert (retention, question.consumer_session_ms) == (timedelta(days=1), 10_000)
 
 
 def test_recent_incidents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from groupledger.jobs.process.settings import load_settings
-from groupledger.jobs.warehouse.kept_settings import NAMES, kept_settings, settle, with_kept
+from groupledger.jobs.warehouse.kept_settings import NAMES, kept_settings, with_kept
 from groupledger.jobs.warehouse.lease import Lease
 from groupledger.jobs.warehouse.rebuilds import is_requested
+from groupledger.jobs.warehouse.settled_settings import settle
 from groupledger.jobs.warehouse.storage import LocalStorage
 
 if TYPE_CHECKING:
