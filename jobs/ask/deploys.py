@@ -1,6 +1,6 @@
 """`groupledger deploys` and `deploy`: which deployments there were of groups, and what each cost.
 
-What a deployment is, is the rule of `transforms.deploys.rules.turnovers`. Which version a client has, only the brokers'
+What a deployment is, is the rule of `transforms.history.rules.turnovers`. Which version a client has, only the brokers'
 request log says; where none was imported, a deployment shows by its members alone. A turnover that may be one is in the
 list, too, with `is_deploy` null and the reason.
 """
@@ -22,7 +22,7 @@ from groupledger.jobs.ask.places import host_name
 from groupledger.jobs.process.instants import lasted_seconds
 from groupledger.schemas.words import TurnoverKind
 from groupledger.transforms.deploys.rules.cost import COMPARED_MAX, NEAR, compared, cost_of
-from groupledger.transforms.deploys.rules.turnovers import turnovers, with_versions
+from groupledger.transforms.history.rules.turnovers import turnovers, with_versions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from groupledger.jobs.ask.cluster_rows import ClusterRows
     from groupledger.jobs.process.output import Answer
-    from groupledger.transforms.deploys.rules.turnovers import Turnover
+    from groupledger.transforms.history.rules.turnovers import Turnover
 
 COLUMNS = (
     *("began_at", "group_id", "is_deploy", "lasted_seconds", "members_before", "members_after", "versions_after"),

@@ -74,10 +74,11 @@ def test_the_deployments_of_a_day(day: Path) -> None:
     found = [row for row in rows(day, "deploys") if row["is_deploy"]]
     assert sorted(row["group_id"] for row in found) == sorted(
         ["supplier-feed", "image-resizer", "invoice-mailer", "search-indexer", "push-notifications"]
+        + ["delivery-slots"]
         + ["order-archive"] * 2
     )
     assert {row["members_replaced"] for row in found} == {3}
-    static = [row for row in found if row["group_id"] in {"image-resizer", "search-indexer"}]
+    static = [row for row in found if row["group_id"] in {"image-resizer", "search-indexer", "delivery-slots"}]
     assert {row["rebalances"] for row in static} == {0}
     assert all(row["lag_peak"] is not None for row in found)
     (unknown,) = (row for row in rows(day, "deploys") if row["is_deploy"] is None)

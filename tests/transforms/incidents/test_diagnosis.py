@@ -46,8 +46,15 @@ def member(name: str, joined: float, left: float | None, cause: str | None = Non
         "client_host": f"/10.0.0.{len(name)}",
     }
     row |= {"group_instance_id": None, "subscribed_topics": ["orders"], "subscribed_regex": None}
+    row |= {"from_offset": _offset(joined), "to_offset": None if left is None else _offset(left)}
+    row |= {"is_start_known": True, "is_end_known": True}
     row |= {"joined_at": AT + joined * MINUTE, "left_at": None if left is None else AT + left * MINUTE}
     return row | {"leave_cause": cause, "leave_cause_confidence": None if cause is None else 0.9} | fields
+
+
+def _offset(minutes: float) -> int:
+    """Returns an offset in the order of time."""
+    return round((minutes + 60) * 60_000)
 
 
 def rebalance(minutes: float, guess: str | None, /, **fields: Any) -> dict[str, Any]:

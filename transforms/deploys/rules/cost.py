@@ -17,7 +17,7 @@ from groupledger.transforms.incidents.diagnosis.harm import unowned_seconds
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from groupledger.transforms.deploys.rules.turnovers import Turnover
+    from groupledger.transforms.history.rules.turnovers import Turnover
 
     Row = Mapping[str, Any]
 

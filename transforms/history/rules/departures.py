@@ -40,6 +40,7 @@ CLOCK_SKEW_MAX = timedelta(seconds=10)
 DEPARTURES = frozenset(trigger.name for trigger in TRIGGERS if trigger.is_departure)
 SILENT = {SESSION_EXPIRED.name, LEFT_POLL_TIMEOUT.name}
 SILENT_BEFORE_IT_LEFT = 0.7
+KNOWN_FROM = 0.8  # a guess below it leaves the other causes possible
 SAME_STEP_MAX = timedelta(seconds=1)  # a line and the records of the same step
 
 

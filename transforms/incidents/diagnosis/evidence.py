@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
+
+from groupledger.schemas.words import TurnoverKind
+from groupledger.transforms.history.rules.departures import KNOWN_FROM
+from groupledger.transforms.history.rules.turnovers import turnovers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
-    from datetime import datetime
 
     from groupledger.schemas.kinds.symptoms import Symptom
+    from groupledger.transforms.history.rules.turnovers import Turnover
 
     Row = Mapping[str, Any]
 
 # What belongs to an episode may lie a little beside it: a departure before the record that it led to.
 AROUND = timedelta(seconds=60)
 RIGHT_BESIDE = timedelta(seconds=1)
-KNOWN_FROM = 0.8  # a guess below it leaves the other causes possible
+FOR_EVER = datetime.max.replace(tzinfo=timezone.utc)
 SURE_OF_ROWS = 0.95  # no line of a log says so
 
 
@@ -64,6 +68,10 @@ class Episode:
     def holds(self, at: datetime | None) -> bool:
         return at is not None and self.since - self.around <= at <= self.last_seen_at + self.around
 
+    def holds_any(self, began_at: datetime, ended_at: datetime) -> bool:
+        """Returns whether the episode and a time have an instant in common, or almost."""
+        return began_at <= self.last_seen_at + self.around and ended_at >= self.since - self.around
+
     def within(self, rows: Iterable[Row], column: str) -> list[Row]:
         """Returns the rows whose instant lies in the episode, or shortly beside it."""
         return [row for row in rows if self.holds(row[column])]
@@ -86,3 +94,9 @@ class Seen:
         self.known[name] = max(found, self.known.get(name, 0.0))
         if is_logged:
             self.logged.add(name)
+
+
+def changes_of_members(rows: GroupRows) -> list[Turnover]:
+    """Returns how the members of the group changed, without its beginning and what came and went again."""
+    found = turnovers(rows.members, rows.known_until or FOR_EVER)
+    return [each for each in found if each.kind not in {TurnoverKind.BEGAN, TurnoverKind.RESTLESS}]

@@ -23,7 +23,8 @@ from groupledger.schemas.kinds.triggers import (
     trigger_of_departure,
 )
 from groupledger.schemas.words import OffsetEventCause
-from groupledger.transforms.incidents.diagnosis.evidence import AROUND, KNOWN_FROM
+from groupledger.transforms.history.rules.departures import KNOWN_FROM
+from groupledger.transforms.incidents.diagnosis.evidence import AROUND, changes_of_members
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
 
 RETURNS_MIN = 3
 TOGETHER = timedelta(minutes=1)
-SHORTLY = timedelta(seconds=10)  # from a departure to the record that it led to, and not yet the start of the group
 EXPIRED_TOGETHER = timedelta(seconds=10)
 LAST_SIGNS = {
     LEFT.name: signs.LAST_LEFT,
@@ -166,16 +166,11 @@ def _began_well(episode: Episode, rows: GroupRows) -> bool:
 
 
 def _of_turnover(episode: Episode, rows: GroupRows, gone: Sequence[Row]) -> Iterator[Sign]:
-    beside = episode.around if episode.is_change else SHORTLY
-    before = members_at(rows, episode.since - beside)
-    after = members_at(rows, episode.last_seen_at + beside)
-    if before and after and len(before) != len(after):
+    changes = [each for each in changes_of_members(rows) if episode.holds_any(each.began_at, each.ended_at)]
+    if any(each.before and each.after and len(each.before) != len(each.after) for each in changes):
         yield signs.MEMBER_COUNT_CHANGED
-    ids = {row["member_id"] for row in before}
-    if len(before) > 1 and ids == {row["member_id"] for row in gone} and len(gone) == len(before):
-        clients = [Counter(row["client_id"] for row in each) for each in (before, after)]
-        if clients[0] == clients[1]:
-            yield signs.ALL_REPLACED
+    if any(each.is_deploy for each in changes):
+        yield signs.ALL_REPLACED
     expired = sorted(
         (row for row in gone if row["leave_cause"] == SESSION_EXPIRED.name), key=lambda row: row["left_at"]
     )

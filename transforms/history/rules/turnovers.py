@@ -5,6 +5,9 @@ is a deployment if every member that was there before it has been replaced, in g
 themselves, and hardly any that came in it went in it, too. The first rules out what scales, the second what fails, the
 third a crash loop. Static members that are restarted within their session are replaced, too, without a rebalance.
 
+The time in which a group begins is a turnover of its own, however soon something else follows: it ends before somebody
+leaves, and before a pause of TOGETHER.
+
 Order is that of the log; times only say what is close together.
 """
 
@@ -13,11 +16,12 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from groupledger.schemas.kinds.triggers import LEFT_POLL_TIMEOUT, REBALANCE_TIMEOUT, SESSION_EXPIRED
 from groupledger.schemas.words import TurnoverKind
-from groupledger.transforms.incidents.diagnosis.evidence import KNOWN_FROM
+from groupledger.transforms.history.rules.departures import KNOWN_FROM
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -25,8 +29,10 @@ if TYPE_CHECKING:
 
     Row = Mapping[str, Any]
 
-QUIET = timedelta(minutes=10)
+QUIET = timedelta(minutes=5)
 """A deployment that waits longer between two members counts as two turnovers."""
+TOGETHER = timedelta(seconds=30)
+"""Processes with which a group begins are started within this time of each other."""
 TOO_SLOW = (LEFT_POLL_TIMEOUT.name, REBALANCE_TIMEOUT.name)
 IS_DEPLOY = {
     TurnoverKind.DEPLOY: True,
@@ -54,6 +60,14 @@ class Turnover:
         return IS_DEPLOY.get(self.kind, False)
 
 
+class _Step(NamedTuple):
+    """An arrival or a departure."""
+
+    offset: int
+    at: datetime
+    is_departure: bool
+
+
 def turnovers(members: Iterable[Row], known_until: datetime) -> list[Turnover]:
     """Returns the turnovers of one group, by its tenures, in the order of the log, which is known until an instant."""
     of_incarnations: defaultdict[int, list[Row]] = defaultdict(list)
@@ -62,7 +76,8 @@ def turnovers(members: Iterable[Row], known_until: datetime) -> list[Turnover]:
     return [
         _turnover(of_incarnations[number], steps, known_until)
         for number in sorted(of_incarnations)
-        for steps in _close_together(of_incarnations[number])
+        for run in _close_together(of_incarnations[number])
+        for steps in _beginning_apart(of_incarnations[number], run)
     ]
 
 
@@ -74,13 +89,18 @@ def with_versions(turnover: Turnover, before: Collection[str], after: Collection
     return replace(turnover, kind=TurnoverKind.DEPLOY) if is_known else turnover
 
 
-def _close_together(members: Sequence[Row]) -> Iterator[list[tuple[int, datetime]]]:
-    """Yields arrivals and departures that are close together, each by its offset and time."""
-    ends = (("from_offset", "joined_at"), ("to_offset", "left_at"))
-    steps = sorted((row[offset], row[at]) for row in members for offset, at in ends if row[at] is not None)
-    together: list[tuple[int, datetime]] = []
+def _close_together(members: Sequence[Row]) -> Iterator[list[_Step]]:
+    """Yields arrivals and departures that are close together."""
+    ends = (("from_offset", "joined_at", False), ("to_offset", "left_at", True))
+    steps = sorted(
+        _Step(row[offset], row[at], is_departure)
+        for row in members
+        for offset, at, is_departure in ends
+        if row[at] is not None
+    )
+    together: list[_Step] = []
     for step in steps:
-        if together and step[1] - together[-1][1] > QUIET:
+        if together and step.at - together[-1].at > QUIET:
             yield together
             together = []
         together.append(step)
@@ -88,16 +108,33 @@ def _close_together(members: Sequence[Row]) -> Iterator[list[tuple[int, datetime
         yield together
 
 
-def _turnover(members: Sequence[Row], steps: Sequence[tuple[int, datetime]], known_until: datetime) -> Turnover:
-    first, last, times = steps[0][0], steps[-1][0], [at for _, at in steps]
-    before = [row for row in members if row["from_offset"] < first and (row["to_offset"] or first) >= first]
+def _beginning_apart(members: Sequence[Row], steps: Sequence[_Step]) -> Iterator[Sequence[_Step]]:
+    """Yields the steps with which the group begins, if nobody was there before, and those after them."""
+    apart = (
+        number
+        for number, (one, other) in enumerate(pairwise(steps), 1)
+        if other.is_departure or other.at - one.at > TOGETHER
+    )
+    end = len(steps) if _there_before(members, steps[0].offset) else next(apart, len(steps))
+    yield steps[:end]
+    if steps[end:]:
+        yield steps[end:]
+
+
+def _there_before(members: Sequence[Row], offset: int) -> tuple[Row, ...]:
+    return tuple(row for row in members if row["from_offset"] < offset and (row["to_offset"] or offset) >= offset)
+
+
+def _turnover(members: Sequence[Row], steps: Sequence[_Step], known_until: datetime) -> Turnover:
+    first, last, times = steps[0].offset, steps[-1].offset, [step.at for step in steps]
+    before = _there_before(members, first)
     came = [row for row in members if first <= row["from_offset"] <= last]
     is_gone = {id(row) for row in members if row["to_offset"] is not None and row["to_offset"] <= last}
     found = Turnover(
         kind=TurnoverKind.DEPLOY,
         began_at=min(times),
         ended_at=max(times),
-        before=tuple(before),
+        before=before,
         after=tuple(row for row in (*before, *came) if id(row) not in is_gone),
         gone=tuple(row for row in before if id(row) in is_gone),
         came=tuple(came),

@@ -15,7 +15,7 @@ from groupledger.coordinator.simulator.simulation import BEGAN_AT_MS
 from groupledger.schemas.instants import instant_of_ms, instant_of_us
 from groupledger.schemas.words import TurnoverKind
 from groupledger.transforms.deploys.rules.cost import compared, cost_of
-from groupledger.transforms.deploys.rules.turnovers import Turnover, turnovers, with_versions
+from groupledger.transforms.history.rules.turnovers import Turnover, turnovers, with_versions
 from lab.truth.simulated import HOUR_MS, LEISURELY, groups_in, groups_of, ledger_of
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def test_pods_that_surge() -> None:
         ("scale-out", {TurnoverKind.BEGAN, TurnoverKind.SCALED}),
         ("scale-in", {TurnoverKind.BEGAN, TurnoverKind.SCALED}),
         ("flapping-member", {TurnoverKind.BEGAN, TurnoverKind.RESTLESS}),
-        ("crash", {TurnoverKind.BEGAN, TurnoverKind.PARTLY}),
+        ("crash", {TurnoverKind.BEGAN, TurnoverKind.SCALED}),
         ("group-reborn", {TurnoverKind.BEGAN, TurnoverKind.ENDED}),
     ],
 )
@@ -157,6 +157,10 @@ def replaced(**others: Any) -> list[dict[str, Any]]:
         ([*replaced(), tenure(5, 0, None)], TurnoverKind.PARTLY, False),
         ([tenure(1, 0, 20), tenure(2, 20, 22), tenure(3, 22, None)], TurnoverKind.RESTLESS, False),
         ([tenure(1, 0, 20), tenure(2, 21, None)], TurnoverKind.DEPLOY, True),
+        # Soon after the group began, or began again.
+        ([tenure(1, 0, 2), tenure(2, 0, 3), tenure(3, 2, None), tenure(4, 3, None)], TurnoverKind.DEPLOY, True),
+        ([tenure(5, 0, 1), tenure(1, 20, 22), tenure(2, 23, None)], TurnoverKind.DEPLOY, True),
+        ([tenure(1, 0, None), tenure(2, 2, None)], TurnoverKind.SCALED, False),
     ],
 )
 def test_kinds(members: list[dict[str, Any]], kind: str, is_deploy: bool | None) -> None:
