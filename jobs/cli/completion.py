@@ -1,8 +1,8 @@
 """Completes names of groups and topics in bash, zsh and fish, from the warehouse that the command or the environment
 names. `eval "$(_GROUPLEDGER_COMPLETE=bash_source groupledger)"` turns it on.
 
-Names come from clients, and a shell is handed only those that it takes for plain words. What can't be read offers
-nothing, since a message in the middle of a line that somebody types would be in the way.
+Names come from clients, so only names are offered that a shell treats as plain words. If the warehouse can't be read,
+nothing is offered, since an error message would disturb the line that the user types.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def place_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> 
 
 
 def _names(ctx: click.Context, incomplete: str, table: str, column: str) -> list[str]:
-    """Returns the names that begin with what was typed, the first of them by the alphabet."""
+    """Returns the names that begin with the typed text, in alphabetical order, up to a limit."""
     warehouse = ctx.params.get("warehouse")
     if warehouse is None:
         return []

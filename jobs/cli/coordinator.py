@@ -74,7 +74,8 @@ def coordinator(  # noqa: PLR0913 - one for each option
 
 
 def need_kafka_python() -> None:
-    """Raises InputError if it is not installed. It is all that this command needs of what else comes with Spark."""
+    """Raises InputError if kafka-python is not installed. Of the extra `spark`, this command needs only that
+    package."""
     try:
         import kafka
     except ModuleNotFoundError as error:
@@ -87,7 +88,8 @@ def need_kafka_python() -> None:
 
 
 def topic_partitions(text: str) -> dict[str, int]:
-    """Returns the partitions by topic of `orders:12,payments:3`. Raises InputError if it is none."""
+    """Returns the number of partitions by topic in a text such as `orders:12,payments:3`. Raises InputError for any
+    other form."""
     found = {}
     for each in text.split(","):
         name, colon, count = each.strip().rpartition(":")
@@ -98,7 +100,7 @@ def topic_partitions(text: str) -> dict[str, int]:
 
 
 def config_of(broker_settings: tuple[str, ...]) -> Config:
-    """Returns the settings of `group.min.session.timeout.ms=1000` and the like. Raises InputError for others."""
+    """Returns the settings in texts such as `group.min.session.timeout.ms=1000`. Raises InputError for unknown ones."""
     from groupledger.coordinator.model.config import MIGRATION_POLICIES, Config
 
     names = {field.name.replace("_", "."): field.name for field in fields(Config) if isinstance(field.default, int)}

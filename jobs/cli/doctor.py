@@ -1,8 +1,8 @@
-"""`groupledger doctor`: is everything in place? Each check says what it found and, if that is bad, what to do.
+"""`groupledger doctor`: is everything in place? Each check reports its result and, if that is bad, the remedy.
 
-Nothing is changed but for one small file that is made in the warehouse and removed again. Of the cluster only what the
-ledger needs itself is asked for (`docs/rights.md`); where the brokers don't let us see a setting, the check says
-`unknown`, which is no fault. Installed without the extra `spark` it says so, and looks at the rest.
+Nothing is changed but for one small file that is made in the warehouse and removed again. Only the permissions that the
+ledger needs itself are used on the cluster (`docs/rights.md`); if the brokers don't let us see a setting, the check is
+`unknown`, which is not a fault. Without the extra `spark` it reports that, and checks the rest.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ INSTALL_SPARK = "run `pip install 'groupledger[spark]'`, then `groupledger setup
 PACKAGES = (SPARK, "delta-spark", "pyarrow", "numpy", "pandas", "kafka-python")
 FREE_BYTES_MIN = 1 << 30
 MEGABYTE = 1 << 20
-# What the Python workers, the driver's metaspace and the system need beside the driver's heap.
+# Memory for the Python workers, the driver's metaspace and the system, beside the driver's heap.
 MEMORY_BESIDE_HEAP_MB = 1_024
 READ_TIMEOUT_MS = 10_000
 # Fewer, and a weekend's stop of a group loses its offsets: Kafka's default since 2.0 is 7 days.
@@ -54,7 +54,7 @@ OFFSETS_RETENTION_MINUTES_MIN = 4_320
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """What one check found. `state` is good, bad or unknown; a bad one has a `remedy`."""
+    """The result of one check. `state` is good, bad or unknown; a bad one has a `remedy`."""
 
     about: str
     state: str
@@ -88,7 +88,7 @@ def python() -> Check:
 
 
 def writing() -> Iterator[Check]:
-    """Looks for what only commands that write need, if any of it is installed."""
+    """Checks the parts that only commands that write need, if any of them is installed."""
     there = {each.name.lower().replace("_", "-") for each in distributions()}
     if SPARK not in there:
         finding = "is not installed: this environment can ask and serve, and can't write"
@@ -107,7 +107,7 @@ def packages(there: set[str]) -> Iterator[Check]:
 
 
 def java() -> Check:
-    """Looks for the Java that Spark's own launcher takes."""
+    """Checks the Java that Spark's own launcher uses."""
     path = java_path()
     if shutil.which(path) is None:
         return Check("Java", BAD, f"no Java at {path!r}", JAVA_REMEDY)
@@ -125,7 +125,7 @@ def java_version(text: str) -> Check:
 
 
 def jars(folder: Path) -> Check:
-    """Looks for Delta's JAR, which goes with its package, and the connector, which goes with pyspark."""
+    """Checks for Delta's JAR, which belongs to its package, and the connector, which belongs to pyspark."""
     names = sorted(path.name for path in folder.glob("*.jar"))
     wanted = f"delta-spark_{spark_release()}_2.13-{version('delta-spark')}.jar"
     missing = [wanted] if wanted not in names else []
@@ -158,7 +158,8 @@ def memory_check(driver_memory: str, there_mb: int) -> Check:
 
 
 def warehouse_checks(warehouse: str) -> list[Check]:
-    """Makes a file, reads it and removes it; of a local directory the free space is checked, too."""
+    """Checks a warehouse by making a file, reading it and removing it; of a local directory the free space is checked,
+    too."""
     checks = []
     path = local_path(warehouse)
     if path is not None:
@@ -171,7 +172,7 @@ def warehouse_checks(warehouse: str) -> list[Check]:
 
 
 def groups(tables: ClusterRows) -> Check:
-    """Looks for groups that a step could not judge."""
+    """Checks for groups on which a step failed."""
     troubles = open_troubles(tables)
     if troubles:
         return Check("groups", BAD, printable(troubled_groups(troubles)), REMEDY)
@@ -204,7 +205,8 @@ def write_check(warehouse: str) -> Check:
 
 
 def java_errors(path: str | None) -> tuple[type[Py4JJavaError], ...]:
-    """Returns what Hadoop's client raises. It is not installed everywhere, and a local directory does without."""
+    """Returns the errors that Hadoop's client raises; empty if it is not installed, since a local directory does not
+    need it."""
     if path is not None:
         return ()
     from py4j.protocol import Py4JJavaError
@@ -243,7 +245,7 @@ def transactions(topic: TopicRange) -> Check:
 
 
 def read_right(settings: KafkaSettings, bootstrap_servers: str) -> Check:
-    """Tries one fetch, in no group."""
+    """Checks the permission to read with one fetch, without a group."""
     from kafka import KafkaConsumer, TopicPartition
     from kafka.errors import KafkaError, TopicAuthorizationFailedError
 
@@ -271,7 +273,8 @@ def read_right(settings: KafkaSettings, bootstrap_servers: str) -> Check:
 
 
 def setting_checks(topic: Mapping[str, str] | None, broker: Mapping[str, str] | None) -> Iterator[Check]:
-    """Checks the settings of the topic and of one broker, which speaks for all; None if we may not see them."""
+    """Checks the settings of the topic and of one broker, which stands for all; None without the permission to see
+    them."""
     if topic is None:
         yield Check("topic settings", UNKNOWN, "may not be seen: DescribeConfigs on the topic would show them")
     else:

@@ -49,7 +49,7 @@ UNTIL = click.option("--until", type=instant, metavar="TIME", help="Only before 
 
 
 def in_a_zone(command: Callable[..., object]) -> Callable[..., object]:
-    """Gives a command the option --tz, which is read before its instants."""
+    """Adds the option --tz to a command. It is parsed before the command's instants."""
     return click.option(
         "--tz",
         metavar="ZONE",

@@ -17,7 +17,7 @@ Kind = TypeVar("Kind")
 
 
 def last(rows: Sequence[Kind], limit: int) -> Sequence[Kind]:
-    """Returns the last rows, and reports how many before them are left out."""
+    """Returns the last `limit` rows, and reports how many earlier ones are left out."""
     if len(rows) > limit:
         say(f"{len(rows) - limit:,} before these are left out: see --limit")
     return rows[-limit:]

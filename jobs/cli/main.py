@@ -1,7 +1,7 @@
-"""The command line `groupledger`: arguments in, exit codes out. Everything it does lies in the jobs.
+"""Defines the command line `groupledger`: arguments in, exit codes out. All work is done in the jobs.
 
-Errors are one sentence on standard error, a traceback only with `--debug`; what is asked for goes to standard output,
-all talk about progress to standard error. Spark is imported inside the commands, so that `--help` answers at once.
+Errors are one sentence on standard error, a traceback only with `--debug`; answers go to standard output, progress to
+standard error. Spark is imported inside the commands, so that `--help` answers at once.
 """
 
 from __future__ import annotations
@@ -68,8 +68,8 @@ RECOVER = click.option("--recover", is_flag=True, help="After a loss: continue a
 
 
 class Commands(click.Group):
-    """Turns whatever a command raises into a sentence and an exit code; a command that returns True has findings, which
-    is exit code 1."""
+    """Turns any error of a command into a sentence and an exit code. A command that returns True has findings, which is
+    exit code 1."""
 
     def invoke(self, ctx: click.Context) -> Any:
         # Spark's client logs each error with a trace of its own, before it raises it.
@@ -99,7 +99,8 @@ class Commands(click.Group):
             ctx.exit(1)
 
     def make_context(self, *args: Any, **extra: Any) -> click.Context:
-        """Reads the arguments, and answers `--help` and `--version`, which may find nobody who reads, or no room."""
+        """Parses the arguments, and answers `--help` and `--version`, whose output may have no reader, or a full
+        disk."""
         try:
             return super().make_context(*args, **extra)
         except OSError as error:
@@ -107,7 +108,7 @@ class Commands(click.Group):
             raise click.exceptions.Exit(UNREAD if is_gone else tell(error)) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Lists the commands in sections, in the order in which people need them."""
+        """Lists the commands in sections, in the order in which users need them."""
         listed = {name for commands in SECTIONS.values() for name in commands}
         more = {
             name: self.commands[name].get_short_help_str() for name in self.list_commands(ctx) if name not in listed
@@ -118,8 +119,8 @@ class Commands(click.Group):
                     formatter.write_dl([*commands.items()])
 
     def add_command(self, cmd: click.Command, name: str | None = None) -> None:
-        """Gives every option its environment variable: GROUPLEDGER_WAREHOUSE for --warehouse. What takes a directory or
-        a URI is made absolute: delta-rs, Hadoop and Python take relative ones for different places."""
+        """Gives every option its environment variable, such as GROUPLEDGER_WAREHOUSE for --warehouse. An option for a
+        directory or a URI is made absolute: delta-rs, Hadoop and Python resolve relative ones differently."""
         for option in cmd.params:
             if isinstance(option, click.Option) and option.expose_value:
                 option.envvar = "GROUPLEDGER_" + option.opts[-1].lstrip("-").replace("-", "_").upper()
@@ -321,7 +322,7 @@ def simulate(
 
 
 def tell(error: BaseException) -> int:
-    """Says what ended a command, in one sentence, and returns its exit code."""
+    """Reports the error that ended a command, in one sentence, and returns its exit code."""
     known = explain(error)
     if known is not None:
         say(f"groupledger: {known}", logging.ERROR)

@@ -75,7 +75,7 @@ def monitor(job: Job, *, bootstrap_servers: str | None, interval: int, metrics_p
 
 
 def places_of(job: Job, bootstrap_servers: str | None) -> dict[str, str]:
-    """Returns where the clusters to monitor are, by name: the one that is given, or those of the settings."""
+    """Returns the addresses of the clusters to monitor, by name: the given one, or those of the settings."""
     if bootstrap_servers is not None:
         return {job.settings.cluster: bootstrap_servers}
     places = {name: each.bootstrap_servers for name, each in job.settings.clusters.items()}
@@ -87,7 +87,7 @@ def places_of(job: Job, bootstrap_servers: str | None) -> dict[str, str]:
 
 
 def check_logs(settings: Mapping[str, Settings]) -> None:
-    """Raises InputError if a log is named for several clusters: nothing in it names its cluster."""
+    """Raises InputError if several clusters name the same log: its lines do not name their cluster."""
     named = Counter(path for each in settings.values() for path in (*each.logs.request_logs, *each.logs.server_logs))
     for path, times in named.items():
         if times > 1:

@@ -17,8 +17,8 @@ PARTITION: click.ParamType[int] = click.IntRange(min=0)
 
 
 def group_name(command: Callable[..., object]) -> Callable[..., object]:
-    """Gives a command the group's NAME as an argument that may be missing; `--group NAME`, the older spelling, still
-    works. The command gets it as `name`."""
+    """Adds the group's NAME to a command as an optional argument; `--group NAME`, the older spelling, still works. The
+    command gets it as `name`."""
 
     @wraps(command)
     def run(*, name: str | None, old_name: str | None, **others: Any) -> object:
@@ -31,7 +31,7 @@ def group_name(command: Callable[..., object]) -> Callable[..., object]:
 
 
 def owned_place(command: Callable[..., object]) -> Callable[..., object]:
-    """Gives a command `[NAME] TOPIC PARTITION` as arguments. It gets them as `name`, None if missing, `topic` and
+    """Adds `[NAME] TOPIC PARTITION` to a command as arguments. It gets them as `name`, None if missing, `topic` and
     `partition`."""
 
     @wraps(command)

@@ -1,4 +1,4 @@
-"""What the commands have in common: their options, the settings, and the way to tables and ledger."""
+"""Provides the common parts of commands: options, settings, and access to tables and ledger."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def absolute(_context: click.Context, _option: click.Parameter, place: str | Non
 
 
 def settings_of(conf: Path | None, cluster: str | None = None) -> Settings:
-    """Returns the settings of a command, and gives what it makes from now on the permissions that they want."""
+    """Returns the settings of a command, and sets the umask that they ask for, for all files made from now on."""
     from groupledger.jobs.process.settings import load_settings
 
     settings = load_settings(conf, cluster=cluster)
@@ -63,8 +63,8 @@ def settings_of(conf: Path | None, cluster: str | None = None) -> Settings:
 
 @dataclass
 class Job:
-    """What a command was given. Nothing is read and nothing is started before it is asked for, so that a command can
-    refuse its arguments first."""
+    """The arguments of a command. Nothing is read or started before it is needed, so that a command can refuse its
+    arguments first."""
 
     name: str
     warehouse: str
@@ -77,9 +77,9 @@ class Job:
 
     @cached_property
     def cluster_asked(self) -> str:
-        """The cluster of a question, which need not be named if it is the only one. Settings take longer to read than
-        to answer with, and are read where they have a say: a file of the user's, which may be wrong, or a name that is
-        needed and not given."""
+        """The cluster of a question; it may be left out if there is only one. Loading the settings takes longer than
+        answering, so they are loaded only if needed: for a user's file, which may be invalid, or to find a name that
+        was left out."""
         from groupledger.jobs.ask.clusters import cluster_asked, clusters_of
         from groupledger.jobs.ask.snapshots import Snapshots
 
@@ -95,7 +95,7 @@ class Job:
         return ClusterRows(self.warehouse, cluster)
 
     def settings_kept(self, tables: ClusterRows) -> Settings:
-        """Returns the settings of a question, with those that are kept with the tables."""
+        """Returns the settings of a question, combined with those kept with the tables."""
         from groupledger.jobs.warehouse.kept_settings import kept_settings, with_kept
 
         return with_kept(self.settings, kept_settings(tables.small_files, tables.cluster))
@@ -109,7 +109,8 @@ class Job:
 
 
 def on_warehouse(command: Callable[..., object]) -> Callable[..., object]:
-    """Gives a command the options --warehouse, --cluster and --conf, and their values as its first argument, a Job."""
+    """Adds the options --warehouse, --cluster and --conf to a command, and passes their values as its first argument, a
+    Job."""
 
     @wraps(command)
     def run(*, warehouse: str, cluster: str | None, conf: Path | None, **others: Any) -> object:

@@ -1,8 +1,8 @@
-"""What all commands that ask the warehouse have in common: their options, and until when an answer is known.
+"""Provides the common parts of commands that ask the warehouse: their options, and until when an answer is known.
 
-A command names the sources that its answer rests on. A question about time that none of them reaches is refused with a
-sentence and exit code 4. Where they reach a part of the time, the answer is printed, and ends with the same. With
---json each line carries `known_until`, by source, and a last line has the sentence as `not_known`.
+A command names the sources of its answer. A question about time that none of them covers is refused with a sentence and
+exit code 4. If they cover a part of the time, the answer is printed, and the command ends with the same. With --json
+each line has `known_until`, by source, and a last line has the sentence as `not_known`.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ AS_JSON = click.option("--json", "as_json", is_flag=True, help="One JSON object 
 
 @dataclass
 class Question(Job):
-    """What a question was given, with the groups and the time that it is about; and, from the first rows that are asked
-    for, until when each source is known."""
+    """The arguments of a question, with the groups and the time that it is about. Once rows were read, it also has
+    until when each source is known."""
 
     sources: tuple[str, ...]
     names: tuple[str, ...]
@@ -45,7 +45,7 @@ class Question(Job):
     known: Known = field(default_factory=dict)
 
     def rows(self) -> ClusterRows:
-        """Returns the rows of the cluster. Raises NotKnownError if no source reaches the time that was asked."""
+        """Returns the rows of the cluster. Raises NotKnownError if no source covers the time that was asked for."""
         from groupledger.jobs.ask.known import sources_known
 
         tables = super().rows()
@@ -60,7 +60,8 @@ class Question(Job):
         return tables
 
     def end(self) -> datetime:
-        """Returns where the window ends: as asked, or where the sources do. Raises NotKnownError if there are none."""
+        """Returns the end of the question's window: the given one, or where the sources end. Raises NotKnownError if
+        there are no sources."""
         end = self.time.until or last_instant(self.known, self.sources)
         if end is None:
             raise NotKnownError(self.not_known)
@@ -71,12 +72,12 @@ class Question(Job):
         return why_not_known(self.known, self.sources, self.time)
 
     def say_none(self, text: str) -> None:
-        """Says that there is nothing, if all of the time that was asked is known."""
+        """Prints that there is no result, if all of the time that was asked for is known."""
         if self.not_known is None:
             say(text)
 
     def close(self) -> None:
-        """Says until when the answer is known. Raises NotKnownError if more was asked."""
+        """Prints until when the answer is known. Raises NotKnownError if more was asked for."""
         topic = self.known[Source.TOPIC]
         told = [
             f"{source} until {in_zone(at)}"
@@ -90,8 +91,8 @@ class Question(Job):
 
 
 def question(*sources: str) -> Callable[[Callable[..., object]], Callable[..., object]]:
-    """Gives a command the options that all questions have, and a Question as its first argument, which answers from
-    these sources."""
+    """Adds the options that all questions have to a command, and passes a Question, which answers from these sources,
+    as its first argument."""
 
     def of_command(command: Callable[..., object]) -> Callable[..., object]:
         @wraps(command)
@@ -112,12 +113,12 @@ def question(*sources: str) -> Callable[[Callable[..., object]], Callable[..., o
 
 
 def names_in(asked: Mapping[str, Any]) -> tuple[str, ...]:
-    """Returns the groups that the arguments of a command name."""
+    """Returns the groups in the arguments of a command."""
     given = [asked.get(argument) or () for argument in NAMES]
     return tuple(name for each in given for name in ([each] if isinstance(each, str) else each))
 
 
 def time_in(asked: Mapping[str, Any]) -> Time:
-    """Returns the time that they are about."""
+    """Returns the time that the arguments of a command are about."""
     instants = tuple(asked[argument] for argument in INSTANTS if asked.get(argument) is not None)
     return Time(since=asked.get("since"), until=asked.get("until"), instants=instants)

@@ -1,12 +1,13 @@
-"""What the console script runs first: a signal that comes before there is anything to end, or when all is ended, ends
-the process without a word; and with too little memory nothing begins.
+"""Runs the command line as the console script. A signal that comes before a command starts, or after it has ended, ends
+the process silently; with too little memory nothing is started.
 
-Python imports for half a second, and would end there with a traceback, or with the exit code of who was killed. Where
-the address space is limited (`ulimit -v`), the libraries end the process as they like, one of them with the exit code
-of findings: what they reserve is much more than what they use.
+Python imports for half a second; a signal would end it with a traceback there, or with the exit code of a killed
+process. Where the address space is limited (`ulimit -v`), libraries end the process in different ways, one of them with
+the exit code of findings: they reserve much more memory than they use.
 
-Who starts it without standard streams (`>&-`, some supervisors) gets nothing said. Left closed, their numbers would be
-those of the next files that are opened, and a message for standard error would end up in a table's file.
+If the process is started without standard streams (`>&-`, some supervisors), nothing is printed. Left closed, their
+file numbers would be given to the next files that are opened, and a message for standard error would end up in a
+table's file.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ ADDRESS_SPACE_MIN_BYTES = 2_000_000 << 10
 
 
 def run() -> None:
-    """Runs the command line. While a command runs, `jobs.process.signals` says what becomes of a signal."""
+    """Runs the command line. While a command runs, `jobs.process.signals` handles signals."""
     open_all_streams()
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
     if limit != resource.RLIM_INFINITY and limit < ADDRESS_SPACE_MIN_BYTES:
@@ -44,7 +45,7 @@ def run() -> None:
 
 
 def open_all_streams() -> None:
-    """Opens standard streams that are closed, to nowhere."""
+    """Opens closed standard streams to the null device."""
     for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
         if getattr(sys, name) is None:
             if os.open(os.devnull, os.O_RDWR) != number:

@@ -1,4 +1,4 @@
-"""The sections of `groupledger --help`: the commands in the order in which people need them, each in one short line.
+"""The sections of `groupledger --help`: the commands in the order in which users need them, each in one short line.
 
 A command that is missing here is listed under `More` with the beginning of its own text; a test allows none.
 """

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def on_a_warehouse(command: Callable[..., object]) -> Callable[..., object]:
-    """Gives a command what `on_warehouse` does, and --demo in place of --warehouse."""
+    """Does the same as `on_warehouse`, and adds --demo as an alternative to --warehouse."""
 
     @wraps(command)
     def run(*, warehouse: str | None, cluster: str | None, conf: Path | None, is_demo: bool, **others: Any) -> object:

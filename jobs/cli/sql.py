@@ -31,7 +31,7 @@ def parameter(text: str) -> tuple[str, str]:
 
 
 def list_queries(context: click.Context, _option: click.Parameter, is_asked: bool) -> None:
-    """Prints the queries before anything else is looked at, as `--version` does."""
+    """Prints the queries before any other option is read, as `--version` does."""
     from groupledger.jobs.ask.named_queries import named_queries
 
     if not is_asked or context.resilient_parsing:
@@ -67,8 +67,8 @@ PARAM = click.option(
 
 
 def with_query(command: Callable[..., object]) -> Callable[..., object]:
-    """Gives a command the ways to name a query, and the query's text and the values of its parameters as its first
-    arguments."""
+    """Adds the ways to name a query to a command, and passes the query's text and the values of its parameters as its
+    first arguments."""
 
     @wraps(command)
     def run(

@@ -63,8 +63,8 @@ def why(job: Question, *, name: str, since: datetime | None, until: datetime | N
 
 
 def verdict_lines(verdict: Answer, since: datetime) -> Iterator[str]:
-    """Yields the lines of a verdict for a terminal: what is trouble by a diagnosis, then episodes that none is about;
-    without these normal operation, as a deployment, or else what most rebalances began with."""
+    """Yields the lines of a verdict for a terminal: first diagnosed trouble, then episodes without a diagnosis. If
+    there are neither, normal operation such as a deployment, or else the most frequent trigger of rebalances."""
     from groupledger.jobs.ask.diagnosis import diagnosis_lines, is_told, left_over
     from groupledger.jobs.ask.incidents import episode_lines
 
