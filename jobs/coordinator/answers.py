@@ -1,7 +1,7 @@
-"""Translates the coordinator's answers to Kafka's messages, in the version of the request.
+"""Translates the coordinator's responses to Kafka's messages, in the version of the request.
 
-A partition that the coordinator was not asked about, because no topic has it, is answered in its place as Kafka answers
-it. Fields that a version lacks are left out by the encoder.
+A partition that the coordinator was not asked about, because no topic has it, gets the error that Kafka returns, in its
+place. Fields that a version lacks are left out by the encoder.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""The APIs that the coordinator serves to real clients, each with its messages and its versions.
+"""Lists the APIs that the coordinator serves to real clients, each with its messages and its versions.
 
-Only what stands here is offered by ApiVersions. The versions are those of a 4.2 broker; kafka-python encodes and
-decodes them from Kafka's own definitions. `tests/broker/test_socket_against_kafka.py` compares the list with a real
-broker's.
+ApiVersions offers only these. The versions are those of a 4.2 broker; kafka-python encodes and decodes them from
+Kafka's own definitions. `tests/broker/test_socket_against_kafka.py` compares the list with a real broker's.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Answers what clients ask of the cluster: which APIs, nodes and topics there are, and who coordinates a group."""
+"""Answers requests about the cluster: its APIs, nodes and topics, and the coordinator of a group."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from groupledger.jobs.coordinator.world import World
 
 _SOFTWARE_IS_TOLD_SINCE = 3
-# What Kafka takes as the name or the version of a client's software.
+# The names and versions of client software that Kafka accepts.
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 _METADATA_OF_ALL_IS_NULL_SINCE = 1
 _COORDINATORS_OF_MANY_SINCE = 4
@@ -31,8 +31,7 @@ _NO_NODE = -1
 
 
 def api_versions(incoming: Incoming, _: World) -> Any:
-    """Answers with the APIs that are served; a version that is not gets an error, with the versions of this API that
-    are."""
+    """Returns the served APIs; for a version that is not served, an error with the served versions of this API."""
     api_kind = ApiVersionsResponse.ApiVersion
     apis = {
         key: api_kind(api_key=key, min_version=api.min_version, max_version=api.max_version)

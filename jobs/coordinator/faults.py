@@ -1,8 +1,8 @@
-"""Reads a script of faults, and says which of them is due: at a time, or with a request.
+"""Parses a script of faults, and decides which of them is due, at a time or with a request.
 
-A script is YAML, a list under `faults`. Each fault says when: `at_s`, seconds after the start; or `request`, the API of
-the requests with which it comes, narrowed by `group` and `client_id`, after `skip` of them and for `times` of them. And
-it says what, with `do`:
+A script is YAML, a list under `faults`. Each fault has a time: `at_s`, seconds after the start; or `request`, the API
+of the requests that trigger it, limited by `group` and `client_id`, after `skip` of them and for `times` of them. And
+it has an action, `do`:
 
     expire        the session of the members of `group` whose client id is `member` (of all, without) ends now
     rebalance     `group` begins a rebalance, as if its leader had asked for one
@@ -50,7 +50,7 @@ _NEEDS = {
 
 
 class Fault(BaseModel):
-    """One line of the script; `seen` counts the requests that fitted."""
+    """One fault of the script; `seen` counts the matching requests."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -72,7 +72,7 @@ class Fault(BaseModel):
     @field_validator("request", "error", mode="before")
     @classmethod
     def by_name(cls, value: Any, info: Any) -> Any:
-        """A script gives Kafka's names, as a log shows them."""
+        """Reads enum values by Kafka's names, as a log shows them."""
         names: Any = ApiKey if info.field_name == "request" else Error
         if isinstance(value, str) and value in names.__members__:
             return names[value]
@@ -99,8 +99,8 @@ class Fault(BaseModel):
         return self
 
     def fits(self, incoming: Incoming) -> bool:
-        """Whether the fault comes with this request. It counts the request. `group` does not narrow requests that
-        name none, such as a Fetch."""
+        """Returns whether the fault is due with this request, and counts the request. `group` does not exclude requests
+        that name no group, such as a Fetch."""
         if self.request is not incoming.api or not self._is_of_client(incoming) or not self._is_of_group(incoming):
             return False
         self.seen += 1
@@ -127,12 +127,12 @@ def groups_of(incoming: Incoming) -> tuple[str, ...]:
 
 
 def read_faults(file: Path) -> list[Fault]:
-    """Raises InputError if the file holds no script."""
+    """Returns the faults in a file. Raises InputError if it is not a script of faults."""
     return faults_of(parse_yaml(file.read_text(encoding="utf-8"), file.name).get("faults"), file.name)
 
 
 def faults_of(entries: Any, name: str) -> list[Fault]:
-    """Raises InputError if an entry is no fault, with its number and what is wrong with it."""
+    """Returns the faults. Raises InputError for an invalid entry, with its number and the reason."""
     if not isinstance(entries, list):
         raise InputError(f"{name} must hold a list under `faults`: see `groupledger coordinator --help`.")
     faults = []

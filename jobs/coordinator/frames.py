@@ -1,9 +1,9 @@
-"""Takes requests out of frames, and puts answers into them: a size of four bytes, a header, and the message.
+"""Decodes requests from frames, and encodes responses into them: a size of four bytes, a header, and the message.
 
-A frame comes from anybody, so what it holds is looked at before it is used: the API and its version are served, the
-bytes are a message of that version with a bounded number of values, and nothing that may not be null is null. What
-fails this is reported with a reason, and ends the connection, as with Kafka. The exception is a version of ApiVersions
-that is not served: the client gets the versions that are, in the answer's first version, and asks again.
+A frame may come from anybody, so it is checked before it is used: the API and its version are served, the bytes are a
+message of that version with a limited number of values, and no required field is null. A frame that fails a check is
+reported with the reason, and ends the connection, as with Kafka. The exception is a version of ApiVersions that is not
+served: the client gets the versions that are, in the answer's first version, and asks again.
 """
 
 from __future__ import annotations
@@ -26,16 +26,17 @@ _LENGTH_OF_CLIENT_ID = 2
 COUNTED_FROM_BYTES = 1 << 16
 # A commit of ten thousand partitions has sixty thousand.
 VALUES_MAX = 100_000
-# What kafka-python raises at bytes that are no message.
+# Errors of kafka-python for bytes that are not a message.
 _NO_MESSAGE = (struct.error, IndexError, ValueError, TypeError, OverflowError)
 
 
 class MalformedError(Exception):
-    """A frame holds no request that is served; the text is the reason, and shows nothing of the frame but numbers."""
+    """A frame does not contain a request that is served. The text is the reason, and shows only numbers from the
+    frame."""
 
 
 class Incoming(NamedTuple):
-    """A request as it came: `version` is the one to answer in, and `body` kafka-python's message.
+    """A decoded request: `version` is the version to answer in, and `body` kafka-python's message.
 
     `body` is None for an ApiVersions request in a version that is not served.
     """
@@ -48,7 +49,7 @@ class Incoming(NamedTuple):
 
 
 def decode(frame: bytes) -> Incoming:
-    """Raises MalformedError."""
+    """Returns the request in a frame. Raises MalformedError for an invalid one."""
     if len(frame) < _START.size + _LENGTH_OF_CLIENT_ID:
         raise MalformedError(f"a request of {len(frame)} bytes has no header")
     key, version, correlation_id = _START.unpack_from(frame)
@@ -93,7 +94,7 @@ def _count_values(request: Any, frame: bytes, version: int) -> None:
 
 
 def encode(correlation_id: int, message: Any) -> bytes:
-    """Returns the frame of an answer, whose version the message knows."""
+    """Returns the frame of a response; the message knows its version."""
     message.with_header(correlation_id)
     encoded: bytes = message.encode(header=True, framed=True)
     return encoded
@@ -101,7 +102,7 @@ def encode(correlation_id: int, message: Any) -> bytes:
 
 @cache
 def _null_finder(api: ApiKey, version: int) -> Callable[[Any], str | None]:
-    """Returns what finds the first field of a request that is null and may not be."""
+    """Returns a function that finds the first required field of a request that is null."""
     return _finder_of(SERVED[api].request.fields.values(), version)
 
 

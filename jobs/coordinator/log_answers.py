@@ -1,4 +1,4 @@
-"""Answers what clients ask of the partitions of topics: where they begin and end, and for their records."""
+"""Answers requests about partitions of topics: ListOffsets, Fetch, Produce and the like."""
 
 from __future__ import annotations
 
@@ -133,8 +133,8 @@ def _take(log: ServedLog | Error, records: bytes | None) -> int | Error:
 
 
 def fetch(incoming: Incoming, world: World, node: int, now_ms: int) -> tuple[Any, bool]:
-    """Returns the answer as it is now, and whether it is worth sending before the wait is over: there is a record, or
-    an error. There are no fetch sessions: each request names all its partitions."""
+    """Returns the present response, and whether to send it before the wait is over, because there is a record or an
+    error. There are no fetch sessions: each request names all its partitions."""
     kind, body = FetchResponse, incoming.body
     room = min(body.max_bytes, FETCH_BYTES_MAX)
     topics, is_due = [], False
@@ -193,7 +193,7 @@ def _refused(asked: Any, error: Error) -> Any:
 
 
 def next_record_ms(incoming: Incoming, world: World, now_ms: int) -> int | None:
-    """Returns when one of the partitions that a Fetch names will have a new record; None if none will."""
+    """Returns when one of the partitions in a Fetch will have a new record; None if none will."""
     logs = [
         world.log(_name(asked, incoming, world) or "", each.partition)
         for asked in incoming.body.topics

@@ -1,4 +1,4 @@
-"""Shows a message of Kafka's as a broker's request log does: as JSON, with the fields of its version in their order.
+"""Converts a Kafka message to JSON as in a broker's request log, with the fields of its version in their order.
 
 The names are those of Kafka's definitions; bytes are base64, and ids are Kafka's 22 characters. Tagged fields are left
 out, as a broker leaves out those that have their default: no API about groups has others.

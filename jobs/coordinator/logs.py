@@ -1,9 +1,9 @@
-"""The logs behind the socket whose records are made: those of topics with a rate, when they are asked for, and those
-of `__consumer_offsets`, by the coordinators. `stored_log` has those that producers write.
+"""Makes the records of partitions that clients fetch: those of topics with a rate, computed on demand, and those of
+`__consumer_offsets`, from the coordinators. `stored_log` has the records that producers write.
 
-A made record has no key; its value is JSON with topic, partition and offset, and its time is when the partition's
-end came to it, so that a record that is fetched twice is the same one. kafka-python's builder makes the batches. It is
-a producer's, which knows neither base offsets nor the markers of transactions: those are a broker's to write.
+A computed record has no key; its value is JSON with topic, partition and offset, and its timestamp is when the
+partition's end reached its offset, so that a record is the same each time it is fetched. kafka-python's builder makes
+the batches. It is a producer's builder, and knows neither base offsets nor transaction markers, which a broker adds.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 NOTHING = -1
 _RECORDS_MAX = 500
-_RECORD_BYTES = 160  # what a made record takes at most, of the bytes that a client allows
+_RECORD_BYTES = 160  # the size of a computed record at most, of the bytes that a client allows
 _MAGIC = 2
 _CONTROL_BIT = 0x20
 _BASE_OFFSET_BYTES = 8
@@ -38,7 +38,7 @@ LOOK_AGAIN_MS = 50
 
 
 class FoundOffset(NamedTuple):
-    """Where a time is in a log; both are NOTHING if it is nowhere."""
+    """The position of a time in a log; both fields are NOTHING if there is none."""
 
     offset: int = NOTHING
     timestamp_ms: int = NOTHING
@@ -50,7 +50,7 @@ class Aborted(NamedTuple):
 
 
 class ServedLog(Protocol):
-    """One partition, as it is at a time."""
+    """One partition of a log, at a given time."""
 
     def start_offset(self, now_ms: int) -> int: ...
 
@@ -59,13 +59,14 @@ class ServedLog(Protocol):
     def last_stable_offset(self, now_ms: int) -> int: ...
 
     def at_time(self, timestamp_ms: int, now_ms: int) -> FoundOffset:
-        """Returns the first record that is not older."""
+        """Returns the first record at or after a timestamp."""
         ...
 
     def newest(self, now_ms: int) -> FoundOffset: ...
 
     def read(self, offset: int, to_offset: int, room: int) -> bytes:
-        """Returns whole batches, from the one that holds this offset on; the first also if there is no room for it."""
+        """Returns whole batches, beginning with the one that holds `offset`; the first is returned even if it is larger
+        than `room`."""
         ...
 
     def aborted(self, offset: int, to_offset: int) -> list[Aborted]:
@@ -73,13 +74,13 @@ class ServedLog(Protocol):
         ...
 
     def next_record_ms(self, now_ms: int) -> int | None:
-        """Returns when the next record is written; None where that follows from nothing."""
+        """Returns when the next record is written; None where that can't be known."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class MadeLog:
-    """A partition of a topic that groups read."""
+    """A partition of a topic whose records are computed."""
 
     topic: Topic
     partition: int
@@ -106,7 +107,7 @@ class MadeLog:
         return FoundOffset(last, self.written_at_ms(last)) if last >= self.start_offset(now_ms) else FoundOffset()
 
     def written_at_ms(self, offset: int) -> int:
-        """Returns when the end passed an offset that it has passed."""
+        """Returns when the log's end passed an offset."""
         log = self._log
         for since_ms, first, rate in zip(
             reversed(log.since_ms), reversed(log.offsets), reversed(log.records_per_minute), strict=True
@@ -192,12 +193,12 @@ class OffsetsLog:
         return found
 
     def next_record_ms(self, now_ms: int) -> int | None:
-        """A client that waits for the coordinator's next record is asked again soon."""
+        """Returns a time soon after now: a client that waits for the coordinator's next record is answered then."""
         return now_ms + LOOK_AGAIN_MS
 
 
 def encode_batch(batch: Batch) -> bytes:
-    """Returns a batch of a coordinator, or a marker, as a broker's log holds it."""
+    """Returns the bytes of a coordinator's batch, or of a marker, as in a broker's log."""
     builder = _BatchOfBroker(batch.producer_id, batch.producer_epoch, is_control=batch.committed is not None)
     for index, (key, value) in enumerate(_records(batch)):
         builder.append(index, batch.timestamp_ms, key, value, [])
@@ -211,7 +212,7 @@ def _records(batch: Batch) -> Iterable[tuple[bytes, bytes | None]]:
 
 
 def at_base_offset(batch: bytes, base_offset: int) -> bytes:
-    """Returns a batch as it is at an offset, which is no part of its checksum."""
+    """Returns a batch with another base offset, which its checksum does not cover."""
     return base_offset.to_bytes(_BASE_OFFSET_BYTES, "big") + batch[_BASE_OFFSET_BYTES:]
 
 

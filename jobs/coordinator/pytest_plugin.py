@@ -1,6 +1,7 @@
-"""The coordinator as a pytest fixture. Where groupledger is installed pytest finds it by its entry point `groupledger`.
+"""Provides the coordinator as a pytest fixture. Where groupledger is installed, pytest finds it by its entry point
+`groupledger`.
 
-It imports nothing of groupledger until a test asks for the fixture, so that other tests of the project pay nothing.
+It imports nothing of groupledger until a test uses the fixture, so that other tests of the project are not slowed down.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Writes down what happened at the socket, in the files of a simulation, so that the whole pipeline reads it.
+"""Records the requests and records of a running coordinator, in the files of a simulation, so that the whole pipeline
+can read them.
 
 OUT/capture/        what `ingest --capture` reads
 OUT/request-log/    a file for each node, of every request about a group and its answer
@@ -26,15 +27,15 @@ if TYPE_CHECKING:
 
 
 def check_empty(directory: Path) -> None:
-    """Raises InputError if something is there already."""
+    """Raises InputError if the directory is not empty."""
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
         raise InputError(f"{directory} is not an empty directory: a recording needs one of its own.")
 
 
 @contextmanager
 def recording(directory: Path, world: World, stack: ExitStack) -> Iterator[Callable[[Outputs, int], None]]:
-    """Gives the writer of outputs and of the time up to which they are complete; the capture is whole when the context
-    ends."""
+    """Yields a function that writes outputs, and the time up to which they are complete. The capture is complete at the
+    end of the context."""
     files = Files(directory, world.brokers.coordinators, stack)
     until_ms = world.began_at_ms
 

@@ -31,8 +31,8 @@ _FETCH_NAMES_TOPIC_IDS = 10
 
 
 class Cluster(NamedTuple):
-    """What a translation must know of the cluster: the topic that has an id and back, whether a partition is there, and
-    a UUID for a member that needs one."""
+    """The facts about the cluster that a translation needs: topic names and ids, whether a partition exists, and a new
+    UUID for a member."""
 
     topic_of: Callable[[UUID], str | None]
     id_of: Callable[[str], UUID | None]
@@ -41,7 +41,7 @@ class Cluster(NamedTuple):
 
 
 class Asker(NamedTuple):
-    """Who asks: the number under which the answer will come, and the address that members are known by."""
+    """The sender of a request: the number for its response, and the address that members are known by."""
 
     request_id: int
     client_host: str

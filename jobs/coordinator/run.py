@@ -1,4 +1,4 @@
-"""Runs the coordinator until it is stopped, and records what happens."""
+"""Runs the coordinator until it is stopped, and records its requests and records if asked."""
 
 from __future__ import annotations
 
@@ -25,11 +25,12 @@ def run(
     write_every_s: float,
     say: Callable[[str], None],
 ) -> None:
-    """Raises InputError for an invalid address, OutsideError if it can't be listened on."""
+    """Runs the coordinator until `stop` is set. Raises InputError for an invalid address, OutsideError if it can't
+    listen there."""
     with ExitStack() as stack:
         write = None
         if out is not None:
-            # What writes captures needs Spark's Python packages; nothing else here does.
+            # Only writing captures needs Spark's Python packages.
             from groupledger.jobs.coordinator.recording import recording
 
             write = stack.enter_context(recording(out, service.world, stack))

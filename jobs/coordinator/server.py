@@ -1,10 +1,9 @@
-"""Puts the coordinator on sockets: a listener for each node, the clock, and one thread that does all.
+"""Serves the coordinator on sockets, with a listener for each node, a clock, and one thread for everything.
 
 It listens on the given address, which is this machine alone unless the operator says otherwise: there is neither a
-password nor encryption. What connections may take is bounded: their number, the size of a request, what all of them
-have sent that is not yet handled, and for how long a request may be under way or a connection idle. Where there are
-too many connections, the one goes that has asked for nothing, or for nothing the longest. A client that does not read
-its answers is not listened to.
+password nor encryption. Limits: the number of connections, the size of a request, the unhandled bytes of all
+connections, the time of an incomplete request, and idle time. If there are too many connections, the one is closed that
+has sent no request, or none for the longest time. From a client that does not read its responses no more is read.
 """
 
 from __future__ import annotations
@@ -95,7 +94,7 @@ class Server:
             self.service.end(connection, "the coordinator ends")
 
     def wake_in_time(self) -> None:
-        """Sees to it that timers are looked after when the next one is due."""
+        """Schedules a call for the next timer of the service."""
         deadline_ms = self.service.next_deadline_ms()
         if deadline_ms is None:
             return
@@ -111,7 +110,7 @@ class Server:
         self.service.advance(self.clock.now_ms())
         self.wake_in_time()
 
-    # What the connections say
+    # Called by connections
 
     def take(self, protocol: _Protocol, frame: bytes) -> None:
         try:
@@ -145,7 +144,8 @@ class Server:
         return True
 
     def buffered(self, size: int) -> None:
-        """Counts what has come (or, below 0, gone), and ends the connection that holds most if it is too much."""
+        """Adds to the number of buffered bytes (below 0, subtracts), and closes the connection that holds most if there
+        are too many."""
         self.buffered_bytes += size
         if self.buffered_bytes > BUFFERED_BYTES_MAX:
             largest = max(self._protocols.values(), key=lambda each: each.held_bytes)
@@ -210,7 +210,7 @@ class _Protocol(asyncio.Protocol):
         self._drain()
 
     def _drain(self) -> None:
-        """Gives on what is whole, while nothing waits for an answer; what is not is left to the next bytes."""
+        """Passes on complete requests, while none waits for its response; incomplete bytes stay for the next read."""
         if self._is_draining:
             return
         self._is_draining = True
@@ -272,14 +272,15 @@ class _Protocol(asyncio.Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Listen:
-    """Where to listen, HOST:PORT, and which host clients get if it is another one."""
+    """The address to listen at, HOST:PORT, and the host name for clients if that is another one."""
 
     address: str
     advertised: str | None = None
 
 
 def host_and_port(listen: str) -> tuple[str, int]:
-    """Raises InputError if it is no HOST:PORT. The brackets of an IPv6 address go."""
+    """Returns host and port. Raises InputError for any form but HOST:PORT. The brackets of an IPv6 address are
+    removed."""
     host, _, port = listen.rpartition(":")
     if not host or not port.isdecimal() or int(port) > PORT_MAX:
         raise InputError("--listen needs HOST:PORT, such as 127.0.0.1:9092; port 0 takes free ones.")
@@ -287,7 +288,7 @@ def host_and_port(listen: str) -> tuple[str, int]:
 
 
 class Running:
-    """A coordinator that runs in a thread of its own. `call` does something with its service, there."""
+    """A coordinator in a thread of its own. `call` runs a function with its service in that thread."""
 
     def __init__(self, server: Server, loop: asyncio.AbstractEventLoop) -> None:
         self._server = server

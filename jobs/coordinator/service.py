@@ -1,11 +1,11 @@
-"""The coordinator behind Kafka's protocol, without sockets and clock: frames go in, frames come out.
+"""Speaks Kafka's protocol for the coordinator, without sockets and clock: frames go in, frames come out.
 
-    opened / received / closed    what a connection does; a connection has one request at a time, as in Kafka, where a
+    opened / received / closed    events of a connection; a connection has one request at a time, as in Kafka, where a
                                   broker reads the next one when it has answered the one before
     advance, next_deadline_ms     timers: of the coordinators, of Fetches that wait, and of the script of faults
 
-Answers go out through the connection's `send`, at once or from a later call. An invalid request ends its connection
-with a reason, and nothing else. `outputs` gathers what happened, in the simulator's terms, if the world `is_recorded`.
+Answers go out through the connection's `send`, at once or from a later call. An invalid request only closes its
+connection, with a reason. If the world `is_recorded`, `outputs` collects requests and records in the simulator's form.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ UNKNOWN_SOFTWARE = ("unknown", "unknown")  # as Kafka's request log has it for a
 
 @dataclass(slots=True, eq=False)
 class ClientConnection:
-    """`send` takes the frame of an answer; `close` ends the connection, and the reason is for the operator."""
+    """A connection. `send` takes the frame of a response; `close` closes the connection, with a reason for the
+    operator."""
 
     connection_id: int
     node: int
@@ -60,7 +61,7 @@ class ClientConnection:
 
 @dataclass(slots=True, eq=False)
 class PendingRequest:
-    """A request that has no answer yet. `request` is the coordinator's form of one about a group."""
+    """A request without a response yet. `request` is the coordinator's form of a request about a group."""
 
     incoming: Incoming
     received_at_ms: int
@@ -88,7 +89,7 @@ class Service:
     # Time
 
     def next_deadline_ms(self) -> int | None:
-        """Returns when `advance` has something to do; None if there is no such time."""
+        """Returns when `advance` has to be called next; None if there is no such time."""
         coordinators = self.world.brokers.coordinators.values()
         times = [time_ms for each in coordinators if (time_ms := each.next_deadline_ms()) is not None]
         if self._heap:
@@ -96,7 +97,7 @@ class Service:
         return min(times, default=None)
 
     def advance(self, now_ms: int) -> None:
-        """Does all that is due. Times never go back."""
+        """Handles everything that is due. Times never go back."""
         self._now_ms = max(now_ms, self._now_ms)
         while self._heap and self._heap[0][0] <= self._now_ms:
             heappop(self._heap)[2]()
@@ -117,7 +118,7 @@ class Service:
         self.connections.add(connection)
 
     def closed(self, connection: ClientConnection) -> None:
-        """Forgets a connection. What it asked for goes on, and its answer is lost."""
+        """Removes a connection. Its request goes on, and the response is lost."""
         connection.is_open = False
         self.connections.discard(connection)
 
@@ -157,7 +158,7 @@ class Service:
         self._settle(connection.node, self.world.brokers.handle(connection.node, request, self._now_ms))
 
     def _settle(self, node: int, result: Result) -> None:
-        """Carries the responses of a coordinator to their clients, and writes down what it did."""
+        """Sends the responses of a coordinator to their clients, and records its output."""
         for response in result.responses:
             connection = self._pending.pop(response.request_id, None)
             if connection is not None and connection.asked is not None:
@@ -182,7 +183,7 @@ class Service:
             connection.send(encode(asked.incoming.correlation_id, message))
 
     def _of_cluster(self, incoming: Incoming, node: int) -> Any:
-        """Answers what needs no group; None where the client wants no answer."""
+        """Answers requests that concern no group; None if the client wants no response."""
         of_transactions = _OF_TRANSACTIONS.get(incoming.api)
         if of_transactions is not None:
             return of_transactions(self._transactions, incoming)
@@ -246,8 +247,8 @@ class Service:
         )
 
     def take(self) -> Outputs:
-        """Returns what happened since the last call, and the ends of all partitions as they are now. An open
-        transaction keeps the records after it back."""
+        """Returns the outputs since the last call, and the present ends of all partitions. An open transaction holds
+        back the records after it."""
         outputs, self.outputs = self.outputs, Outputs()
         world = self.world
         for log in world.brokers.logs:
@@ -262,7 +263,7 @@ class Service:
     # Faults
 
     def plan(self, fault: Fault) -> None:
-        """Adds a fault to the script; the seconds of one with a time count from now."""
+        """Adds a fault to the script; a time in seconds counts from now."""
         if fault.at_s is None:
             self._faults.append(fault)
         else:
@@ -292,7 +293,7 @@ class Service:
         self._respond(connection, asked, _refused(request, error))
 
     def do(self, fault: Fault) -> None:
-        """Does what a fault says that is not about a request."""
+        """Carries out a fault that does not concern a request."""
         self._say(f"fault: {fault.do} {fault.group or fault.topic or fault.client_id or fault.rate}")
         if fault.do == "expire":
             self.expire(fault.group or "", fault.member)
@@ -323,7 +324,7 @@ class Service:
         self._settle(node, self.world.brokers.append(result))
 
     def move(self, group_id: str) -> None:
-        """Gives the group's partition of `__consumer_offsets` to the next node, which loads it for a moment."""
+        """Moves the group's partition of `__consumer_offsets` to the next node, which is loading it for a moment."""
         brokers = self.world.brokers
         partition = brokers.partition_for(group_id)
         to_node = (brokers.leaders[partition] + 1) % self.world.node_count
@@ -335,14 +336,14 @@ class Service:
         for node, result in self.world.brokers.load([partition], self._now_ms):
             self._settle(node, result)
 
-    # What a test looks at
+    # For tests
 
     def group(self, group_id: str) -> Group | None:
         group: Group | None = self._coordinator(group_id)[1].group(group_id)
         return group
 
     def consumer_group(self, group_id: str) -> ConsumerGroup | None:
-        """Returns the group if it is one of KIP-848."""
+        """Returns the group if it is a consumer group of KIP-848."""
         group: ConsumerGroup | None = self._coordinator(group_id)[1].consumer_group(group_id)
         return group
 

@@ -1,8 +1,8 @@
-"""The log of a partition whose records producers send: batches as they came, at the offsets that they got here.
+"""Keeps the log of a partition that producers write to: batches as they were sent, with the offsets assigned here.
 
-A batch is looked at before it is taken: its checksum, its format, and that it is no marker. One that a producer sends
-again, because it lost the answer, is not taken twice. Nothing is removed before the coordinator ends, so what all logs
-together may hold is bounded.
+A batch is checked before it is appended: its checksum, its format, and that it is not a marker. A batch that a producer
+repeats, because it lost the response, is not appended twice. Nothing is removed before the coordinator ends, so the
+size of all logs together is limited.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 BYTES_MAX = 512 << 20  # of all logs of a coordinator
 _MAGIC = 2
 _BATCHES_REMEMBERED = 5  # of a producer, as Kafka does: so many requests may be on their way
-# What kafka-python raises at bytes that are no batches.
+# Errors of kafka-python for bytes that are not batches.
 _NO_BATCHES = (KafkaError, struct.error, IndexError, ValueError, AssertionError)
 
 
 class Room:
-    """The bytes that all logs together may still hold."""
+    """The number of bytes that all logs together may still take."""
 
     def __init__(self, size: int = BYTES_MAX) -> None:
         self.left = size
@@ -45,7 +45,7 @@ class StoredBatch(NamedTuple):
 
 @dataclass(slots=True)
 class StoredLog:
-    """One partition. `append` answers the base offset of what it took, or why it took nothing."""
+    """One partition. `append` returns the base offset of the appended records, or the error."""
 
     room: Room
     batches: list[StoredBatch] = field(default_factory=list)
@@ -128,7 +128,7 @@ class StoredLog:
 
 
 def _batches(records: bytes) -> Any:
-    """Yields the batches of some bytes. Raises one of `_NO_BATCHES` for what is left over."""
+    """Yields the batches in some bytes. Raises one of `_NO_BATCHES` for bytes that are left over."""
     found = MemoryRecords(records)
     size = 0
     while (batch := found.next_batch()) is not None:

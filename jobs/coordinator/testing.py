@@ -1,4 +1,4 @@
-"""The coordinator for a test: it runs beside the test, does to consumers what the test says, and reports what they did.
+"""Runs the coordinator for a test, causes events at its consumers on request, and reports what they did.
 
     with coordinator({"orders": 12}) as kafka:
         consumer = Consumer({"bootstrap.servers": kafka.bootstrap_servers, ...})
@@ -6,7 +6,7 @@
         kafka.expire("billing", "app-2")          # while a batch is being processed
         assert kafka.committed("billing") == ...
 
-Nothing waits by itself: `until` waits for what the test names, and fails when its time is over.
+Only `until` waits: for the given condition, and it fails after a time limit.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _LOOK_EVERY_S = 0.02
 
 @dataclass(frozen=True, slots=True)
 class GroupSeen:
-    """A group as its coordinator knows it: `members` gives the client id of each member by its id."""
+    """The coordinator's state of a group: `members` has the client id of each member by its member id."""
 
     state: str
     generation: int
@@ -45,7 +45,7 @@ class GroupSeen:
 
 
 class TestCoordinator:
-    """A running coordinator, in the hands of a test."""
+    """A running coordinator for a test."""
 
     __test__ = False  # pytest takes it for a class of tests otherwise
 
@@ -57,7 +57,7 @@ class TestCoordinator:
     def bootstrap_servers(self) -> str:
         return self._running.bootstrap_servers
 
-    # What the test does
+    # Actions
 
     def expire(self, group: str, client_id: str | None = None) -> None:
         """Ends the sessions of the group's members with this client id, or of all."""
@@ -72,14 +72,14 @@ class TestCoordinator:
         self._running.call(lambda service: service.move(group))
 
     def fault(self, **fields: Any) -> None:
-        """Adds a fault as a line of a script says it: `fault(request="OFFSET_COMMIT", do="answer", error="...")`."""
+        """Adds a fault with the fields of a script: `fault(request="OFFSET_COMMIT", do="answer", error="...")`."""
         planned = Fault.model_validate(fields)
         self._running.call(lambda service: service.plan(planned))
 
-    # What the test sees
+    # State
 
     def topic_id(self, topic: str) -> str:
-        """Returns the id of a topic that is there, as Kafka prints it."""
+        """Returns the id of an existing topic, as Kafka prints it."""
         found: str = self._running.call(lambda service: service.world.topics.by_name[topic].topic_id)
         return found
 
@@ -109,12 +109,13 @@ class TestCoordinator:
         return found
 
     def exchanges(self) -> list[Exchange]:
-        """Returns every request about a group so far, with its answer, in the order of the answers."""
+        """Returns every request about a group so far, with its response, in the order of the responses."""
         self._exchanges += self._running.call(lambda service: service.take()).exchanges
         return list(self._exchanges)
 
     def until(self, condition: Callable[[], Any], what: str, seconds: float = UNTIL_SECONDS) -> Any:
-        """Returns what the condition gave when it was true first. Raises AssertionError if it is not in time."""
+        """Returns the first true result of the condition. Raises AssertionError after `seconds`; `what` names the
+        condition."""
         deadline = time.monotonic() + seconds
         while not (found := condition()):
             if time.monotonic() > deadline:
@@ -141,8 +142,8 @@ def coordinator(
     config: Config | None = None,
     listen: str = "127.0.0.1:0",
 ) -> Iterator[TestCoordinator]:
-    """Runs a coordinator on this machine until the context ends, on free ports if no others are given. `rate` is the
-    records per second of each topic; without a `config` the first rebalance of a group waits for nobody."""
+    """Runs a coordinator on this machine until the context ends, on free ports unless `listen` has one. `rate` is the
+    records per second of each topic; without a `config` the first rebalance of a group has no initial delay."""
     clock = Clock()
     chosen = config or Config(group_initial_rebalance_delay_ms=0)
     world = World(chosen, seed, nodes, clock.now_ms(), topics, rate, is_recorded=True)

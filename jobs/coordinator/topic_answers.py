@@ -1,5 +1,5 @@
-"""Creates topics and partitions for clients that ask for it, as test suites do. A topic begins empty, and its records
-come at the rate of all topics."""
+"""Creates topics and partitions on request, as test suites need it. A topic begins empty, and its records come at the
+common rate."""
 
 from __future__ import annotations
 

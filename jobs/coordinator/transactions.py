@@ -1,9 +1,9 @@
-"""Coordinates transactions as far as offsets need it: who the producer is, which groups it commits for, and the end.
+"""Coordinates transactions as far as offsets need it: their producer, the groups they commit for, and their end.
 
-A transactional id has one producer; who asks for it again gets the next epoch, and what was open is aborted, as what is
-open too long. When a transaction ends, a marker goes into the `__consumer_offsets` partition of each of its groups.
-Up to version 4 a client names its groups before it commits for them; from 5 on (KIP-890) the commit does, and the end
-of a transaction gives the producer the next epoch.
+A transactional id has one producer. If another one asks for the id, it gets the next epoch, and the open transaction is
+aborted, as is one that is open too long. When a transaction ends, a marker is written into the `__consumer_offsets`
+partition of each of its groups. Up to version 4 a client names its groups before it commits for them; from 5 on
+(KIP-890) the commit does, and at the end of a transaction the producer gets the next epoch.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Transactions:
         return kind(version=incoming.version, producer_id=producer_id, producer_epoch=epoch)
 
     def _next(self, known: Transaction) -> tuple[int, int]:
-        """Ends what the producer before left open, and returns the next one."""
+        """Ends the transaction that the former producer left open, and returns the next producer id and epoch."""
         epoch = known.producer_epoch + 1
         self._end(known, epoch=epoch, committed=False)
         return (known.producer_id, epoch) if epoch <= EPOCH_MAX else (self._new_producer_id(), 0)
@@ -84,7 +84,7 @@ class Transactions:
         return AddOffsetsToTxnResponse(version=incoming.version, error_code=self.add_group(incoming))
 
     def add_group(self, incoming: Incoming) -> Error:
-        """Makes the group of a request part of the transaction, which begins if it is the first."""
+        """Adds the group of a request to the transaction, which begins with its first group."""
         found = self._producer(incoming.body, incoming.version)
         if isinstance(found, Error):
             return found
@@ -97,8 +97,8 @@ class Transactions:
         return Error.NONE
 
     def refused(self, incoming: Incoming) -> Error:
-        """Returns why a commit in a transaction is refused: its producer is not the one of the transactional id, or its
-        group is not part of the transaction, which it becomes by the commit since KIP-890. All other requests pass."""
+        """Returns why a commit in a transaction is refused: its producer is not that of the transactional id, or its
+        group is not part of the transaction (since KIP-890 the commit adds it). NONE for all other requests."""
         if incoming.api is not ApiKey.TXN_OFFSET_COMMIT:
             return Error.NONE
         if incoming.version >= IMPLICIT_SINCE:

@@ -1,8 +1,9 @@
-"""What lies behind the socket: brokers that coordinate groups, the topics that groups read, and the addresses.
+"""Models the cluster of the coordinator: brokers that coordinate groups, the topics that groups read, and the
+addresses.
 
-Every partition of a topic is led by one node, and every group is coordinated by one: the node that leads its partition
-of `__consumer_offsets`. A topic begins empty, and its records come at a steady rate, so that their offsets and times
-follow from the clock alone (`coordinator.simulator.topics`).
+Every partition of a topic is led by one node, and every group is coordinated by one: the leader of its partition of
+`__consumer_offsets`. A topic begins empty, and its records come at a steady rate, so their offsets and times follow
+from the clock alone (`coordinator.simulator.topics`).
 """
 
 from __future__ import annotations
@@ -85,7 +86,8 @@ class World:
         self.partitions_of_all += partitions
 
     def add_partitions(self, name: str, partitions: int, now_ms: int) -> None:
-        """Raises the number of a topic's partitions, which begin empty; a topic that is not there stays away."""
+        """Raises the number of a topic's partitions; new ones begin empty. A topic that does not exist is not
+        created."""
         if name in self.topics.by_name:
             there = self.topics.by_name[name].partitions
             rate = there[0].records_per_minute[-1]
@@ -113,7 +115,7 @@ class World:
         return topic is not None and 0 <= partition < len(topic.partitions)
 
     def partition_count(self, name: str) -> int:
-        """Returns how many partitions a topic has that is there."""
+        """Returns the number of partitions of an existing topic."""
         return len(self.brokers.logs if name == OFFSETS_TOPIC else self.topics.by_name[name].partitions)
 
     def log(self, name: str, partition: int) -> ServedLog | None:
