@@ -1,4 +1,4 @@
-"""The directory of a demo: what it holds may be replaced by the next demo, and nothing else may."""
+"""Protects the directory of a demo: the next demo may replace its files, but no others."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MARK = ".groupledger-demo"
 
 
 def new_directory(directory: Path) -> None:
-    """Raises InputError if it holds something that is no demo's."""
+    """Creates the directory. Raises InputError if it contains files that do not come from a demo."""
     if directory.exists() and not (directory / MARK).is_file():
         raise InputError(f"{directory} exists and is no demo's directory: give another one with --directory.")
     shutil.rmtree(directory, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""What a demo prints of a ledger: the worst of everything, a few lines each."""
+"""Prints the most important findings of a demo's ledger, a few lines each."""
 
 from __future__ import annotations
 

@@ -1,13 +1,13 @@
-"""The demo's tables in the package: `serve --demo` shows a page at once, without Java and without waiting, and `demo
---packed` writes them as a warehouse.
+"""Ships the demo's tables in the package: with them `serve --demo` shows a page at once, without Java, and `demo
+--packed` writes a warehouse.
 
 `make demo-data` plays the demo, and packs its tables into one file of the repository: each table as Parquet, and the
-instant at which the day ended. It is checked in, and not made with a wheel: that would need Spark and minutes wherever
-somebody builds one, and whoever installs from a checkout would have no pages. It is created again when tables change so
-that the old ones show less; tables of an older release can be read as any warehouse's.
+instant at which the day ended. It is checked in, not made when a wheel is built: that would need Spark and minutes for
+every build, and an installation from a checkout would have no pages. It is made again when newer tables would show
+more; tables of an older release can be read as any warehouse's.
 
-Unpacking moves all instants, so that the day ends now, but for those within the text of a record. What no question
-asks for is left out.
+Unpacking moves all instants so that the day ends now, except those within the text of a record. Columns that no
+question needs are left out.
 """
 
 from __future__ import annotations
@@ -83,8 +83,8 @@ def _parquet(rows: pa.Table) -> bytes:
 
 
 def moved_by(rows: pa.Table, by: timedelta) -> pa.Table:
-    """Returns the rows with every instant moved; dates are those of their instants, and windows begin on the hour and
-    on the day."""
+    """Returns the rows with every instant moved. Dates are recomputed from their instants, and windows begin on the
+    hour and on the day."""
     columns = {name: _moved(rows.column(name).combine_chunks(), name, by) for name in rows.column_names}
     for date, instant in DATES.items():
         if date in columns:

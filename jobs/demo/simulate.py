@@ -1,4 +1,5 @@
-"""`groupledger simulate`: a cluster in virtual time, written as the data that a real one would leave, and as the truth.
+"""Implements `groupledger simulate`: runs a cluster in virtual time, and writes the data that a real one would leave,
+and the truth to compare with.
 
     OUT/capture/        what `ingest --capture` reads, as `jobs.ingest.capture` writes it
     OUT/request-log/    a file for each broker, of every request about a group and its answer
@@ -8,8 +9,8 @@
     OUT/truth/          what really happened, a table for each list of `coordinator.simulator.truth`
     OUT/scenario.json   name, seed, settings and counts
 
-The simulation is run in slices of virtual time, so that memory does not grow with the length of the run, except for
-the truth. The same seed and settings give the same files.
+The simulation is run in slices of virtual time, so that memory does not grow with the length of the run, except for the
+truth. The same seed and settings give the same files.
 """
 
 from __future__ import annotations
@@ -93,7 +94,7 @@ class SimulatedCounts:
 
 
 def scenario_named(name: str) -> Scenario:
-    """Raises InputError for a name that no scenario has."""
+    """Returns the scenario with this name. Raises InputError for an unknown one."""
     if name not in SCENARIOS:
         raise InputError(
             f"There is no scenario of that name; `groupledger simulate --list` shows all {len(SCENARIOS)}."
@@ -110,9 +111,10 @@ def simulate(
     say: Callable[[str], None],
     until_ms: int | None = None,
 ) -> SimulatedCounts:
-    """Runs a scenario, which ends at an instant or begins at that of all simulations, and writes what came of it.
+    """Runs a scenario, and writes its outputs and the truth. It ends at `until_ms`, or without that begins at the fixed
+    time of all simulations. Returns the counts.
 
-    Raises InputError if the directory holds something already, or the time is too short for the scenario.
+    Raises InputError if the directory is not empty, or if the time is too short for the scenario.
     """
     hours = scenario.hours if hours is None else hours
     if hours < scenario.hours:
@@ -199,7 +201,7 @@ def capture_table(batches: Iterable[Batch]) -> pa.Table:
 
 
 def arrow_schema(row_type: Any) -> pa.Schema:
-    """Returns the columns of a table whose rows are this dataclass."""
+    """Returns the Arrow schema of a table whose rows are this dataclass."""
     return pa.schema(
         [(field.name, _ARROW_TYPES[str(field.type).removesuffix(" | None")]) for field in fields(row_type)]
     )
@@ -232,7 +234,7 @@ def write_capture_manifest(
     period_ms: tuple[int, int],
     completeness: str,
 ) -> None:
-    """Writes where a capture of whole logs is from. `period_ms` is when they began, and when they were read."""
+    """Writes the manifest of a capture of whole logs. `period_ms` is when the logs began, and when they were read."""
     began_at_ms, captured_at_ms = period_ms
     manifest = Manifest(
         identity=identity,

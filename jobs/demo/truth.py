@@ -1,7 +1,7 @@
-"""What the demo's ledger says beside what really happened, in numbers.
+"""Compares the demo's ledger with what really happened, in numbers.
 
-A record that Kafka removed from the topic before it was read is nobody's knowledge: the truth counts as far as the
-records that it rests on are in `coordinator_records`. What the ledger calls unknown is missing, not wrong.
+A record that Kafka removed from the topic before it was read can't be known: the truth counts only as far as its
+records are in `coordinator_records`. Results that the ledger calls unknown count as missing, not as wrong.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ def show_truth(ledger: Ledger, directory: Path) -> None:
 
 
 def beside_truth(ledger: Ledger, directory: Path) -> dict[str, Counts]:
-    """Counts of each thing how many are in both, in the truth only and in the ledger only. `directory` is the truth
-    that `simulate` wrote."""
+    """Counts, for each kind of fact, how many are in both, only in the truth and only in the ledger. `directory` has
+    the truth that `simulate` wrote."""
     generations, owners, causes, rejections, epochs, holdings = (
         ledger.spark.read.parquet(str(directory / f"{name}.parquet"))
         for name in ("generations", "owners", "causes", "rejections", "epochs", "holdings")
@@ -85,8 +85,8 @@ def weight(number: Column) -> Column:
 
 
 def compare(truth: DataFrame, found: DataFrame) -> Counts:
-    """Compares two multisets of equal columns, in which a row may stand for several by its `weight`. Returns how many
-    are in both, in the first only and in the second only."""
+    """Compares two multisets of equal columns; a row counts as often as its `weight`. Returns how many are in both,
+    only in the first and only in the second."""
     nothing = F.lit(0)
     columns = [name for name in truth.columns if name != "weight"]
 
@@ -110,7 +110,7 @@ def generation_keys(rows: DataFrame, member_count: Column) -> DataFrame:
 
 
 def positions(ledger: Ledger, condition: Column) -> DataFrame:
-    """Returns where the records of a kind are."""
+    """Returns the positions of records that match a condition."""
     return ledger.rows(COORDINATOR_RECORDS).where(condition).select("group_id", "kafka_offset")
 
 
@@ -125,8 +125,8 @@ HOLDING = (*OWNER, "valid_from_ms", "valid_to_ms")
 
 
 def found_epochs(rows: DataFrame) -> DataFrame:
-    """Returns the epochs with the revisions in which static members came back as one, but for that of an upgrade, which
-    the first member of KIP-848 ends as it comes."""
+    """Returns the epochs; revisions in which static members came back are joined to their epoch, except that of an
+    upgrade, which ends when the first KIP-848 member joins."""
     epochs = rows.groupBy("group_id", "incarnation", F.col("generation").alias("epoch")).agg(
         F.unix_millis(F.min("started_at")).alias("started_at_ms"),
         F.unix_millis(F.max_by("ended_at", "kafka_offset")).alias("ended_at_ms"),
@@ -139,7 +139,7 @@ def true_owners(rows: DataFrame) -> DataFrame:
 
 
 def owned(ledger: Ledger) -> DataFrame:
-    """Returns the intervals of ownership, with the names and the units of the truth."""
+    """Returns the intervals of ownership, with the names and units of the truth."""
     return ledger.rows(ASSIGNMENTS).select(
         *OWNER,
         F.col("from_offset").alias("kafka_offset"),
@@ -150,7 +150,7 @@ def owned(ledger: Ledger) -> DataFrame:
 
 
 def triggers(rows: DataFrame, column: str) -> DataFrame:
-    """Returns the rebalances for which the column has a value."""
+    """Returns the rebalances in which the column has a value."""
     return rows.where(F.col(column).isNotNull()).select(*REBALANCES.key[1:], F.col(column).alias("trigger"))
 
 

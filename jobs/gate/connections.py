@@ -1,11 +1,13 @@
-"""Decides which connections of a server may stay: how many, for how long without a question, and with how much unread.
+"""Decides which connections of a server may stay, by number, by time without a complete request, and by unread response
+bytes.
 
-- A connection is waited for until the head of a question is whole, from its beginning or from the answer before. It may
-  be silent, drip or idle: the time is one for all of it.
-- What was answered has to be taken within a time, however slowly. All that is unread together has a bound, too.
-- A server that is full closes the connection that it has waited for the longest, and not the newcomer. It chooses among
-  those of the address that has the most. So one address may have all while nobody else wants any, and one that is
-  trusted needs no exception. A connection whose question is being answered stays.
+- From its beginning, or from the previous response, a connection has a limited time until the head of its next request
+  is complete, whether it is silent, sends slowly or is idle.
+- A response has to be read within a time limit, however slowly. The unread bytes of all connections together have a
+  limit, too.
+- A full server does not refuse the newcomer but closes the connection that has been waiting for a request the longest,
+  among those of the address with the most connections. So one address may use all connections while no other needs any,
+  and a trusted one needs no exception. A connection whose request is being answered stays.
 
 Time is a parameter, in seconds of a clock that never goes back. Nothing here reads or writes.
 """
@@ -26,7 +28,7 @@ IPV6_NETWORK_BITS = 64
 
 @dataclass(frozen=True, slots=True)
 class ClientLimits:
-    """What a server takes from its clients: connections, seconds, and bytes that are answered and not read."""
+    """The limits for clients: number of connections, seconds, and unread bytes of responses."""
 
     connections: int
     head_s: float
@@ -35,13 +37,13 @@ class ClientLimits:
 
 
 class Connection(Protocol):
-    """A connection of a client. `address` is whose it is."""
+    """A connection of a client. `address` identifies the client."""
 
     @property
     def address(self) -> str: ...
 
     def unread(self) -> int:
-        """Returns how many bytes of answers the client has not taken."""
+        """Returns how many bytes of responses the client has not read."""
         ...
 
 
@@ -49,7 +51,7 @@ Kind = TypeVar("Kind", bound=Connection)
 
 
 class Connections(Generic[Kind]):
-    """The connections of a server. Each is waited for, or its question is being answered."""
+    """The connections of a server. Each either waits for a request, or its request is being answered."""
 
     def __init__(self, limits: ClientLimits) -> None:
         self.limits = limits
@@ -64,7 +66,8 @@ class Connections(Generic[Kind]):
         return len(self._every)
 
     def opened(self, connection: Kind, now: float) -> Kind | None:
-        """Takes a new connection. Returns which one has to be closed for it: itself if all others are answered."""
+        """Adds a new connection. Returns the connection that has to be closed for it: the new one if requests of all
+        others are being answered."""
         leaves = self._longest() if len(self._every) >= self.limits.connections else None
         if leaves is not None:
             self.closed(leaves)
@@ -76,12 +79,12 @@ class Connections(Generic[Kind]):
         return leaves
 
     def waits(self, connection: Kind, now: float) -> None:
-        """Notes that the next question of a connection is waited for from now on."""
+        """Records that a connection waits for its next request from now on."""
         if connection in self._every:
             self._waited.setdefault(connection.address, OrderedDict())[connection] = now
 
     def asks(self, connection: Kind) -> None:
-        """Notes that the head of a question is there."""
+        """Records that the head of a request is complete."""
         waited = self._waited.get(connection.address)
         if waited is None:
             return
@@ -90,7 +93,7 @@ class Connections(Generic[Kind]):
             del self._waited[connection.address]
 
     def closed(self, connection: Kind) -> None:
-        """Forgets a connection."""
+        """Removes a connection."""
         if connection not in self._every:
             return
         del self._every[connection]
@@ -101,7 +104,7 @@ class Connections(Generic[Kind]):
             del self._of_address[connection.address]
 
     def overdue(self, now: float) -> Iterator[Kind]:
-        """Yields which connections have to be closed now. One with something unread is not idle."""
+        """Yields the connections that have to be closed now. A connection with unread bytes is not idle."""
         sizes = {each: each.unread() for each in self._every}
         self._unread = {each: self._unread.get(each, now) for each, size in sizes.items() if size}
         held = sum(sizes.values())
@@ -127,8 +130,8 @@ class Connections(Generic[Kind]):
 
 
 def address_of(host: str) -> str:
-    """Returns whose a peer's address is: itself, that of IPv4 inside of one of IPv6, or its network of IPv6. A text
-    that is no address, such as the name of a socket, stays as it is."""
+    """Returns the address by which a peer is counted: IPv4 as it is, also inside IPv6; for other IPv6 its network. A
+    text that is not an address, such as the name of a Unix socket, stays as it is."""
     try:
         found = ip_address(host.partition("%")[0])
     except ValueError:

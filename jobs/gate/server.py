@@ -1,17 +1,17 @@
-"""Makes the HTTP servers of groupledger: uvicorn, with bounds on what clients can take of it.
+"""Makes the HTTP servers of groupledger: uvicorn, with limits on the resources that clients can take.
 
-uvicorn bounds the size of a head, and how long a connection may be silent after an answer. It has no bound on the time
-of a head, on the time in which an answer is taken, or on pipelining; its bound on connections refuses newcomers, also
-those that ask whether the server lives. hypercorn bounds the time of a head, and neither connections nor what is
-unread; granian bounds the time of a head, and lets newcomers wait while it is full. So the gate is ours. It uses what
-asyncio promises to every protocol, that uvicorn takes a class of one's own (`Config(http=...)`), and the state that
-ASGI gives to each request; nothing of uvicorn's inside.
+uvicorn limits the size of a request's head, and the idle time after a response. It does not limit the time of a head,
+the time for reading a response, or pipelining; its limit on connections refuses newcomers, also health checks.
+hypercorn limits the time of a head, but neither connections nor unread bytes; granian limits the time of a head, and
+lets newcomers wait while it is full. So the gate is our own. It uses what asyncio promises to every protocol, that
+uvicorn takes a class of one's own (`Config(http=...)`), and the state that ASGI gives to each request; nothing of
+uvicorn's inside.
 
-- `jobs.gate.connections` decides who may stay, from what is seen here.
-- A question is answered once what was answered before is read, up to the transport's buffer: so nobody holds a place
-  among those that are answered by not reading.
-- Who sends a question before the answer to the one before is answered once more, and then has to connect again. No
-  browser pipelines, and who does may be cut off by HTTP (RFC 9112, 9.3.2).
+- `jobs.gate.connections` decides which connections may stay, from the events that are observed here.
+- A request is answered only when the previous response was read, except for the transport's buffer: so a client that
+  does not read can't keep its place.
+- A client that sends a request before the response to its previous one gets one more response, and then has to connect
+  again. Browsers don't pipeline, and HTTP allows to close a connection that does (RFC 9112, 9.3.2).
 - Half of the files that the process may open are for connections.
 """
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 HEAD_BYTES_MAX = 32 << 10
 KEEP_ALIVE_S = 5
-# So many are accepted between two looks at what was accepted, beyond the bound on connections.
+# So many are accepted between two checks of the number of connections, beyond the limit.
 BACKLOG = 128
 SEND_BUFFER_BYTES = 256 << 10
 LOOK_S = 1.0
@@ -87,7 +87,8 @@ class Visitor(H11Protocol):
         return self.transport.get_write_buffer_size()
 
     def begins(self) -> bool:
-        """Notes that a question is answered from now on. Returns whether it was sent too early to go on after it."""
+        """Records that a request is being answered from now on. Returns whether it was sent too early for the
+        connection to go on."""
         is_too_early = self.is_early or not self.has_sent
         self.is_answered, self.has_sent, self.is_early = True, False, False
         self.gate.connections.asks(self)
@@ -98,7 +99,7 @@ class Visitor(H11Protocol):
         self.gate.connections.waits(self, time.monotonic())
 
     def leave(self) -> None:
-        """Closes the connection; with something unread, at once."""
+        """Closes the connection; with unread bytes, at once."""
         if self.unread():
             connected = self.transport.get_extra_info("socket")
             connected.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, AT_ONCE)
@@ -106,7 +107,7 @@ class Visitor(H11Protocol):
 
 
 class Gate:
-    """An ASGI application around another, that knows from which connection each question comes."""
+    """An ASGI application around another one; it knows the connection of each request."""
 
     def __init__(self, app: ASGIApp, limits: ClientLimits) -> None:
         self.app = app
@@ -149,7 +150,7 @@ class Gate:
 
 
 def closing(send: Send) -> Send:
-    """Says in the answer that it is the last one of its connection."""
+    """Returns a `send` that announces the end of the connection in the response."""
 
     async def sending(message: Message) -> None:
         if message["type"] == "http.response.start":
@@ -160,13 +161,13 @@ def closing(send: Send) -> Send:
 
 
 def is_gone(scope: Scope) -> bool:
-    """Returns whether whoever asked has closed the connection."""
+    """Returns whether the client has closed the connection."""
     visitor = scope.get("state", {}).get(CONNECTION)
     return visitor is not None and visitor.is_gone
 
 
 def gated(app: ASGIApp, limits: ClientLimits, **options: Any) -> uvicorn.Server:
-    """Returns a server of an application."""
+    """Returns a server for an application, with these limits."""
     gate = Gate(app, limits)
     config = uvicorn.Config(
         gate,
@@ -175,7 +176,7 @@ def gated(app: ASGIApp, limits: ClientLimits, **options: Any) -> uvicorn.Server:
         log_config=None,
         access_log=False,
         server_header=False,
-        proxy_headers=False,  # who asks is the peer, and not what X-Forwarded-For says
+        proxy_headers=False,  # the peer is the client, not the address in X-Forwarded-For
         backlog=BACKLOG,
         timeout_keep_alive=KEEP_ALIVE_S,
         h11_max_incomplete_event_size=HEAD_BYTES_MAX,
@@ -186,7 +187,7 @@ def gated(app: ASGIApp, limits: ClientLimits, **options: Any) -> uvicorn.Server:
 
 
 def listening(host: str, port: int) -> socket.socket:
-    """Returns a socket at which clients wait until a server takes them. Raises OSError."""
+    """Returns a listening socket; clients wait there until a server accepts them. Raises OSError."""
     is_ipv6 = ":" in host
     found = socket.create_server((host, port), family=socket.AF_INET6 if is_ipv6 else socket.AF_INET, backlog=BACKLOG)
     found.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
@@ -194,7 +195,7 @@ def listening(host: str, port: int) -> socket.socket:
 
 
 def room_for(connections: int) -> int:
-    """Returns how many connections the process can have. It may open as many files as its hard limit lets it."""
+    """Returns how many connections the process can have, after raising its limit of open files to the hard limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = 2 * connections + BACKLOG
     if soft != resource.RLIM_INFINITY and soft < wanted:

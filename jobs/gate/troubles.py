@@ -1,8 +1,8 @@
-"""Says one line for one kind of trouble in a while, however often it comes: whoever can send bytes could otherwise fill
-the disk with a log.
+"""Logs one line for one kind of trouble within a while, however often it happens: otherwise anybody who can send bytes
+could fill the disk with a log.
 
-A kind is a text of ours, or of a library, before data is put into it, so that there are few. The next line of a kind
-says how many were kept back before it.
+A kind is a text of ours, or of a library, before data is inserted, so there are few kinds. The next line of a kind has
+the number of lines that were suppressed before it.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ KAFKA_LOGGERS = ("kafka",)
 
 @dataclass(slots=True)
 class Troubles:
-    """The logged troubles, by kind: when, and how much was kept back since."""
+    """The logged troubles, by kind: when, and how many were suppressed since."""
 
     _said: dict[str, tuple[float, int]] = field(default_factory=dict)
     _one: threading.Lock = field(default_factory=threading.Lock)
 
     def line(self, kind: str, text: str, now: float) -> str | None:
-        """Returns what to say of a trouble, None while its kind was said lately."""
+        """Returns the line to log for a trouble; None if its kind was logged recently."""
         with self._one:
             if kind not in self._said and len(self._said) >= KINDS_MAX:
                 kind = OTHER
@@ -50,15 +50,15 @@ EVERY = Troubles()
 
 
 def tell(kind: str, text: str) -> None:
-    """Says what is in the way, unless its kind was said lately."""
+    """Logs a trouble, unless its kind was logged recently."""
     line = EVERY.line(kind, text, time.monotonic())
     if line is not None:
         warn(line)
 
 
 class Teller(logging.Handler):
-    """Takes the lines of libraries, and says whose they are. Their errors have a trace only where they are a fault of
-    ours: a broker that is away is none."""
+    """Receives the log lines of libraries, and logs them with the library's name. Their errors have a traceback only if
+    they are a fault of ours; an unreachable broker is not."""
 
     def __init__(self, whose: str, *, with_traces: bool) -> None:
         super().__init__(logging.WARNING)
@@ -72,12 +72,12 @@ class Teller(logging.Handler):
 
 
 def listen_to_server() -> None:
-    """Gives the lines of the server's libraries to `tell`, and to nobody else."""
+    """Sends the log lines of the server's libraries to `tell` only."""
     _listen(SERVER_LOGGERS, "groupledger's server", with_traces=True)
 
 
 def listen_to_kafka() -> None:
-    """Gives the warnings of kafka-python to `tell`."""
+    """Sends the warnings of kafka-python to `tell`."""
     _listen(KAFKA_LOGGERS, "kafka-python", with_traces=False)
 
 

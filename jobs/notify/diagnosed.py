@@ -1,8 +1,8 @@
-"""Adds the diagnosis of its group to an episode, so that a message says the same as `groupledger why` and the pages.
+"""Adds the diagnosis of its group to an episode, so that a message agrees with `groupledger why` and the pages.
 
-Only an episode that is about to be sent is diagnosed, once. A look diagnoses at most `DIAGNOSED_MAX` episodes, each
-within `DIAGNOSIS_S`: the others, and those whose group can't be read now, keep the sentence of their worst incident.
-A message in time matters more than a diagnosis in it.
+Only an episode that is about to be sent is diagnosed, once. In one round at most `DIAGNOSED_MAX` episodes are
+diagnosed, each within `DIAGNOSIS_S`: the others, and those whose group can't be read now, keep the sentence of their
+worst incident. A message in time matters more than its diagnosis.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ class Diagnoses:
         self._lock = threading.Lock()
 
     def begin(self, episodes: Iterable[Episode]) -> None:
-        """Begins a look: forgets episodes that are not there any more."""
+        """Begins a round: drops the diagnoses of episodes that no longer exist."""
         with self._lock:
             there = {episode.episode_id for episode in episodes}
             self._found = {key: found for key, found in self._found.items() if key in there}
             self._left = DIAGNOSED_MAX
 
     def of(self, episode: Episode) -> Episode:
-        """Returns the episode in the words of its diagnosis, or as it is if there is none."""
+        """Returns the episode with the text of its diagnosis, or unchanged if there is none."""
         if episode.group_id is None:
             return episode
         with self._lock:
@@ -66,9 +66,9 @@ class Diagnoses:
 
 
 def _asked(warehouse: str, cluster: str, episode: Episode) -> EpisodeSummary | None:
-    """Returns the diagnosis that the episode's incidents belong to, None if DuckDB can't read for it. Raises what else
-    reading the tables raises."""
-    import duckdb  # this and what asks take a while, and most monitors send nothing
+    """Returns the diagnosis that the episode's incidents belong to; None if DuckDB can't read the tables. Raises other
+    errors of reading."""
+    import duckdb  # these imports take a while, and most monitors send nothing
 
     from groupledger.jobs.ask.cluster_rows import ClusterRows
     from groupledger.jobs.ask.told_verdict import told

@@ -1,12 +1,12 @@
 """Decides which receiver gets which message: one when an episode of incidents is found, and one when it is over.
 
-An episode is sent to a receiver if it is as severe as the receiver wants, of a group that it asks about, and was last
-seen recently: what a first run or a late log brings to light is history, and wakes nobody. It is over when none of its
-incidents is open any more, or when the table has it no longer, because a log that came later corrects it. One that
-is seen again after it was over is sent again, under the same id.
+An episode is sent to a receiver if it is as severe as the receiver's settings ask for, concerns a selected group, and
+was last seen recently: older episodes that a first run or a late log reveals are not sent. An episode is over when none
+of its incidents is open any more, or when it is no longer in the table, because a later log corrected it. An episode
+that reopens is sent again, under the same id.
 
-The sent messages are kept by receiver (`Notified`), so that a restart repeats nothing. A receiver that forgets by
-itself (Alertmanager) gets an open episode at each look.
+The sent messages are kept by receiver (`Notified`), so that a restart repeats nothing. A receiver whose alerts expire
+(Alertmanager) gets an open episode in each round.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Episode:
 
 @dataclass(frozen=True, slots=True)
 class Notified:
-    """What a receiver knows of an episode."""
+    """An episode that was sent to a receiver, and its state then."""
 
     last_seen_ms: int
     is_over: bool = False
@@ -60,7 +60,7 @@ class Notified:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ReceiverFilter:
-    """What a receiver asks for; no kinds and no teams are all. `groups` are the names that its pattern matches."""
+    """The filter of a receiver; empty kinds and teams mean all. `groups` are the names that its pattern matches."""
 
     severity: str
     kinds: Sequence[str]
@@ -71,7 +71,7 @@ class ReceiverFilter:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message. `episode` is None if the table no longer has it, and only its id is known."""
+    """One message. `episode` is None if it is no longer in the table, and only its id is known."""
 
     event: Event
     episode_id: str
@@ -106,7 +106,8 @@ def _episode(rows: Sequence[Row], team_of: Mapping[str, str]) -> Episode:
 def messages(
     episodes: Sequence[Episode], told: Mapping[str, Notified], wanted: ReceiverFilter, since_ms: int
 ) -> Iterator[Message]:
-    """Yields the messages for a receiver, in order. An episode that was last seen before `since_ms` is history."""
+    """Yields the messages for a receiver, in order. An episode that was last seen before `since_ms` is not sent. `told`
+    are the episodes sent before."""
     there = {episode.episode_id: episode for episode in episodes}
     for key, known in told.items():
         if key not in there and not known.is_over:
@@ -134,11 +135,11 @@ def _is_wanted(episode: Episode, wanted: ReceiverFilter) -> bool:
 
 
 def after(told: Mapping[str, Notified], message: Message) -> dict[str, Notified]:
-    """Returns what a receiver knows once it has the message."""
+    """Returns the sent episodes of a receiver after one more message."""
     last_seen_ms = told[message.episode_id].last_seen_ms if message.episode is None else message.episode.last_seen_ms
     return {**told, message.episode_id: Notified(last_seen_ms, is_over=message.event == "resolved")}
 
 
 def still_needed(told: Mapping[str, Notified], since_ms: int) -> dict[str, Notified]:
-    """Returns what has to be kept: what is not over, and what is too recent to be history."""
+    """Returns the sent episodes that have to be remembered: those that are not over, and those that are recent."""
     return {key: known for key, known in told.items() if not known.is_over or known.last_seen_ms >= since_ms}

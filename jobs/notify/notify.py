@@ -1,13 +1,13 @@
 """Sends incidents to the receivers of the settings `notify`: reads the table, sends, and keeps what was sent.
 
-The sent messages are in a small file, `_groupledger/<cluster>/notified.json`, written after each message, so that
-whoever goes on repeats at most the one message that was under way. Only the holder of the lease sends.
+The sent messages are in a small file, `_groupledger/<cluster>/notified.json`, written after each message, so that after
+a crash at most the one message in progress is repeated. Only the holder of the lease sends.
 
-A receiver that does not answer in time, or refuses, is asked again at the next look; its messages wait until their
-episodes are history. Each has a thread of its own, so that none holds up another. Nothing is sent that can't be noted:
-where the note can't be written, each start would send the same again.
+If a receiver does not answer in time, or refuses, its messages are tried again in the next round, until their episodes
+are too old. Each receiver has a thread of its own, so that none delays another. If the file can't be written, nothing
+is sent: otherwise each start would send the same again.
 
-Addresses and keys are secrets: no sentence shows them, and no answer is followed to another address.
+Addresses and keys are secrets: no message shows them, and no redirect is followed.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Receiver:
     key: str | None = field(repr=False)
 
     def send(self, message: Message, context: MessageContext, timeout_s: int) -> None:
-        """Sends a message. Raises OutsideError if it was not taken."""
+        """Sends a message. Raises OutsideError if the receiver did not accept it."""
         body = BODIES[self.settings.kind](message, context)
         if body is None:
             return
@@ -86,7 +86,7 @@ class Receiver:
 
 
 def receivers_of(settings: NotifySettings) -> list[Receiver]:
-    """Returns the receivers of the settings. Raises InputError if a secret is not there."""
+    """Returns the receivers of the settings. Raises InputError if a secret is missing."""
     return [_receiver(name, each) for name, each in settings.receivers.items()]
 
 
@@ -102,8 +102,8 @@ def _receiver(name: str, settings: ReceiverSettings) -> Receiver:
 
 
 class Notifier:
-    """Sends one cluster's incidents to the receivers. `counts` has by receiver and outcome (`sent`, `failed`) how many
-    messages there were."""
+    """Sends one cluster's incidents to the receivers. `counts` has the number of messages by receiver and outcome
+    (`sent`, `failed`)."""
 
     def __init__(self, ledger: Ledger, stop: threading.Event | None = None) -> None:
         self.counts: Counter[tuple[str, str]] = Counter()
@@ -113,7 +113,7 @@ class Notifier:
         self._receivers = receivers_of(self._settings)
         self._diagnoses = Diagnoses(ledger.warehouse, ledger.cluster)
         self._told: State = {}
-        self._lock = threading.Lock()  # over what was sent, and its file
+        self._lock = threading.Lock()  # guards the sent messages and their file
         self._is_read = self._is_noted = False
         self._workers: dict[str, Worker] = {}
         self._failing: dict[str, str] = {}
@@ -123,15 +123,15 @@ class Notifier:
         return bool(self._receivers)
 
     def follow(self) -> None:
-        """Looks at the table every so often, until stopped. A receiver that is still busy is left to the next look."""
+        """Runs a round at intervals, until stopped. A receiver that is still busy is skipped until the next round."""
         while not self._stop.wait(LOOK_EVERY_S):
             for worker in self._workers.values():
                 worker.check()
             self._begin(clock.now_ms())
 
     def look(self, now_ms: int) -> int:
-        """Determines what is new; returns the number of messages that were sent. Once stopped, it sends no more:
-        the next look sends them."""
+        """Sends due notifications and returns how many. Once stopped, it sends no more; the next round sends the
+        rest."""
         before = self._sent()
         self._begin(now_ms)
         for worker in self._workers.values():
@@ -173,7 +173,7 @@ class Notifier:
         return episodes_of(rows, first_matching(self._ledger.settings.team_patterns(), groups))
 
     def _tell(self, receiver: Receiver, episodes: list[Episode], since_ms: int, now_ms: int) -> None:
-        """Sends one receiver everything that is new for it, or what it accepts of that."""
+        """Sends one receiver its new messages, as far as it accepts them."""
         told = self._told.get(receiver.name, {})
         for message in messages(episodes, told, wanted_of(receiver.settings, episodes), since_ms):
             if self._stop.is_set():
@@ -236,7 +236,7 @@ def wanted_of(settings: ReceiverSettings, episodes: list[Episode]) -> ReceiverFi
 
 
 def send_test(settings: Settings, now_ms: int) -> Iterator[tuple[str, str]]:
-    """Sends a message to each receiver, and its end; yields the receiver's name and what came of it."""
+    """Sends a test message and its end to each receiver; yields the receiver's name and the outcome."""
     episode = Episode(
         episode_id="groupledger-test",
         group_id="groupledger-test",

@@ -1,14 +1,13 @@
-"""Words a message for each kind of receiver: the body of one POST.
+"""Formats a message for each kind of receiver, as the body of one POST.
 
     json           one JSON object, as `docs/notify.md` describes it
     slack          an incoming webhook (also Mattermost and whatever takes Slack's `text`)
     pagerduty      Events API v2: `trigger` and `resolve`, with the episode as `dedup_key`
     alertmanager   its API v2; it forgets an alert that is not repeated before `endsAt`
 
-Names come from clients. In texts they are made harmless (`escaped`), and an address in them is broken with brackets, as
-people do that share addresses which nobody should follow: whoever shows the text would make a link of it. Slack's and
-Mattermost's texts have markup, which sentences with names could hold anywhere, so that they stand in a block of code,
-where nothing is markup or mentions anybody. In fields names are JSON and stand as they are.
+Names come from clients. In texts they are escaped (`escaped`), and an address in a name is broken with brackets, so
+that a receiver does not make a link of it. Slack's and Mattermost's texts have markup, which a name could contain, so
+they are sent as a block of code, in which nothing is markup or a mention. In JSON fields names stay as they are.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ FENCE = "```"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MessageContext:
-    """What the words need beside the message. `alert_s` is for how long an alert stands that nobody repeats."""
+    """Values that a text needs beside the message. `alert_s` is how long an alert lasts that is not repeated."""
 
     cluster: str
     link: str | None
@@ -51,7 +50,7 @@ class MessageContext:
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """The message: a path behind the receiver's URL, and JSON."""
+    """The request: a path below the receiver's URL, and JSON."""
 
     json: Any
     path: str = ""
@@ -63,8 +62,8 @@ class Body:
 
 
 def page_of(episode: Episode, context: MessageContext) -> str | None:
-    """Returns where `groupledger serve` shows the group at the beginning of the episode, or the incidents of a cluster
-    for one that is about no group."""
+    """Returns the page of `groupledger serve` that shows the group at the beginning of the episode, or the incidents of
+    the cluster for an episode without a group."""
     if context.link is None:
         return None
     cluster = f"{context.link.rstrip('/')}/clusters/{part(context.cluster)}"
@@ -85,7 +84,7 @@ def _subject(episode: Episode, context: MessageContext) -> str:
 
 
 def text_of(message: Message, context: MessageContext) -> str:
-    """Returns the message as a line of text, in which no name is a link."""
+    """Returns the message as one line of text, in which no name is a link."""
     return LINK.sub(r"[\g<0>]", _told(message, context))
 
 

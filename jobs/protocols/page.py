@@ -1,6 +1,6 @@
-"""Draws what each protocol made of a script: the partitions as lanes, one protocol below the other, on one axis.
+"""Draws how a script went under each protocol: the partitions as lanes, one protocol below the other, on one time axis.
 
-The shapes are those of the group's page, and so is the style sheet, which the file holds: the page needs nothing else.
+Shapes and style sheet are those of the group's page. The style sheet is included, so the page is self-contained.
 """
 
 from __future__ import annotations

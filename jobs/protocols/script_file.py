@@ -1,4 +1,4 @@
-"""Finds a script: one of ours by its name, or a YAML file of the same form."""
+"""Finds a script: one of the shipped ones by its name, or a YAML file of the same form."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def find_script(name: str) -> Script:
-    """Raises InputError if there is no such script, or if it can't be played."""
+    """Returns the script. Raises InputError if there is none with this name, or if it can't be played."""
     if name in SCRIPTS:
         return SCRIPTS[name]
     file = Path(name)

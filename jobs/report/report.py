@@ -1,9 +1,9 @@
 """`groupledger report` writes the pages that `serve` shows into one HTML file, about a period.
 
 The overview is text, with all groups. The page of a group, with its picture, is compressed, and a script of the file
-unpacks it when its link is taken: so 10,000 groups are some tens of megabytes, and a browser lays out only what is
-looked at. Groups are read many at a time. The file gets its name only when it is complete. It needs no network, and its
-policy allows nothing but its own script and style.
+unpacks it when its link is taken: so 10,000 groups are some tens of megabytes, and a browser lays out only the pages
+that are opened. Groups are read many at a time. The file gets its name only when it is complete. It needs no network,
+and its content security policy allows only its own script and style.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def write_report(
     until: datetime | None = None,
     teams: Mapping[str, str] | None = None,
 ) -> None:
-    """Raises InputError for a file that can't be one, an empty period and a group that nobody knows."""
+    """Writes the report. Raises InputError for an invalid file name, an empty period and an unknown group."""
     check_target(file)
     until = until or known_until(tables)
     since = since or begin_of_period(known_from(tables), until)
@@ -131,7 +131,7 @@ def group_pages(
 
 
 def nowhere(*_values: object) -> None:
-    """Says that what `serve` has a link to has none here."""
+    """Returns nothing: the report has no target for this link of `serve`."""
 
 
 def packed(text: str) -> str:
@@ -149,13 +149,14 @@ def _text(package: str, name: str) -> Markup:
 
 
 def begin_of_period(known: datetime | None, until: datetime) -> datetime:
-    """Returns where the page begins by itself: with what is known; the first read of a topic has no time."""
+    """Returns the default beginning of the report: `PERIOD` before its end, or the first known instant if that is
+    later."""
     begin = until - PERIOD
     return known if known is not None and begin < known < until else begin
 
 
 def known_from(tables: ClusterRows) -> datetime | None:
-    """Returns the first instant that the ledger saw as it was written."""
+    """Returns the first instant from which the ledger followed the topic."""
     rows = tables.rows("coverage", ("completeness", "=", Completeness.COMPLETE), columns=("from_time",))
     return min((row["from_time"] for row in rows if row["from_time"] is not None), default=None)
 
@@ -168,7 +169,8 @@ def check_target(file: Path) -> None:
 
 
 def write_whole(file: Path, parts: Iterable[str]) -> None:
-    """Raises OutsideError; what was there before stays then."""
+    """Writes the parts into a temporary file and renames it. Raises OutsideError on failure; then an existing file
+    stays."""
     temporary = file.with_name(f".report-{uuid.uuid4().hex}")
     try:
         with temporary.open("x", encoding="utf-8", newline="\n") as target:
