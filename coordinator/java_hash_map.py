@@ -39,7 +39,7 @@ def utf16_length(text: str) -> int:
 
 
 def signed64(number: int) -> int:
-    """Returns what a long of Java's is after it has overflowed."""
+    """Returns the value of a Java long after overflow."""
     return (number + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
@@ -68,7 +68,8 @@ def _spread(key: str | int) -> int:
 
 
 class _HashTable(Generic[Key, Value]):
-    """What both maps share: a dict for look-ups, and the order of its keys, which is kept until they change."""
+    """The common part of both maps: a dict for look-ups, and the order of its keys, which is cached until they
+    change."""
 
     __slots__ = ("_capacity", "_entries", "_order", "get")
 
@@ -163,8 +164,8 @@ def hash_map_order(keys: Iterable[str], *, expected_size: int = 0) -> list[str]:
 class HashOrder:
     """The order of the keys of a small HashMap that was made with room for some, or as a copy of another.
 
-    Keys are names, or what `uuid_number` returns. `compute` stands for compute, merge and computeIfAbsent of a key that
-    is not there: it makes room only before the next one, and puts the key in front of its bucket.
+    Keys are names, or what `uuid_number` returns. `compute` models compute, merge and computeIfAbsent of a missing key:
+    it makes room only before the next one, and puts the key in front of its bucket.
     """
 
     __slots__ = ("_capacity", "_keys")
@@ -216,7 +217,7 @@ class TimelineHashMap(_HashTable[Key, Value]):
         super().__init__(2)
 
     def copied(self) -> "TimelineHashMap[Key, Value]":
-        """Returns another map that goes on from where this one is."""
+        """Returns a copy of the map, which then changes independently."""
         copied: TimelineHashMap[Key, Value] = TimelineHashMap()
         copied.__setstate__((self._capacity, dict(self._entries), self._order))
         return copied

@@ -1,7 +1,7 @@
 """The `cooperative-sticky` assignor: sticky, but a partition changes hands in two rebalances.
 
-Members keep consuming while they rejoin, so a partition that moves is first given to nobody: its owner revokes it and
-rejoins, and the follow-up rebalance gives it to the new owner. Source: Kafka CooperativeStickyAssignor; KIP-429.
+Members keep consuming while they rejoin, so a partition that moves is first left unassigned: its owner revokes it and
+rejoins, and the follow-up rebalance assigns it to the new owner. Source: Kafka CooperativeStickyAssignor; KIP-429.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ def assign(topics: Mapping[str, TopicPartitions], members: Mapping[str, Subscrip
 def _partitions_transferring_ownership(
     members: Mapping[str, Subscription], assignment: Assignment
 ) -> dict[TopicPartition, str]:
-    """Returns partitions that are new to one member and given up by another, by what members say they own, in any
-    generation, each with its new owner."""
+    """Returns the partitions that one member gives up and another one newly gets, each with its new owner, according to
+    the members' claims of any generation."""
     added: dict[TopicPartition, str] = {}
     revoked: set[TopicPartition] = set()
     for consumer, assigned in assignment.items():

@@ -1,4 +1,4 @@
-"""Java's orders where an assignment shows them: sorted strings, and the keys of a java.util.HashMap."""
+"""Reproduces Java's orders that an assignment shows: sorted strings, and the keys of a java.util.HashMap."""
 
 from __future__ import annotations
 

@@ -1,10 +1,9 @@
-"""Which partitions each member of a sticky group still owns, by what the members claim.
+"""Determines which partitions each member of a sticky group still owns, from the members' claims.
 
 Claims to topics that are gone are dropped. Where two members claim a partition, the member of the later generation has
 it; if both name the same generation, neither has it, and the partition counts as doubly claimed. A sticky subscription
 carries its generation in the user data, but that of the rival is always read from the subscription's own field, as in
-Kafka.
-Source: Kafka AbstractStickyAssignor#allSubscriptionsEqual and #prepopulateCurrentAssignments.
+Kafka. Source: Kafka AbstractStickyAssignor#allSubscriptionsEqual and #prepopulateCurrentAssignments.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ def resolve_claims(
     members: Mapping[str, Subscription],
     member_data: Mapping[str, MemberData],
 ) -> Ownership:
-    """Returns who owns what. `members` are in their map's order, which decides whose claims come first."""
+    """Returns the owners of partitions. `members` are in their map's order, which decides whose claims come first."""
     owned: dict[str, list[TopicPartition]] = {}
     last_claimant: dict[TopicPartition, str] = {}
     doubly_claimed: set[TopicPartition] = set()
@@ -73,9 +72,9 @@ def resolve_claims(
 
 
 def previous_owners(member_data: Mapping[str, MemberData]) -> dict[TopicPartition, str]:
-    """Returns the last owner of each partition that is claimed from an older generation than the newest one.
+    """Returns the last owner of each partition that is claimed only from a generation older than the newest one.
 
-    Of several claimants it is the one of the latest generation, and of equal ones the first.
+    Of several claimants it is the one of the latest generation; among equals, the first.
     """
     newest = max(data.known_generation for data in member_data.values())
     newest = max(newest, NO_GENERATION)

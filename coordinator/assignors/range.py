@@ -58,7 +58,8 @@ def assign(topics: Mapping[str, TopicPartitions], members: Mapping[str, Subscrip
 
 
 class _TopicShares:
-    """One topic while it is assigned: its subscribers in order, what each has taken, and what is left."""
+    """One topic during the assignment: its subscribers in order, the number of partitions each has taken, and those
+    left."""
 
     __slots__ = (
         "consumers",

@@ -1,4 +1,5 @@
-"""The bytes that members and their leader exchange through the group, and the leader's run of the chosen assignor.
+"""Encodes the bytes that members and their leader exchange through the group, and runs the chosen assignor for the
+leader.
 
 Subscriptions and assignments are written in version 3. A subscription names the owned partitions, the generation in
 which they were assigned, and the rack. The user data of the sticky assignors is kept here, for each assignor its own,
@@ -38,14 +39,14 @@ class RebalanceProtocol(Enum):
 
 
 def rebalance_protocol(assignors: Iterable[str]) -> RebalanceProtocol:
-    """Returns the best protocol that all configured assignors support. Only cooperative-sticky supports the cooperative
-    one, so a list with any other assignor is eager, whichever assignor the group chooses."""
+    """Returns the best rebalance protocol that all configured assignors support. Only cooperative-sticky supports
+    cooperative rebalancing, so a list with any other assignor is eager, whichever assignor the group chooses."""
     is_cooperative = all(name == "cooperative-sticky" for name in assignors)
     return RebalanceProtocol.COOPERATIVE if is_cooperative else RebalanceProtocol.EAGER
 
 
 class AssignorMemory:
-    """The user data that each assignor sends, as its last assignment has left it."""
+    """The user data of each assignor after its last assignment."""
 
     def __init__(self) -> None:
         self._user_data: dict[str, bytes] = {"cooperative-sticky": cooperative_sticky_user_data(NO_GENERATION)}
@@ -67,7 +68,7 @@ def offered_protocols(
     owned: tuple[TopicPartition, ...],
     generation_id: int,
 ) -> Protocols:
-    """Returns what a member joins with: its subscription for each assignor, in order of preference."""
+    """Returns the protocols in a member's JoinGroup: its subscription for each assignor, in order of preference."""
     fields = {
         "topics": list(topics),
         "owned_partitions": _by_topic(owned),

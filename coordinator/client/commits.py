@@ -1,9 +1,9 @@
-"""Committing offsets: on request, every auto.commit.interval.ms, before a rejoin, and at close.
+"""Commits offsets: on request, every auto.commit.interval.ms, before a rejoin, and at close.
 
 A commit carries the positions and the generation, or the member epoch, at the time when it is sent. Only a stable
-member sends one, of a KIP-848 group each that has an epoch; a commit of another fails at once, and the broker never
-sees it. Committed are the offsets of records that poll has returned. Commits before a rejoin, before partitions are
-given up, and at close are waited for, and repeated while that can help ("settled" below); all others are tried once.
+member sends one (in a KIP-848 group, any member with an epoch); another member's commit fails at once, and the broker
+never sees it. The offsets are those of records that poll has returned. Commits before a rejoin, before partitions are
+given up, and at close are awaited, and retried while that can help ("settled" below); all others are tried once.
 Source: the offset half of Kafka's ConsumerCoordinator; its requests name topics by name, not by id, also in 4.2.
 """
 

@@ -18,9 +18,10 @@ _PROTOCOLS = (CLASSIC, CONSUMER, SHARE, STREAMS)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerConfig:
-    """`assignors` is partition.assignment.strategy. With the group protocol `consumer` (KIP-848) the broker has session
-    timeout, heartbeat interval and assignors, so for share groups and streams groups. A thread of Kafka Streams has the
-    topology and the id of its process. Raises ValueError for what Kafka's own client refuses."""
+    """The settings of a consumer. `assignors` is partition.assignment.strategy. With the group protocol `consumer`
+    (KIP-848), and in share and streams groups, the broker sets session timeout, heartbeat interval and assignor. A
+    thread of Kafka Streams has the topology and the id of its process. Raises ValueError for settings that Kafka's own
+    client refuses."""
 
     group_id: str
     client_id: str

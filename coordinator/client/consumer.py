@@ -1,4 +1,5 @@
-"""One consumer of a group: Kafka's Java consumer (4.2) without clock, threads and sockets, of any group protocol.
+"""Models one consumer of a group: Kafka's Java consumer (4.2) without clock, threads and sockets, for any group
+protocol.
 
 The parts, and the classes of Kafka's client that they model:
 
@@ -78,8 +79,8 @@ class Consumer:
     """
 
     def __init__(self, config: ConsumerConfig, new_request_id: Callable[[], int], new_uuid: Callable[[], str]) -> None:
-        """`new_uuid` draws what the broker draws for a member of a classic group, in Java's form, or the id that a
-        member of any other group gives itself, in Kafka's form."""
+        """`new_uuid` returns the random id that the broker would make for a member of a classic group, in Java's form,
+        or that a member of any other group makes for itself, in Kafka's form."""
         self.config = config
         self._events: list[ConsumerEvent] = []
         emit = self._events.append
@@ -171,7 +172,8 @@ class Consumer:
         """Commits if auto-commit is on, and then leaves the group, unless the member is static.
 
         After this the application calls nothing more. The calls of the network go on until `is_closed`, that is, until
-        the answers are there or CLOSE_TIMEOUT_MS is over. What `take_requests` gives last is sent, and not waited for.
+        the answers are there or CLOSE_TIMEOUT_MS is over. The last requests of `take_requests` are sent without waiting
+        for responses.
         """
         self._close_until_ms = now_ms + CLOSE_TIMEOUT_MS
         self._serve(now_ms)
@@ -197,12 +199,12 @@ class Consumer:
         return self._network.take_requests()
 
     def receive(self, response: Response, now_ms: int) -> None:
-        """Takes a response that has arrived. A response that nobody waits for any more is dropped."""
+        """Takes a response that has arrived. A response that is no longer expected is dropped."""
         self._network.arrive(response)
         self._serve_in_background(now_ms)
 
     def disconnected(self, destination: Destination, now_ms: int) -> None:
-        """Takes notice that a connection is lost, and with it all answers that were still to come."""
+        """Handles a lost connection: all responses still expected from it are lost."""
         self._network.lose(destination)
         if destination is Destination.COORDINATOR:
             self._network.when_served(self._lookup.connection_lost)
@@ -236,7 +238,7 @@ class Consumer:
             self._served_ms = max(self._served_ms, now_ms)
 
     def _serve(self, now_ms: int) -> None:
-        """Does what both threads do when they look at the network."""
+        """Does the work of both threads when they serve the network."""
         self._served_ms = max(self._served_ms, now_ms)
         self._network.serve(now_ms)
         self._metadata.maybe_send(now_ms)

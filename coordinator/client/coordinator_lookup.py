@@ -43,7 +43,8 @@ class CoordinatorLookup:
         self.is_known = False
 
     def ensure_known(self, now_ms: int) -> bool:
-        """Returns whether the coordinator is known, and looks it up if not. Raises the last look-up's fatal error."""
+        """Returns whether the coordinator is known, and looks it up if not. Raises the fatal error of the last
+        look-up."""
         if not self.is_known:
             if self._fatal is not None:
                 fatal, self._fatal = self._fatal, None
@@ -85,7 +86,7 @@ class CoordinatorLookup:
             callback(self.is_known, now_ms)
 
     def give_up(self, reason: str, now_ms: int) -> None:
-        """Forgets the coordinator, with all answers that were still to come from it."""
+        """Drops the coordinator, with all responses still expected from it."""
         if self.is_known:
             self.is_known = False
             self._emit(CoordinatorUnknown(now_ms, reason))

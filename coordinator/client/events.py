@@ -1,4 +1,5 @@
-"""The events of a consumer: what Kafka's client would log or report to its application, and what poll returns.
+"""Defines the events of a consumer, which Kafka's client would log or report to its application, and the results of
+poll.
 
 Every event carries the time at which it happened. Partitions are in order of topic and partition. Where Java's poll
 throws, the parts of this client raise ClientError, and the consumer turns it into the event FatalError.
@@ -55,7 +56,8 @@ class RejoinRequested(ConsumerEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Joined(ConsumerEvent):
-    """A rebalance is complete. `assignment` is all that the member owns now, `added` what is new in this generation."""
+    """A rebalance is complete. `assignment` has all partitions that the member owns now, `added` those new in this
+    generation."""
 
     generation_id: int
     member_id: str

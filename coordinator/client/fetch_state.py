@@ -75,7 +75,7 @@ class PartitionState:
         return self.fetch_state is FetchState.FETCHING and not self.pending_revocation
 
     def may_ask(self, state: FetchState, now_ms: int) -> bool:
-        """Whether the partition waits in that state, and no request about it is out or held back."""
+        """Returns whether the partition waits in that state, and no request about it is in flight or delayed."""
         return self.fetch_state is state and (self.retry_ms is None or self.retry_ms <= now_ms)
 
     def request_reset(self, strategy: str) -> None:
@@ -96,7 +96,7 @@ class PartitionState:
         self._transition_to(FetchState.AWAITING_VALIDATION if needs_validation else FetchState.FETCHING, position)
 
     def leader_is(self, leader: Leader | None) -> None:
-        """Takes the leader that new metadata names."""
+        """Sets the leader from new metadata."""
         if self.position is None or leader is None or self.position.leader == leader:
             return
         self._validate(Position(self.position.offset, self.position.epoch, leader))
@@ -105,5 +105,5 @@ class PartitionState:
         self._transition_to(FetchState.FETCHING, self.position)
 
     def advance(self, position: Position) -> None:
-        """Moves the position on, because poll has returned the records before it."""
+        """Advances the position past the records that poll has returned."""
         self.position = position

@@ -1,4 +1,5 @@
-"""How a member whose heartbeats are its only words joins, reconciles, acknowledges and leaves, and how it is fenced.
+"""Models a member that communicates only by heartbeats: how it joins, reconciles, acknowledges and leaves, and how it
+is fenced.
 
     UNSUBSCRIBED   is not a member                        the first poll                     -> JOINING
     JOINING        says everything, with epoch 0          an assignment that is to be taken  -> RECONCILING
@@ -10,12 +11,12 @@
     LEAVING        the last heartbeat is on its way       it is sent                         -> UNSUBSCRIBED
     FATAL          was refused for good                   poll throws
 
-That is so in groups of KIP-848, share groups and streams groups alike. What such a member says, and what it is to have,
-is in a class for each type (`modern_membership`, `share_membership`, `streams_membership`). The coordinator
-assigns; the member says each field only when it has changed, and all of them when it joins and after a heartbeat that
-failed. A thread in the background sends the heartbeats and takes the answers, whatever the application does. There is
-no rebalance listener here. It differs from Java's client where chance comes in: backoffs have no jitter, and a member
-that joins waits for the backoff like any other.
+This holds for KIP-848 groups, share groups and streams groups alike. The fields of the heartbeats, and the target, are
+in a class for each type (`modern_membership`, `share_membership`, `streams_membership`). The coordinator assigns; the
+member sends each field only when it has changed, and all of them when it joins and after a failed heartbeat. A
+background thread sends the heartbeats and takes the responses, whatever the application does. There is no rebalance
+listener here. It differs from Java's client where chance comes in: backoffs have no jitter, and a member that joins
+waits for the backoff like any other.
 
 Source: AbstractMembershipManager, AbstractHeartbeatRequestManager, StreamsMembershipManager and
 StreamsGroupHeartbeatRequestManager of Kafka 4.2's clients.
@@ -72,17 +73,17 @@ _AT_ONCE = (ModernState.JOINING, ModernState.ACKNOWLEDGING)
 
 
 class Commits(Protocol):
-    """What a membership leaves to the consumer's commits."""
+    """The part of the consumer's commits that a membership uses."""
 
     def is_settled(self, now_ms: int) -> bool:
-        """Returns whether what was consumed is committed, or need not be; it is asked again until then."""
+        """Returns whether consumed offsets are committed, or need not be; called again until true."""
 
     def forget_settlement(self) -> None:
-        """Lets the next question start over."""
+        """Restarts the settlement with the next call."""
 
 
 class HeartbeatMembership(ABC, Generic[Target, Words]):
-    """The membership and the rebalances of one consumer: it has the parts of both that a consumer calls."""
+    """The membership and the rebalances of one consumer: it implements the interface of both that a consumer calls."""
 
     commits: Commits  # set once by the consumer, since commits need the membership too
     _api: ClassVar[type[Request]]
@@ -107,7 +108,7 @@ class HeartbeatMembership(ABC, Generic[Target, Words]):
         self.owned = self._place_of_owned(subscriptions)
         self._ownership = Ownership(self.owned, emit)
         self._target: Target | None = None
-        self._current: Target | None = None  # what was reconciled last; even nothing at all is acknowledged
+        self._current: Target | None = None  # the last reconciled target; even an empty one is acknowledged
         self._topic_ids: dict[str, str] = {}  # by name, of all topics that the member got by id
         self._said: Words | None = None  # in the last heartbeat
         self._reconciles_until_ms: int | None = None
@@ -133,11 +134,11 @@ class HeartbeatMembership(ABC, Generic[Target, Words]):
 
     @abstractmethod
     def _request(self, request_id: int, epoch: int) -> Request:
-        """Returns a heartbeat, and remembers what it says."""
+        """Returns a heartbeat, and remembers its fields."""
 
     @abstractmethod
     def _told(self, response: Any) -> Target | None:
-        """Returns what an answer says that the member is to have; None if it says nothing."""
+        """Returns the target in a response; None if it has none."""
 
     @abstractmethod
     def _attainable(self, target: Target) -> Target:
@@ -172,13 +173,13 @@ class HeartbeatMembership(ABC, Generic[Target, Words]):
             raise self._fatal
 
     def notice_metadata(self) -> None:
-        """Does nothing: what is new is looked at where topics are missing."""
+        """Does nothing: new metadata is used where topics are missing."""
 
     def notice_changes(self, now_ms: int) -> None:
-        """Does nothing: another subscription is sent with the next heartbeat that is due."""
+        """Does nothing: a changed subscription is sent with the next heartbeat that is due."""
 
     def ensure_active_group(self, now_ms: int) -> bool:
-        """Reconciles, if that waits for a poll, and says so. Committed offsets may always be fetched."""
+        """Reconciles if that waits for a poll, and returns whether it did. Committed offsets may always be fetched."""
         self._reconcile(now_ms, is_polled=True)
         self.run_heartbeats(now_ms)
         return True
@@ -187,7 +188,7 @@ class HeartbeatMembership(ABC, Generic[Target, Words]):
         self._ownership.give_up(self.owned.assignment, now_ms, is_lost=not self.may_commit)
 
     def leave(self, reason: str, now_ms: int) -> None:
-        """Gives up the membership; a static member says that it will be back."""
+        """Gives up the membership; a static member announces that it will come back."""
         if self._is_in_group and self._lookup.is_known:
             self._leave(reason, now_ms)
         self.state = ModernState.UNSUBSCRIBED
@@ -203,7 +204,7 @@ class HeartbeatMembership(ABC, Generic[Target, Words]):
         """Does nothing: no member assigns."""
 
     def run_heartbeats(self, now_ms: int) -> None:
-        """Does what the thread in the background has to do now."""
+        """Does the work of the background thread."""
         self._reconcile(now_ms, is_polled=False)
         if not self._is_in_group:
             return
@@ -239,7 +240,8 @@ class HeartbeatMembership(ABC, Generic[Target, Words]):
     # Heartbeats
 
     def _send(self, epoch: int, now_ms: int) -> None:
-        """Sends a heartbeat that says what has changed; a member that comes in or has lost its connection says all."""
+        """Sends a heartbeat with the fields that have changed; a member that joins or has lost its connection sends
+        all."""
         request = self._request(self._network.new_request_id(), epoch)
         self._asked_for, self._due_ms = request.request_id, now_ms + self._interval_ms
         if self.state is ModernState.ACKNOWLEDGING:
@@ -330,4 +332,4 @@ class HeartbeatMembership(ABC, Generic[Target, Words]):
         self.state = ModernState.ACKNOWLEDGING
 
     def commit_refused(self, error: Error, sent_for: MemberGeneration, now_ms: int) -> None:
-        """Does nothing: only a heartbeat informs a member that it is out."""
+        """Does nothing: only a heartbeat can end the membership."""

@@ -1,4 +1,4 @@
-"""How a member joins, syncs, heartbeats and leaves (the member half of Kafka's AbstractCoordinator).
+"""Models how a member joins, syncs, heartbeats and leaves (the member half of Kafka's AbstractCoordinator).
 
     UNJOINED              is not a member, or no longer           JoinGroup is sent        -> PREPARING_REBALANCE
     PREPARING_REBALANCE   JoinGroup is out                        it succeeds              -> COMPLETING_REBALANCE
@@ -9,8 +9,8 @@
 Two threads act on it. The application's thread, inside poll, starts and completes every rebalance
 (`ensure_active_group`). The heartbeat thread (`run_heartbeats`) runs from the JoinGroup's success until the membership
 is lost or the next JoinGroup is sent. So a member whose application does not poll while its JoinGroup is out sends no
-heartbeats, and does not see the answer. A JoinGroup carries the reason that was given last for a rejoin, and the broker
-logs it. What a rebalance does to partitions is left to `RebalanceHooks`, which rebalance.py implements.
+heartbeats, and does not see the answer. A JoinGroup carries the latest reason for a rejoin, and the broker logs it.
+`RebalanceHooks`, which rebalance.py implements, gives up and takes partitions.
 """
 
 from __future__ import annotations
@@ -93,19 +93,19 @@ Assignments = tuple[tuple[str, bytes], ...]
 
 
 class RebalanceHooks(Protocol):
-    """What a membership leaves to others, as Kafka's AbstractCoordinator leaves it to its subclasses."""
+    """The functions that a membership calls, which Kafka's AbstractCoordinator leaves to its subclasses."""
 
     def prepare_join(self, generation: MemberGeneration, now_ms: int) -> bool:
-        """Returns whether a JoinGroup may be sent now; it is asked again until it may."""
+        """Returns whether a JoinGroup may be sent now; called again until it may."""
 
     def protocols(self, generation: MemberGeneration) -> Protocols:
-        """Returns what the JoinGroup offers."""
+        """Returns the protocols in the JoinGroup."""
 
     def assign(self, response: JoinGroupResponse, now_ms: int) -> Assignments | None:
         """Returns the leader's assignment, or None until it can be made. Raises ClientError if it never can."""
 
     def complete_join(self, generation: MemberGeneration, assignment: bytes, now_ms: int) -> None:
-        """Takes the assignment that the member was given."""
+        """Takes the member's assignment."""
 
 
 class Membership:
@@ -150,7 +150,7 @@ class Membership:
 
     @property
     def rejoin_needed(self) -> bool:
-        """Whether a rebalance is needed or under way."""
+        """Returns whether a rebalance is needed or in progress."""
         return self._rejoin_needed or self._attempt is not None
 
     # The application's thread
@@ -164,7 +164,7 @@ class Membership:
             raise failure
 
     def ensure_active_group(self, now_ms: int) -> bool:
-        """Does all that can be done now of a rebalance that is due. Returns whether none is due any more."""
+        """Does the possible work of a rebalance that is due. Returns whether none is due any more."""
         while self.rejoin_needed:
             if not self._lookup.ensure_known(now_ms):
                 return False
@@ -322,8 +322,8 @@ class Membership:
     # What errors do to the membership
 
     def react(self, api: type[Request], error: Error, sent_for: MemberGeneration, now_ms: int) -> None:
-        """Gives up the coordinator, or resets the membership, as the error asks for. An error of a request that was
-        sent for another generation resets nothing: that generation is gone already."""
+        """Gives up the coordinator, or resets the membership, according to the error. The error of a request of an
+        earlier generation resets nothing."""
         reaction = reaction_to(error, api)
         if reaction.rediscover:
             self._lookup.give_up(f"error response {error.name}", now_ms)
@@ -331,7 +331,7 @@ class Membership:
             self.reset_on_error(api, error, now_ms)
 
     def commit_refused(self, error: Error, sent_for: MemberGeneration, now_ms: int) -> ClientError | None:
-        """Takes the error of a commit, beside the coordinator's being given up. Returns what ends the consumer."""
+        """Handles the error of a commit. Returns the error that ends the consumer, if it does."""
         is_stale = self.generation != sent_for
         if error is Error.REBALANCE_IN_PROGRESS:
             self.request_rejoin("offset commit failed since group is already rebalancing", now_ms)
@@ -370,7 +370,7 @@ class Membership:
         return is_member and self._heartbeat_failure is None
 
     def run_heartbeats(self, now_ms: int) -> None:
-        """Does what the heartbeat thread has to do now."""
+        """Does the work of the heartbeat thread."""
         if not self.runs_heartbeats:
             return
         if self._lookup.is_known and now_ms >= self._heartbeat.session_expires_ms:

@@ -1,4 +1,4 @@
-"""Requests of a consumer that any broker may answer, and the two destinations of requests.
+"""Defines the requests of a consumer that any broker may answer, and the two destinations of requests.
 
 The requests to a group's coordinator are in `coordinator.model.messages`. The requests here ask which broker
 coordinates a group, which partitions topics have, and for the partitions' logs. A consumer of this model sees the
@@ -65,7 +65,7 @@ class PartitionMetadata:
 
 @dataclass(frozen=True, slots=True)
 class TopicMetadata:
-    """`partitions` are 0, 1, ... in order; empty with an error."""
+    """The metadata of a topic. `partitions` are 0, 1, ... in order; empty with an error."""
 
     topic: str
     partitions: tuple[PartitionMetadata, ...] = ()
@@ -83,7 +83,7 @@ class MetadataResponse(Response):
 
 @dataclass(frozen=True, slots=True)
 class ListOffsetsPartition:
-    """`timestamp_ms` may be EARLIEST_TIMESTAMP or LATEST_TIMESTAMP."""
+    """A partition in ListOffsets. `timestamp_ms` may be EARLIEST_TIMESTAMP or LATEST_TIMESTAMP."""
 
     topic: str
     partition: int
@@ -112,7 +112,7 @@ class ListOffsetsResponse(Response):
 
 @dataclass(frozen=True, slots=True)
 class EpochPartition:
-    """Asks for the offset at which `leader_epoch` ended, to find out whether the log was truncated since."""
+    """Requests the offset at which `leader_epoch` ended, to find out whether the log was truncated since."""
 
     topic: str
     partition: int
@@ -149,7 +149,7 @@ class FetchPartition:
 
 @dataclass(frozen=True, slots=True)
 class FetchRequest(Request):
-    """The broker may hold its answer back for up to `max_wait_ms` while there is nothing new."""
+    """A Fetch. The broker may delay its response for up to `max_wait_ms` while there are no new records."""
 
     partitions: tuple[FetchPartition, ...]
     max_wait_ms: int = 500
@@ -157,7 +157,7 @@ class FetchRequest(Request):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchedPartition:
-    """Records from the offset that was asked for, up to, but without, `next_offset`. If there are none, both are equal.
+    """The records from the requested offset up to, but without, `next_offset`; if there are none, both are equal.
 
     `leader_epoch` is that of the last of these records.
     """

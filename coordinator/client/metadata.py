@@ -1,8 +1,9 @@
-"""What the client knows of topics, and when it asks for them again.
+"""Holds the metadata of topics that the client knows, and decides when to request it again.
 
-One request asks for all topics that matter, and its answer replaces what was known. It is sent when something needs it
-(a new subscription, a leader that moved, a topic or leader that is missing) and when metadata.max.age.ms has passed.
-Failures are retried with backoff. Source: Kafka Metadata, NetworkClient.DefaultMetadataUpdater.
+One request asks for all topics that are needed, and its response replaces the former metadata. It is sent when
+something needs it (a new subscription, a leader that moved, a topic or leader that is missing) and when
+metadata.max.age.ms has passed. Failures are retried with backoff. Source: Kafka Metadata,
+NetworkClient.DefaultMetadataUpdater.
 """
 
 from __future__ import annotations
@@ -102,7 +103,7 @@ class Metadata:
         return has_leaders and not any(topic.error in _RETRIED for topic in answered)
 
     def raise_errors(self) -> None:
-        """Raises ClientError if topics are forbidden, once for each answer that says so."""
+        """Raises ClientError if topics are forbidden, once for each response with that error."""
         if self._unauthorized:
             topics, self._unauthorized = self._unauthorized, ()
             raise ClientError(
@@ -123,7 +124,7 @@ class Metadata:
         return next((name for name, topic in self._topics.items() if topic.topic_id == topic_id), None)
 
     def snapshot(self) -> Snapshot:
-        """Returns what a leader compares to find out whether it must assign again."""
+        """Returns the values that a leader compares to find out whether it must assign again."""
         knows_rack = self._config.client_rack is not None
         return {
             topic: tuple(p.replica_racks if knows_rack else frozenset() for p in self._topics[topic].partitions)
@@ -132,7 +133,7 @@ class Metadata:
         }
 
     def cluster(self) -> dict[str, TopicPartitions]:
-        """Returns the topics as an assignor sees them."""
+        """Returns the topics in an assignor's form."""
         cluster = {}
         for name, topic in self._topics.items():
             racks = tuple(partition.replica_racks for partition in topic.partitions)

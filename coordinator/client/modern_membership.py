@@ -1,8 +1,8 @@
-"""The member of a KIP-848 group (`group.protocol=consumer`): what it says, and what it is to own.
+"""Models the member of a KIP-848 group (`group.protocol=consumer`): the fields of its heartbeats, and its target.
 
-It subscribes to topics or to a pattern, gets partitions by the ids of their topics, and says what it owns. The
-thread in the background reconciles, too, unless offsets are to be committed automatically before partitions are given
-up: then that waits for a poll. States, pace and refusals are those of every such member (`heartbeat_membership`).
+It subscribes to topics or to a pattern, is assigned partitions by topic id, and reports the partitions that it owns.
+The background thread also reconciles, unless offsets have to be committed automatically before partitions are given up:
+then that waits for a poll. States, timing and refusals are those of every such member (`heartbeat_membership`).
 
 Source: ConsumerMembershipManager, ConsumerHeartbeatRequestManager of Kafka 4.2's clients.
 """
@@ -36,7 +36,7 @@ class ModernMembership(HeartbeatMembership[Partitions, Words]):
     def _waits_for_poll(self) -> bool:
         return self._config.enable_auto_commit
 
-    # What it says
+    # Fields of a heartbeat
 
     def _request(self, request_id: int, epoch: int) -> Request:
         is_leaving = self.state is ModernState.LEAVING

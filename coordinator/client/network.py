@@ -1,8 +1,8 @@
-"""The client's network: requests that are not yet answered, and responses that no thread has looked at yet.
+"""Models the client's network: requests without a response, and responses that no thread has processed yet.
 
 Responses wait until a thread serves the network, as in ConsumerNetworkClient. Then their handlers run, in the order of
-arrival. A handler is called once, with the response, or with None if the connection was lost first. A request that
-is not answered in time closes its connection, and so all other requests to the same destination are lost too
+arrival. A handler is called once, with the response, or with None if the connection was lost first. A request that is
+not answered in time closes its connection, and so all other requests to the same destination are lost too
 (NetworkClient#handleTimedOutRequests).
 """
 
@@ -59,14 +59,14 @@ class Network:
         self._arrivals.append(partial(self._complete, response.request_id, response))
 
     def lose(self, destination: Destination) -> None:
-        """Drops a connection: requests that were sent there will not be answered."""
+        """Drops a connection: requests that were sent over it will not be answered."""
         self._unsent = [sent for sent in self._unsent if sent.destination is not destination]
         for request_id, request in self._in_flight.items():
             if request.destination is destination:
                 self._arrivals.append(partial(self._complete, request_id, None))
 
     def when_served(self, callback: Callable[[int], None]) -> None:
-        """Calls back when the network is served, after the responses that have arrived before."""
+        """Calls back when the network is served, after the responses that have already arrived."""
         self._arrivals.append(callback)
 
     def serve(self, now_ms: int) -> None:

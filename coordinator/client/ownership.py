@@ -1,4 +1,4 @@
-"""What a member gives up and takes, in groups of either protocol, with the events that report it."""
+"""Gives up and takes the partitions of a member, in groups of either protocol, with the events that report it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Ownership:
         protocol_name: str,
         is_leader: bool = False,
     ) -> None:
-        """Completes a rebalance with these partitions, in order; what is not among them was given up before."""
+        """Completes a rebalance with these partitions, in order; others were given up before."""
         owned = self._subscriptions.assignment
         self._subscriptions.assign(assigned)
         self._emit(

@@ -1,10 +1,10 @@
-"""Finds where to begin in every owned partition: committed offsets, offset resets, and validation.
+"""Finds the position at which to begin in every owned partition: committed offsets, offset resets, and validation.
 
 Each poll does what a partition needs in its state (fetch_state.py). In INITIALIZING the coordinator is asked for the
 committed offset, in AWAITING_RESET the partition's leader for the first or last offset of the log, in
 AWAITING_VALIDATION the leader for the end of the epoch in which the position was reached. For a partition, at most one
-request of each kind is out.
-Source: Kafka ClassicKafkaConsumer#updateFetchPositions, ConsumerCoordinator, OffsetFetcher.
+request of each kind is out. Source: Kafka ClassicKafkaConsumer#updateFetchPositions, ConsumerCoordinator,
+OffsetFetcher.
 """
 
 from __future__ import annotations
@@ -80,7 +80,8 @@ class Positions:
         self._failure: ClientError | None = None
 
     def update(self, now_ms: int) -> None:
-        """Raises ClientError for an answer that says so, and for partitions without an offset if none may be chosen."""
+        """Updates all positions. Raises ClientError for an error response, and for partitions without an offset if
+        auto.offset.reset is none."""
         if self._failure is not None:
             failure, self._failure = self._failure, None
             raise failure

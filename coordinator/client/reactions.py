@@ -1,8 +1,8 @@
-"""What a consumer does about each error code, as tables: one for each API, one row for each error.
+"""Defines a consumer's reaction to each error code, as tables: one for each API, one row for each error.
 
-A row has three columns. `rediscover` says whether the coordinator is given up. `reset` says whether the generation, or
-the member id too, is forgotten, if the request was sent for the present one; the next join then starts over. `then`
-says what happens to the operation:
+A row has three columns. `rediscover`: whether the coordinator is given up. `reset`: whether the generation, or the
+member id too, is dropped, if the request was sent for the present one; the next join then starts over. `then`: what
+happens to the operation:
 
     AT_ONCE   it is tried again in the same poll
     BACK_OFF  it is tried again after retry.backoff.ms
@@ -10,9 +10,9 @@ says what happens to the operation:
     RAISE     poll throws
     IGNORE    it goes on as if it had succeeded
 
-Kafka's client does not expect an error that a table lacks; `UNEXPECTED` says what happens then.
-Source: the response handlers of Kafka's AbstractCoordinator and ConsumerCoordinator, FetchCollector,
-AbstractHeartbeatRequestManager, StreamsGroupHeartbeatRequestManager.
+Kafka's client does not expect an error that a table lacks; `UNEXPECTED` says what happens then. Source: the response
+handlers of Kafka's AbstractCoordinator and ConsumerCoordinator, FetchCollector, AbstractHeartbeatRequestManager,
+StreamsGroupHeartbeatRequestManager.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""What a rebalance does to partitions (the hooks of Kafka's ConsumerCoordinator): before it, as the leader, after it.
+"""Gives up, assigns and takes partitions in a rebalance (the hooks of Kafka's ConsumerCoordinator): before it, as the
+leader, after it.
 
 Before a join, an eager member gives up all partitions, a cooperative one only those of topics that it no longer
 subscribes to, and a member that lost its membership loses everything. After the join, an eager member takes the
@@ -81,7 +82,7 @@ class Rebalance:
     # Before
 
     def prepare_join(self, generation: MemberGeneration, now_ms: int) -> bool:
-        """Gives up partitions, after an automatic commit that is waited for as long as the rebalance timeout."""
+        """Gives up partitions, after an automatic commit that is awaited for at most the rebalance timeout."""
         if self._prepare_until_ms is None:
             self._prepare_until_ms = now_ms + self._config.max_poll_interval_ms
             if self._config.enable_auto_commit and self._protocol is RebalanceProtocol.EAGER:

@@ -1,8 +1,8 @@
-"""The member of a share group (KIP-932): what it says, and what it is to read from.
+"""Models the member of a share group (KIP-932): the fields of its heartbeats, and its target.
 
-It says what it subscribes to, and nothing of what it has: it gives nothing up that somebody waits for, and so it
-reconciles whatever the application does. What its records do there, fetching and acknowledging them, is no matter of
-the group, and not modelled. States, pace and refusals are those of every such member (`heartbeat_membership`).
+It reports its subscription but not its partitions: no other member waits for a partition, so it reconciles whatever the
+application does. Fetching and acknowledging records do not concern the group coordinator, and are not modelled. States,
+timing and refusals are those of every such member (`heartbeat_membership`).
 
 Source: ShareMembershipManager, ShareHeartbeatRequestManager of Kafka 4.2's clients.
 """

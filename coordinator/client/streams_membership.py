@@ -1,11 +1,12 @@
-"""The member of a streams group (KIP-1071), a thread of Kafka Streams: what it says, and which tasks it is to do.
+"""Models the member of a streams group (KIP-1071), a thread of Kafka Streams: the fields of its heartbeats, and its
+target tasks.
 
-It brings the topology as it joins, and says from then on which tasks it has, whenever these are others. It reads the
-input topics of its active tasks, whose offsets the thread commits every `commit.interval.ms`, which is the consumer's
-`auto_commit_interval_ms` here, and before it gives tasks up. The thread itself gives up and takes tasks, so that this
-waits for a poll. Whether the group is ready is part of what it is to do: the thread takes notice of that, too, and
-acknowledges it. States, pace and refusals are those of every such member (`heartbeat_membership`). It names no rack, as
-4.2 does not. Endpoints, client tags and the shutdown of a whole application are not modelled.
+It sends the topology when it joins, and afterwards its current tasks whenever these change. It reads the input topics
+of its active tasks, whose offsets the thread commits every `commit.interval.ms`, which is the consumer's
+`auto_commit_interval_ms` here, and before it gives tasks up. The thread itself gives up and takes tasks, so this waits
+for a poll. Whether the group is ready is part of the target: the thread acknowledges that, too. States, timing and
+refusals are those of every such member (`heartbeat_membership`). It names no rack, as 4.2 does not. Endpoints, client
+tags and the shutdown of a whole application are not modelled.
 
 Source: StreamsMembershipManager, StreamsGroupHeartbeatRequestManager of Kafka 4.2's clients.
 """
@@ -36,7 +37,7 @@ _NOT_READY = (
 
 
 class Work(NamedTuple):
-    """What a member is to do."""
+    """The target of a member."""
 
     tasks: TasksByRole
     is_group_ready: bool
@@ -88,7 +89,7 @@ class StreamsMembership(HeartbeatMembership[Work, TasksByRole]):
         return target
 
     def _partitions(self, target: Work) -> Sequence[TopicPartition]:
-        """Returns what the active tasks read: the partition of their number in each input topic."""
+        """Returns the partitions that the active tasks read: the partition of their number in each input topic."""
         topology = self._config.topology
         subtopologies = () if topology is None else topology.subtopologies
         topics = {each.subtopology_id: each.input_topics() for each in subtopologies}

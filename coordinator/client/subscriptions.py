@@ -1,4 +1,4 @@
-"""The topics that an application subscribes to, and the partitions that it owns: Kafka's SubscriptionState.
+"""Holds the topics that an application subscribes to, and the partitions that it owns, as Kafka's SubscriptionState.
 
 While this member leads the group, `group_topics` are the topics of all members, because a leader watches them all. A
 `pattern` (SubscriptionPattern) is a regular expression that the broker resolves: the client learns from its assignment

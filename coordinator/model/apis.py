@@ -1,4 +1,4 @@
-"""Which API each request to the coordinator belongs to."""
+"""Maps each request to the coordinator to its API."""
 
 from groupledger.coordinator.model.handlers.streams.messages import StreamsGroupHeartbeatRequest
 from groupledger.coordinator.model.messages import (

@@ -50,11 +50,12 @@ class Config:
 
     @property
     def first_epoch(self) -> int:
-        """Returns the epoch of a group of KIP-848's kind that has not begun one yet."""
+        """Returns the epoch of a new group of KIP-848's kind, before its first change."""
         return 1 if self.is_4_4 else 0
 
     def may_assign(self, targeted_at_ms: int, interval_ms: int, now_ms: int) -> bool:
-        """Returns whether a group may have a new target, if the last one that counts is of that time, 0 for none."""
+        """Returns whether a group may get a new target now. `targeted_at_ms` is when the last target that counts was
+        computed, 0 for none."""
         return not self.is_4_4 or not targeted_at_ms or now_ms >= targeted_at_ms + interval_ms
 
     @property

@@ -1,7 +1,8 @@
-"""The group coordinator of one broker. It knows the partitions that it leads, and to which of them a request belongs.
+"""Models the group coordinator of one broker: the partitions that it leads, and the partition that a request belongs
+to.
 
 A group belongs to the `__consumer_offsets` partition that its id hashes to, and the broker that leads this partition
-coordinates it. Sans-IO: the caller brings requests and the time, carries the batches to a log and the responses to
+coordinates it. Sans-IO: the caller passes requests and the time, writes the batches to a log, sends the responses to
 their clients, and calls `advance` when `next_deadline_ms` has come.
 
     handle(request, now_ms)    takes one request; its answer may be in this result or in any later one
@@ -100,7 +101,7 @@ def partition_for(group_id: str, num_partitions: int) -> int:
 
 
 class Coordinator:
-    """Leads no partition until `load`ed with one. Times never go back."""
+    """The coordinator of one broker. It leads no partition until `load`ed with one. Times never go back."""
 
     def __init__(
         self,
@@ -142,7 +143,8 @@ class Coordinator:
     # Leadership
 
     def start_loading(self, partition: int) -> None:
-        """Begins to lead a partition whose log is not yet read. Until `load`, its requests are refused as loading."""
+        """Begins to lead a partition whose log is not read yet. Until `load`, requests for it are refused as
+        loading."""
         self._shards[partition] = None
 
     def load(self, partition: int, batches: Iterable[Batch], *, now_ms: int) -> Result:
@@ -165,7 +167,7 @@ class Coordinator:
         return shard.load(batches, now_ms)
 
     def unload(self, partition: int, *, now_ms: int) -> Result:
-        """Ceases to lead a partition."""
+        """Stops leading a partition."""
         self._move_to(now_ms)
         shard = self._shards.pop(partition, None)
         return Result() if shard is None else shard.unload(now_ms)
@@ -174,39 +176,39 @@ class Coordinator:
         return partition_for(group_id, self.config.offsets_topic_num_partitions)
 
     def shard(self, partition: int) -> Shard | None:
-        """Returns the state of a partition, to look at; None if it is not led here, or is still loading."""
+        """Returns the state of a partition, for inspection; None if it is not led here, or is still loading."""
         return self._shards.get(partition)
 
     def group(self, group_id: str) -> Group | None:
-        """Returns the live classic group, to look at."""
+        """Returns the live classic group, for inspection."""
         return of_type(self._group(group_id), Group)
 
     def consumer_group(self, group_id: str) -> ConsumerGroup | None:
-        """Returns the group of KIP-848, to look at."""
+        """Returns the consumer group of KIP-848, for inspection."""
         return of_type(self._group(group_id), ConsumerGroup)
 
     def share_group(self, group_id: str) -> ShareGroup | None:
-        """Returns the share group, to look at."""
+        """Returns the share group, for inspection."""
         return of_type(self._group(group_id), ShareGroup)
 
     def streams_group(self, group_id: str) -> StreamsGroup | None:
-        """Returns the streams group, to look at."""
+        """Returns the streams group, for inspection."""
         return of_type(self._group(group_id), StreamsGroup)
 
     def _group(self, group_id: str) -> AnyGroup | None:
         shard = self.shard(self.partition_for(group_id))
         return None if shard is None else shard.groups.get(group_id)
 
-    # What a test may force
+    # For tests
 
     def expire_member(self, group_id: str, member_id: str, *, now_ms: int) -> Result:
-        """Lets a member's session end now, as if it had been silent for its whole timeout. Without such a member, or
-        while it waits for an answer, nothing happens."""
+        """Ends a member's session now, as if it had been silent for its whole timeout. Does nothing without such a
+        member, or while it waits for a response."""
         return self._force(group_id, now_ms, lambda group, operation: _EXPIRE[type(group)](group, member_id, operation))
 
     def begin_rebalance(self, group_id: str, *, now_ms: int) -> Result:
         """Begins a rebalance as if the leader had asked for one; in a group of KIP-848, a new epoch, whose target the
-        next heartbeat computes. Nothing happens where none can begin."""
+        next heartbeat computes. Does nothing where no rebalance can begin."""
         return self._force(group_id, now_ms, _begin_rebalance)
 
     def _force(self, group_id: str, now_ms: int, action: Callable[[Any, Operation], None]) -> Result:
@@ -220,7 +222,7 @@ class Coordinator:
     # Requests
 
     def handle(self, request: Request, *, now_ms: int, append_error: Error = Error.NONE) -> Result:
-        """Takes one request. Timers that are due come first, so the caller must `advance` to `now_ms` before."""
+        """Takes one request. Due timers fire first, so the caller must `advance` to `now_ms` before."""
         self._move_to(now_ms)
         if type(request) not in CLASSIC_HANDLERS:
             return _ROUTERS[type(request)](self, request, append_error)

@@ -1,9 +1,9 @@
-"""Timers as data: which deadline of which timer is next.
+"""Keeps timers as data: which deadline of which timer is next.
 
-A coordinator with thousands of groups moves a session deadline with every heartbeat, and almost none of these
-deadlines is ever reached. So moving one is a dict write: the heap keeps at most one *guard* entry for each timer, at or
-before its deadline, and the deadline itself is looked up when the guard comes to the top. Timers with equal deadlines
-fire in the order in which they were set, as in Kafka's timing wheel.
+A coordinator with thousands of groups moves a session deadline with every heartbeat, and almost none of these deadlines
+is ever reached. So moving one is a dict write: the heap keeps at most one *guard* entry for each timer, at or before
+its deadline, and the deadline itself is looked up when the guard comes to the top. Timers with equal deadlines fire in
+the order in which they were set, as in Kafka's timing wheel.
 """
 
 from heapq import heappop, heappush

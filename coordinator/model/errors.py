@@ -1,16 +1,16 @@
-"""What the coordinator answers where Kafka throws, and where an append fails.
+"""Defines the errors for operations in which Kafka throws, and for appends that fail.
 
-Refusals are values of `schemas.kafka.errors.Error`: a request that is refused is answered, and the coordinator goes on.
-What concerns groups of KIP-848 raises `RefusedError`, which its handler turns into that answer. `IllegalStateError` is
-raised where Kafka throws IllegalStateException or another unchecked exception: the operation stops at that point, what
-it changed before stays changed, and the request is answered with UNKNOWN_SERVER_ERROR.
+Refusals are values of `schemas.kafka.errors.Error`: a refused request is answered, and the coordinator goes on. Code
+about KIP-848 groups raises `RefusedError`, which its handler turns into that answer. `IllegalStateError` is raised
+where Kafka throws IllegalStateException or another unchecked exception: the operation stops at that point, its earlier
+changes stay, and the request is answered with UNKNOWN_SERVER_ERROR.
 """
 
 from groupledger.schemas.kafka.errors import Error
 
 
 class IllegalStateError(Exception):
-    """The operation reached a place where Kafka throws an unchecked exception."""
+    """The operation reached a point at which Kafka throws an unchecked exception."""
 
 
 class RefusedError(Exception):
@@ -34,5 +34,5 @@ _RESPONSE_ERROR_OF_FAILED_APPEND = {
 
 
 def response_error_of_failed_append(append_error: Error) -> Error:
-    """Returns the error with which a request is answered whose records could not be appended."""
+    """Returns the error in the response to a request whose records could not be appended."""
     return _RESPONSE_ERROR_OF_FAILED_APPEND.get(append_error, append_error)

@@ -1,11 +1,11 @@
-"""What the coordinator says in the server log at INFO or above.
+"""Renders the lines that the coordinator writes to the server log at INFO or above.
 
 The coordinator emits a `LogEvent` (kind and fields); `render` gives the text that a 4.2 broker writes, by the table of
 `schemas.kafka.coordinator_log`, and `render_line` the whole line. Values are printed as Java prints them: null for
-None, `[a, b]` for the toString of a set or list. They go in raw, line breaks included, as the broker prints them: this
-is the text of a faithful copy of a server log, not of a log of ours. Three fields differ from a broker's: the identity
-hash of an empty byte array and elapsed milliseconds are 0, and a failed append shows the error's name instead of
-its English message.
+None, `[a, b]` for the toString of a set or list. They are not escaped, line breaks included, as the broker prints them:
+this is the text of a faithful copy of a server log, not of a log of ours. Three fields differ from a broker's: the
+identity hash of an empty byte array and elapsed milliseconds are 0, and a failed append shows the error's name instead
+of its English message.
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ from groupledger.schemas.kafka.rebalance_reasons import REASONS
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why a rebalance starts, for the last part of `preparing_rebalance`."""
+    """The reason of a rebalance, for the last part of `preparing_rebalance`."""
 
     kind: str
     fields: Mapping[str, Any]

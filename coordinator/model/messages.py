@@ -2,7 +2,7 @@
 
 Fields have Kafka's names in snake case, with units last. `request_id` is the caller's correlation id and not negative;
 a response carries the id of the request that it answers, which may be an old one. Lists of topics with partitions are
-flat lists of partitions, in the order of the request. `api_version` is there where the coordinator depends on it.
+flat lists of partitions, in the order of the request. `api_version` is a field where the behaviour depends on it.
 """
 
 from collections.abc import Callable
@@ -47,8 +47,8 @@ class Response:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinGroupRequest(GroupRequest):
-    """`new_member_uuid` is the UUID that the broker would draw if this member needs a new id; in a consumer group it is
-    that id."""
+    """A JoinGroup request. `new_member_uuid` is the random UUID that the broker would make if this member needs a new
+    id; in a consumer group it is that id."""
 
     member_id: str
     session_timeout_ms: int
@@ -84,7 +84,7 @@ class JoinGroupResponse(Response):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyncGroupRequest(GroupRequest):
-    """`assignments` are the leader's: (member id, assignment)."""
+    """A SyncGroup request. `assignments` are the leader's: (member id, assignment)."""
 
     generation_id: int
     member_id: str
@@ -146,7 +146,8 @@ class LeaveGroupResponse(Response):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetToCommit:
-    """`topic_id` is the id by which the client named the topic (API 10); the caller has resolved it to `topic`."""
+    """An offset in a commit request. `topic_id` is the id by which the client named the topic (API 10); the caller has
+    resolved it to `topic`."""
 
     topic: str
     partition: int
@@ -185,7 +186,7 @@ class PartitionResult(NamedTuple):  # a tuple, because one is built with every c
 
 @dataclass(frozen=True, slots=True)
 class OffsetCommitResponse(Response):
-    """The answer to OffsetCommit and to TxnOffsetCommit."""
+    """The response to OffsetCommit and to TxnOffsetCommit."""
 
     partitions: tuple[PartitionResult, ...]
 
@@ -208,8 +209,8 @@ class WriteTxnMarkerResponse(Response):
 
 @dataclass(frozen=True, slots=True)
 class OffsetFetchGroup:
-    """With `partitions` None, all partitions that have an offset are asked for. A member of a consumer group of KIP-848
-    names itself and its epoch (since API version 9)."""
+    """A group in an OffsetFetch. If `partitions` is None, all partitions with an offset are requested. A member of a
+    KIP-848 consumer group sends its id and epoch (since API version 9)."""
 
     group_id: str
     partitions: tuple[TopicPartition, ...] | None = None
@@ -293,7 +294,7 @@ class DescribeGroupsResponse(Response):
 
 @dataclass(frozen=True, slots=True)
 class ListGroupsRequest(Request):
-    """An empty filter lets every group pass; both filters ignore case."""
+    """A ListGroups request. An empty filter accepts every group; both filters ignore case."""
 
     states_filter: tuple[str, ...] = ()
     types_filter: tuple[str, ...] = ()
@@ -334,8 +335,8 @@ class DeleteGroupsResponse(Response):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerGroupHeartbeatRequest(GroupRequest):
-    """None (or -1) where the member says nothing of it. `new_member_id` is the id that the broker would draw for a
-    member of API version 0 that has none."""
+    """A heartbeat. Fields are None (or -1) if the member does not send them. `new_member_id` is the id that the broker
+    would make for a member of API version 0 that has none."""
 
     member_id: str
     member_epoch: int
@@ -354,7 +355,7 @@ class ConsumerGroupHeartbeatRequest(GroupRequest):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerGroupHeartbeatResponse(Response):
-    """`assignment` is None where the member gets nothing new."""
+    """The response to a heartbeat. `assignment` is None if it did not change for the member."""
 
     error: Error
     member_id: str | None = None
@@ -404,7 +405,7 @@ class ConsumerGroupDescribeResponse(Response):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShareGroupHeartbeatRequest(GroupRequest):
-    """None where the member says nothing of it."""
+    """A heartbeat. Fields are None if the member does not send them."""
 
     member_id: str
     member_epoch: int
@@ -416,7 +417,7 @@ class ShareGroupHeartbeatRequest(GroupRequest):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShareGroupHeartbeatResponse(Response):
-    """`assignment` is None where the member gets nothing new."""
+    """The response to a heartbeat. `assignment` is None if it did not change for the member."""
 
     error: Error
     member_id: str | None = None

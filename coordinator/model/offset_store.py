@@ -1,4 +1,4 @@
-"""Committed offsets of one `__consumer_offsets` partition, as its record describes them.
+"""Stores the committed offsets of one `__consumer_offsets` partition, each as its record describes it.
 
 There are committed offsets, and pending ones of transactions that are still open, by producer. Only `apply` and
 `end_transaction` change them, so the store always equals its log. A pending offset is committed when the marker of its

@@ -1,9 +1,9 @@
-"""One operation of a coordinator, and what comes out of it.
+"""Defines one operation of a coordinator, and its result.
 
 An operation is one request, one timer that fired, or one load. Its records are appended as one batch, all or none.
 Handlers use neither log nor clock: they see the groups, the offsets and `now_ms`, set timers, and collect records,
-responses and log events. Then the caller says at once whether the append failed. `after_append` is the part of the
-handler that waits for this (Kafka's append future), and `response` is sent, or a refusal in its place.
+responses and log events. Then the caller reports at once whether the append failed. `after_append` is the part of the
+handler that waits for this (Kafka's append future), and `response` is sent, or a refusal instead.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Batch:
 
 
 class Result(NamedTuple):  # a tuple, because one is built with every request
-    """What operations did, in order. A request that has no response in its own result is answered by a later one."""
+    """The result of operations, in order. A request without a response in its own result is answered by a later one."""
 
     batches: tuple[Batch, ...] = ()
     responses: tuple[Response, ...] = ()
@@ -69,7 +69,7 @@ class Result(NamedTuple):  # a tuple, because one is built with every request
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionState:
-    """The things that operations of one `__consumer_offsets` partition use and change."""
+    """The state of one `__consumer_offsets` partition that its operations use and change."""
 
     partition: int
     config: Config
@@ -135,7 +135,7 @@ class Operation:  # no dataclass, because one is built with every request, and t
         return of_type(self.groups.get(group_id), group_type)
 
     def require_group(self, group_id: str, group_type: type[GroupT]) -> GroupT:
-        """Returns a group that is known to be of this type, since requests go to handlers by the type of the group."""
+        """Returns a group that must be of this type, since requests are routed by the type of the group."""
         group = self.group(group_id, group_type)
         if group is None:
             raise LookupError(f"{group_id} is not a {group_type.group_type} group")
@@ -148,7 +148,7 @@ class Operation:  # no dataclass, because one is built with every request, and t
         self.groups.put(group.group_id, group)
 
     def remove_created_group(self) -> None:
-        """Takes back what `create_group` did."""
+        """Reverts `create_group`."""
         if self.replaced_group is not None:
             self.groups.put(self.replaced_group.group_id, self.replaced_group)
         elif self.created_group_id is not None:

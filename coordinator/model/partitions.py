@@ -1,4 +1,4 @@
-"""Partitions by topic id: what a member of a consumer or share group has, and how such sets are combined."""
+"""Combines sets of partitions by topic id: the partitions of members of consumer and share groups."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ def partitions_of(listed: Iterable[Mapping[str, Any]]) -> Partitions:
 
 
 def all_partitions_of(listed: Iterable[Mapping[str, Any]]) -> Partitions:
-    """Returns partitions by topic id, with the topics that have none."""
+    """Returns partitions by topic id, including topics without partitions."""
     return {each["topic_id"]: tuple(sorted(each["partitions"])) for each in listed}
 
 
 def without(partitions: Mapping[str, Iterable[int]], others: Mapping[str, Iterable[int]]) -> Partitions:
-    """Returns those partitions that are not among the others."""
+    """Returns the partitions that are not among `others`."""
     return _those(partitions, lambda topic, number: number not in others.get(topic, ()))
 
 
 def common(partitions: Mapping[str, Iterable[int]], others: Mapping[str, Iterable[int]]) -> Partitions:
-    """Returns those partitions that are among the others, too."""
+    """Returns the partitions that are also among `others`."""
     return _those(partitions, lambda topic, number: number in others.get(topic, ()))
 
 

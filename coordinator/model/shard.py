@@ -1,14 +1,14 @@
-"""The coordinator of one `__consumer_offsets` partition: its groups, its offsets, the end of its log.
+"""Coordinates one `__consumer_offsets` partition: its groups, its offsets, the end of its log.
 
-State changes in two ways only. What a failover must find again changes by applying appended records: the committed and
-pending offsets, and the end of a group by its tombstone. The soft state of a live group, which is its members, its
-generation and its state, changes by explicit transitions while a handler runs, as in Kafka; the group's own record is
-therefore applied when a log is loaded, and not again when it is appended.
+State changes in two ways only. State that survives a failover changes by applying appended records: committed and
+pending offsets, and the end of a group by its tombstone. The soft state of a live classic group (members, generation,
+state) changes by explicit transitions while a handler runs, as in Kafka; the group's own record is therefore applied
+when a log is loaded, and not again when it is appended.
 
-`run` is the way in: it gives a handler an `Operation`, then settles the append. If the append failed, no record is
-applied, a group that the operation created is removed, and the handler's `after_append` takes back what it must.
-`load` applies a log from its beginning. Consumer groups of KIP-848, share groups and streams groups change by their
-records alone, so theirs are applied in both cases.
+`run` is the entry point: it calls a handler with an `Operation`, then completes the append. If the append failed, no
+record is applied, a group that the operation created is removed, and the handler's `after_append` reverts its own
+changes. `load` applies a log from its beginning. Consumer groups of KIP-848, share groups and streams groups change by
+their records alone, so theirs are applied in both cases.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class Shard:
         self._state = state
 
     def shown_group(self, group_id: str) -> AnyGroup | None:
-        """Returns a group as requests that only read see it."""
+        """Returns a group as read-only requests see it."""
         return self.groups.get(group_id) or self._state.unwritten.forgotten.get(group_id)
 
     def shown_groups(self) -> list[AnyGroup]:
@@ -108,8 +108,8 @@ class Shard:
     ) -> Result:
         """Runs one operation, from its handler to its result.
 
-        The subject is what the handler gets: a request, or the group of a timer. `append_error` says whether the append
-        will fail, and with which error.
+        `subject` is the argument of the handler: a request, or the group of a timer. `append_error` says whether the
+        append will fail, and with which error.
         """
         operation = self._operation(now_ms)
         try:
@@ -194,7 +194,7 @@ class Shard:
         return _result(operation, None)
 
     def unload(self, now_ms: int) -> Result:
-        """Makes every group Dead, and answers all requests that wait with NOT_COORDINATOR."""
+        """Makes every group Dead, and answers all waiting requests with NOT_COORDINATOR."""
         operation = self._operation(now_ms)
         self._deadlines.cancel_partition(self.partition)
         for group in self.groups.values():

@@ -1,8 +1,8 @@
-"""Determines what a group would have gone through under another setting, with how far that can be believed.
+"""Computes how a group would have behaved under another setting, and how reliable that is.
 
-First the setting that the group really had is played: how far its figures are from what was observed is the error of
-the replay, and where that is above a bound there is no answer. A small error does not bound the other setting's, so the
-answers are intervals: over several scripts that the ledger's rows allow, and wider by the error of the replay.
+First the group's actual setting is simulated. The difference between its figures and the observed ones is the error of
+the replay; if it is above a limit there is no answer. A small error does not limit the error of the other setting, so
+the answers are intervals: over several scripts that fit the ledger's rows, widened by the error of the replay.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ class Interval:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FigureEstimate:
-    """One figure: as the ledger observed it (None: it can't), as the replay of the actual setting has it, under the
-    setting asked for, and what that would have saved (below 0: what it would have cost)."""
+    """One figure: observed by the ledger (None: unknown), simulated with the actual setting, simulated with the other
+    setting, and the saving (below 0: an additional cost)."""
 
     observed: Interval | None
     replayed: Interval
@@ -59,8 +59,8 @@ class FigureEstimate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What a setting would have changed. `refusal` says why there is no answer, and is None if there is one. `error`
-    is that of the replayed rebalances, as a share of the observed ones."""
+    """The effect of a setting. `refusal` says why there is no answer; None if there is one. `error` is that of the
+    replayed rebalances, as a share of the observed ones."""
 
     asked: Setting
     error: float | None
@@ -94,8 +94,8 @@ def answers(workload: Workload, settings: Sequence[Setting], observed: Mapping[s
 
 
 def unknown_times(workload: Workload, asked: Setting) -> str | None:
-    """Returns why a setting can't be judged since it rests on how long members were silent or busy, which records don't
-    have; None if it does not rest on that, or requests have it."""
+    """Returns why a setting can't be judged: its effect depends on how long members were silent or busy, which records
+    don't have. None if it does not depend on that, or if the request log has it."""
     actual = workload.actual
     ends = {RESTS_ON_TIMES.get(each.end) for each in workload.tenures}
     for field, name in (("session_ms", "session.timeout.ms"), ("max_poll_interval_ms", "max.poll.interval.ms")):
@@ -175,7 +175,7 @@ def _told(
 
 
 def _interval(values: Sequence[float], floor: float = 0.0) -> Interval:
-    """Returns what the runs came to, and where one more of them probably would."""
+    """Returns the range of the runs' values, widened to include where one more run would probably lie."""
     spread = DEVIATIONS * stdev(values) if len(values) > 1 else 0.0
     return Interval(max(floor, min([*values, mean(values) - spread])), max([*values, mean(values) + spread]))
 

@@ -1,8 +1,8 @@
-"""Plays a script under a setting and counts what a ledger would count, and what the setting cost.
+"""Simulates a script under a setting and counts the figures that a ledger would count, and the cost of the setting.
 
 Rebalances are increments of the generation (or epoch) from the first event on; a partition has moved if it is given to
-another member than the one that had it last, in the round before or one earlier (as `transforms.history.rules.cost`
-has it). A partition stands still while nobody consumes it although some process of the group is up.
+another member than the one that had it last, in the round before or one earlier (as `transforms.history.rules.cost` has
+it). A partition stands still while nobody consumes it although some process of the group is up.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What one run came to. `records_processed_twice` are for one record a second in each partition."""
+    """The figures of one run. `records_processed_twice` assumes one record a second in each partition."""
 
     rebalances: float
     partitions_moved: float
@@ -64,14 +64,14 @@ def moved(assignments: list[Mapping[TopicPartition, str]], known: int) -> int:
     for number, owners in enumerate(assignments):
         if number >= known:
             count += sum(last.get(partition, owner) != owner for partition, owner in owners.items())
-        # What a round takes from its owner is remembered for one round more, unless everybody has gone.
+        # Partitions taken from their owners are remembered for one more round, unless all members have gone.
         last = {partition: owner for partition, owner in last.items() if owners and partition in former} | dict(owners)
         former = owners
     return count
 
 
 def times_up(script: Script) -> Iterable[tuple[int, int]]:
-    """Yields the times from the first event on in which some process of the group is up."""
+    """Yields the times from the first event on in which at least one process of the group is up."""
     up = len(script.members_at_start)
     since = script.from_ms
     for event in script.events:

@@ -1,4 +1,4 @@
-"""Reads what a group might be set to, and makes a group of that setting for a simulation.
+"""Parses a setting of a group, and makes a group with that setting for a simulation.
 
 A setting says who assigns and how (an assignor's name, or `consumer` for the protocol of KIP-848), whether members are
 static, and the times of clients and broker. The question is given as differences from the group's settings: `static`,
@@ -37,12 +37,12 @@ NUMBER: Final = re.compile(r"[0-9]{1,9}")
 
 
 class SettingError(ValueError):
-    """A setting that can't be asked for, in one sentence with the remedy."""
+    """An invalid setting, in one sentence with the remedy."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """What a group is set to; the defaults are those of Kafka 4.2. Times in ms."""
+    """The setting of a group; the defaults are those of Kafka 4.2. Times in ms."""
 
     assigned_by: str = "range"
     is_static: bool = False
@@ -52,7 +52,7 @@ class Setting:
     initial_delay_ms: int = 3_000
 
     def make(self) -> MakeGroup:
-        """Returns what makes a group of this setting."""
+        """Returns a function that makes a group of this setting."""
         if self.assigned_by == CONSUMER:
             return partial(
                 ConsumerProtocolGroup,
@@ -81,7 +81,7 @@ class Setting:
 
 
 def changed(setting: Setting, asked: Iterable[str]) -> Setting:
-    """Returns a setting with what is asked for. Raises SettingError for what is unknown, or asked for twice."""
+    """Returns a setting with the changes asked for. Raises SettingError for one that is unknown, or given twice."""
     changes: dict[str, str | bool | int] = {}
     for text in asked:
         field, value = _change(text.strip())

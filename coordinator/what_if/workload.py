@@ -1,4 +1,4 @@
-"""Turns what a ledger knows of a group's members into a script that can be played under any setting.
+"""Turns a ledger's rows about a group's members into a script that can be simulated under any setting.
 
 A ledger knows tenures: from the record of the first generation with a member to that of the first one without it. The
 processes behind them came and went somewhat before, and one that was started again is another member. So:
@@ -7,12 +7,12 @@ processes behind them came and went somewhat before, and one that was started ag
   within `RESTART_MS` of the other's end. Where hosts change with every start (containers), nothing proves that, so half
   of the scripts are drawn `loosely`: then any tenure may follow any other that ended shortly before, and a static
   member that fell silent may have closed in order.
-- A record is written when a round is over: when all have heard of it with their next heartbeats. What caused it lies so
-  much before, at a place that is drawn. Who was removed had been silent for its session.
-- How a dynamic member went is often a guess, with a doubt: the record is the same whether it left or fell silent. A run
-  draws how often the guesses are wrong, between never and twice as often as their doubts say, since the processes of
-  one application close alike. A guess is not doubted if the process was back within a session of its end: restarts are
-  mostly shorter than a session.
+- A record is written when a round is over: when all have heard of it with their next heartbeats. Its cause lies earlier
+  by about that time, which is drawn at random. A member that was removed had been silent for its session.
+- How a dynamic member left is often inferred, with a doubt: the record is the same whether it left or fell silent. A
+  run draws how often the guesses are wrong, between never and twice as often as their doubts say, since the processes
+  of one application close alike. A guess is not doubted if the process was back within a session of its end: restarts
+  are mostly shorter than a session.
 - Long times in which nothing happens are cut short: whatever an event sets off has ended before.
 """
 
@@ -69,7 +69,7 @@ class Tenure:
 
 @dataclass(frozen=True, slots=True)
 class TopicGrowth:
-    """A topic had so many partitions, known to the group with the record of `at_ms`."""
+    """A topic had this number of partitions, as the group's record at `at_ms` shows."""
 
     at_ms: int
     topic: str
@@ -78,7 +78,7 @@ class TopicGrowth:
 
 @dataclass(frozen=True, slots=True)
 class MemberSilence:
-    """A member sent nothing between two requests."""
+    """A time between two requests in which a member sent nothing."""
 
     member_id: str
     from_ms: int
@@ -87,9 +87,9 @@ class MemberSilence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
-    """What happened to a group between two instants. `births` are first generations, which are no
-    rebalances. `records_per_second` of one partition; None if unknown. `silences` are those that were longer than some
-    heartbeats; None if no request log has them."""
+    """The history of a group between two instants. `births` are first generations, which do not count as rebalances.
+    `records_per_second` is for one partition; None if unknown. `silences` are those longer than some heartbeats; None
+    if no request log has them."""
 
     actual: Setting
     tenures: tuple[Tenure, ...]
@@ -115,8 +115,8 @@ class _Process:
 
 
 def script(workload: Workload, seed: int, longest_ms: int, *, loosely: bool) -> Script | None:
-    """Returns one of the scripts that the ledger's rows allow; None if nothing happened in them. `longest_ms` is the
-    longest session or poll interval of the settings that will play it."""
+    """Returns one of the scripts that fit the ledger's rows; None if nothing happened in them. `longest_ms` is the
+    longest session timeout or poll interval of the settings that will be simulated."""
     random = RandomSource("what-if", seed)
     tenures = _as_they_may_have_ended(workload.tenures, workload.actual.session_ms, random)
     workload = replace(workload, tenures=tenures)
@@ -173,15 +173,15 @@ def _as_they_may_have_ended(tenures: Sequence[Tenure], session_ms: int, random: 
 
 
 def _names(processes: Sequence[_Process], random: RandomSource) -> list[str]:
-    """Returns names whose order is that of the members' ids, by which some assignors go: a member id begins with the
-    client id, and what follows is random."""
+    """Returns names in the order of the members' ids, which some assignors depend on: a member id begins with the
+    client id, and the rest is random."""
     ranks = sorted(range(len(processes)), key=lambda each: (processes[each].spans[0].tenure.client_id, random.bits()))
     width = len(str(len(processes)))
     return [f"m{ranks.index(number):0{width}}" for number in range(len(processes))]
 
 
 def _spans(workload: Workload, random: RandomSource) -> list[_Span]:
-    """Returns when the processes behind the tenures were up, drawn from when that can have been."""
+    """Returns when the processes of the tenures were up, drawn at random from the possible times."""
     actual = workload.actual
     moments = sorted({at for each in workload.tenures for at in (each.joined_ms, each.left_ms) if at is not None})
     before = dict(zip(moments, [None, *moments], strict=False))

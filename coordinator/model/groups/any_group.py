@@ -1,4 +1,4 @@
-"""A group of any type. An id belongs to one group, so that one map holds all groups of a partition, as in Kafka."""
+"""Defines a group of any type. An id belongs to one group, so one map holds all groups of a partition, as in Kafka."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Changes of groups that no record holds.
+"""Keeps changes of groups that no record holds.
 
-Requests that only read see groups as of the newest record: a group that was forgotten without a record is there until
-something is appended, and a topology that was configured without a record is not.
+Read-only requests see groups as of the newest record: a group that was removed without a record exists until another
+record is appended, and a topology that was configured without a record is not visible.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ class Unwritten:
         self.configured: list[StreamsGroup] = []
 
     def show(self) -> None:
-        """Lets requests that only read see these changes, since something was appended."""
+        """Makes these changes visible to read-only requests, because a record was appended."""
         self.forgotten.clear()
         for group in self.configured:
             group.shown = group.configured
         self.configured.clear()
 
     def unconfigure(self) -> None:
-        """Takes back what was configured, since nothing could be appended."""
+        """Reverts the configuration, because the append failed."""
         for group in self.configured:
             group.configured = group.shown
         self.configured.clear()

@@ -1,4 +1,4 @@
-"""DescribeGroups, ListGroups and DeleteGroups: what administrators ask of a coordinator."""
+"""Handles DescribeGroups, ListGroups and DeleteGroups, the requests of administrators."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ _GROUP_ID_NOT_FOUND_SINCE = 6
 
 
 def describe_group(group: AnyGroup | None, group_id: str, api_version: int) -> DescribedGroup:
-    """Describes a classic group. Before API 6 a missing group, or one of another type, is described as a Dead one,
-    without an error."""
+    """Returns the description of a classic group. Before API 6 a missing group, or one of another type, is described as
+    Dead, without an error."""
     if not isinstance(group, Group):
         missing = f"Group {group_id} {'not found' if group is None else 'is not a classic group'}."
         has_error = api_version >= _GROUP_ID_NOT_FOUND_SINCE
@@ -80,7 +80,7 @@ def _listed(group: AnyGroup) -> ListedGroup:
 
 
 def delete_groups(request: DeleteGroupsRequest, operation: Operation) -> None:
-    """Deletes the Empty ones among these groups, their offsets first."""
+    """Deletes those of these groups that are Empty, their offsets first."""
     results = []
     deleted = []
     offset_count = 0

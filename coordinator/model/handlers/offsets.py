@@ -1,4 +1,5 @@
-"""OffsetCommit, TxnOffsetCommit, OffsetFetch, OffsetDelete, and how offsets are removed without a request.
+"""Handles OffsetCommit, TxnOffsetCommit, OffsetFetch and OffsetDelete, and removes offsets without a request (expiry,
+deleted topics).
 
 The broker checks which member commits, and never checks the offset: it may be lower than the last, negative, or past
 the end of the log. Anybody may commit to a group without members. The first commit to a group that does not exist
@@ -78,7 +79,7 @@ def expiry_of(request: OffsetCommitRequest, operation: Operation) -> int:
 
 
 def commit_transactional_offsets(request: TxnOffsetCommitRequest, operation: Operation) -> None:
-    """Takes offsets that stay pending until their transaction ends. Sessions and rebalances don't matter."""
+    """Stores offsets that stay pending until their transaction ends. Sessions and rebalances are not affected."""
     group = operation.group(request.group_id, Group)
     error = Error.NONE
     if group is not None:
@@ -143,7 +144,7 @@ def with_topic_id(offset: OffsetToCommit, operation: Operation) -> OffsetToCommi
 
 
 def takeable(request: OffsetCommitRequest | TxnOffsetCommitRequest, operation: Operation) -> list[OffsetToCommit]:
-    """Returns the offsets whose metadata is short enough; who may commit is asked for these only."""
+    """Returns the offsets whose metadata is short enough; only for these it is checked who may commit."""
     return [offset for offset in request.offsets if not is_too_large(offset, operation)]
 
 
@@ -153,8 +154,8 @@ def takeable(request: OffsetCommitRequest | TxnOffsetCommitRequest, operation: O
 def fetch_offsets(
     request: OffsetFetchGroup, offsets: OffsetStore, *, is_known: bool, require_stable: bool
 ) -> FetchedGroup:
-    """Returns the committed offsets, none of a group that is not known. `require_stable` refuses partitions that have a
-    pending offset."""
+    """Returns the committed offsets; none for a group that is not known. `require_stable` refuses partitions that have
+    a pending offset."""
     group_id = request.group_id
     partitions: Iterable[TopicPartition] = request.partitions or ()
     if request.partitions is None and is_known:
@@ -197,7 +198,7 @@ def delete_offsets(request: OffsetDeleteRequest, operation: Operation) -> None:
 def delete_unsubscribed(
     request: OffsetDeleteRequest, group: Group | ConsumerGroup | StreamsGroup, operation: Operation
 ) -> None:
-    """Writes tombstones for these offsets, but for those of topics that the group's members consume."""
+    """Writes tombstones for these offsets, except for topics that the group's members consume."""
     results = []
     for topic, partition in request.partitions:
         key = (request.group_id, topic, partition)
@@ -211,7 +212,8 @@ def delete_unsubscribed(
 
 
 def delete_all_offsets(group_id: str, operation: Operation) -> int:
-    """Writes tombstones for all offsets of a group, first the committed, then the only pending. Returns how many."""
+    """Writes tombstones for all offsets of a group, committed ones first, then those that are only pending. Returns how
+    many."""
     committed = operation.offsets.committed
     keys = [(group_id, topic, partition) for topic, partition, _ in committed.of_group(group_id)]
     for topic, partition, _ in operation.offsets.open_transactions.of_group(group_id):
@@ -276,8 +278,9 @@ def _expire_offsets(group_id: str, is_over: Callable[..., bool], operation: Oper
 
 
 def is_expired(group: Group, offset: Mapping[str, Any], now_ms: int, config: Config) -> bool:
-    """Whether an offset has expired. Its retention begins at the commit, or when its group became Empty; a group with
-    members keeps its offsets, but for consumers' topics. An expiry in the record itself replaces the retention."""
+    """Returns whether an offset has expired. Its retention begins at the commit, or when its group became Empty. A
+    group with members keeps its offsets, unless it is a group of consumers and none of them subscribes to the topic. An
+    expiry in the record itself replaces the retention."""
     base_ms: int = offset["commit_timestamp_ms"]
     if group.protocol_type is not None:
         if group.state is State.EMPTY:

@@ -1,6 +1,6 @@
-"""Which function takes a request about one group, by the type that the group has.
+"""Maps a request about one group, and the type of that group, to the function that handles it.
 
-A request about a group that is not there goes where those of a classic group go: it may make the group.
+A request about a missing group is handled like one about a classic group: it may create the group.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""One classic group: its members, its generation and its protocols.
+"""Models one classic group: its members, its generation and its protocols.
 
-Everything in it is soft state: it changes by explicit calls, and what no record holds is lost with the coordinator.
+Everything in it is soft state: it changes by explicit calls, and state without a record is lost with the coordinator.
 Rules: `apply` is the only way to change the state, by the table in states.py, and it stamps the time. Requests that
 wait are ids: `awaiting_join` and `awaiting_sync` of a member hold the request to answer, or None. Members are kept in a
 Java HashMap, for its order. After a failover a group is rebuilt from its last record (`from_record`): of a member's
@@ -59,7 +59,7 @@ class Member:
 
     @property
     def has_satisfied_heartbeat(self) -> bool:
-        """Whether a request that waits keeps the member alive; for a new member only its join timeout counts."""
+        """Returns whether a waiting request keeps the member alive; for a new member only its join timeout counts."""
         return not self.is_new and (self.awaiting_join is not None or self.awaiting_sync is not None)
 
     def __str__(self) -> str:
@@ -75,7 +75,7 @@ class Member:
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class Group:
-    """A new group is at generation 0 and has neither protocol nor leader."""
+    """A classic group. A new one is at generation 0 and has neither protocol nor leader."""
 
     group_type: ClassVar[str] = "classic"
 
@@ -135,7 +135,8 @@ class Group:
     # State
 
     def apply(self, event: Event, now_ms: int) -> None:
-        """Takes the group to the state that follows. Raises IllegalStateError, and changes nothing, if none does."""
+        """Moves the group to the state that follows the event. If there is none, raises IllegalStateError and changes
+        nothing."""
         state = next_state(self.state, event)
         self.previous_state, self.state, self.current_state_timestamp_ms = self.state, state, now_ms
 
@@ -161,7 +162,7 @@ class Group:
         self.pending_join_members.discard(member.member_id)
 
     def remove(self, member_id: str) -> None:
-        """Removes a member or a pending member. If it was the leader, the first member that is left becomes leader."""
+        """Removes a member or a pending member. If it was the leader, the first remaining member becomes leader."""
         member = self.members.pop(member_id)
         if member is not None:
             self._count_protocols(member, -1)
@@ -182,7 +183,7 @@ class Group:
         session_timeout_ms: int,
         awaiting_join: int | None,
     ) -> None:
-        """Sets what a JoinGroup changes about a member. An older join that waits is never answered, as in Kafka."""
+        """Updates a member by its JoinGroup. An older join that still waits is never answered, as in Kafka."""
         self._count_protocols(member, -1)
         member.protocols = protocols
         self._count_protocols(member, 1)
@@ -192,7 +193,7 @@ class Group:
         member.awaiting_join = awaiting_join
 
     def replace_static_member(self, old_member_id: str, new_member_id: str, output: Output) -> Member:
-        """Gives a static member a new id. Requests that wait under the old id are answered as fenced."""
+        """Gives a static member a new id. Requests that wait under the old id are answered with FENCED_INSTANCE_ID."""
         member = self.members.pop(old_member_id)
         if member is None or member.group_instance_id is None:
             raise IllegalStateError(f"cannot replace {old_member_id}: no static member")
@@ -242,14 +243,14 @@ class Group:
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     def joined_members(self) -> tuple[JoinedMember, ...]:
-        """Returns the members in the form that the leader gets."""
+        """Returns the members in the form in which the leader receives them."""
         return tuple(
             JoinedMember(member.member_id, member.group_instance_id, member.metadata(self.protocol_name))
             for member in self.members.values()
         )
 
     def elect_joined_leader(self, output: Output) -> bool:
-        """Keeps a leader that has rejoined, or else elects the first member that has. Returns False if none has."""
+        """Keeps the leader if it has rejoined, or else elects the first member that has. Returns False if none has."""
         leader = None if self.leader_id is None else self.members.get(self.leader_id)
         if leader is None or leader.awaiting_join is not None:
             return leader is not None

@@ -1,4 +1,4 @@
-"""What a group may give to the outside while it changes: responses, and lines of the server log.
+"""Defines the output of a group while it changes: responses, and lines of the server log.
 
 It is a protocol, so that a group need not know the operation that it is part of.
 """

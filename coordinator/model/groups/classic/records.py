@@ -1,6 +1,6 @@
-"""The records that a 4.2 broker writes for classic groups.
+"""Builds the records that a 4.2 broker writes for classic groups.
 
-Contents as in Kafka's GroupCoordinatorRecordHelpers: group metadata v3.
+The contents are those of Kafka's GroupCoordinatorRecordHelpers: group metadata v3.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _GROUP_METADATA_VERSION = 3
 
 
 def new_group_metadata_record(group: Group, assignments: Mapping[str, bytes]) -> Record:
-    """Returns the record of a group as it is now, with these assignments by member id."""
+    """Returns the record of a group in its present state, with these assignments by member id."""
     members = [
         {
             "member_id": member.member_id,
@@ -43,7 +43,7 @@ def new_group_metadata_record(group: Group, assignments: Mapping[str, bytes]) ->
 
 
 def new_empty_group_metadata_record(group: Group) -> Record:
-    """Returns the record of a group's creation, at generation 0, whatever the group has become since."""
+    """Returns the record of a group's creation, at generation 0, whatever its present state."""
     return _group_metadata_record(group, protocol_type="", generation=0, protocol=None, leader=None, members=[])
 
 

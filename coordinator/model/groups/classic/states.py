@@ -1,4 +1,4 @@
-"""The state machine of a classic group, as a table: in which state which event leads to which state.
+"""Defines the state machine of a classic group as a table: state, event and next state.
 
     state                event                      next state           when
     (none)               CREATED                    Empty                a request or an offset names a new group
@@ -17,8 +17,8 @@ join, in CompletingRebalance for the leader's assignment. In Stable the members 
 answers that the coordinator is elsewhere, and is never used again.
 
 Rules: everything that decides a group's state is in this file. `next_state` is the only way to a state, for a new
-group, for one that is loaded from a record, and for a live one; it refuses what the table lacks.
-Source: Kafka ClassicGroupState, which states the same table as the valid previous states of each state.
+group, for one that is loaded from a record, and for a live one; it refuses what the table lacks. Source: Kafka
+ClassicGroupState, which states the same table as the valid previous states of each state.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The contents of consumers' subscriptions and assignments, as far as the broker reads them.
+"""Parses consumers' subscriptions and assignments, as far as the broker reads them.
 
 An int16 version leads (ConsumerProtocol). Of a classic group's subscriptions the broker reads topics and user data
-only, whatever version the client wrote; where a group changes its protocol it reads all of the version that is given,
-a later one as the latest that it knows. Where a number is cut off, Kafka throws what the broker expects. A null, or a
+only, whatever version the client wrote; where a group changes its protocol it reads all of the version that is given, a
+later one as the latest that it knows. Where a number is cut off, Kafka throws what the broker expects. A null, or a
 length beyond the end, is an unchecked exception in the generated Java reader. Up to 4.2 it stops the operation that
 reads it; since 4.4 it is what the broker expects, too. So this reader raises two kinds of error. The codec's reader is
 another one: it refuses other damage, too.
@@ -28,7 +28,8 @@ OWNED_SINCE, GENERATION_SINCE, RACK_SINCE = 1, 2, 3
 
 
 class UnreadableSubscriptionError(Exception):
-    """A number was cut off, or the version is below the first. The broker warns, and knows nothing of the rest."""
+    """A number was cut off, or the version is below the first. The broker logs a warning, and knows no part of the
+    bytes."""
 
 
 class MalformedSubscriptionError(IllegalStateError):
@@ -36,7 +37,7 @@ class MalformedSubscriptionError(IllegalStateError):
 
 
 def unreadable(config: Config) -> tuple[type[Exception], ...]:
-    """Returns the errors after which a broker of this release goes on."""
+    """Returns the errors that a broker of this release catches."""
     if config.is_4_4:
         return UnreadableSubscriptionError, MalformedSubscriptionError
     return (UnreadableSubscriptionError,)
@@ -44,7 +45,7 @@ def unreadable(config: Config) -> tuple[type[Exception], ...]:
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """`owned` are partitions by topic, as the client listed them."""
+    """A parsed subscription. `owned` are partitions by topic, as the client listed them."""
 
     topics: tuple[str, ...]
     owned: tuple[tuple[str, tuple[int, ...]], ...]

@@ -1,8 +1,8 @@
-"""The assignors that a 4.2 broker has: `uniform`, its default, and `range`.
+"""Implements the assignors of a 4.2 broker: `uniform`, its default, and `range`.
 
 Both take members by id, the number of partitions of each topic id, and whether all members are held to subscribe to the
-same topics; then the first one's are those of all. They give targets by member id. Orders that decide who gets what are
-those of Java's hash maps.
+same topics; then the first one's are those of all. They return targets by member id. Where order decides the result, it
+is that of Java's hash maps.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ class Subscriber:
 def assign_uniform(
     members: Mapping[str, Subscriber], counts: Mapping[str, int], *, is_equal: bool
 ) -> dict[str, Partitions]:
-    """Gives each member as many partitions as any other, or one more, and moves as few as that allows."""
+    """Returns targets in which each member has as many partitions as any other, or one more, with as few moves as
+    possible."""
     if not is_equal:
         return assign_unequal({name: (each.topics, each.target) for name, each in members.items()}, counts)
     order = hash_map_order(members)
@@ -68,7 +69,8 @@ def assign_uniform(
 
 
 def _keep(member: Subscriber, quota: int, topics: Collection[str]) -> tuple[Target, list[tuple[str, int]], int]:
-    """Returns what a member keeps of its target, what is too much, and how many more it may have."""
+    """Returns the part of a member's target that it keeps, the partitions beyond its quota, and how many more it may
+    get."""
     target = Target(member.target)
     given_up: list[tuple[str, int]] = []
     for topic, numbers in member.target.items():
@@ -88,8 +90,8 @@ def _keep(member: Subscriber, quota: int, topics: Collection[str]) -> tuple[Targ
 def assign_range(
     members: Mapping[str, Subscriber], counts: Mapping[str, int], *, is_equal: bool
 ) -> dict[str, Partitions]:
-    """Gives each member the next partitions of each topic that it wants, whatever it had; members with an instance id
-    come first."""
+    """Returns targets in which each member gets the next partitions of each topic that it subscribes to, whatever it
+    had before; members with an instance id come first."""
     order = sorted(members, key=lambda name: _rank(name, members[name].instance_id))
     found: dict[str, dict[str, tuple[int, ...]]] = {name: {} for name in order}
     wanted = {name: members[order[0] if is_equal else name].topics for name in order}

@@ -1,9 +1,9 @@
-"""A consumer group of KIP-848: three epochs, its members, the target that each is to reach, and the regular expressions
-by which they subscribe.
+"""Models a consumer group of KIP-848: its epochs, its members, the target of each, and the regular expressions by which
+they subscribe.
 
-Nothing changes but by applying records: `apply` takes those of types 3, 5 to 8 and 16, when they are appended and when
-a log is loaded. The state of the group follows from them. Not in them is which changes of the cluster's topics the
-group has noticed (`handlers/consumer/epochs.py`), so a group that was loaded has noticed none.
+The group changes only by applying records: `apply` takes those of types 3, 5 to 8 and 16, when they are appended and
+when a log is loaded. Records do not hold which changes of the cluster's topics the group has noticed
+(`handlers/consumer/epochs.py`), so a loaded group has noticed none.
 """
 
 from __future__ import annotations
@@ -69,12 +69,12 @@ class ConsumerGroup(ModernGroup[ConsumerMember, "Partitions"]):
         return None if member_id is None else self.members.get(member_id)
 
     def target_of(self, member_id: str, instance_id: str | None) -> Partitions:
-        """Returns what a member is to have. A static one that has just taken the place of another has its target."""
+        """Returns the target of a member. A static one that has just replaced another has that one's target."""
         before = None if instance_id is None else self.static_members.get(instance_id)
         return self.target.get(member_id if before is None else before, {})
 
     def is_held(self, topic_id: str, partition: int) -> bool:
-        """Whether some member has a partition, or has still to give it up."""
+        """Returns whether a member has a partition, or still has to give it up."""
         return (topic_id, partition) in self._holders
 
     def subscribed_topics(self) -> frozenset[str]:
@@ -94,15 +94,15 @@ class ConsumerGroup(ModernGroup[ConsumerMember, "Partitions"]):
 
     @property
     def are_equal(self) -> bool:
-        """Whether a broker takes the members for equal. It decides that with a record of a member, and not again when
-        an expression is resolved or goes behind it."""
+        """Returns whether a broker treats the members as equal. It decides that with a member's record, and not again
+        when a regular expression is resolved or removed."""
         if self._are_equal is None:
             self._are_equal = are_equal(self.members.values(), self.resolved.values())
         return self._are_equal
 
     def topics_of(self, member: ConsumerMember) -> list[str]:
-        """Returns the topics to which a member subscribes, in the order of the broker's sets: those of the larger one,
-        then what only the other has."""
+        """Returns the topics to which a member subscribes, in the order of the broker's sets: those of the larger set
+        first, then those only in the other."""
         resolved = self.resolved.get(member.regex)
         names, matched = _set_order(member.topics), _set_order(() if resolved is None else resolved.topics)
         larger, smaller = (names, matched) if len(names) > len(matched) else (matched, names)
@@ -112,7 +112,7 @@ class ConsumerGroup(ModernGroup[ConsumerMember, "Partitions"]):
         return topic in self.subscribed_topics()
 
     def others(self, member: ConsumerMember) -> list[ConsumerMember]:
-        """Returns the members but one, and but the one whose place it takes."""
+        """Returns the members other than `member` and the one that it replaces."""
         return [
             each
             for each in self.members.values()
@@ -123,8 +123,8 @@ class ConsumerGroup(ModernGroup[ConsumerMember, "Partitions"]):
     def preferred_assignor(
         self, before: ConsumerMember | None = None, after: ConsumerMember | None = None
     ) -> str | None:
-        """Returns the assignor that most members ask for, with the vote of a member as it was and as it will be. Of two
-        it is the first in the order of the map of votes, which a broker copies for that."""
+        """Returns the assignor that most members ask for, given a member before and after a change. In a tie, the first
+        in the order of the broker's map of votes."""
         if before is None or after is None:
             return max(self._votes, key=self._votes.__getitem__, default=None)
         votes = Counter(dict(self._votes.items()))
@@ -139,7 +139,8 @@ class ConsumerGroup(ModernGroup[ConsumerMember, "Partitions"]):
         return max((str(name) for name in order), key=votes.__getitem__, default=None)
 
     def add(self, member: ConsumerMember) -> None:
-        """Adds a member that no record has described yet; the order of the members hangs on how often they are put."""
+        """Adds a member that no record has described yet; the order of the members depends on how often they are put
+        into the map."""
         self._replace(None, member)
 
     def tombstones(self) -> list[Record]:
@@ -197,8 +198,8 @@ class ConsumerGroup(ModernGroup[ConsumerMember, "Partitions"]):
 
 
 def are_equal(members: Collection[ConsumerMember], resolved: Iterable[ResolvedRegex]) -> bool:
-    """Whether a broker takes members for equal: they name the same topics, and there are no others; or they have the
-    same regular expression, name nothing, and there is no other expression with one of its topics."""
+    """Returns whether a broker treats members as equal: all name the same topics and no one has an expression; or all
+    have the same regular expression, name no topics, and no other expression matches one of its topics."""
     subscriptions = [(member.topics, member.regex) for member in members]
     if not subscriptions:
         return True

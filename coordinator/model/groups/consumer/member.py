@@ -1,6 +1,6 @@
 """A member of a consumer group of KIP-848, as the records of types 5 and 8 describe it.
 
-Members are values: a heartbeat makes another one, and what differs becomes a record. The group changes when that record
+Members are values: a heartbeat makes a new one, and the differences become records. The group changes when that record
 is applied.
 """
 
@@ -31,7 +31,7 @@ class MemberState(RecordedState):
 
 @dataclass(frozen=True, slots=True)
 class ClassicWords:
-    """What a member of the classic protocol said as it joined: its protocols in its order, each with the bytes of its
+    """The data with which a member of the classic protocol joined: its protocols in order, each with the bytes of its
     subscription."""
 
     session_timeout_ms: int
@@ -40,9 +40,9 @@ class ClassicWords:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerMember:
-    """`epoch` is AWAY for a static member that left for a while, and 0 for one that has not been reconciled yet.
-    `classic` is None for a member that sends heartbeats of KIP-848. `epochs` are those in which the member got what it
-    has or has to give up; a broker of 4.2 names none."""
+    """A member. `epoch` is AWAY for a static member that left for a while, and 0 for one that has not been reconciled
+    yet. `classic` is None for a member that sends KIP-848 heartbeats. `epochs` are those in which the member was
+    assigned its partitions, including those to give up; a 4.2 broker records none."""
 
     member_id: str
     instance_id: str | None = None
@@ -62,7 +62,7 @@ class ConsumerMember:
     classic: ClassicWords | None = None
 
     def at_epoch(self, epoch: int, **changes: Any) -> ConsumerMember:
-        """Returns the member at an epoch, which keeps the one before where it changes."""
+        """Returns the member at another epoch; the former epoch is kept as the previous one if they differ."""
         return replace(self, epoch=epoch, previous_epoch=self.epoch, **changes)
 
     def with_subscription(self, value: Mapping[str, Any]) -> ConsumerMember:
@@ -108,7 +108,8 @@ class ConsumerMember:
         )
 
     def epoch_of(self, topic_id: str, partition: int) -> int:
-        """Returns the epoch in which the member got a partition: its own, where an older broker has named none."""
+        """Returns the epoch in which the member was assigned a partition: its own epoch, if an older broker recorded
+        none."""
         return self.epochs.get((topic_id, partition), max(self.epoch, 0))
 
 

@@ -1,8 +1,8 @@
-"""How a member gets from what it has to its target, one heartbeat at a time.
+"""Moves a member from its current partitions to its target, one heartbeat at a time.
 
-A member keeps what it has and is to have. While it still holds what it has to give up, it stays in its epoch; when it
-no longer does, it goes on to the target's epoch with what is free, and takes the rest as others give it up. Source:
-what brokers of 4.2 and 4.4 answer, step by step (`lab.kafka.consumer_differential`).
+A member keeps the partitions that are also in its target. While it still holds partitions to give up, it stays in its
+epoch; once it has given them up, it moves to the target's epoch with the partitions that are free, and takes the rest
+as others give them up. Source: responses of brokers of 4.2 and 4.4, step by step (`lab.kafka.consumer_differential`).
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reconciliation:
-    """What decides the next step of a member. `owned` is what it says that it has, None if it says nothing;
-    `is_held` says whether somebody has a partition, and `subscribed` are the ids of the member's topics. With
-    `names_epochs` the member remembers in which epoch it got each partition, as since 4.3."""
+    """The inputs of a member's next step. `owned` are the partitions that it reports, None if it reports none;
+    `is_held` returns whether another member has a partition, and `subscribed` are the ids of the member's topics. With
+    `names_epochs` the member remembers in which epoch it was assigned each partition, as since 4.3."""
 
     target_epoch: int
     target: Partitions
@@ -31,7 +31,7 @@ class Reconciliation:
     names_epochs: bool = False
 
     def step(self, member: ConsumerMember, *, has_changed_subscription: bool) -> ConsumerMember:
-        """Returns the member after the step; the same one where it has to wait, or has arrived."""
+        """Returns the member after the step; the same one if it has to wait, or has reached its target."""
         if member.state is MemberState.STABLE and member.epoch == self.target_epoch:
             return self._without_unsubscribed(member) if has_changed_subscription else member
         if member.state is MemberState.UNREVOKED_PARTITIONS and self._still_owns(member.pending_revocation):
@@ -42,7 +42,7 @@ class Reconciliation:
         return self.owned is None or bool(common(partitions, self.owned))
 
     def _without_unsubscribed(self, member: ConsumerMember) -> ConsumerMember:
-        """Takes from a member what it has of topics that it no longer wants, before there is a target for that."""
+        """Removes partitions of topics that the member no longer subscribes to, before there is a new target."""
         kept = {topic: numbers for topic, numbers in member.assigned.items() if topic in self.subscribed}
         if kept == member.assigned:
             return member

@@ -1,8 +1,8 @@
-"""The records that a 4.2 broker writes for consumer groups of KIP-848, and their tombstones.
+"""Builds the records that a 4.2 broker writes for consumer groups of KIP-848, and their tombstones.
 
-The topics of a target are in the order in which its assignor leaves them, because the next target can hang on it.
+The topics of a target are in the order in which its assignor leaves them, because the next target can depend on it.
 Those of a member's current assignment are in the order of a default HashMap of their ids, and partitions ascend: a
-broker's own order can differ there, and nothing rests on it.
+broker's own order can differ there, but nothing depends on it.
 """
 
 from __future__ import annotations
@@ -91,8 +91,7 @@ def new_regex_tombstone(group_id: str, regex: str) -> Record:
 
 
 def group_tombstones(group_id: str, member_ids: Iterable[str] = (), regexes: Iterable[str] = ()) -> list[Record]:
-    """Returns the tombstones of a group, and of these members and resolved regular expressions, which are all that it
-    has."""
+    """Returns the tombstones of a group, and of its members and resolved regular expressions; pass all that it has."""
     order = [*member_ids]
     return [
         *(of_member(CURRENT, group_id, member_id, None) for member_id in order),

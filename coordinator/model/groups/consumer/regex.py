@@ -1,6 +1,6 @@
-r"""A regular expression by which members subscribe, and the topics that it stood for when it was resolved.
+r"""Validates and resolves a regular expression by which members subscribe.
 
-A broker reads them by RE2/J and asks whether the whole name of a topic matches. RE2 itself has the same syntax: no
+A broker parses them with RE2/J, and the whole name of a topic has to match. RE2 itself has the same syntax: no
 look-around and no back-references, so that no expression can take for ever. Of random expressions the two judged three
 kinds differently, none of which a subscription needs: RE2 takes `\C` and a repeated `{`, and does not take a backslash
 before a letter beyond ASCII.
@@ -26,7 +26,8 @@ MEMORY_BYTES_MAX: Final = 64 << 20  # RE2/J has no such limit; the default of RE
 
 @dataclass(frozen=True, slots=True)
 class ResolvedRegex:
-    """The content of record type 16. `version` is that of the cluster's topics, as the broker that wrote it counts."""
+    """A resolved regular expression, the content of record type 16. `version` is that of the cluster's topics, as the
+    broker that wrote it counts."""
 
     topics: frozenset[str]
     version: int
@@ -38,7 +39,7 @@ class ResolvedRegex:
 
 
 def check_regex(regex: str) -> None:
-    """Refuses what is no regular expression."""
+    """Raises RefusedError for an invalid regular expression."""
     try:
         _compiled(regex)
     except re2.error:
@@ -46,8 +47,8 @@ def check_regex(regex: str) -> None:
 
 
 def matching(regex: str, names: Iterable[str]) -> frozenset[str]:
-    """Returns the names that a regular expression matches as a whole; none, as a broker, if it is no expression, which
-    only a log that was loaded may hold."""
+    """Returns the names that a regular expression matches as a whole; none for an invalid one, which only a loaded log
+    may hold."""
     try:
         pattern = _compiled(regex)
     except re2.error:

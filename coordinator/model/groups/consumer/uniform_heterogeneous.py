@@ -1,8 +1,9 @@
-"""The assignor `uniform` where members subscribe to different topics.
+"""Implements the assignor `uniform` for members that subscribe to different topics.
 
-Members keep what they may have. Topics come in turn: those with the most partitions per subscriber first. What is free
-goes to the least loaded subscribers of the topic, round and round; then partitions of a topic go from its most to its
-least loaded subscribers until they differ by one, topic by topic, until a whole round moves nothing, or sixteen times.
+Members keep the partitions they may have. Topics are handled in turn, those with the most partitions per subscriber
+first. Free partitions go to the least loaded subscribers of the topic, in turn; then partitions of a topic go from its
+most to its least loaded subscribers until they differ by one, topic by topic, until a whole round moves nothing, or
+sixteen times.
 """
 
 from __future__ import annotations
@@ -161,6 +162,6 @@ class _Loads:
 
 
 def _halves(topic_id: str) -> tuple[int, int]:
-    """Returns what Kafka compares ids by: their halves as signed longs."""
+    """Returns the two halves of an id as signed longs, by which Kafka compares ids."""
     number = uuid_of(topic_id).int
     return signed64(number >> 64), signed64(number & (1 << 64) - 1)

@@ -1,4 +1,4 @@
-"""Epochs with a meaning of their own, in consumer, share and streams groups."""
+"""Names the epochs with a special meaning, in consumer, share and streams groups."""
 
 from typing import Final
 

@@ -1,7 +1,7 @@
-"""The base of consumer, share and streams groups: two epochs, members, and the target of each.
+"""The base class of consumer, share and streams groups: two epochs, members, and the target of each.
 
-Such a group changes only by applying records, when they are appended and when a log is loaded. What a record changes
-beyond the epochs, a target or a member is up to the type of the group.
+Such a group changes only by applying records, when they are appended and when a log is loaded. Each type of group adds
+the records that only it has.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class ModernMember(Protocol):
-    """A member is a value: each record makes another one."""
+    """A member. It is a value: each record makes a new one."""
 
     @property
     def member_id(self) -> str: ...
@@ -67,8 +67,8 @@ class ModernGroup(Generic[Member, Target]):
         return [of_member(each, self.group_id, member_id, None) for each in (types.current, types.target, types.member)]
 
     def new_target_epoch_record(self, epoch: int, targeted_at_ms: int = 0) -> Record:
-        """Returns the record of a target; a broker of 4.2 names no time, nor does one of a target that was not
-        computed."""
+        """Returns the record of the target's epoch. A 4.2 broker writes no time; neither does any broker for a target
+        that was not computed."""
         value = {"assignment_epoch": epoch, "assignment_timestamp_ms": targeted_at_ms}
         return of_group(self.record_types.target_epoch, self.group_id, value)
 

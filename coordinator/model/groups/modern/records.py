@@ -1,6 +1,6 @@
-"""The parts that records of consumer, share and streams groups have in common, and how one is built.
+"""Builds the parts of records that consumer, share and streams groups have in common.
 
-Each of these types of groups has five types of records with the same keys and the same meaning. The rest is in
+Each of these types of group has five record types with the same keys and the same meaning. The rest is in
 `groups/{consumer,share,streams}/records.py`.
 """
 

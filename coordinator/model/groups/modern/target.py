@@ -1,6 +1,6 @@
-"""A target while an assignor works on it, with the order that its topics would have in the broker's map.
+"""Holds a target while an assignor works on it, with the topic order that the broker's map would have.
 
-A broker leaves a target as it is until something of it changes, and then goes on with a copy, whose map has less room.
+A broker leaves a target unchanged until some of it changes, and then goes on with a copy, whose map has less room.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Target:
         self._numbers: dict[str, set[int]] = {}
 
     def alter(self) -> None:
-        """Goes on with a copy, if this is not one yet."""
+        """Switches to a copy of the target, unless this is one already."""
         if self._order is None:
             self._topics = {uuid_number(topic): topic for topic in self._before}
             self._numbers = {topic: set(numbers) for topic, numbers in self._before.items()}
@@ -41,7 +41,7 @@ class Target:
             self.remove_topic(topic)
 
     def take(self, topic: str, number: int) -> None:
-        """Removes a partition, and keeps its topic even if it has none any more."""
+        """Removes a partition, and keeps its topic even without partitions."""
         self.alter()
         self._numbers[topic].remove(number)
 

@@ -1,11 +1,11 @@
-"""The topics that a coordinator knows, and the number by which a group notices that they changed.
+"""Holds the topics that a coordinator knows, and computes the hash by which a group notices that they changed.
 
 The number is Kafka's metadata hash (since 4.1, it replaces record type 4): XXH3 over each subscribed topic's id, name,
 partitions and racks, and XXH3 again over these in the order of the names. Integers are little-endian, strings UTF-16LE
 units with their length after them, as the library that Kafka uses writes them.
 
-A broker recomputes it only for a group of whose topics one changed, and resolves regular expressions again when a
-topic is there that was not. `KnownTopics` notices both by a version, as the broker's image of the cluster has one.
+A broker recomputes it only for a group with a changed topic, and resolves regular expressions again when there is a new
+topic. `KnownTopics` notices both by a version, as the broker's image of the cluster has one.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ NO_TOPICS: Final = 0
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A topic as the cluster's metadata has it. `racks` are those of each partition's replicas."""
+    """A topic in the cluster's metadata. `racks` are those of each partition's replicas."""
 
     name: str
     topic_id: str
@@ -62,7 +62,7 @@ class KnownTopics(UserDict[str, Topic]):
         self._versions[name] = self.version
 
     def has_changed(self, names: Callable[[], Iterable[str]], since_version: int) -> bool:
-        """Whether one of these topics was created, changed or deleted after a version. Their names are asked for only
+        """Returns whether one of these topics was created, changed or deleted after a version. `names` is called only
         if any topic was."""
         return self.version > since_version and any(self._versions.get(name, 0) > since_version for name in names())
 

@@ -1,7 +1,7 @@
-"""A share group (KIP-932): its members, the target of each, and which partitions can be given to them.
+"""Models a share group (KIP-932): its members, the target of each, and which partitions can be assigned.
 
-Nothing changes but by applying records: `apply` takes those of types 10 to 15, when they are appended and when a log is
-loaded. Without members a group is Empty, with some it is Stable: it never waits for anybody.
+The group changes only by applying records: `apply` takes those of types 10 to 15, when they are appended and when a log
+is loaded. Without members a group is Empty, with some it is Stable: it never waits for a member.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ class ShareGroup(ModernGroup[ShareMember, "Partitions"]):
         return STABLE if len(self.members) else EMPTY
 
     def topics_with(self, member: ShareMember) -> frozenset[str]:
-        """Returns what the members subscribe to, with one of them as it is given."""
+        """Returns the topics that the members subscribe to, with `member` in place of its former state."""
         others = (each.topics for each in self.members.values() if each.member_id != member.member_id)
         return frozenset().union(*others, member.topics)
 
     def has_ungiven(self) -> bool:
-        """Whether some topic that members subscribe to is initialized otherwise than it is given to them, so that a new
-        target is due."""
+        """Returns whether a new target is due: in a subscribed topic, the initialized partitions differ from the
+        assigned ones."""
         if self.states is None:
             return False
         given: dict[str, set[int]] = {}

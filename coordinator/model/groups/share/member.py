@@ -1,7 +1,7 @@
 """A member of a share group, as the records of types 10 and 14 describe it.
 
-Members are values, as those of consumer groups are. A member of a share group gives nothing up and waits for nobody: it
-has its target as soon as it learns it, and is stable then.
+Members are values, as those of consumer groups are. A member of a share group waits for no other: it has its target as
+soon as it receives it, and is stable then.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShareMember:
-    """`assigned` may name a topic without partitions: a broker leaves it there when it takes the last one away."""
+    """A member. `assigned` may name a topic without partitions: a broker keeps the topic when it removes the last
+    partition."""
 
     member_id: str
     rack_id: str | None = None

@@ -1,7 +1,8 @@
-"""Which partitions of a share group have a state in the share coordinator, as record type 15 describes it.
+"""Keeps which partitions of a share group have a state in the share coordinator, as record type 15 describes it.
 
-A partition is given to members only when the share coordinator knows it: the group coordinator writes that
-it is being initialized, asks, and writes that it is initialized. Before a group is deleted, its topics are deleting.
+A partition is assigned to members only when the share coordinator knows it: the group coordinator writes that it is
+being initialized, asks the share coordinator, and writes that it is initialized. Before a group is deleted, its topics
+are marked as deleting.
 """
 
 from __future__ import annotations

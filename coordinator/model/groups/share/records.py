@@ -1,8 +1,8 @@
-"""The records that a 4.2 broker writes for share groups, and their tombstones: types 10 to 15.
+"""Builds the records that a 4.2 broker writes for share groups, and their tombstones: types 10 to 15.
 
-Partitions of a target are in the order in which its maker left them; those of a member's current assignment, and
-topics of the states of partitions, in the order of a default HashMap of their ids. Partitions ascend. A broker's own
-order can differ, and nothing rests on it.
+Partitions of a target are in the order in which its maker left them; those of a member's current assignment, and topics
+of the states of partitions, in the order of a default HashMap of their ids. Partitions ascend. A broker's own order can
+differ, but nothing depends on it.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""The assignor of share groups, `simple`: every partition has about as many members as any other, and as few move as
-that allows.
+"""Implements `simple`, the assignor of share groups: every partition gets about as many members as any other, with as
+few moves as possible.
 
-If all members subscribe to the same topics, their partitions are divided at once, else topic by topic. A member has its
-due, a whole number that differs by one at most between members: it gives up what is above it; a partition that has more
-members than its share loses some; what is missing then goes round those below their due.
+If all members subscribe to the same topics, their partitions are divided at once, else topic by topic. Each member has
+a quota, a whole number that differs by at most one between members. It gives up partitions above its quota; a partition
+with more members than its share loses some; missing ones then go in turn to members below their quota.
 
-Orders that decide who gets what are those of Java's hash maps, but for one: where a topic has more than sixteen
-partitions, two that share a bucket of a broker's set stand there in the order in which they came, and here in their
-own. Two oddities of a broker are kept: a topic whose last partition goes stays in the target without any, and a topic
-that nobody subscribes to any more stays where members differ.
+Where order decides the result, it is that of Java's hash maps, with one exception: where a topic has more than sixteen
+partitions, two in one bucket of a broker's set are in the order of insertion there, and in numerical order here. Two
+oddities of a broker are reproduced: a topic whose last partition is removed stays in the target without any, and a
+topic without subscribers stays where members differ.
 """
 
 from __future__ import annotations

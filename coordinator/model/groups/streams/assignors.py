@@ -1,4 +1,4 @@
-"""Who is to have which task: an input of the coordinator, whose legality is checked.
+"""Assigns the tasks of a streams group: an input of the coordinator, which is checked to be legal.
 
 A broker's own assignor (`sticky`) weighs earlier owners, processes and standbys; it is not computed here. A coordinator
 is given a function instead (`streams_assignor`): one that knows what a broker decided, or `in_turn` or `keeping`, which
@@ -38,11 +38,11 @@ StreamsAssignor = Callable[[TasksToAssign], Mapping[str, Tasks]]
 
 
 class IllegalTargetError(ValueError):
-    """An assignor gave tasks to members in a way that no broker would."""
+    """An assignor returned a target that no broker could have made."""
 
 
 def in_turn(asked: TasksToAssign) -> dict[str, Tasks]:
-    """Gives the active tasks to the members in turn, in the order of their ids; there are no copies."""
+    """Assigns the active tasks to the members in turn, in the order of their ids, without standbys."""
     found: dict[str, set[Task]] = {name: set() for name in sorted(asked.processes)}
     for name, task in zip(cycle(found), asked.active_tasks(), strict=False):
         found[name].add(task)
@@ -50,8 +50,8 @@ def in_turn(asked: TasksToAssign) -> dict[str, Tasks]:
 
 
 def keeping(copies: int) -> StreamsAssignor:
-    """Returns an assignor that lets members keep what they had, up to an equal share, and gives the rest to those that
-    have least. Each task has so many standbys, as far as there are other processes."""
+    """Returns an assignor that lets members keep their tasks, up to an equal share, and gives the rest to those that
+    have least. Each task gets `copies` standbys, if there are enough other processes."""
 
     def assign(asked: TasksToAssign) -> dict[str, Tasks]:
         found: dict[str, set[Task]] = {name: set() for name in sorted(asked.processes)}

@@ -1,10 +1,10 @@
-"""A topology with the topics that there are: how many tasks each subtopology has, or what is missing for that.
+"""Configures a topology with the existing topics: how many tasks each subtopology has, or what is missing.
 
 The number of partitions of a repartition topic is what the topology says, or the most that a subtopology that writes to
 it reads; topics of one copartition group have equal numbers; a changelog topic has as many as its subtopology has
-tasks. Topics that exist go before all that. What is missing or does not fit is a status, which members receive,
-and no task is given out; a topology that can't fit any topics is refused. Source: what a 4.2 broker answers
-(`lab.kafka.streams_differential`), also where its own words are odd.
+tasks. Existing topics take precedence. If topics are missing or do not fit, members receive a status, and no task is
+assigned; a topology that no topics could fit is refused. Source: responses of a 4.2 broker
+(`lab.kafka.streams_differential`), including its odd wording.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""Which partitions members have behind the endpoints at which their state can be queried.
+"""Lists the partitions of members behind the endpoints at which their state can be queried.
 
-A topic with fewer partitions than its subtopology has tasks is listed with its first tasks, as many as it has.
+If a topic has fewer partitions than its subtopology has tasks, only its first tasks are listed, as many as it has
+partitions.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class EndpointPartitions(NamedTuple):
-    """What a member behind an endpoint has: partitions by topic, of its active tasks and of its standbys."""
+    """The partitions of a member behind an endpoint, by topic, of its active tasks and of its standbys."""
 
     user_endpoint: Endpoint
     active: TaskIds
@@ -30,7 +31,7 @@ class EndpointPartitions(NamedTuple):
 def endpoints_of(
     members: Iterable[StreamsMember], configured: ConfiguredTopology | None, topics: Mapping[str, Topic]
 ) -> tuple[EndpointPartitions, ...]:
-    """Returns what each member with an endpoint has. A broker throws where the topology lacks topics."""
+    """Returns the partitions of each member with an endpoint. A broker throws if topics of the topology are missing."""
     found = []
     for member in members:
         if member.user_endpoint is not None:

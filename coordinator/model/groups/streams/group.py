@@ -1,9 +1,10 @@
-"""A streams group (KIP-1071): its topology, its members, the target of each, and who has which task.
+"""Models a streams group (KIP-1071): its topology, its members, the target of each, and the current tasks.
 
-What a log keeps changes by applying records alone: `apply` takes those of types 17 and 19 to 23, when they are appended
-and when a log is loaded. Four things no log keeps, and a group that has just been made by its first member has none of
-them, since a broker makes it once more from that member's records: the configured topology, the number of times that
-endpoints were sent, who asked that the application shut down, and what of these a description shows (`shown`).
+State that a log keeps changes only by applying records: `apply` takes those of types 17 and 19 to 23, when they are
+appended and when a log is loaded. Four values are not in the log: the configured topology, the number of times that
+endpoints were sent, the member that requested a shutdown of the application, and the values that a description shows
+(`shown`). A group that its first member has just created has none of them, since a broker builds it again from that
+member's records.
 """
 
 from __future__ import annotations
@@ -64,14 +65,14 @@ class StreamsGroup(ModernGroup[StreamsMember, "Tasks"]):
         return STABLE if are_there else RECONCILING
 
     def processes_with(self, task: Task) -> Collection[str]:
-        """Returns the processes whose members have a task, or have still to give it up."""
+        """Returns the processes whose members have a task, or still have to give it up."""
         return self._holders.get(task, {}).values()
 
     def is_subscribed_to_topic(self, topic: str) -> bool:
         return self.state != EMPTY and topic in self.subtopology_by_topic()
 
     def subtopology_by_topic(self) -> dict[str, str]:
-        """Returns which subtopology reads each topic."""
+        """Returns the subtopology that reads each topic."""
         read = () if self.topology is None else self.topology.in_hash_order()
         return {topic: each.subtopology_id for each in read for topic in each.input_topics()}
 

@@ -28,7 +28,7 @@ class StreamsMemberState(RecordedState):
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where other instances can query the state that a process keeps."""
+    """The address where other instances can query the state of a process."""
 
     host: str
     port: int

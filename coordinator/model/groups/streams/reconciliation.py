@@ -1,10 +1,10 @@
-"""How a member of a streams group gets from the tasks that it has to its target, one heartbeat at a time.
+"""Moves a member of a streams group from its current tasks to its target, one heartbeat at a time.
 
-A member keeps what it has and is to have. While it still holds what it has to give up, it stays where it is; having
-given it up, it goes on by one epoch at least, and to the target's epoch with what is free. An active task is free when
-nobody has it active and the member's process has no copy of it; a copy is free when the member's process does not have
-the task in any role. Every step keeps the epoch before it, a step without another epoch too. Source: what a 4.2 broker
-answers (`lab.kafka.streams_differential`).
+A member keeps the tasks that are also in its target. While it still holds tasks to give up, it stays in its epoch;
+afterwards it advances by at least one epoch, up to the target's epoch with the tasks that are free. An active task is
+free when nobody has it active and the member's process has no copy of it; a copy is free when the member's process does
+not have the task in any role. Every step keeps the epoch before it, a step without another epoch too. Source: responses
+of a 4.2 broker (`lab.kafka.streams_differential`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamsReconciliation:
-    """What decides the next step of a member. `owned` is what it says that it has, None if it says nothing."""
+    """The inputs of a member's next step. `owned` are the tasks that it reports, None if it reports none."""
 
     group: StreamsGroup
     target_epoch: int
@@ -33,7 +33,7 @@ class StreamsReconciliation:
     owned: Tasks | None
 
     def step(self, member: StreamsMember) -> StreamsMember:
-        """Returns the member after the step; the same one where it has to wait, or has arrived."""
+        """Returns the member after the step; the same one if it has to wait, or has reached its target."""
         if member.is_reconciled_to(self.target_epoch):
             return member
         if member.state is StreamsMemberState.UNREVOKED_TASKS:

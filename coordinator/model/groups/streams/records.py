@@ -1,4 +1,4 @@
-"""The records that a 4.2 broker writes for streams groups, and their tombstones: types 17 and 19 to 23.
+"""Builds the records that a 4.2 broker writes for streams groups, and their tombstones: types 17 and 19 to 23.
 
 Subtopologies and partitions are in order; those of a topology are as the member sent them.
 """
@@ -33,7 +33,7 @@ _ROLES: Final = (TaskRole.ACTIVE, TaskRole.STANDBY, TaskRole.WARMUP)
 
 
 class GroupWords(NamedTuple):
-    """What the group's record says beside the epoch."""
+    """The content of the group's record beside the epoch."""
 
     metadata_hash: int = 0
     validated_topology_epoch: int = NOT_VALIDATED

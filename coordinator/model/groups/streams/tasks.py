@@ -1,7 +1,7 @@
 """Tasks of a streams group (KIP-1071), and the lists of them in messages and records.
 
-A task is one partition of a subtopology in one role: active, standby or warm-up. What a member has of them is a flat
-set here; requests, answers and records have a list for each role, of subtopologies with their partitions.
+A task is one partition of a subtopology in one role: active, standby or warm-up. A member's tasks are a flat set here;
+requests, responses and records have a list for each role, of subtopologies with their partitions.
 """
 
 from __future__ import annotations
@@ -54,5 +54,5 @@ def by_role(tasks: Iterable[Task]) -> TasksByRole:
 
 
 def held_from(tasks: Iterable[Task], epoch: int) -> Held:
-    """Returns tasks as they are given at an epoch."""
+    """Returns tasks with the epoch at which they were assigned."""
     return {task: epoch if task.role == TaskRole.ACTIVE else NO_ASSIGNMENT_EPOCH for task in tasks}

@@ -2,7 +2,7 @@
 
 A topology consists of subtopologies, and each of them reads source topics and repartition topics, writes to other
 repartition topics and keeps its state in changelog topics. Fields have the names of the record, so that both forms turn
-into each other field by field. Which topics there are, and with how many partitions, is decided in `configured`.
+into each other field by field. `configured` finds which topics exist, and their numbers of partitions.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class KeyValue:
 
 @dataclass(frozen=True, slots=True)
 class TopicInfo:
-    """An internal topic. 0 partitions or replicas are for the broker to decide."""
+    """An internal topic. If partitions or replicas are 0, the broker decides."""
 
     name: str
     partitions: int = 0
@@ -37,7 +37,7 @@ class TopicInfo:
 
 @dataclass(frozen=True, slots=True)
 class CopartitionGroup:
-    """Topics that need equal numbers of partitions, by their places in the subtopology's lists."""
+    """Topics that need equal numbers of partitions, by their indexes in the subtopology's lists."""
 
     source_topics: tuple[int, ...] = ()
     source_topic_regex: tuple[int, ...] = ()
@@ -69,12 +69,13 @@ class Topology:
             yield from (topic.name for topic in subtopology.state_changelog_topics)
 
     def in_hash_order(self) -> list[Subtopology]:
-        """Returns the subtopologies as a broker has them, in a HashMap by id."""
+        """Returns the subtopologies in the broker's order, that of a HashMap by id."""
         by_id = {each.subtopology_id: each for each in self.subtopologies}
         return [by_id[name] for name in hash_map_order(by_id)]
 
     def described(self) -> Topology:
-        """Returns the topology as a description shows it: in order, and without what only counts partitions."""
+        """Returns the topology as a description shows it: sorted, and without fields that only serve to count
+        partitions."""
         shown = (
             replace(
                 each,
@@ -90,7 +91,7 @@ class Topology:
         return replace(self, subtopologies=tuple(sorted(shown, key=lambda each: each.subtopology_id)))
 
     def is_same(self, other: Topology) -> bool:
-        """Whether both have the same epoch and the same subtopologies, in any order."""
+        """Returns whether both have the same epoch and the same subtopologies, in any order."""
         ordered = [sorted(each.subtopologies, key=lambda one: one.subtopology_id) for each in (self, other)]
         return self.epoch == other.epoch and ordered[0] == ordered[1]
 

@@ -1,12 +1,12 @@
-"""JoinGroup: which members may join, under which id, and whether that starts a rebalance.
+"""Handles JoinGroup: which members may join, under which id, and whether that starts a rebalance.
 
 Ids: a client joins with an empty id first. A dynamic member on API 4 or later is given an id and asked to come again
 with it; until then it is *pending*. An older client, and a static member, is added at once. A static member whose
-instance is known already takes the place of the old member, under a new id.
+instance id is known already replaces the old member, under a new id.
 
 The first join with an empty id creates the group, whatever its answer, and a record of the empty group is written. A
-join with any other id is refused while there is no group.
-Source: KIP-394 (member id required), KIP-345 (static membership), KIP-814 (skipAssignment).
+join with any other id is refused while there is no group. Source: KIP-394 (member id required), KIP-345 (static
+membership), KIP-814 (skipAssignment).
 """
 
 from __future__ import annotations
@@ -173,7 +173,7 @@ def _rebalance_reason(group: Group, member: Member, request: JoinGroupRequest) -
     if group.state is State.PREPARING_REBALANCE:
         return _reason("member_joining", request, **fields)
     if group.state is State.STABLE and member.member_id == group.leader_id:
-        # The leader may have seen what its metadata does not show, such as new partitions.
+        # The leader may have seen changes that its metadata does not show, such as new partitions.
         return _reason("leader_rejoined", request, **fields)
     if group.state is not State.EMPTY and member.protocols != request.protocols:
         return _reason("metadata_changed", request, **fields)

@@ -1,4 +1,4 @@
-"""SyncGroup, Heartbeat and LeaveGroup: what a member does between its joins."""
+"""Handles SyncGroup, Heartbeat and LeaveGroup, the requests of a member between its joins."""
 
 from __future__ import annotations
 

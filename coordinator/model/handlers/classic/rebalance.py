@@ -1,4 +1,4 @@
-"""The two phases of a rebalance, and the timers that end them.
+"""Implements the two phases of a rebalance, and the timers that end them.
 
 Join phase (PreparingRebalance): it lasts until all members have rejoined or the join timer fires. The first rebalance
 of an Empty group waits for `group.initial.rebalance.delay.ms`, and again while new members come, up to the members'
@@ -61,7 +61,7 @@ def prepare_rebalance(group: Group, reason: Reason, operation: Operation) -> Non
 
 
 def rebalance_by_leader(group: Group, operation: Operation) -> None:
-    """Begins a rebalance with the reason that a leader gives which joins again, where one can begin."""
+    """Begins a rebalance because the leader joins again, with the leader's reason, if one can begin."""
     if can_happen(group.state, Event.REBALANCE_STARTED) and group.leader_id is not None:
         fields = {"member_id": group.leader_id, "state": group.state.value, "client_reason": NOT_PROVIDED}
         prepare_rebalance(group, Reason("leader_rejoined", fields), operation)

@@ -1,9 +1,9 @@
-"""JoinGroup, SyncGroup, Heartbeat and LeaveGroup of classic members in a consumer group.
+"""Handles JoinGroup, SyncGroup, Heartbeat and LeaveGroup of classic members in a consumer group.
 
-Nobody waits for anybody there, and nobody leads: a join is answered at once with the member's epoch as its generation,
-and the sync after it with what the member has. A heartbeat asks the member to join again when there is something new
-for it: another epoch, something to give up, or something that has come free. An empty consumer group becomes a classic
-one as soon as somebody joins. LeaveGroup takes out members of either protocol.
+No member waits for others there, and there is no leader: a join is answered at once with the member's epoch as its
+generation, and the following sync with its current partitions. A heartbeat asks the member to join again when something
+changed for it: another epoch, partitions to give up, or partitions that are free now. An empty consumer group becomes a
+classic one as soon as a classic member joins. LeaveGroup removes members of either protocol.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def _join(group: ConsumerGroup, request: JoinGroupRequest, operation: Operation)
     if replaced is not None and becomes_classic_by_replacing(group, replaced, operation):
         has_to_join = group.target_epoch < epoch.number if config.is_4_4 else has_changed
         if not has_to_join:
-            epoch = Epoch(group.target_epoch, is_looked_at=False)  # what there is of a target will do
+            epoch = Epoch(group.target_epoch, is_looked_at=False)  # any existing target is enough
             member = step_to_target(group, before, member, epoch, owned, operation, has_changed=False)
         operation.cancel_timer(JOIN_TIMER, group.group_id, member.member_id)
         downgrade_by_replacing(group, member, replaced, operation, has_to_join=has_to_join)
@@ -164,7 +164,7 @@ def _before(
 
 
 def _subscription(request: JoinGroupRequest, operation: Operation) -> Subscription:
-    """Returns what the member wants, which it says with each of its protocols."""
+    """Returns the member's subscription, which it sends with each of its protocols."""
     try:
         return read_subscription(request.protocols[0][1])
     except unreadable(operation.config):
@@ -285,7 +285,7 @@ def _classic_member(
 
 
 def _waits_for_others(group: ConsumerGroup, member: ConsumerMember) -> bool:
-    """Whether somebody has what the member is still to have."""
+    """Returns whether other members still have partitions of the member's target."""
     target = group.target.get(member.member_id, {})
     return any(
         group.is_held(topic_id, number)
@@ -305,8 +305,8 @@ def _await_join(group: ConsumerGroup, member: ConsumerMember, operation: Operati
 
 
 def leave_as_classic(request: LeaveGroupRequest, operation: Operation) -> None:
-    """Takes out members of either protocol, all with one new epoch. A broker has several in the order of a set that
-    nothing outside it determines; here they go in the order of the request."""
+    """Removes members of either protocol, all with one new epoch. A broker removes several in the order of a set that
+    depends on its internals; here the order is that of the request."""
     group = operation.require_group(request.group_id, ConsumerGroup)
     results = []
     gone: dict[str, ConsumerMember] = {}

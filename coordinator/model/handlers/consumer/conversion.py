@@ -1,13 +1,13 @@
-"""How a group with members changes its protocol, and keeps them.
+"""Converts a group with members to the other protocol, and keeps them.
 
-The first heartbeat of KIP-848 that joins a classic group of consumers makes a consumer group of it: its generation is
-the epoch, and its members have what their leader gave them. When the last member that sends such heartbeats goes, or a
-classic one takes its place, what remains becomes a classic group again: its epoch is the generation. Where that last
-one became a classic member by joining as one, the group goes back as soon as anybody goes.
-`group.consumer.migration.policy` allows both, either or neither.
+The first KIP-848 heartbeat that joins a classic group of consumers turns it into a consumer group: its generation
+becomes the epoch, and its members keep the partitions that their leader assigned. When the last member that sends such
+heartbeats leaves, or a classic one replaces it, the remaining members become a classic group again: its epoch becomes
+the generation. If that last one became a classic member by joining as one, the group is converted back as soon as any
+member leaves. `group.consumer.migration.policy` allows both, either or neither.
 
-A new classic group is there when its record is written; the records before it end the other one, member by member.
-Source: what a 4.2 broker writes (`lab.kafka.mixed_differential`).
+A new classic group exists when its record is written; the records before it end the consumer group, member by member.
+Source: records of a 4.2 broker (`lab.kafka.mixed_differential`).
 """
 
 from __future__ import annotations
@@ -61,7 +61,8 @@ CONSUMER_TO_CLASSIC: Final = {"previous_group_type": "consumer", "group_type": "
 
 
 def upgrade(classic: Group, operation: Operation) -> ConsumerGroup:
-    """Writes the consumer group that a classic one becomes, and returns it. Whoever waits has to join again."""
+    """Writes and returns the consumer group that a classic group becomes. Members with waiting requests have to join
+    again."""
     why_not = _why_no_upgrade(classic, operation)
     if why_not:
         operation.log("upgrade_refused", group_id=classic.group_id, reason=why_not)
@@ -114,7 +115,8 @@ def _consumer(classic: Group, member: Member, operation: Operation) -> ConsumerM
 
 
 def _assigned(assignment: bytes, operation: Operation) -> Partitions:
-    """Returns what a leader gave a member, without topics that are not there. An assignor's own data would be lost."""
+    """Returns the partitions that a leader assigned to a member, without topics that no longer exist. An assignor's own
+    data is lost."""
     if not assignment:
         return {}
     read = read_assignment(assignment)
@@ -159,14 +161,14 @@ def _consumer_group(classic: Group, operation: Operation) -> ConsumerGroup:
 
 
 def becomes_classic_without(group: ConsumerGroup, gone: Collection[ConsumerMember], operation: Operation) -> bool:
-    """Whether a group goes back when these members go: whoever stays is a classic member."""
+    """Returns whether a group is converted back when these members leave: all remaining ones are classic members."""
     away = [member.member_id for member in gone]
     stay = [member for name, member in group.members.items() if name not in away]
     return bool(stay) and all(each.classic is not None for each in stay) and _may_go_back(group, len(stay), operation)
 
 
 def becomes_classic_by_replacing(group: ConsumerGroup, replaced: ConsumerMember, operation: Operation) -> bool:
-    """Whether a group goes back when a classic member takes the place of this one."""
+    """Returns whether a group is converted back when a classic member replaces this one."""
     return (
         replaced.classic is None
         and all(member.classic is not None for member in group.members.values() if member is not replaced)
@@ -186,7 +188,7 @@ def _may_go_back(group: ConsumerGroup, size: int, operation: Operation) -> bool:
 
 
 def downgrade(group: ConsumerGroup, gone: Collection[ConsumerMember], operation: Operation) -> None:
-    """Makes a classic group of the members that stay, and lets them join again."""
+    """Turns the remaining members into a classic group, and lets them join again."""
     operation.records += group_tombstones(group.group_id, group.members, group.resolved)
     away = [member.member_id for member in gone]
     stay = [member for member in group.members.values() if member.member_id not in away]
@@ -198,9 +200,8 @@ def downgrade(group: ConsumerGroup, gone: Collection[ConsumerMember], operation:
 def downgrade_by_replacing(
     group: ConsumerGroup, joining: ConsumerMember, replaced: ConsumerMember, operation: Operation, *, has_to_join: bool
 ) -> None:
-    """Makes a classic group in which a static member takes the place of another. The records that let it in are
-    written already, so it is ended under its own id; it has what the other was to have, unless all have to join
-    again."""
+    """Turns a group into a classic one in which a static member replaces another. The records that add it are written
+    already, so it is removed under its own id. It gets the other one's target, unless all have to join again."""
     names = [joining.member_id if name == replaced.member_id else name for name in group.members]
     operation.records += group_tombstones(group.group_id, names, group.resolved)
     others = [member for member in group.members.values() if member.instance_id != joining.instance_id]
@@ -267,6 +268,6 @@ def _classic_member(member: ConsumerMember) -> Member:
 
 
 def named(partitions: Partitions, operation: Operation) -> list[tuple[str, tuple[int, ...]]]:
-    """Returns partitions by the names of their topics, without those that are not there any more."""
+    """Returns partitions by the names of their topics, without topics that no longer exist."""
     names = {topic.topic_id: topic.name for topic in operation.topics.values()}
     return [(names[topic_id], numbers) for topic_id, numbers in partitions.items() if topic_id in names]

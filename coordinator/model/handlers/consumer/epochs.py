@@ -1,9 +1,9 @@
-"""When a consumer group begins a new epoch, and with which hash of its topics.
+"""Decides when a consumer group begins a new epoch, and with which hash of its topics.
 
-A group begins one when a member's topics change, when a member goes, when a regular expression stands for other topics,
-and when a topic of the group was created, changed or deleted. A request looks for the last only where that happened
-since somebody looked; so a hash that is out of date for another reason, as after a change to a regular expression that
-is not resolved yet, stays until something else begins an epoch.
+A group begins one when a member's topics change, when a member leaves, when a regular expression matches other topics,
+and when a topic of the group was created, changed or deleted. A request checks for the last only if topics changed
+since the previous check; so a hash that is out of date for another reason, as after a change to a regular expression
+that is not resolved yet, stays until another change begins an epoch.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 
 
 class Epoch(NamedTuple):
-    """The epoch of a group as a request leaves it. `is_looked_at` says whether the request had to look at what all
-    members subscribe to, its own words among them."""
+    """The epoch of a group after a request. `is_looked_at`: the request had to compute the topics of all members,
+    including its own."""
 
     number: int
     is_looked_at: bool
 
 
 def new_epoch(group: ConsumerGroup, member: ConsumerMember, operation: Operation, *, has_changed: bool) -> Epoch:
-    """Returns the epoch of the group, a new one if the member's topics or the cluster's changed."""
+    """Returns the epoch of the group: a new one if the member's topics or the cluster's changed."""
     is_due = has_changed or not group.epoch
     if not is_due and not _has_to_look(group, operation):
         return Epoch(group.epoch, is_looked_at=False)
@@ -48,12 +48,12 @@ def _has_to_look(group: ConsumerGroup, operation: Operation) -> bool:
 
 
 def notice_topics(group: ConsumerGroup, epoch: int, operation: Operation) -> None:
-    """Notes that somebody looked at the topics, and which epoch of the group came of it."""
+    """Records that the topics were checked, and the resulting epoch of the group."""
     group.noticed = operation.topics.version, epoch
 
 
 def bump_epoch(group: ConsumerGroup, found: int, operation: Operation) -> int:
-    """Writes the next epoch of a group with the hash that was found of its topics, and returns it."""
+    """Writes the next epoch of a group with a new hash of its topics, and returns the epoch."""
     epoch = group.epoch + 1
     operation.records.append(new_epoch_record(group.group_id, epoch, found))
     operation.log("group_epoch_bumped", group_id=group.group_id, generation=epoch, metadata_hash=found)
@@ -61,6 +61,6 @@ def bump_epoch(group: ConsumerGroup, found: int, operation: Operation) -> int:
 
 
 def begin_epoch(group: ConsumerGroup, operation: Operation) -> None:
-    """Begins an epoch without a cause, as a test may want it; a group without members has nobody to notify."""
+    """Begins an epoch without a cause, for tests; a group without members does nothing."""
     if group.members:
         bump_epoch(group, metadata_hash(group.subscribed_topics(), operation.topics), operation)

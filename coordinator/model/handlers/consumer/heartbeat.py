@@ -1,8 +1,7 @@
-"""ConsumerGroupHeartbeat: joining, reconciling and leaving a consumer group of KIP-848.
+"""Handles ConsumerGroupHeartbeat: joining, reconciling and leaving a consumer group of KIP-848.
 
 The first one that joins an empty classic group ends it, and one that joins a classic group with members makes a
-consumer group of it (`conversion`). What happens to members is in `membership`, and what comes of their regular
-expressions in `regexes`.
+consumer group of it (`conversion`). `membership` changes members, and `regexes` resolves their regular expressions.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ def heartbeat_of_consumer(request: ConsumerGroupHeartbeatRequest, operation: Ope
 
 
 def refusal_of_invalid(request: ConsumerGroupHeartbeatRequest) -> Error:
-    """Returns why a request is refused before any group is looked at; NONE if it is not."""
+    """Returns why a request is refused before any group is read; NONE if it is valid."""
     epoch = request.member_epoch
     is_joining = epoch == 0
     wrong = (
@@ -144,7 +143,7 @@ def _dynamic(
 def _static(
     group: ConsumerGroup, member_id: str, request: ConsumerGroupHeartbeatRequest, operation: Operation
 ) -> ConsumerMember:
-    """Returns the member of an instance. One that joins takes the place of one that is away, or of a classic one."""
+    """Returns the member of an instance id. A joining one replaces a member that is away, or a classic one."""
     instance_id = request.instance_id or ""
     if request.member_epoch != 0:
         known = member_of_instance(group, instance_id, member_id, operation)
@@ -171,7 +170,7 @@ def _check_epoch(member: ConsumerMember, request: ConsumerGroupHeartbeatRequest)
 
 
 def _as_asked(member: ConsumerMember, request: ConsumerGroupHeartbeatRequest) -> ConsumerMember:
-    """Returns the member with what the request says of it; what it does not say stays."""
+    """Returns the member with the fields that the request sets; others stay."""
     said: dict[str, Any] = {
         "instance_id": request.instance_id,
         "rack_id": request.rack_id,

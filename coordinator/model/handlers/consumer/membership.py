@@ -1,9 +1,9 @@
-"""What happens to a member of a consumer group, whichever protocol it speaks.
+"""Changes members of a consumer group, whichever protocol they speak.
 
-A request of a member does up to four things, and each writes its records in this order: the member's own words, a
-new epoch of the group if they or the topics changed (`epochs`), a new target for it, and the member's next step
-towards its target. Who leaves, or lets a timer run out, is taken out: that is a new epoch, whose target the next
-request of somebody else computes.
+A request of a member does up to four things, which write records in this order: the member's subscription and settings,
+a new epoch of the group if these or the topics changed (`epochs`), a new target for that epoch, and the member's next
+step towards its target. A member that leaves, or whose timer runs out, is removed: that is a new epoch, whose target
+the next request of another member computes.
 """
 
 from __future__ import annotations
@@ -64,14 +64,14 @@ def member_of_instance(group: ConsumerGroup, instance_id: str, member_id: str, o
 def new_static_member(
     group: ConsumerGroup, instance_id: str, member_id: str, protocol: str, operation: Operation
 ) -> ConsumerMember:
-    """Returns the member that joins under an instance id that nobody has."""
+    """Returns the member that joins under an unused instance id."""
     words = {"group_id": group.group_id, "member_id": member_id, "group_instance_id": instance_id}
     operation.log("consumer_static_member_joined", **words, protocol=protocol)
     return group.members.get(member_id) or ConsumerMember(member_id=member_id)
 
 
 def new_dynamic_member(group: ConsumerGroup, member_id: str, protocol: str, operation: Operation) -> ConsumerMember:
-    """Returns the member that joins without an instance id, which may be there already."""
+    """Returns the member that joins without an instance id; it may exist already."""
     operation.log("consumer_member_joined", group_id=group.group_id, member_id=member_id, protocol=protocol)
     return group.members.get(member_id) or ConsumerMember(member_id=member_id)
 
@@ -79,7 +79,7 @@ def new_dynamic_member(group: ConsumerGroup, member_id: str, protocol: str, oper
 def take_place(
     group: ConsumerGroup, member: ConsumerMember, member_id: str, protocol: str, operation: Operation
 ) -> ConsumerMember:
-    """Gives a static member another id, with all that it had."""
+    """Gives a static member another id, with its partitions and target."""
     words = {"group_id": group.group_id, "member_id": member_id, "group_instance_id": member.instance_id}
     operation.log("consumer_static_member_replaced", **words, previous_member_id=member.member_id, protocol=protocol)
     joining = replace(member, member_id=member_id, epoch=0, previous_epoch=0)
@@ -104,7 +104,7 @@ def step_to_target(
     *,
     has_changed: bool,
 ) -> ConsumerMember:
-    """Computes a target if the group's epoch has none yet and may have one, and takes the member one step towards its
+    """Computes a target if the group's epoch has none yet and may have one, and moves the member one step towards its
     own."""
     target_epoch, target = group.target_epoch, group.target_of(member.member_id, member.instance_id)
     interval_ms = operation.config.group_consumer_assignment_interval_ms
@@ -125,7 +125,7 @@ def step_to_target(
 def _new_target(
     group: ConsumerGroup, before_and_after: tuple[ConsumerMember, ConsumerMember], epoch: Epoch, operation: Operation
 ) -> Partitions:
-    """Computes a target for all members, writes what is new of it, and returns that of the member that asks."""
+    """Computes a target for all members, writes the changes, and returns the target of the requesting member."""
     before, member = before_and_after
     members = {each.member_id: each for each in group.members.values()}
     members[member.member_id] = member
@@ -182,7 +182,7 @@ def _reconciled(
 
 
 def fence(group: ConsumerGroup, members: Sequence[ConsumerMember], operation: Operation) -> None:
-    """Takes members out of their group, which may become a classic one by that."""
+    """Removes members from their group, which may become a classic one by that."""
     if becomes_classic_without(group, members, operation):
         downgrade(group, members, operation)
         return
@@ -202,7 +202,7 @@ def fence(group: ConsumerGroup, members: Sequence[ConsumerMember], operation: Op
 def expire_member(
     group: ConsumerGroup, member_id: str, operation: Operation, *, reason: str = SESSION_EXPIRED_FENCE
 ) -> None:
-    """Takes out a member whose session, or time to join or to sync, has ended."""
+    """Removes a member whose session, or time to join or to sync, has ended."""
     member = group.members.get(member_id)
     if member is not None:
         operation.log("consumer_member_fenced", group_id=group.group_id, member_id=member_id, reason=reason)
@@ -217,7 +217,7 @@ def _fence_by_timer(group: ConsumerGroup, member: ConsumerMember, operation: Ope
 
 
 def expire_revocation(group: ConsumerGroup, member_id: str, operation: Operation) -> None:
-    """Takes out a member that still has what it had to give up, unless it went away meanwhile."""
+    """Removes a member that still has partitions it had to give up, unless it is static and away by now."""
     member = group.members.get(member_id)
     if member is not None and member.state is MemberState.UNREVOKED_PARTITIONS and member.epoch != AWAY:
         words = {"group_id": group.group_id, "member_id": member_id, "generation": member.epoch}
@@ -226,8 +226,8 @@ def expire_revocation(group: ConsumerGroup, member_id: str, operation: Operation
 
 
 def watch_loaded(group: ConsumerGroup, operation: Operation) -> None:
-    """Starts the timers of a group that was loaded from its log; a classic member's own session timeout is not asked
-    for, as on a broker."""
+    """Starts the timers of a group that was loaded from its log. For a classic member its own session timeout is not
+    used, as on a broker."""
     group.is_loaded = True
     for member in group.members.values():
         session_ms = operation.config.group_consumer_session_timeout_ms

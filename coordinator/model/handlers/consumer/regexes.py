@@ -1,18 +1,18 @@
-"""Subscriptions by regular expressions, which a broker resolves (KIP-848).
+"""Resolves subscriptions by regular expressions, as a broker does (KIP-848).
 
-A member may name topics, give a regular expression, or both. An expression that no other member has is checked when it
-comes. Then it has no topics until the broker has looked at all topics of the cluster, internal ones too, for all
-expressions of the group at once, and has written a record of type 16 for each. If one stands for other topics than
-before, or the hash of the group's topics is another, a new epoch goes with them. So the first epoch of a group that
-subscribes by an expression alone is one without topics.
+A member may name topics, give a regular expression, or both. An expression that no other member has is validated when
+it is sent. It has no topics until the broker has matched all topics of the cluster, internal ones too, with all
+expressions of the group, and has written a record of type 16 for each. If an expression matches other topics than
+before, or the hash of the group's topics changed, a new epoch is written with them. So the first epoch of a group that
+subscribes only by an expression has no topics.
 
-The broker looks again at the next request of any member, but not within ten seconds of the last time: if an expression
-is not resolved, if there are new topics, or if `group.consumer.regex.refresh.interval.ms` has passed. Deleted topics
-stay in the record until then. The last member that has an expression takes its record with it.
+The broker resolves again at the next request of any member, but not within ten seconds of the last time: if an
+expression is not resolved, if there are new topics, or if `group.consumer.regex.refresh.interval.ms` has passed.
+Deleted topics stay in the record until then. The record of an expression is removed with the last member that has it.
 
-A broker looks in a thread of its own, and writes some milliseconds after its answer. Here that is the next operation
-behind the request, as if nothing came in between. Not modelled: what the client of the request may not describe.
-Source: what a 4.2 broker writes (`lab.kafka.consumer_differential`).
+A broker resolves in a thread of its own, and writes some milliseconds after its response. Here that is the operation
+right after the request. Not modelled: topics that the client of the request may not describe. Source: records of a 4.2
+broker (`lab.kafka.consumer_differential`).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class RegexChange(Enum):
 def change_regex(
     group: ConsumerGroup, before: ConsumerMember, member: ConsumerMember, operation: Operation
 ) -> RegexChange:
-    """Returns how the member's expression changed, and resolves those of the group if it is time to."""
+    """Returns how the member's expression changed, and resolves the group's expressions if it is time."""
     old, new = before.regex, member.regex
     change, is_first = RegexChange.NONE, False
     if old != new:
@@ -111,7 +111,7 @@ def _resolve(group_id: str, regexes: Sequence[str], _: Any, operation: Operation
 
 
 def drop_regexes(group: ConsumerGroup, gone: Sequence[ConsumerMember], operation: Operation) -> None:
-    """Writes the tombstones of the expressions that nobody has when these members are gone."""
+    """Writes the tombstones of the expressions that no member has once these members are gone."""
     counts = Counter(member.regex for member in gone if member.regex)
     operation.records += [
         new_regex_tombstone(group.group_id, regex)

@@ -1,4 +1,4 @@
-"""What the other APIs answer about consumer groups of KIP-848.
+"""Handles the other APIs for consumer groups of KIP-848.
 
 A member commits and fetches with its own epoch, which a classic member knows as the generation.
 """
@@ -64,7 +64,7 @@ def _refusal_of_commit(
     member = group.members.get(request.member_id)
     if member is None or not operation.config.is_4_4 or request.generation_id >= member.epoch:
         return error
-    # An older epoch will do for what the member has had since then (KIP-1251).
+    # An older epoch is enough for partitions that the member has had since then (KIP-1251).
     held = {*units_of(member.assigned), *units_of(member.pending_revocation)}
     for offset in takeable(request, operation):
         topic = operation.topics.get(offset.topic)
@@ -84,7 +84,7 @@ def refusal_of_epoch(group: ConsumerGroup, member_id: str, epoch: int) -> Error:
 
 
 def refusal_of_fetch(group: ConsumerGroup, request: OffsetFetchGroup) -> Error:
-    """Returns why a member may not read offsets; whoever names no member may."""
+    """Returns why a member may not fetch offsets. A request without a member id may."""
     if request.member_id is None and request.member_epoch < 0:
         return Error.NONE
     return refusal_of_epoch(group, request.member_id or "", request.member_epoch)
@@ -97,7 +97,7 @@ def delete_offsets_of_consumers(request: OffsetDeleteRequest, operation: Operati
 def describe_consumer_group(
     group: ConsumerGroup | None, group_id: str, config: Config, topics: Mapping[str, Topic]
 ) -> DescribedConsumerGroup:
-    """Returns the answer to an administrator; of topics that were deleted, nothing."""
+    """Returns the description for an administrator, without topics that were deleted."""
     known = {topic.topic_id for topic in topics.values()}
     if group is None:
         return DescribedConsumerGroup(group_id=group_id, error=Error.GROUP_ID_NOT_FOUND)
@@ -128,7 +128,7 @@ def describe_consumer_group(
 
 
 def _assigned(member: ConsumerMember, config: Config) -> Partitions:
-    """Returns what a member has; since 4.4 the answer has it together with what the member has to give up."""
+    """Returns a member's assigned partitions; since 4.4, together with those it still has to give up."""
     return together(member.assigned, member.pending_revocation) if config.is_4_4 else member.assigned
 
 

@@ -1,4 +1,4 @@
-"""The timers of a member of a consumer group. Whoever lets one run out is taken out of the group.
+"""Sets the timers of a member of a consumer group. A member whose timer runs out is removed from the group.
 
 A member that sends heartbeats of KIP-848 has SESSION, and REVOCATION while it has something to give up. A classic one
 has SESSION, JOIN from the heartbeat that asks it to join again until it has, and SYNC from its join until its sync.

@@ -1,13 +1,13 @@
-"""ShareGroupHeartbeat: joining, following the target of, and leaving a share group (KIP-932).
+"""Handles ShareGroupHeartbeat: joining, following the target of, and leaving a share group (KIP-932).
 
-One heartbeat writes in this order: the member's own words, a new epoch of the group if they or the topics changed or if
-partitions were initialized that nobody was given, a new target for it, the member's step to its target, and which
-partitions the share coordinator has to initialize. As that one has done so, another operation writes it, and the next
-heartbeat gives the partitions to members; a broker answers before. Who leaves or is silent for its session is taken
-out: that is a new epoch, whose target the next heartbeat of somebody else computes.
+One heartbeat writes in this order: the member's subscription and settings, a new epoch of the group if these or the
+topics changed or if initialized partitions are unassigned, a new target for it, the member's step to its target, and
+which partitions the share coordinator has to initialize. When that is done, another operation writes it, and the next
+heartbeat assigns the partitions to members; a broker answers before. A member that leaves, or whose session ends, is
+removed: that is a new epoch, whose target the next heartbeat of another member computes.
 
-The share coordinator itself is not modelled: it initializes and deletes at once, and never fails. Nor is what a broker
-writes of a topic that is deleted.
+The share coordinator itself is not modelled: it initializes and deletes at once, and never fails. Neither are a
+broker's records for a deleted topic.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def heartbeat_of_share(request: ShareGroupHeartbeatRequest, operation: Operation
 
 
 def refusal_of_invalid_share(request: ShareGroupHeartbeatRequest) -> Error:
-    """Returns why a request is refused before any group is looked at; NONE if it is not."""
+    """Returns why a request is refused before any group is read; NONE if it is valid."""
     names = request.member_id, request.group_id, request.rack_id
     wrong = (
         any(text is not None and not text.strip() for text in names),
@@ -137,7 +137,7 @@ def _as_asked(member: ShareMember, request: ShareGroupHeartbeatRequest) -> Share
 
 
 def _new_target(group: ShareGroup, member: ShareMember, epoch: int, operation: Operation) -> Partitions:
-    """Computes a target for all members, writes what is new of it, and returns that of the member that asks."""
+    """Computes a target for all members, writes the changes, and returns the target of the requesting member."""
     known = group.members
     if member.member_id not in known:
         # A broker puts a new member among the others before anything is written.
@@ -184,7 +184,7 @@ def _reconciled(
     return after
 
 
-# What the share coordinator has to learn
+# Requests to the share coordinator
 
 
 def _initialize(group: ShareGroup, topics: frozenset[str], operation: Operation) -> None:

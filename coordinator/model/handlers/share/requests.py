@@ -1,4 +1,4 @@
-"""What the other APIs answer about share groups.
+"""Handles the other APIs for share groups.
 
 A share group commits no offsets and has no members of another protocol: most requests are refused. It never expires.
 DeleteGroups deletes an empty one in two operations: the first writes that the states of its partitions are deleting,
@@ -40,7 +40,7 @@ def refuse_as_unknown(request: SyncGroupRequest | HeartbeatRequest, operation: O
 
 
 def mark_states_deleting(request: DeleteGroupsRequest, operation: Operation) -> None:
-    """Writes that the states of empty groups' partitions are deleting; it answers nothing."""
+    """Writes that the states of empty groups' partitions are being deleted. It sends no response."""
     for group_id in request.group_ids:
         group = operation.group(group_id, ShareGroup)
         if group is not None and group.state == EMPTY and group.states is not None:

@@ -1,18 +1,18 @@
-"""StreamsGroupHeartbeat: joining, following the target of, and leaving a streams group (KIP-1071).
+"""Handles StreamsGroupHeartbeat: joining, following the target of, and leaving a streams group (KIP-1071).
 
-One heartbeat writes in this order: the member's own words, the topology if the group has none yet, a new epoch of the
-group if the member, the topics, what is found of the topology or the assignment's settings changed, a new target for
-that epoch, and the member's step to its target. The first epoch is 2. While the topology lacks topics, the target is
-empty for everybody. Who leaves or is silent for its session is taken out: that is a new epoch, whose target the next
-heartbeat of somebody else computes. The target of a new group may wait for more members to join.
+One heartbeat writes in this order: the member's settings, the topology if the group has none yet, a new epoch of the
+group if the member, the topics, the configured topology or the assignment's settings changed, a new target for that
+epoch, and the member's step to its target. The first epoch is 2. While the topology lacks topics, the target is empty
+for everybody. A member that leaves, or whose session ends, is removed: that is a new epoch, whose target the next
+heartbeat of another member computes. The target of a new group may wait for more members to join.
 
-A 4.2 broker refuses another topology of a newer epoch as an invalid request: STREAMS_INVALID_TOPOLOGY_EPOCH and
-STREAMS_TOPOLOGY_FENCED it never answers.
+A 4.2 broker refuses another topology of a newer epoch as an invalid request: it never returns
+STREAMS_INVALID_TOPOLOGY_EPOCH and STREAMS_TOPOLOGY_FENCED.
 
-Who is to have which task is an input (`groups/streams/assignors.py`). Not modelled: settings of single groups, that the
-broker creates missing internal topics after it has answered (whoever plays it puts them into the coordinator's topics),
-that it refuses the names of Kafka's own topics before, source topics by regular expressions, which 4.2 ignores, and
-what it logs of streams groups. A rebalance timer that was set before a failed append stays.
+The assignment of tasks is an input (`groups/streams/assignors.py`). Not modelled: settings of single groups, that the
+broker creates missing internal topics after it has answered (the caller adds them to the coordinator's topics), that it
+refuses the names of Kafka's own topics before, source topics by regular expressions, which 4.2 ignores, and what it
+logs of streams groups. A rebalance timer that was set before a failed append stays.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def heartbeat_of_streams(request: StreamsGroupHeartbeatRequest, operation: Opera
 
 
 def refusal_of_invalid_streams(request: StreamsGroupHeartbeatRequest) -> Error:
-    """Returns why a request is refused before any group is looked at; NONE if it is not. There are no static members
+    """Returns why a request is refused before any group is read; NONE if it is valid. There are no static members
     yet."""
     names = request.member_id, request.group_id, request.rack_id
     tasks = request.active_tasks, request.standby_tasks, request.warmup_tasks
@@ -157,7 +157,7 @@ def _has_all(member: StreamsMember, owned: TasksByRole) -> bool:
 
 
 def _as_asked(member: StreamsMember, request: StreamsGroupHeartbeatRequest) -> StreamsMember:
-    """Returns the member with what the request says of it; what it does not say stays."""
+    """Returns the member with the fields that the request sets; others stay."""
     tags = request.client_tags
     said: dict[str, Any] = {
         "rack_id": request.rack_id,
@@ -199,7 +199,8 @@ def _stale(group: StreamsGroup, member: StreamsMember) -> list[Status]:
 def _configured(
     group: StreamsGroup, topology: Topology, request: StreamsGroupHeartbeatRequest, operation: Operation
 ) -> ConfiguredTopology:
-    """Configures the topology if it is not yet, or if its topics changed, and checks what the member says to have."""
+    """Configures the topology if it is not configured yet, or if its topics changed, and checks the tasks that the
+    member reports."""
     configured = group.configured
     if configured is None or group.topology is None or _hash(topology, operation) != group.words.metadata_hash:
         configured = configure(topology, operation.topics)
@@ -218,7 +219,7 @@ def _hash(topology: Topology, operation: Operation) -> int:
 
 
 def _epoch(group: StreamsGroup, configured: ConfiguredTopology, operation: Operation, *, has_changed: bool) -> int:
-    """Returns the epoch of the group, a new one if something changed of what tasks hang on."""
+    """Returns the epoch of the group: a new one if something changed that the assignment depends on."""
     words = GroupWords(
         metadata_hash=_hash(configured.topology, operation),
         validated_topology_epoch=configured.topology.epoch if configured.is_ready else NOT_VALIDATED,
@@ -262,7 +263,7 @@ def _new_target(
     configured: ConfiguredTopology,
     operation: Operation,
 ) -> dict[str, Tasks]:
-    """Takes a target for all members from the assignor, and writes what is new of it."""
+    """Gets a target for all members from the assignor, and writes the changes."""
     members = {each.member_id: each for each in group.members.values()}
     if member is not None:
         members[member.member_id] = member
@@ -356,7 +357,7 @@ def _leave(request: StreamsGroupHeartbeatRequest, operation: Operation) -> Strea
 
 
 def expire_streams_session(group: StreamsGroup, member_id: str, operation: Operation) -> None:
-    """Takes a member out of its group."""
+    """Removes a member from its group because its session ended."""
     if member_id in group.members:
         operation.records += group.member_tombstones(member_id)
         operation.records.append(new_streams_epoch_record(group.group_id, group.epoch + 1, group.words))
@@ -365,14 +366,14 @@ def expire_streams_session(group: StreamsGroup, member_id: str, operation: Opera
 
 
 def expire_streams_revocation(group: StreamsGroup, member_id: str, operation: Operation) -> None:
-    """Takes out a member that still has what it had to give up."""
+    """Removes a member that still has tasks it had to give up."""
     member = group.members.get(member_id)
     if member is not None and member.state is StreamsMemberState.UNREVOKED_TASKS:
         expire_streams_session(group, member_id, operation)
 
 
 def begin_streams_assignment(group: StreamsGroup, _: str, operation: Operation) -> None:
-    """Computes the target that waited for more members."""
+    """Computes the target that was delayed to wait for more members."""
     if len(group.members) and group.configured is not None:
         _new_target(group, None, group.epoch, group.configured, operation)
 

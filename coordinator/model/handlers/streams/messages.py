@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamsGroupHeartbeatRequest(GroupRequest):
-    """None (or -1) where the member says nothing of it."""
+    """A heartbeat. Fields are None (or -1) if the member does not send them."""
 
     member_id: str
     member_epoch: int
@@ -39,7 +39,7 @@ class StreamsGroupHeartbeatRequest(GroupRequest):
     client_host: str = "/127.0.0.1"
 
     def owned_tasks(self) -> TasksByRole | None:
-        """Returns what the member says that it has; it says it of all roles or of none."""
+        """Returns the tasks that the member reports; it reports either all roles or none."""
         if self.active_tasks is None or self.standby_tasks is None or self.warmup_tasks is None:
             return None
         return TasksByRole(self.active_tasks, self.standby_tasks, self.warmup_tasks)
@@ -47,7 +47,7 @@ class StreamsGroupHeartbeatRequest(GroupRequest):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamsGroupHeartbeatResponse(Response):
-    """`assignment` and `endpoints` are None where the member gets nothing new."""
+    """The response to a heartbeat. `assignment` and `endpoints` are None if they did not change for the member."""
 
     error: Error
     member_id: str = ""
@@ -81,7 +81,7 @@ class DescribedStreamsMember:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribedStreamsGroup:
-    """The topology has neither regular expressions nor copartition groups here."""
+    """A group's description. The topology has neither regular expressions nor copartition groups here."""
 
     group_id: str
     error: Error

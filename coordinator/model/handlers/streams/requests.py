@@ -1,7 +1,8 @@
-"""What the other APIs answer about streams groups.
+"""Handles the other APIs for streams groups.
 
-A member commits with its own epoch, or with an older one that its task already had: a commit that was on its way as the
-epoch changed is good. An empty group becomes a classic one by a JoinGroup; one with members refuses other protocols.
+A member commits with its own epoch, or with an older one that its task already had: a commit that was in flight when
+the epoch changed is accepted. An empty group becomes a classic one by a JoinGroup; one with members refuses other
+protocols.
 """
 
 from __future__ import annotations
@@ -87,7 +88,7 @@ def _had(member: StreamsMember, task: Task, epoch: int) -> bool:
 
 
 def refusal_of_streams_fetch(group: StreamsGroup, request: OffsetFetchGroup) -> Error:
-    """Returns why a member may not read offsets; whoever names no member may."""
+    """Returns why a member may not fetch offsets. A request without a member id may."""
     if request.member_id is None and request.member_epoch < 0:
         return Error.NONE
     member = group.members.get(request.member_id or "")
