@@ -1,7 +1,7 @@
-"""Arrow's types for Spark's: instants in UTC, and no comments of columns, whichever Spark it is.
+"""Converts Spark types to Arrow types: instants in UTC, and no comments of columns, in every Spark version.
 
-Spark 4.0 takes UTC by itself. From 4.1 on the zone has to be named, by a word that 4.0 does not know, and the comments
-come along as metadata of the fields, which would get into files and frames.
+Spark 4.0 uses UTC by itself. From 4.1 on the zone has to be named, by an option that 4.0 does not know, and comments
+are added as metadata of the fields, which would get into files and frames.
 """
 
 from __future__ import annotations

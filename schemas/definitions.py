@@ -1,4 +1,4 @@
-"""Determines what each table looks like today, without Spark, in whose types `schemas/tables` defines them.
+"""Returns today's definition of each table without importing Spark, whose types `schemas/tables` uses.
 
 `schemas/tables.json` says the same in the form of Delta's log, and `schemas/comments.json` has the comments of columns:
 `python -m tools.table_docs` writes both, and a test compares them.
@@ -20,7 +20,7 @@ def table_names() -> frozenset[str]:
 
 
 def written_by(table: str) -> str:
-    """Returns the command that makes a table."""
+    """Returns the command that creates a table."""
     command: str = _definitions()[table]["written_by"]
     return command
 

@@ -1,8 +1,8 @@
-"""Instants as tables give them, datetimes in UTC, and as rules count them, from 1970 on; both without rounding.
+"""Converts instants between datetimes in UTC, which tables hold, and integers since 1970, which rules use, without
+rounding.
 
-Records, logs and captures may name any number as a time: -1 for none, or what a broken clock shows. `known_ms` keeps
-those that may be a record's time. What lies outside is unknown, and bounds nothing. `transforms.numbers` does the same
-in Spark.
+Records, logs and captures may name any number as a time: -1 for none, or the time of a broken clock. `known_ms` keeps
+those that may be a record's time. Other times are unknown. `transforms.numbers` does the same in Spark.
 """
 
 from __future__ import annotations

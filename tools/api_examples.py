@@ -1,7 +1,7 @@
 """Writes `jobs/serve/examples.json`, an answer to each operation of the API: `python -m tools.api_examples`.
 
-They are answers of the day that is shipped with groupledger. Lists are cut to their first row, so that a reader sees
-what an answer is and not all that it has.
+The answers come from the demo day that is shipped with groupledger. Lists are cut to their first row, so that a reader
+sees the form of an answer, not all of its rows.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SINCE, AT, END = (
 OF_CLUSTER = f"/api/v1/clusters/{CLUSTER}"
 OF_GROUP = f"{OF_CLUSTER}/groups/{GROUP}"
 BOUNDS = ("observed", "replayed", "asked", "spared")
-# What a run says of the group; its seconds differ a little each time.
+# Values of a what-if run that differ each time, such as its seconds.
 WHAT_IF = {
     "setting": "static",
     "actual_setting": "cooperative-sticky, dynamic, session.timeout.ms=240000",
@@ -76,7 +76,8 @@ ASKED: dict[str, tuple[str, dict[str, object]]] = {
 
 
 def fill(directory: Path) -> Path:
-    """Writes the shipped day, with an answer of what-if, as a warehouse whose day ends at END."""
+    """Writes the shipped demo day, with an answer of what-if, as a warehouse whose day ends at END. Returns its
+    path."""
     unpack(directory, END)
     row = {"cluster": CLUSTER, "run_id": "20261125-120000", "ran_at": END, "group_id": GROUP, **WHAT_IF}
     effects = pa.Table.from_pylist([row], schema_of("what_if_effects"))
@@ -85,7 +86,7 @@ def fill(directory: Path) -> Path:
 
 
 def answers(warehouse: Path) -> dict[str, Any]:
-    """Returns the answer to each question, whole."""
+    """Returns the answer to each operation, with all rows."""
 
     async def every() -> dict[str, Any]:
         app = questions(Warehouse(str(warehouse), load_settings(objectives=OBJECTIVES)))

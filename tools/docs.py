@@ -57,7 +57,7 @@ def main() -> int:
 
 
 def built() -> list[str]:
-    """Builds the site and returns what is wrong with its links. Raises SetupError if Sphinx warns of anything."""
+    """Builds the site and returns the broken links. Raises SetupError if Sphinx prints a warning."""
     for folder in (SOURCES, SITE):
         shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(PAGES, SOURCES)
@@ -76,7 +76,7 @@ def built() -> list[str]:
 
 
 def moved(text: str, folder: Path) -> str:
-    """Returns a page whose links lead to where their targets lie in the site. `folder` is that of the page."""
+    """Returns a page with its links changed to where their targets lie in the site. `folder` is that of the page."""
 
     def of_link(match: re.Match[str]) -> str:
         target, anchor = match["target"], match["anchor"] or ""
@@ -117,7 +117,7 @@ def pages_in(text: str) -> list[str]:
 
 
 class Seen(HTMLParser):
-    """Collects the anchors of a page, its links, and what it loads."""
+    """Collects a page's anchors, links and loaded resources."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -136,7 +136,7 @@ class Seen(HTMLParser):
 
 
 def problems(site: Path) -> list[str]:
-    """Returns the links of a site that lead nowhere, and what its pages load from elsewhere."""
+    """Returns the broken links of a site, and resources that its pages load from other sites."""
     pages = {page: seen(page) for page in sorted(site.rglob("*.html"))}
     found = []
     for page, parts in pages.items():

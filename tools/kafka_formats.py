@@ -1,12 +1,13 @@
-"""Writes down the message formats of Kafka's releases, so that ours are compared with Kafka's own definitions.
+"""Writes the message formats of Kafka's releases into files, so that tests compare ours with Kafka's own definitions.
 
     python -m tools.kafka_formats            every release below, into tests/data/kafka_formats
     python -m tools.kafka_formats 4.5.0      a new release: add it to RELEASES, then compare its file with the last one
 
 Kafka's JARs hold the definitions from which Kafka's own classes are generated (`common/message/*.json`). Of each,
-names, types, versions, tags and defaults are kept, one field a line, so that a difference of two files is what a
-release has changed. A range of versions is left out where it is that of the whole message; structs stand where they are
-used. Records are kept whole; of the clients' messages those about groups, and of all others number, name and versions.
+names, types, versions, tags and defaults are kept, one field a line, so that the difference of two files shows the
+changes of a release. A range of versions is left out where it is that of the whole message; structs stand where they
+are used. Records are kept whole; of the clients' messages those about groups, and of all others number, name and
+versions.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ def minor(release: str) -> str:
 
 
 def module_of(release: str, folder: Path) -> Path:
-    """Writes Ivy's file of the JARs that hold definitions, without what these need."""
+    """Writes an Ivy file for the JARs that hold definitions, without their dependencies."""
     jars = "".join(
         f'<dependency org="org.apache.kafka" name="{name}" rev="{release}" transitive="false" conf="default->master"/>'
         for name in (*RECORD_JARS, MESSAGE_JAR)
@@ -85,7 +86,7 @@ def formats(jars: Path, release: str) -> str:
 
 
 def definitions(jar: Path) -> Iterator[Definition]:
-    """Yields the definitions in a JAR by name, without those that say that no version of them is left."""
+    """Yields the definitions in a JAR by name, without those that have no valid version."""
     with zipfile.ZipFile(jar) as archive:
         for name in sorted(filter(DEFINITIONS.fullmatch, archive.namelist())):
             each: Definition = json.loads(COMMENT.sub("", archive.read(name).decode()))

@@ -89,7 +89,7 @@ def main() -> int:
 
 
 def outcome(part: Part) -> str:
-    """Runs a part, and returns in a few words how it ended."""
+    """Runs a part, and returns its outcome in a few words."""
     interpreter = found(part.python)
     if interpreter is None:
         return f"not run, there is no Python {part.python} to be had"
@@ -103,7 +103,7 @@ def outcome(part: Part) -> str:
 
 
 def found(version: str) -> str | None:
-    """Returns an interpreter of a version, or None if none is to be had."""
+    """Returns an interpreter of a version; None if none can be found or installed."""
     pyenv = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv") / "versions"
     for each in [shutil.which(f"python{version}"), *map(str, sorted(pyenv.glob(f"{version}.*/bin/python")))]:
         if each is not None and said([each, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"]) == version:
@@ -113,7 +113,7 @@ def found(version: str) -> str | None:
 
 
 def said(command: list[str]) -> str | None:
-    """Returns the line that a command prints, or None if it fails or takes too long."""
+    """Returns the output of a command; None if it fails or takes too long."""
     try:
         answer = subprocess.run(command, capture_output=True, text=True, check=False, timeout=DOWNLOAD_S_MAX)
     except (OSError, subprocess.TimeoutExpired):

@@ -1,7 +1,7 @@
 """Writes `docs/on_call.md`: `python -m tools.on_call`.
 
-Each of the thirteen questions has a command, and below it what that command answers of the demo's day
-(`jobs.demo.shipped`), which ends at noon here. A test runs all of them again and compares.
+Each of the thirteen questions has a command, followed by its output for the demo's day (`jobs.demo.shipped`), which
+ends at noon here. A test runs all of them again and compares.
 """
 
 from __future__ import annotations
@@ -176,7 +176,7 @@ def shortened(line: str) -> str:
 
 @contextmanager
 def in_utc() -> Iterator[None]:
-    """Keeps the variables of whoever runs this out of the answers."""
+    """Removes GROUPLEDGER_* variables for the block, so that the caller's environment does not change the answers."""
     kept = {name: os.environ.pop(name) for name in [*os.environ] if name.startswith("GROUPLEDGER_")}
     try:
         yield

@@ -2,9 +2,9 @@
 
     docs/commands.md    every command with its arguments and options, from the command line's own definitions
     docs/settings.md    `conf/groupledger.yaml`, a section for each of its own
-    docs/metrics.md     every metric that a monitor serves, with what it says of itself
+    docs/metrics.md     every metric that a monitor serves, with its HELP
 
-So the pages say what the code does; `tests/tools/test_reference_docs.py` compares them.
+So the pages always agree with the code; `tests/tools/test_reference_docs.py` compares them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 DOCS = ROOT / "docs"
 SETTINGS = ROOT / "conf" / "groupledger.yaml"
 MADE = "<!-- Made by `python -m tools.reference_docs`; a test compares it with the code. -->"
-# Commands by what one wants, in the order of the page.
+# Commands by purpose, in the order of the page.
 KINDS = {
     "Asking": (
         *("groups", "why", "group", "incidents", "rebalances", "owner", "members", "topics", "lag", "offsets", "audit"),
@@ -88,12 +88,12 @@ def option(each: click.Option, context: click.Context) -> str:
 
 
 def cell(text: str, between: str) -> str:
-    """Returns a text in which nothing is Markdown by accident."""
+    """Returns a text with Markdown's special characters escaped."""
     return between.join(line.strip() for line in text.splitlines()).replace("|", "\\|").replace("*", "\\*").strip()
 
 
 def settings(text: str) -> str:
-    """Returns the page of the settings: the file itself, cut before the comment of each of its sections."""
+    """Returns the page of the settings: the file itself, split before the comment of each section."""
     lines = text.splitlines()
     parts: list[tuple[str, list[str]]] = [("", [])]
     waiting: list[str] = []

@@ -62,7 +62,7 @@ def release(target: Path) -> list[str]:
 
 
 def built(folder: Path) -> dict[str, bytes]:
-    """Builds the last commit in a checkout of its own, and returns the files by name."""
+    """Builds the last commit in a separate checkout, and returns the files by name."""
     ran(["git", "clone", "--quiet", "--no-hardlinks", str(ROOT), str(folder)])
     committed_at_s = ran(["git", "log", "-1", "--format=%ct"])
     out = folder / "dist"
@@ -75,7 +75,7 @@ def built(folder: Path) -> dict[str, bytes]:
 
 
 def without_times(archive: bytes, at_s: int) -> bytes:
-    """Returns a sdist whose members have one time and no owner: setuptools takes them from the files."""
+    """Returns an sdist whose members have one time and no owner: setuptools takes these from the files."""
     packed = io.BytesIO()
     with (
         tarfile.open(fileobj=io.BytesIO(archive)) as before,
@@ -92,7 +92,7 @@ def without_times(archive: bytes, at_s: int) -> bytes:
 
 
 def check(folder: Path) -> None:
-    """Raises SetupError if an index would not show the description, or a wheel has other files than git."""
+    """Raises SetupError if an index could not show the description, or if the wheel has other files than git."""
     tool("-m", "twine", "check", "--strict", *map(str, folder.glob("groupledger-*")))
     (wheel,) = folder.glob("*.whl")
     found = {name for name in zipfile.ZipFile(wheel).namelist() if name.startswith(f"{PACKAGE}/")}
@@ -117,7 +117,7 @@ def tool(*arguments: str, **variables: str) -> None:
 
 
 def ran(command: list[str], **variables: str) -> str:
-    """Returns what a command printed. Raises SetupError with the end of it if it failed."""
+    """Returns the output of a command. Raises SetupError with the end of its output if it failed."""
     environment = {**os.environ, **variables}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:

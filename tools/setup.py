@@ -73,8 +73,8 @@ def check_python() -> None:
 
 
 def find_java() -> None:
-    """Looks for the Java that Spark's launcher will use, before anything large is fetched: that of JAVA_HOME if set,
-    else the one on the PATH."""
+    """Raises SetupError if the Java that Spark's launcher will use is missing or unfit, before anything large is
+    fetched: that of JAVA_HOME if set, else the one on the PATH."""
     remedy = "install a Java 17 or 21 runtime, or point JAVA_HOME at one"
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home) / "bin" / "java") if home else "java"
@@ -106,8 +106,8 @@ def build_environment(*locks: Path) -> None:
 
 
 def install_beside_pyspark(lock: Path) -> None:
-    """Installs the packages of a lock file by two processes, pyspark in its own: a core is idle while it downloads, and
-    the network while it is built."""
+    """Installs the packages of a lock file with two processes, pyspark in its own: the other packages are built while
+    it downloads."""
     pyspark, others = split_lock(lock.read_text())
     files = [ENVIRONMENT / "pyspark.lock", ENVIRONMENT / "others.lock"]
     for file, text in zip(files, (pyspark, others), strict=True):
@@ -134,7 +134,7 @@ def install(*arguments: str) -> None:
 
 
 def build_apart(folder: Path) -> None:
-    """Builds an environment of its own from the lock file of the same name."""
+    """Builds a separate environment from the lock file of the same name."""
     lock = REQUIREMENTS / f"{folder.name.lstrip('.')}.lock"
     stamp = Stamp(folder / ".stamp", [lock])
     if not stamp.is_current():
@@ -164,8 +164,7 @@ class Stamp:
 
 
 def install_browser() -> None:
-    """Installs the browser for the tests of pages and axe-core, by which they look at them, on CI machines only, and
-    never on a developer's machine."""
+    """Installs the browser and axe-core for the tests of pages, on CI machines only, never on a developer's machine."""
     names = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
     is_debian_root = os.geteuid() == 0 and shutil.which("apt-get") is not None
     if os.environ.get("CI") and is_debian_root and not any(map(shutil.which, names)):

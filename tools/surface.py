@@ -99,7 +99,7 @@ def metrics() -> Iterator[str]:
 
 
 def served_metrics() -> list[Metric]:
-    """Returns what the monitor serves of a cluster in which everything is known."""
+    """Returns the metrics that the monitor serves for a cluster in which everything is known."""
     state = LagState()
     state.commit("g", "t", 0, Commit(1, 0, 0, 0))
     rows = list(state.round(Round(1, {0: End(1)}, {TopicPartition("t", 0): Watermark(1, 0, 5, 5)}), {}))

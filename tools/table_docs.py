@@ -58,8 +58,8 @@ def page() -> str:
 
 
 def definitions() -> str:
-    """Returns what all tables are, with their columns as Delta's log has them, without comments: a line for each, so
-    that a change shows as one."""
+    """Returns the definitions of all tables, with their columns as in Delta's log, without comments: a line for each,
+    so that a change shows as one line."""
     tables = [
         f'"{table.name}": {json.dumps(facts(table))[:-1]}, "columns": [\n'
         + ",\n".join(json.dumps(without_comments(field.jsonValue()), separators=(",", ":")) for field in table.schema)

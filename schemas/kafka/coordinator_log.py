@@ -1,10 +1,11 @@
-"""What group coordinators write to the server log: a template for each text, the kind of the event before the colon.
+"""Lists the lines of group coordinators in the server log: a template for each text, the kind of the event before the
+colon.
 
 The first text of a kind is that of a 4.2 broker, which the reference coordinator writes (of two, the first whose names
 it has); those after it are of other versions and of the Scala coordinator. Placeholders are columns of
 `coordinator_events`; others go into its `details`. The first template that fits counts: those with more words stand
-before those that they contain. What no template fits is kept as the kind `other`: a version that is not known here
-loses nothing.
+before those that they contain. A line that no template fits is kept as the kind `other`, so lines of unknown versions
+are not lost.
 
 Source: GroupMetadataManager, ClassicGroup, OffsetMetadataManager and GroupCoordinatorShard of 4.2 and 4.4;
 GroupCoordinator, GroupMetadataManager and GroupMetadata (Scala) of the releases from 0.10.0 to 3.8, and of 3.9; and
@@ -30,7 +31,7 @@ PREFIX = re.compile(
 
 
 def prefix(broker_id: int, partition: int) -> str:
-    """Returns what a 4.2 broker writes before each text about a group."""
+    """Returns the text that a 4.2 broker writes before each line about a group."""
     return f"{BEGIN}id={broker_id} topic={OFFSETS_TOPIC} partition={partition}] "
 
 

@@ -18,16 +18,16 @@ from groupledger.schemas.instants import instant_of_ms, known_ms
 from groupledger.schemas.kafka.log_time import NO_EVIDENCE, TIME, Evidence, log_time
 
 _LEVEL = r"(?P<level>TRACE|DEBUG|INFO|WARN|ERROR|FATAL)"
-# It begins with no digit: that is a time, behind another one of a container.
+# It begins with no digit: that would be a time, after another one of a container.
 _THREAD = r"(?:\[[^\]\d][^\]]*\] +)?"
 HEAD = re.compile(rf"\[?{TIME}\]? +{_THREAD}{_LEVEL} +")
 LEVEL_FIRST = re.compile(rf"\[?{_LEVEL}\]? +\[?{TIME}\]? +")
-# After the head, where the logger comes first: then perhaps the method, and what the context holds (MDC).
+# After the head, where the logger comes first: then perhaps the method, and context values (MDC).
 _LOGGER_FIRST = re.compile(
     rf"{_THREAD}(?P<logger>[A-Za-z_$][\w$]*(?:\.[\w$]+)+)(?: [\w$<>]+)? +- (?:\w+=[^,\s]*(?:, \w+=[^,\s]*)* - )?"
 )
 _LOGGER = re.compile(r"[\w.$]+")
-# What an exception, its trace and Kafka's own listings of settings look like.
+# Forms of exceptions, stack traces and Kafka's own listings of settings.
 _TRACE = re.compile(r"\s|\Z|Caused by: |Suppressed: |[\w.$]+(?:Exception|Error|Throwable)\b")
 
 
@@ -41,7 +41,7 @@ class LogLine:
 
 
 class Frame(NamedTuple):
-    """A line in its parts; its time is that of the head."""
+    """A line split into its parts; its time is that of the head."""
 
     head: re.Match[str]
     logger: str
@@ -55,7 +55,7 @@ def render_log_line(logged_at_ms: int, level: str, message: str, logger: str) ->
 
 
 def parse_log_line(text: str, time_zone: str, evidence: Evidence = NO_EVIDENCE) -> LogLine | None:
-    """Returns None if a part of the frame is missing, or if its time is one that no broker can have."""
+    """Returns the parsed line; None if a part of the frame is missing, or if no broker can have logged its time."""
     frame = frame_of(text)
     return None if frame is None else timed(frame, time_zone, evidence)
 
@@ -68,7 +68,7 @@ def timed(frame: Frame, time_zone: str, evidence: Evidence) -> LogLine | None:
 
 
 def frame_of(text: str) -> Frame | None:
-    """Returns None if a part of the frame is missing."""
+    """Returns the parts of a line; None if a part of the frame is missing."""
     head = head_of(text)
     if head is None:
         return None
@@ -88,8 +88,8 @@ def head_of(text: str) -> re.Match[str] | None:
 def find_tail(text: str) -> tuple[int, str] | None:
     """Returns where the message ends, and the logger: ` (logger)`, or ` (logger) [thread]`, at the end of a text.
 
-    A client decides what stands before it, so no part of the text is looked at twice; a pattern searched from the left
-    takes a minute for a line of a megabyte that is made for it.
+    The text before it comes from clients, so no part of it is searched twice: a pattern searched from the left could
+    take a minute for a crafted line of a megabyte.
     """
     if text.endswith(")"):
         return _find_logger(text, 0, len(text) - 1)

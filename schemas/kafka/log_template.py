@@ -1,9 +1,10 @@
-"""Text with names in it, as `Member {member_id} in group {group_id} has failed.`: rendered, and split into the names.
+"""Renders texts with names in them, such as `Member {member_id} in group {group_id} has failed.`, and splits them into
+the names.
 
-A name may hold anything, also the words that stand between names. Of all ways to split a text the leftmost takes each
-word at its first place, the rightmost at its last; where they agree there is only one. Where they don't, a reading in
-which every name is plausible is taken, if it is the only one; else the leftmost, as not certain. The work is linear in
-the text: nobody can keep an import busy by the name of a group.
+A name may contain anything, also the words between names. Of all ways to split a text the leftmost takes each word at
+its first place, the rightmost at its last; where they agree there is only one. Where they don't, a reading in which
+every name is plausible is taken, if it is the only one; else the leftmost, as not certain. The work is linear in the
+text: nobody can keep an import busy by the name of a group.
 
 Placeholders that end in `:int` or `:word` stand for what can't be mistaken, and belong to the words around them.
 """
@@ -65,7 +66,7 @@ class Split:
 
 
 class Template:
-    """A text to be split; `plausible` says for a placeholder whether a name is one that it may stand for."""
+    """A text to be split; `plausible` returns, for a placeholder, whether a name is a possible value."""
 
     def __init__(self, text: str, plausible: Mapping[str, Callable[[str], bool]]) -> None:
         self._names: list[str] = []
@@ -88,11 +89,11 @@ class Template:
         self._plausible = plausible
 
     def fits(self, text: str) -> bool:
-        """Returns whether a text can be read by the template, in one way or in several."""
+        """Returns whether a text matches the template, in one way or in several."""
         return self._leftmost(text) is not None
 
     def split(self, text: str) -> Split | None:
-        """Returns the names, or None if the text does not fit the template."""
+        """Returns the names; None if the text does not match the template."""
         places = self._leftmost(text)
         if places is None:
             return None

@@ -1,13 +1,13 @@
-"""The time of a log line: what it may look like, and which instant it is.
+"""Parses the time of a log line in its possible forms, and finds the instant that it means.
 
     2026-10-25 02:30:00,123          in the zone of the settings; also with `T`, a decimal point, or no fraction
     2026-10-25T02:30:00.123+02:00    an instant: `Z`, `UTC`, `GMT`, `+02`, `+0200`; `CEST` if the zone has it
     1792888200123                    milliseconds since 1970; seconds with ten digits
 
 A time without a zone can be two instants, in the hour that a change of the clocks repeats, or none, in the one that it
-leaves out. `Evidence` says which: the time of the container that took the line, or which pass of the hour it is by the
-order of the lines. Where nothing decides, the earlier time is taken, and the time is said to be ambiguous. A time that
-no broker can have logged, such as -1 or the year 9999, is unknown.
+leaves out. `Evidence` decides: the time of the container that took the line, or the pass of the hour that the order of
+the lines shows. Without evidence the earlier time is used, and marked as ambiguous. A time that no broker can have
+logged, such as -1 or the year 9999, is unknown.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ def is_plausible(at_us: int) -> bool:
 
 
 def log_time(found: Mapping[str, str | None], time_zone: str, evidence: Evidence) -> LogTime | None:
-    """Returns the instant of the groups of `TIME`; None for no such time, or none that a broker can have logged. Then
-    the container's time counts, if there is one."""
+    """Returns the instant for the groups of `TIME`. For an invalid time, or one that no broker can have logged, the
+    container's time is used; None without one."""
     read = _read(found, time_zone, evidence)
     if read is not None and is_plausible(read.at_us):
         return read
@@ -135,8 +135,8 @@ def _utc_us(second: str) -> int | None:
 
 
 def instants_us(second: str, time_zone: str) -> tuple[int, int] | None:
-    """Returns the two instants of a local time, in microseconds. They are equal but where the clocks change: where they
-    repeat an hour the first is the earlier one, where they leave one out it is the later one."""
+    """Returns the two instants of a local time, in microseconds. They are equal except where the clocks change: in a
+    repeated hour the first is the earlier one, in a skipped hour the later one."""
     minute = _minute_us(second[:16], time_zone)
     passed_us = int(second[17:19]) * SECOND_US
     if minute is None or passed_us >= MINUTE_US:
@@ -156,7 +156,7 @@ def _minute_us(minute: str, time_zone: str) -> tuple[int, int] | None:
 
 @lru_cache(maxsize=64)
 def has_changes(time_zone: str) -> bool:
-    """Returns whether clocks of the zone have ever been changed while there were brokers, or will be."""
+    """Returns whether the zone's clocks were changed at any time since there are brokers, or will be."""
     zone, day = ZoneInfo(time_zone), timedelta(days=7)
     at, end = datetime(2011, 1, 1, tzinfo=timezone.utc), datetime(2100, 1, 1, tzinfo=timezone.utc)
     first = at.astimezone(zone).utcoffset()

@@ -1,4 +1,4 @@
-"""Names that Kafka itself gives: its internal topics, the UUID that means none, the client that may do more, the
+"""Names that Kafka itself defines: its internal topics, the zero UUID, the client id with special permissions, the
 groups of its console consumer, and the assignor of Kafka Streams."""
 
 OFFSETS_TOPIC = "__consumer_offsets"

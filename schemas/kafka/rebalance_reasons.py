@@ -1,4 +1,4 @@
-"""Why a coordinator says that it prepares a rebalance, `(reason: ...)`, and the clients' words in it.
+"""Lists the reasons that a coordinator logs for a rebalance, `(reason: ...)`, and the clients' reasons in them.
 
 A template for each text, with the kind of the reason before the colon. The texts are those of the Java coordinator
 (4.x), which come first, and of the Scala one (since 2.1, the first that gives a reason). The first template that fits
@@ -7,7 +7,7 @@ counts.
 
 from groupledger.schemas.kafka.log_template import read_templates
 
-# What the coordinator writes where the client gave no reason, and what Java's clients give.
+# The coordinator's text for a missing reason, and the reasons of Java's clients.
 NOT_PROVIDED = "not provided"
 POLL_TIMEOUT_REASON = "consumer poll timeout has expired."
 # Of a worker of Kafka Connect, since 3.8, which has rebalance.timeout.ms for it.

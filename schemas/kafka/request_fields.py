@@ -1,7 +1,7 @@
 """The fields of requests and answers about groups, as the request log of a broker prints them.
 
 A broker prints every field of a version in the order of Kafka's JSON message definitions. `BODIES` has the bodies that
-the simulator writes, for the versions of a 4.2 client. The names above it are those that importers look at, in all
+the simulator writes, for the versions of a 4.2 client. The names above it are those that importers read, in all
 versions that a broker of 2.8 to 4.x writes: fields that a version lacks are absent.
 """
 
@@ -32,7 +32,7 @@ GROUP_LISTS = ((GROUPS_NAMES, RESULTS), ("groupIds", GROUPS), (GROUPS, GROUPS))
 KEY, KEY_TYPE, KEYS, COORDINATORS = "key", "keyType", "coordinatorKeys", "coordinators"
 KEY_TYPE_OF_GROUPS = 0
 
-# What for, and how it was answered
+# Purpose, and result
 TOPICS = "topics"
 TOPIC_NAME = "name"
 TOPIC_ID = "topicId"
@@ -68,7 +68,7 @@ Fields = tuple["str | ListOf", ...]
 
 @dataclass(frozen=True, slots=True)
 class Bodies:
-    """The request of an API in the version of a 4.2 client, and its answer."""
+    """The request of an API in the version of a 4.2 client, and its response."""
 
     version: int
     request: Fields

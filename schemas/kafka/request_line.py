@@ -1,9 +1,9 @@
-"""A line of the request log around the two bodies (JSON since 2.8, KIP-673): the fields that importers look at."""
+"""Names the fields of a request log's line around the two bodies (JSON since 2.8, KIP-673) that importers read."""
 
 LOGGER = "kafka.request.logger"
 COMPLETED = "Completed request:"
 
-# In this order: what the line begins with
+# In this order: the fields at the beginning of the line
 IS_FORWARDED = "isForwarded"
 HEADER = "requestHeader"
 API_KEY = "requestApiKey"

@@ -1,6 +1,6 @@
-"""Kafka's numbers for what became of records of a share partition, as `__share_group_state` holds them (KIP-932).
+"""Kafka's numbers for the delivery states of records of a share partition, in `__share_group_state` (KIP-932).
 
-A record that a member holds right now is in none of them: the topic is written when it is answered for or given up.
+A record that a member is processing has none of them: the topic is written when the record is acknowledged or given up.
 """
 
 AVAILABLE = 0

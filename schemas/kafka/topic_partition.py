@@ -1,4 +1,4 @@
-"""A partition of a topic: the pair that names it everywhere, in Kafka as here."""
+"""Defines a partition of a topic, the pair by which Kafka names it."""
 
 from typing import NamedTuple
 

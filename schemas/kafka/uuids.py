@@ -1,4 +1,4 @@
-"""Kafka prints ids of topics and clusters as 22 characters of URL-safe base64; on the wire they are UUIDs."""
+"""Converts between UUIDs and Kafka's text form of topic and cluster ids, 22 characters of URL-safe base64."""
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from uuid import UUID

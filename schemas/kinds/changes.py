@@ -9,8 +9,8 @@ from groupledger.schemas.kinds import rows_of
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ChangeKind:
-    """`is_replacement`: one member is there in another's place. `is_told_by_members`: an entry of a timeline that lists
-    who came and went says it already."""
+    """A kind of change. `is_replacement`: one member replaces another. `is_told_by_members`: an entry of a timeline
+    that lists who joined and left already shows it."""
 
     name: str
     meaning: str

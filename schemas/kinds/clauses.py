@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Fact:
-    """Names what may be known of an incident beside its row."""
+    """Facts that may be known about an incident beside its row."""
 
     CLASSIC_GROUP = "classic_group"  # consumers whose assignor is a setting
     CONNECT_GROUP = "connect_group"  # workers of Kafka Connect
@@ -43,7 +43,7 @@ MODERN_GROUP = (Fact.CONSUMER_GROUP, Fact.SHARE_GROUP, Fact.STREAMS_GROUP)
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """`needs` are facts that all have to be known, `excludes` those of which none may be."""
+    """A clause of a text. All facts in `needs` must be known, and none in `excludes`."""
 
     text: str
     needs: tuple[str, ...] = ()
@@ -63,10 +63,10 @@ def clauses_of(text: Text) -> tuple[Clause, ...]:
 
 
 def said(text: Text, facts: Collection[str]) -> str:
-    """Returns what may be said of a text, in one string."""
+    """Returns the clauses of a text whose facts are known, in one string."""
     return "".join(clause.text for clause in clauses_of(text) if clause.holds(facts))
 
 
 def settings_of(settings: Iterable[str | Clause], facts: Collection[str]) -> tuple[str, ...]:
-    """Returns the settings that exist where the facts hold."""
+    """Returns the settings that apply with these facts."""
     return tuple(clause.text for clause in clauses_of(tuple(settings)) if clause.holds(facts))

@@ -22,7 +22,7 @@ class Root:
     settings: tuple[str | Clause, ...] = ()
 
 
-# The client has no say in it in a group whose broker decides (KIP-848 and what follows from it).
+# A client has no such setting in a group whose broker decides (KIP-848 and later types).
 SESSION_TIMEOUT = (
     Clause("session.timeout.ms", excludes=MODERN_GROUP),
     Clause("consumer.session.timeout.ms of the group", needs=(Fact.CONSUMER_GROUP,)),

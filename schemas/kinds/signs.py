@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class Source:
-    """Says where a sign is seen."""
+    """The source in which a sign is seen."""
 
     TOPIC = "topic"  # records of __consumer_offsets
     SAMPLES = "samples"  # ends of topics and states of groups
@@ -57,7 +57,7 @@ _REFUSALS = {COMMIT_FROM_OUTSIDE.name, *(kind.name for kind in INCIDENT_KINDS if
 
 @cache
 def of_kind(kind: str) -> Sign:
-    """Returns the sign that there is an incident of a kind."""
+    """Returns the sign that an incident of this kind exists."""
     source = Source.REQUEST_LOG if kind in _REFUSALS else Source.TOPIC
     return Sign(name=kind, meaning=_MEANING_OF_KIND.get(kind, kind), source=source, kinds=(kind,))
 

@@ -1,7 +1,7 @@
-"""What somebody sees of a group that is in trouble: the symptoms that a diagnosis begins with.
+"""Lists the symptoms of a group in trouble, with which a diagnosis begins.
 
-A symptom says nothing of its cause. `kinds` are the incidents that show it; what shows it without an incident, in lag,
-rebalances and offset events, is found by `transforms.incidents.diagnosis.episodes`.
+A symptom says nothing of its cause. `kinds` are the incidents that show it; `transforms.incidents.diagnosis.episodes`
+finds it in lag, rebalances and offset events without an incident.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ SYMPTOMS = rows_of(globals(), Symptom)
 
 
 def symptom_of_kind(kind: str) -> Symptom | None:
-    """Returns the symptom that an incident of a kind shows; of a refusal that another row lists, too, that of the
-    other row."""
+    """Returns the symptom that an incident of this kind shows. A kind of refusal without a row of its own has the
+    symptom of the row that lists the same refusal."""
     found = [symptom for symptom in SYMPTOMS if kind in symptom.kinds]
     return min(found, key=lambda symptom: symptom == REQUEST_REFUSED, default=None)

@@ -22,7 +22,7 @@ from groupledger.schemas.words import CoordinatorEventKind
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Trigger:
-    """`is_departure`: a member went, so that the trigger is also the cause of its leave. `is_only_logged`: the records
+    """A trigger. `is_departure`: a member left, so the trigger is also its cause of leaving. `is_only_logged`: records
     alone never show it."""
 
     name: str
@@ -126,12 +126,12 @@ _OF_REASONS = {
 
 
 def trigger_of(kind: str) -> Trigger:
-    """Returns the trigger that a kind of reason is."""
+    """Returns the trigger for a kind of reason."""
     return _OF_REASONS[kind]
 
 
 def trigger_of_leave(client_reason: str | None) -> Trigger:
-    """Returns the trigger that a leave is: the member's own will, unless the client's reason says otherwise."""
+    """Returns the trigger for a leave: voluntary, unless the client's reason says otherwise."""
     if client_reason is not None and client_reason.startswith(POLL_TIMEOUT_REASONS):
         return LEFT_POLL_TIMEOUT
     if client_reason is not None and client_reason.startswith(REMOVED_BY_ADMIN_REASON):
@@ -158,7 +158,7 @@ _OF_FENCES = (
 
 
 def trigger_of_departure(kind: str, reason: str | None, client_reason: str | None) -> Trigger | None:
-    """Returns the trigger that a line of a server log gives with a member's departure; None for other lines."""
+    """Returns the trigger that a line of a server log states for a member's departure; None for other lines."""
     if kind in LEFT_LINES:
         return trigger_of_leave(client_reason)
     if kind == CoordinatorEventKind.MEMBER_FAILED:

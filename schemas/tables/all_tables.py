@@ -18,7 +18,7 @@ from groupledger.schemas.tables.table import Table
 
 @cache
 def all_tables() -> tuple[Table, ...]:
-    """By name."""
+    """Returns all tables, sorted by name."""
     modules = sorted(module.name for module in pkgutil.iter_modules(groupledger.schemas.tables.__path__))
     found = (getattr(import_module(f"groupledger.schemas.tables.{name}"), name.upper(), None) for name in modules)
     return tuple(table for table in found if isinstance(table, Table))
@@ -34,6 +34,6 @@ def retained_by(table: Table) -> str | None:
 
 
 def date_column(table: Table) -> str | None:
-    """The date that the table is partitioned by, if it is."""
+    """Returns the date column that the table is partitioned by; None if it has none."""
     dates = (name for name in table.partition_columns if isinstance(table.schema[name].dataType, T.DateType))
     return next(dates, None)

@@ -20,7 +20,7 @@ from groupledger.schemas.tables.table import (
 def ownership_table(
     name: str, comment: str, owned: tuple[T.StructField, T.StructField], *further: T.StructField
 ) -> Table:
-    """Returns a table of ownership intervals; `owned` are the columns that say what is owned, and `further` ones stand
+    """Returns a table of ownership intervals. `owned` are the columns that name the owned unit, and `further` ones come
     after those that all such tables have."""
     key = ("cluster", "group_id", "incarnation", *(field.name for field in owned), "from_offset")
     return Table(

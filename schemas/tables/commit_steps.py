@@ -1,10 +1,10 @@
-"""`commit_steps`: what incidents ask of the commits, kept so that a pass reads only the records that are new.
+"""`commit_steps`: the steps of commits that incidents need, kept so that a pass reads only new records.
 
 A step is a commit whose next one went back, or came late: after `incidents.commit_gap_s`; or the first one of a
-partition that its topic had just got. Beside the steps there is the
-last record of each partition in each complete stretch of the log, which becomes a step when nothing follows, or when
-what follows is late or goes back; its row is open. The rows are those of `transforms.incidents.commit_steps`. Which of
-them may be an incident is known as soon as they have ended: a pass looks for these only.
+partition that its topic had just got. Beside the steps there is the last record of each partition in each complete
+stretch of the log, which becomes a step when nothing follows, or when what follows is late or goes back; its row is
+open. The rows are those of `transforms.incidents.commit_steps`. Which of them may be an incident is known as soon as
+they have ended: a pass looks for these only.
 
 The table can be made again from `coordinator_records` and `watermarks`, as far as these still reach back.
 """

@@ -1,4 +1,4 @@
-"""`coordinator_events`: one row for each thing that a group coordinator said about a group in the broker's server log.
+"""`coordinator_events`: one row for each line of a group coordinator about a group in the broker's server log.
 
 Both coordinators are known: Scala's (0.10 to 3.x, `kafka.coordinator.group`) and Java's (3.7 on,
 `org.apache.kafka.coordinator.group`); the same event has the same `kind`. The log is text, and group ids, member ids

@@ -1,4 +1,4 @@
-"""`coordinator_records` is the raw truth: one row for each record of `__consumer_offsets` that the ledger has read.
+"""`coordinator_records`: one row for each record of `__consumer_offsets` that the ledger has read.
 
 A record is either decoded, or kept with its bytes and the reason (`decode_error`), never both and never neither
 (without the bytes if the settings keep no hosts, or a name in them was forgotten). A later release that can decode it
@@ -41,7 +41,7 @@ def _versioned(message: Message) -> StructType:
     return StructType([StructField("version", IntegerType()), *spark_struct(message.fields)])
 
 
-# What a client has put into a member's bytes. The group's protocol decides which of the structs is filled; a struct
+# The parsed bytes of a classic group's member. The group's protocol decides which of the structs is filled; a struct
 # whose bytes are broken is null, and the error says why.
 MEMBER_DETAILS = StructType(
     [

@@ -1,9 +1,9 @@
-"""`coverage`: where the ledger knows. One row for each stretch of a `__consumer_offsets` partition.
+"""`coverage`: how completely the ledger has read `__consumer_offsets`. One row for each stretch of a partition.
 
 The stretches of a partition follow one another without overlap. An answer about an instant that no `complete` stretch
 holds is `unknown`. A complete stretch without offsets is of a partition in which nothing was written since it was read.
 What a gap between record offsets hides (a marker of a transaction, an aborted transaction, records that were removed)
-is not to be seen in the rows: it is judged when they are read (`transforms.coverage.rules.evidence`).
+does not show in the rows: it is judged when they are read (`transforms.coverage.rules.evidence`).
 """
 
 from pyspark.sql import types as T

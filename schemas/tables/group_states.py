@@ -1,8 +1,8 @@
-"""`group_states`: what the coordinators said of their groups, in the same rounds as `watermarks`.
+"""`group_states`: the state of each group as its coordinator reported it, in the same rounds as `watermarks`.
 
 The log of a group never shows that a rebalance is under way (PreparingRebalance, CompletingRebalance), nor that a
-member of a KIP-848 group still has to give partitions up (Reconciling): only the coordinator knows. The log may also
-show what a current member count does not: see `generations` and `members` for history.
+member of a KIP-848 group still has to give partitions up (Reconciling): only the coordinator knows. For the history of
+members see `generations` and `members`.
 """
 
 from pyspark.sql import types as T

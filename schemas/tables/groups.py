@@ -1,4 +1,4 @@
-"""`groups`: one row about now for each group of any type.
+"""`groups`: one row with the present state of each group of any type.
 
 These are the columns that the log of the group alone decides; lag totals and sampled states are joined when read.
 """

@@ -1,4 +1,5 @@
-"""Defines what the tables have in common in which each member has intervals of its own, whoever else has the same."""
+"""Defines the common columns of the tables in which each member has intervals of its own, independent of other
+members."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def holdings_table(name: str, comment: str, held: tuple[StructField, ...]) -> Table:
-    """Returns a table of a member's intervals; `held` are the columns that say what the member had."""
+    """Returns a table of a member's intervals. `held` are the columns that name the unit that the member had."""
     key = ("cluster", "group_id", "incarnation", "member_id", *(each.name for each in held), "from_offset")
     return Table(
         name=name,

@@ -1,9 +1,9 @@
 """`incidents`: one row for each kind of thing that went wrong within an episode.
 
-An episode is what started it and all that followed: `episode_id` holds its rows together. Repeats are folded into one
-row. A row rests on one kind of evidence only, the strongest that there is for its kind in its episode:
+An episode is a first incident and all that followed from it: `episode_id` holds its rows together. Repeats are folded
+into one row. A row rests on one kind of evidence only, the strongest that there is for its kind in its episode:
 
-    observed   a line of a log: the request log's error, or what the coordinator said and records confirm
+    observed   a line of a log: the request log's error, or a coordinator's line that records confirm
     logged     one broker's server log says so, and no record confirms it
     replayed   the reference coordinator refuses a request whose answer the log lacks
     inferred   the records of __consumer_offsets alone; refused commits are not among them, so what is said of

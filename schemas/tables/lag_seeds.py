@@ -1,7 +1,7 @@
-"""`lag_seeds`: what all sampling rounds up to one leave for the next, so that no pass reads them again.
+"""`lag_seeds`: the state after a sampling round that the next round needs, so that earlier rounds are not read again.
 
-The transaction id of `lag_seeds` holds the round. A table that is gone, or that is newer than `lag`, costs nothing but
-time: all rounds are then read again. `transforms.lag.lag_seeds` explains the kinds of rows.
+The transaction id of `lag_seeds` holds the round. If the table is missing, or newer than `lag`, only time is lost: all
+rounds are then read again. `transforms.lag.lag_seeds` explains the kinds of rows.
 """
 
 from pyspark.sql import types as T

@@ -1,4 +1,4 @@
-"""`member_epochs`: one step of one member of a KIP-848 group towards what the group's epochs give it.
+"""`member_epochs`: one step of one member of a KIP-848 group towards its target in the group's epoch.
 
 A step is a current-assignment record, and is in force up to the member's next one. While a member waits, its steps say
 for which partitions, and who still held them when the step was taken.

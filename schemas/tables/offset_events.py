@@ -1,4 +1,4 @@
-"""`offset_events`: what happened to a committed offset other than going on.
+"""`offset_events`: events of committed offsets other than normal progress: reset, expired, deleted, lost.
 
 There is one row for each record with such an event, and for each commit that the start of its topic's log has passed.
 

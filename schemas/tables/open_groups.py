@@ -1,10 +1,11 @@
-"""`open_groups`: where the fold of each group stands. Written last, after the rows that it led to.
+"""`open_groups`: the state of the fold of each group. Written last, after the rows that the fold produced.
 
 A crash in between leaves the old state, from which the same rows come again. Records at or below `last_kafka_offset`
 are folded already. The state is as large as the group is now, and private to `transforms.history.rules.state`.
 
-A group whose records can't be folded is set aside: its row stays as it was, and says which release has failed. What
-comes later must not be folded onto that state. Another release, or a rebuild, folds all that it has missed.
+A group whose records can't be folded is set aside: its row stays as it was, and names the release that failed. Later
+records must not be folded onto that state. Another release, or a rebuild, folds all the records that the group has
+missed.
 """
 
 from pyspark.sql import types as T

@@ -1,5 +1,5 @@
-"""`quality_results`: what the expectations of `conf/quality` found, a row for each of them in each pass of `pipeline`
-that ends with `quality`.
+"""`quality_results`: the results of the expectations of `conf/quality`, a row for each of them in each pass of
+`pipeline` that ends with `quality`.
 
 No value from the checked rows is kept here, only counts.
 """

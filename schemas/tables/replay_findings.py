@@ -1,6 +1,7 @@
-"""`replay_findings`: what a replay of the ledger through the reference coordinator found that can't be true.
+"""`replay_findings`: contents of records that no coordinator can have written, found by a replay through the reference
+coordinator.
 
-One row for each kind of finding in a record; an empty table says that the replay has nothing against the ledger.
+One row for each kind of finding in a record; an empty table means that the replay found no contradiction.
 """
 
 from pyspark.sql import types as T

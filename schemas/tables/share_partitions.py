@@ -1,8 +1,8 @@
-"""`share_partitions`: the position of share groups in each partition, in every pass that looked.
+"""`share_partitions`: the position of share groups in each partition, in every pass that read it.
 
 The state comes from `__share_group_state` and is what the brokers hold themselves: the last snapshot of a share
-partition with the updates since. `transforms.shares.rules.share_state` says how they are put together. What a member
-holds at the moment is not in the topic before it is answered for.
+partition with the updates since. `transforms.shares.rules.share_state` says how they are put together. Records that a
+member is processing are not in the topic before they are acknowledged.
 
 The end of the partition, and what the brokers themselves say (DescribeShareGroupOffsets, which has lag since Kafka
 4.2), are asked for right after the state was read.

@@ -1,4 +1,4 @@
-"""`stream_topologies`: what the application of a streams group consists of, and since when.
+"""`stream_topologies`: the topology of the application of a streams group, and since when it holds.
 
 A topology has an epoch of its own, which the application raises. Regular expressions of source topics are kept as they
 are: no record says which topics they match.

@@ -1,4 +1,4 @@
-"""The words in which the Delta tables are written down: one `Table` per file of this folder.
+"""Defines the class `Table` by which the Delta tables are declared, one per file of this folder.
 
 Every table starts with `cluster`, lies at `WAREHOUSE/<name>`, and is partitioned by the cluster (a name of the
 settings), dates or small derived integers only: a name that comes from data never becomes a path. Rows that are merged,
@@ -26,10 +26,10 @@ DELETED_FILE_RETENTION = "delta.deletedFileRetentionDuration"
 @dataclass(frozen=True, kw_only=True)
 class TableRetention:
     """How long the past of a table is kept: its log, and the files that no version refers to any more, both in hours;
-    and after how many commits a checkpoint is written. A version can be read for the shorter of the two.
+    and after how many commits a checkpoint is written. A past version can be read for the shorter of the two times.
 
-    A table with a commit a minute has 1,440 a day, and each checkpoint names all files that are kept. So what is kept
-    costs by the square of its time. Behind a checkpoint a reader opens each commit, which bounds the interval.
+    A table with a commit a minute has 1,440 a day, and each checkpoint names all files that are kept. So the cost grows
+    with the square of the time kept. After a checkpoint a reader opens each commit, which limits the interval.
     """
 
     log_hours: int = 168
@@ -83,7 +83,7 @@ class Table:
         return self.end_column or self.fixed_time_column or self.written_at_column
 
     def without(self, *names: str) -> StructType:
-        """Returns the schema without some columns, as for those that a job adds to what a transform gives."""
+        """Returns the schema without some columns, such as those that a job adds to the rows of a transform."""
         return struct(*(field for field in self.schema if field.name not in names))
 
     @property
@@ -108,7 +108,7 @@ IS_CARRIED_OVER = column(
 )
 IS_OPEN = column("is_open", IntegerType(), "1 while nothing has ended the row, else 0; a partition of the files.")
 
-# What the tables about groups have in common.
+# The columns that all tables about groups have.
 CLUSTER = column("cluster", StringType(), "The Kafka cluster, as the settings name it.")
 GROUP_ID = column("group_id", StringType(), "The consumer group.")
 INCARNATION = column(

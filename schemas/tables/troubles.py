@@ -1,7 +1,7 @@
-"""`troubles`: groups that a step could not judge, one row for each time that it began to fail on one.
+"""`troubles`: groups on which a step failed, one row for each time that it began to fail on a group.
 
-A rule that fails on what a group's clients wrote costs that group; all others go on (`transforms.troubles`). What is
-open is so now. A group with an open trouble of `history` gets no new rows there: its records stay in
+If a rule fails on data that a group's clients wrote, only that group has no result (`transforms.troubles`). An open row
+means that the step still fails. A group with an open trouble of `history` gets no new rows there: its records stay in
 `coordinator_records`, and are folded again by another release or by a rebuild. The other steps try again in each pass
 that meets the group.
 """

@@ -1,7 +1,7 @@
-"""`what_if_effects`: what a group went through, and what it would have under another setting, side by side.
+"""`what_if_effects`: the figures of a group, observed and simulated under another setting, side by side.
 
-Each figure has intervals: as the ledger observed it, as the replay of the actual setting has it, as the setting asked
-for would have made it, and what that would have saved (below 0: cost). A row with a refusal has no figures.
+Each figure has intervals: observed by the ledger, simulated with the actual setting, simulated with the other setting,
+and the saving (below 0: an additional cost). A row with a refusal has no figures.
 """
 
 from pyspark.sql import types as T

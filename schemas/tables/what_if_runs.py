@@ -1,5 +1,4 @@
-"""`what_if_runs`: one row for each time that somebody asked what other settings would have come to, and kept the
-answers."""
+"""`what_if_runs`: one row for each what-if whose answers were kept: what was asked, and when."""
 
 from pyspark.sql import types as T
 

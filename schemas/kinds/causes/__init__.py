@@ -1,8 +1,8 @@
 """All causes of trouble in a group, a row each, by family: one list for a diagnosis, docs and tests.
 
-A new cause is a row in the module of its family. The order of the families matters in one place: of several causes
-that are proved, the first is said to be the cause, and the others to go with it. So what lies deeper comes first: the
-brokers, what can't be stored or is refused, what offsets and transactions hold back, members, and last the pace.
+A new cause is a row in the module of its family. The order of the families matters in one place: of several proved
+causes, the first is reported as the cause, and the others as accompanying it. So deeper causes come first: brokers,
+assignments that can't be stored, refusals, offsets and transactions, members, and last the pace of processing.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Causes that lie between joining and owning: no assignment, none that can be stored, or a new one all the time."""
+"""Causes between joining and owning: no assignment, an assignment that can't be stored, or a new one again and
+again."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Causes that lie with the brokers: none of them has advice for a client, whose settings are not to blame.
 
-A coordinator that dies, freezes or moves touches all groups of its partitions at once. Where its log shows it, what
-members did in that minute says nothing of them.
+A coordinator that dies, freezes or moves touches all groups of its partitions at once. If its log shows that, the
+members' behaviour in that minute is no evidence against them.
 """
 
 from __future__ import annotations

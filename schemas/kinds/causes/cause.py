@@ -1,4 +1,4 @@
-"""What a cause is: a row of the table of causes, and the words that its columns may say."""
+"""Defines a cause: a row of the table of causes, and the possible values of its columns."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Fault:
-    """Says who can fix it."""
+    """Who can fix the cause."""
 
     CLIENT = "client"  # whoever runs the group's processes
     OPERATOR = "operator"  # whoever moves offsets, or sets rights, topics and retention
@@ -60,7 +60,7 @@ class Cause:
 
     @property
     def signs(self) -> tuple[Sign, ...]:
-        """Returns all signs that say something for it or against it."""
+        """Returns all signs for or against the cause."""
         proofs = (sign for proof in self.proved_by for sign in proof)
         return tuple(dict.fromkeys((*self.needs, *self.suspected_by, *self.against, *proofs)))
 
@@ -72,7 +72,7 @@ def of_incident(
     against: tuple[Sign, ...] = (),
     fault: str = Fault.CLIENT,
 ) -> Cause:
-    """Returns the cause that an incident's kind is by itself: the incident proves it and says it."""
+    """Returns the cause that corresponds to an incident's kind: the incident proves it, and its texts describe it."""
     sign = of_kind(kind.name)
     return Cause(
         name=kind.name,

@@ -1,4 +1,5 @@
-"""Causes that lie in offsets and in what topics hold: transactions, markers, resets, expiry, retention, new topics."""
+"""Causes that lie in offsets and in the contents of topics: transactions, markers, resets, expiry, retention, new
+topics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Causes of lag while members are there: slow, stuck, uneven, or at rest where there is nothing to read.
+"""Causes of lag while members are there: slow, stuck, uneven, or idle because there is nothing to read.
 
 Samples of topic ends and commits show how a group advances, never why its process is slow. So several of these are
 rivals that only the process itself, its client's metrics or the broker's request log can separate.

@@ -1,4 +1,4 @@
-"""What a kind of incident is: a row of the table of kinds, and what several rows share."""
+"""Defines a kind of incident: a row of the table of kinds, and values that several rows share."""
 
 from __future__ import annotations
 
