@@ -1,7 +1,7 @@
-"""Plays one script under every protocol of Kafka's history and says what each cost.
+"""Simulates one script under every protocol of Kafka's history and computes the cost of each.
 
-The numbers are those of one seed, in virtual time. What a script's first event finds is a group that has settled;
-counting begins there.
+The numbers are those of one seed, in virtual time. Before a script's first event the group has settled; counting begins
+there.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ HOUSEKEEPING: Final = ("Heartbeat", "ConsumerGroupHeartbeat", "OffsetCommit", "w
 
 @dataclass(frozen=True, slots=True)
 class ProtocolOutcome:
-    """What one protocol made of a script, from the first event on.
+    """The figures of a script under one protocol, from the first event on.
 
     `rounds` are generations, epochs, or the tries of single members under ZooKeeper; rounds that followed each other
     before all members were settled are one of the `rebalances`. `requests` by API. `converged_ms` has for each event
     how long after it the last partition changed hands before the next event; None if a partition then had no owner.
-    `conflicts` are the tries in which a member found what it claimed in another's hands, and `give_ups` the members
-    that then owned nothing: None where somebody decides for all. `assignments` are what a broker or leader gave whom,
-    from the beginning on (Join/Sync and KIP-848 of consumers).
+    `conflicts` are the tries in which a member claimed partitions that another one owned, and `give_ups` the members
+    that then owned nothing: None for protocols in which a broker or leader assigns. `assignments` are those of a broker
+    or leader, from the beginning on (Join/Sync and KIP-848 of consumers).
     """
 
     protocol: str
@@ -72,7 +72,7 @@ class ProtocolOutcome:
 
     @property
     def requests_for_rebalances(self) -> int:
-        """The requests but for heartbeats and commits, which go on without any rebalance."""
+        """Returns the number of requests without heartbeats and commits, which are sent without any rebalance, too."""
         return sum(count for api, count in self.requests.items() if api not in HOUSEKEEPING)
 
 

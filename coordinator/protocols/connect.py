@@ -1,8 +1,9 @@
-"""Connect's workers: a Join/Sync group that hands over only what moves, and waits for a worker that went away.
+"""Models Connect's workers: a Join/Sync group that moves only the tasks that have to move, and waits for a worker that
+left.
 
-Tasks take the place of partitions. A worker runs on while it joins, stops the tasks that it has to stop and then
-joins again at once; after a delay in its assignment, it joins again when that is over by its own clock. Its rebalances
-have a thread of their own, so a slow task keeps nobody waiting. Source: WorkerCoordinator, DistributedHerder; KIP-415.
+Tasks take the place of partitions. A worker runs on while it joins, stops the tasks that it has to stop and then joins
+again at once; after a delay in its assignment, it joins again when that is over by its own clock. Its rebalances have a
+thread of their own, so a slow task keeps nobody waiting. Source: WorkerCoordinator, DistributedHerder; KIP-415.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class ConnectGroup(JoinSyncGroup):
         return Worker(self, name)
 
     def topic_grew(self) -> None:
-        """Every worker reads of new tasks in the topic of configurations, and joins again."""
+        """Makes every worker join again, since each reads of new tasks in the configuration topic."""
         for member in self.members.values():
             if isinstance(member, Worker):
                 member.after(self.world.latency_ms(), member.join_again)
@@ -59,7 +60,7 @@ class Worker(JoinSyncMember):
         self._rejoins = 0
 
     def slow(self, for_ms: int) -> None:
-        """Does nothing: a slow task is not in the way of its worker's rebalances."""
+        """Does nothing: a slow task does not delay its worker's rebalances."""
 
     def metadata(self) -> Any:
         return tuple(self.owned)

@@ -1,9 +1,9 @@
-"""Connect's incremental cooperative assignor, as the leader of the workers runs it (KIP-415).
+"""Implements Connect's incremental cooperative assignor, which the leader of the workers runs (KIP-415).
 
-It keeps in memory what it assigned last, and so knows which tasks were lost with a worker. Those it holds back for a
-while, in which the worker may come back, instead of dealing them out at once. One kind of thing is assigned here (the
-tasks; connectors are dealt alike, by themselves). The memory dies with the leader: its successor assigns at once.
-Source: IncrementalCooperativeAssignor (3.7 and later), KIP-415, KAFKA-12495.
+It remembers the last assignment, and so knows which tasks were lost with a worker. These stay unassigned for a while,
+in which the worker may come back. Only tasks are modelled (connectors are assigned in the same way, separately). The
+memory is lost with the leader: its successor assigns at once. Source: IncrementalCooperativeAssignor (3.7 and later),
+KIP-415, KAFKA-12495.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MAX_DELAY_MS: Final = 300_000
 
 @dataclass(frozen=True, slots=True)
 class ConnectAssignment:
-    """The assignment of one worker: what is new to it, what it must stop, and after how long all join again."""
+    """The assignment of one worker: new tasks, tasks to stop, and the delay after which all workers join again."""
 
     assigned: tuple[TopicPartition, ...]
     revoked: tuple[TopicPartition, ...] = ()
@@ -31,7 +31,8 @@ class ConnectAssignment:
 
 @dataclass(slots=True)
 class ConnectAssignor:
-    """A leader's memory. `configured` are all tasks in order; `allocations` what each worker says that it runs."""
+    """A leader's assignor with its memory. `configured` are all tasks in order; `allocations` are the tasks that each
+    worker reports."""
 
     max_delay_ms: int = MAX_DELAY_MS
     previous: dict[TopicPartition, None] = field(default_factory=dict)
@@ -80,7 +81,7 @@ class ConnectAssignor:
         }
 
     def _remember(self, holders: Mapping[TopicPartition, int], last_completed_generation: int) -> None:
-        """Drops what the leader knows if another led meanwhile, or if a revocation was not carried out."""
+        """Clears the memory if another worker led meanwhile, or if a revocation was not carried out."""
         if self.previous_generation != last_completed_generation:
             self.previous = {}
         if any(task in holders for task in self.previous_revocation):
@@ -118,7 +119,8 @@ class ConnectAssignor:
     def _balancing(
         self, total: int, loads: Mapping[str, list[TopicPartition]], now_ms: int
     ) -> dict[str, list[TopicPartition]]:
-        """Returns what workers give up so that others get their share; twice in a row only after a delay that grows."""
+        """Returns the tasks that workers give up so that others get their share; twice in a row only after a delay that
+        grows."""
         if self.delay_ms > 0:
             self.revoked_in_previous = False
             return {}
@@ -150,7 +152,7 @@ class ConnectAssignor:
 
 
 def _above_their_share(total: int, loads: Mapping[str, list[TopicPartition]]) -> dict[str, list[TopicPartition]]:
-    """Returns what each worker holds beyond an even share, cut from the front."""
+    """Returns the tasks of each worker beyond an even share, taken from the front."""
     each, more = divmod(total, len(loads))
     sizes = Counter(len(tasks) for tasks in loads.values())
     is_even = sizes[each + 1] == more and sizes[each] == len(loads) - more

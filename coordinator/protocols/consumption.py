@@ -1,8 +1,8 @@
-"""Keeps who consumed which partition from when to when, what was committed, and what follows from it.
+"""Records which member consumed which partition when, and the commits, and computes the cost.
 
-Records arrive in every partition at one rate. Whoever consumes one starts at the committed offset, catches up at ten
-times that rate, and then follows the end. So an interval is a run of offsets, and records that two intervals hold were
-processed twice. Whoever is paused consumes nothing meanwhile, though he may still believe to own.
+Records arrive in every partition at one rate. A consumer starts at the committed offset, catches up at ten times that
+rate, and then follows the end. So an interval is a range of offsets, and records in two intervals were processed twice.
+A paused member consumes nothing, though it may still believe that it owns its partitions.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ CATCHES_UP: Final = 10
 
 
 def life_of(name: str, number: int) -> str:
-    """Returns what a life of a member is called; the first is called like the member."""
+    """Returns the name of one life of a member; the first life has the member's name."""
     return name if number == 1 else f"{name}#{number}"
 
 
@@ -44,7 +44,7 @@ class ConsumedInterval:
 
 @dataclass(slots=True)
 class Consumption:
-    """The intervals of a run. `created_ms` says since when each partition exists."""
+    """The intervals of a run. `created_ms` is the time at which each partition was created."""
 
     world: World
     records_per_second: int
@@ -80,7 +80,7 @@ class Consumption:
             self.closed.append(ConsumedInterval(partition, name_of(life), begun[0], self.world.now_ms, begun[1], end))
 
     def stop_all(self, life: str) -> list[TopicPartition]:
-        """Ends all that a member consumes, and returns it."""
+        """Ends all consumption of a member, and returns its partitions."""
         ended = [partition for name, partition in self._open if name == life]
         for partition in ended:
             self.stop(life, partition)
@@ -102,8 +102,8 @@ class Consumption:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What the partitions went through between two instants: how long nobody and how long more than one consumed a
-    partition (partition-ms), and how many records were processed more than once."""
+    """The cost between two instants: how long nobody and how long more than one member consumed a partition (in
+    partition-ms), and how many records were processed more than once."""
 
     unowned_ms: int
     doubled_ms: int
@@ -113,7 +113,7 @@ class Cost:
 def cost_of(
     intervals: Iterable[ConsumedInterval], created_ms: Mapping[TopicPartition, int], from_ms: int, until_ms: int
 ) -> Cost:
-    """Returns what lies within [from_ms, until_ms]; records count where the later of two intervals began in it."""
+    """Returns the cost within [from_ms, until_ms]; records count if the later of two intervals began in that time."""
     by_partition: dict[TopicPartition, list[ConsumedInterval]] = defaultdict(list)
     for interval in intervals:
         by_partition[interval.partition].append(interval)
@@ -151,5 +151,5 @@ def _repeated(intervals: list[ConsumedInterval], from_ms: int) -> int:
 
 
 def changes_ms(intervals: Iterable[ConsumedInterval], until_ms: int) -> list[int]:
-    """Returns the instants at which somebody began or ceased to consume something."""
+    """Returns the instants at which a member began or stopped consuming a partition."""
     return sorted({each.from_ms for each in intervals} | {each.to_ms for each in intervals if each.to_ms < until_ms})

@@ -1,4 +1,5 @@
-"""The first coordinator on a broker (trunk, 2015, in no release): it assigns, and JoinGroup's answer has the result.
+"""Models the first coordinator on a broker (trunk, 2015, in no release): it assigns, and the JoinGroup response has the
+result.
 
 There is no SyncGroup. A heartbeat of a wrong generation, or while a round is open, is answered with ILLEGAL_GENERATION,
 which is the call to rejoin; clients send heartbeats only when the application asks for records. The broker watches the
@@ -31,7 +32,7 @@ NOT_ASSIGNED: Final = "COMMITTING_PARTITIONS_NOT_ASSIGNED"  # code 27, which lat
 
 @dataclass(slots=True)
 class WaitingMember:
-    """A member as the broker knows it. `parked` is the JoinGroup that waits for the round to end."""
+    """A member in the broker's view. `parked` is the JoinGroup that waits for the round to end."""
 
     member_id: str
     deadline_ms: int = 0
@@ -39,7 +40,7 @@ class WaitingMember:
 
 
 class FirstCoordinator:
-    """One group: Stable, PreparingRebalance or Dead, which starts over at generation 0."""
+    """One group: Stable, PreparingRebalance or Dead. A Dead group starts again at generation 0."""
 
     def __init__(self, world: World, group: FirstCoordinatorGroup) -> None:
         self.world = world
@@ -122,7 +123,7 @@ class FirstCoordinator:
         self.prepare()
 
     def commits(self, member_id: str, generation: int, offsets: Offsets) -> Error | str:
-        """Returns how a commit is answered. Whether a round is open is not asked."""
+        """Returns the response to a commit. It does not depend on whether a round is open."""
         if member_id not in self.members:
             return Error.UNKNOWN_MEMBER_ID
         if generation != self.generation:

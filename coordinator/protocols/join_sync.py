@@ -1,10 +1,10 @@
-"""The broker's half of the Join/Sync protocol, as it was in each release: one group, its states and its timers.
+"""Models the broker's half of the Join/Sync protocol in each release: one group, its states and its timers.
 
-It is small: one group, one protocol name, no records. The model of today's broker, to the byte, is
-`coordinator.model`; here stand only the things in which releases differ in who waits for whom. Members are known by
-the ids that the coordinator gives. Source: kafka/coordinator/group/GroupCoordinator at the tags of the releases; KIP-62
-(rebalance timeout), KIP-134 (initial delay), KIP-394 (member id first), KIP-345 (static members). A
-member that never syncs is removed from 3.0 on.
+It is small: one group, one protocol name, no records. The model of today's broker, to the byte, is `coordinator.model`;
+this module has only the differences between releases in who waits for whom. Members are known by the ids that the
+coordinator gives. Source: kafka/coordinator/group/GroupCoordinator at the tags of the releases; KIP-62 (rebalance
+timeout), KIP-134 (initial delay), KIP-394 (member id first), KIP-345 (static members). A member that never syncs is
+removed from 3.0 on.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ REBALANCE_TIMEOUT_MS: Final = 300_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Release:
-    """What differs between releases, and the times, in ms, that are set. Without `rebalance_timeout_ms` a round waits
+    """The differences between releases, and the configured times, in ms. Without `rebalance_timeout_ms` a round waits
     for the longest session, and clients send heartbeats only when the application asks for records."""
 
     session_ms: int = 45_000
@@ -70,7 +70,7 @@ RELEASES: Final[dict[str, Release]] = {
 
 @dataclass(slots=True)
 class Registered:
-    """A member as the coordinator knows it. `parked` is the answer that its JoinGroup or SyncGroup waits for."""
+    """A member in the coordinator's view. `parked` is the response that its JoinGroup or SyncGroup waits for."""
 
     member_id: str
     instance_id: str | None
@@ -334,7 +334,7 @@ class JoinSyncCoordinator:
             self._remove(member, f"{member_id} left")
 
     def commits(self, member_id: str, generation: int) -> Error:
-        """Returns how a commit is answered. It counts as a heartbeat."""
+        """Returns the response to a commit. It counts as a heartbeat."""
         member = self.members.get(member_id)
         error = self._refusal(member, generation)
         if error is Error.NONE and member is not None:

@@ -1,10 +1,10 @@
-"""The client's half of the Join/Sync protocol: a consumer that rebalances eagerly, statically or cooperatively.
+"""Models the client's half of the Join/Sync protocol: a consumer that rebalances eagerly, statically or cooperatively.
 
-Eager: everything is given up before JoinGroup. Cooperative: a member joins with what it owns and goes on; what the
-assignment no longer has is given up then, and the member joins again at once. Static: a shutdown says nothing, and who
-comes back within its session takes its place again. One thread sends heartbeats; the application's thread, which is
-kept by a slow batch, joins and commits. Offsets are committed every 5 s and before anything is given up.
-Source: kafka-clients ConsumerCoordinator, AbstractCoordinator; KIP-62, KIP-345, KIP-429.
+Eager: everything is given up before JoinGroup. Cooperative: a member joins with its partitions and goes on consuming;
+partitions missing in the assignment are given up then, and the member joins again at once. Static: a shutdown sends
+nothing, and a member that comes back within its session takes its place again. One thread sends heartbeats; the
+application's thread, which a slow batch blocks, joins and commits. Offsets are committed every 5 s and before anything
+is given up. Source: kafka-clients ConsumerCoordinator, AbstractCoordinator; KIP-62, KIP-345, KIP-429.
 """
 
 from __future__ import annotations
@@ -58,11 +58,11 @@ class JoinSyncGroup(Group):
         return Consumer(self, name)
 
     def topic_grew(self) -> None:
-        """Notifies nobody: clients find out when they refresh their metadata."""
+        """Does nothing: clients notice when they refresh their metadata."""
 
 
 class JoinSyncMember(Member):
-    """A client of the Join/Sync protocol, but for what it says of itself and what an assignment does to it."""
+    """A client of the Join/Sync protocol; subclasses define its metadata and the effect of an assignment."""
 
     def __init__(self, group: JoinSyncGroup, name: str) -> None:
         super().__init__(group.world, name, group.consumption)
@@ -80,11 +80,11 @@ class JoinSyncMember(Member):
         self._woken = Reply()
 
     def metadata(self) -> Any:
-        """Returns what JoinGroup says of this member."""
+        """Returns the member's metadata in JoinGroup."""
         raise NotImplementedError
 
     def assign(self, members: Mapping[str, tuple[str | None, Any]]) -> Mapping[str, Any]:
-        """Returns what each member is assigned; the leader alone does this."""
+        """Returns the assignment of each member; only the leader calls this."""
         raise NotImplementedError
 
     def before_join(self) -> Steps:
@@ -111,7 +111,7 @@ class JoinSyncMember(Member):
             yield self.call("LeaveGroup", lambda reply: self.coordinator.leave(self.member_id, reply))
 
     def join_again(self) -> None:
-        """Lets the application's thread join as soon as it can."""
+        """Lets the application's thread join as soon as possible."""
         self._must_join = True
         self._woken.give()
 
@@ -137,7 +137,7 @@ class JoinSyncMember(Member):
             self.world.has_rebalanced(self.life)
 
     def _forget_if_lost(self) -> None:
-        """Gives up what the member owned, when the coordinator has long given it to others: nothing is committed."""
+        """Gives up the member's partitions without committing if the coordinator has given them to others long ago."""
         if self._is_lost:
             self.give_up(self.owned)
             self._is_lost = False

@@ -1,4 +1,4 @@
-"""A member of a group as every protocol has one: what it owns, and what can happen to it from outside."""
+"""Defines a member of a group for all protocols: its partitions, and the events that can happen to it from outside."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Offsets: TypeAlias = list[tuple[TopicPartition, int]]
 
 
 class Member(Process, ABC):
-    """One life of a member: who comes again after it has left is another object of the same name."""
+    """One life of a member. A member that comes back after it left is another object with the same name."""
 
     def __init__(self, world: World, name: str, consumption: Consumption) -> None:
         super().__init__(world, name)
@@ -47,7 +47,7 @@ class Member(Process, ABC):
             self.owned.pop(partition, None)
 
     def positions(self, partitions: Iterable[TopicPartition] | None = None) -> Offsets:
-        """Returns what the member would commit of partitions that it consumes, or of all."""
+        """Returns the offsets that the member would commit, of some partitions that it consumes, or of all."""
         mine = self.owned if partitions is None else partitions
         found = [(partition, self.consumption.position(self.life, partition)) for partition in mine]
         return [(partition, offset) for partition, offset in found if offset is not None]
@@ -57,7 +57,7 @@ class Member(Process, ABC):
         return self.world.now_ms < self.busy_until_ms
 
     def until_idle(self) -> Steps:
-        """Waits until the application asks the client for records again, which alone lets a client rejoin."""
+        """Waits until the application polls the client again; only then can it rejoin."""
         while self.is_busy:
             yield self.busy_until_ms - self.world.now_ms
 
@@ -73,7 +73,7 @@ class Member(Process, ABC):
         self.die()
 
     def pause(self, for_ms: int) -> None:
-        """Stops everything for a while. What the member owns it goes on with from where it stood."""
+        """Stops everything for a while. Afterwards the member goes on where it stopped, with its partitions."""
         stood = self.positions()
         self.consumption.stop_all(self.life)
         super().pause(for_ms)
@@ -106,10 +106,10 @@ class Group(ABC):
 
     @abstractmethod
     def topic_grew(self) -> None:
-        """Notifies those who watch topics."""
+        """Notifies the members or servers that watch topics."""
 
     def join(self, name: str) -> None:
-        """Begins a life of a member. One that is paused may still live under the same name."""
+        """Begins a life of a member. A paused life with the same name may still exist."""
         self._lives[name] += 1
         self.members[name] = self.make(name)
         self.members[name].life = life_of(name, self._lives[name])

@@ -1,9 +1,9 @@
-"""The consumer rebalance protocol (KIP-848): the broker assigns, and each member is brought to its target by itself.
+"""Models the consumer rebalance protocol (KIP-848): the broker assigns, and each member moves to its target on its own.
 
-There are no rounds for which all wait. A change makes a new group epoch with a target for everybody; by heartbeats a
-member learns first what it must give up, says that it has, and then gets what others have given up meanwhile. Whoever
-changes nothing notices nothing. A static member that goes away in order keeps its assignment for a session, and who
-comes in its place takes it without a new epoch. All subscribe to the same topics here. Source:
+There are no rounds for which all wait. A change makes a new group epoch with a target for every member. By heartbeats a
+member first learns which partitions to give up, acknowledges that, and then gets those that others have given up. A
+member whose partitions do not change notices nothing. A static member that leaves in good order keeps its assignment
+for a session, and its replacement takes it without a new epoch. All members subscribe to the same topics here. Source:
 GroupMetadataManager, CurrentAssignmentBuilder, UniformHomogeneousAssignmentBuilder of 4.2; KIP-848.
 """
 
@@ -34,7 +34,7 @@ RESTARTS_AFTER_MS: Final = 1_000  # who finds its instance taken ends, and somet
 
 @dataclass(slots=True)
 class ReconcilingMember:
-    """A member as the broker knows it: its epoch, what it has, and what it still has to give up."""
+    """A member in the broker's view: its epoch, its partitions, and those that it still has to give up."""
 
     member_id: str
     instance_id: str | None = None
@@ -55,7 +55,7 @@ class HeartbeatAnswer:
 
 
 class ConsumerProtocolCoordinator:
-    """One group: its epoch, everybody's target, and who holds each partition until he has given it up."""
+    """One group: its epoch, every member's target, and the holder of each partition until it has given it up."""
 
     def __init__(self, world: World, group: ConsumerProtocolGroup) -> None:
         self.world = world
@@ -104,7 +104,7 @@ class ConsumerProtocolCoordinator:
         return next((each for each in self.members.values() if each.instance_id == instance_id), None)
 
     def _in_place_of(self, former: ReconcilingMember, member_id: str) -> ReconcilingMember:
-        """A static member is back: it has what its former self had, under a new id."""
+        """Returns the member that replaces a static one: it has the former one's partitions under a new id."""
         self._release(former.pending)
         member = ReconcilingMember(member_id, former.instance_id, epoch=former.epoch, assigned=former.assigned)
         self.members = {
@@ -117,7 +117,7 @@ class ConsumerProtocolCoordinator:
         return member
 
     def new_epoch(self, why: str) -> None:
-        """Gives everybody a new target."""
+        """Gives every member a new target."""
         self.epoch += 1
         self.world.tell("coordinator", f"epoch {self.epoch}: {why}")
         self.target = uniform(self.group.partitions(), self.target, list(self.members))
@@ -194,7 +194,7 @@ class ConsumerProtocolCoordinator:
 def uniform(
     partitions: list[TopicPartition], before: dict[str, list[TopicPartition]], members: list[str]
 ) -> dict[str, list[TopicPartition]]:
-    """Returns an even target that leaves with everybody as much as an even share allows."""
+    """Returns an even target that leaves each member as many of its partitions as an even share allows."""
     if not members:
         return {}
     each, more = divmod(len(partitions), len(members))
@@ -243,7 +243,7 @@ class ConsumerProtocolGroup(Group):
         return ConsumerProtocolConsumer(self, name, f"{name}-{self.lives}")
 
     def topic_grew(self) -> None:
-        """The broker sees it by itself."""
+        """Makes a new epoch: the broker itself watches topics."""
         self.coordinator.new_epoch("a topic grew")
 
 

@@ -1,8 +1,8 @@
-"""Reads and holds scripts: what happens to the members and topics of a group, the same for every protocol.
+"""Parses and holds scripts: the events of the members and topics of a group, the same for every protocol.
 
-A script says when members join, leave in order, crash, stand still (a long garbage collection: nothing runs, not even
-a thread for heartbeats) or are slow (the application works on one batch: threads of the client run on), and when a
-topic grows. All members of `members_at_start` join at 0; what is measured begins with the first event.
+A script says when members join, leave in order, crash, stand still (a long garbage collection: nothing runs, not even a
+thread for heartbeats) or are slow (the application works on one batch: threads of the client run on), and when a topic
+grows. All members of `members_at_start` join at 0; what is measured begins with the first event.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ class Script:
 
     @property
     def from_ms(self) -> int:
-        """When measuring begins."""
+        """Returns the time at which measuring begins."""
         return min(event.at_ms for event in self.events)
 
 
 def script_of(name: str, given: Mapping[str, Any]) -> Script:
-    """Returns the script that a mapping of the form of a script file holds. Raises ScriptError."""
+    """Returns the script in a mapping of the form of a script file. Raises ScriptError."""
     strange = given.keys() - FIELDS
     if strange:
         raise ScriptError(f"The script {name} has the field {min(strange)!r}: it can have {', '.join(sorted(FIELDS))}.")
@@ -77,7 +77,7 @@ def script_of(name: str, given: Mapping[str, Any]) -> Script:
 
 
 def member_names(count: int) -> tuple[str, ...]:
-    """Returns names that sort as they are numbered."""
+    """Returns names whose order is that of their numbers."""
     width = max(2, len(str(count)))
     return tuple(f"m{number:0{width}}" for number in range(1, count + 1))
 
@@ -102,7 +102,7 @@ def _event(given: object) -> Event:
 
 
 def _check_members(script: Script) -> None:
-    """Raises ScriptError for a strange name, for a join of who is there, and for what happens to who is not."""
+    """Raises ScriptError for an invalid name, for a join of a present member, and for an event of an absent one."""
     there = dict.fromkeys(script.members_at_start)
     strange = [name for name in [*there, *(event.member for event in script.events)] if "#" in name]
     if strange:

@@ -1,9 +1,9 @@
-"""Runs clients and servers in virtual time: events in their order, processes that pause or die, a network that takes
-time, and the tallies of what was sent.
+"""Runs clients and servers in virtual time: events in order, processes that pause or die, a network with latency, and
+counts of the requests.
 
-A process is written as generators. What a generator yields, it waits for: an integer is a time in ms, a Reply is an
-answer. A process that is paused does nothing until it wakes, then all that waited comes at once, in its order; one
-that died does nothing any more. Everything random comes from one seed.
+A process is written as generators. A generator waits for what it yields: an integer is a time in ms, a Reply is a
+response. A paused process does nothing until it wakes; then all waiting events happen at once, in order. A dead process
+does nothing any more. Everything random comes from one seed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ WAKES_LATE_MS: Final = 2
 
 
 class Reply:
-    """An answer that somebody may wait for. It is given once; what comes later is ignored."""
+    """A response that a process may wait for. It is given once; later ones are ignored."""
 
     __slots__ = ("_then", "is_given", "value")
 
@@ -49,9 +49,9 @@ class Reply:
 
 
 class World:
-    """The time, what is still to happen, and what was counted. One way through the network takes `latency_ms`, drawn
-    between two bounds; equal bounds make every run of it the same but for the protocol. A thread that waits wakes up to
-    `wakes_late_ms` too late: what began together drifts apart by that, on busy hosts soon."""
+    """The time, the scheduled events, and the counts. One way through the network takes `latency_ms`, drawn between two
+    bounds; with equal bounds runs differ only by the protocol. A waiting thread wakes up to `wakes_late_ms` too late,
+    so threads that began together drift apart, as on busy hosts."""
 
     def __init__(self, seed: int = 1, latency_ms: tuple[int, int] = (1, 4), wakes_late_ms: int = WAKES_LATE_MS) -> None:
         self.now_ms = 0
@@ -86,7 +86,8 @@ class World:
         return self.random.between(*self._latency_ms)
 
     def looks_until_ms(self, due_ms: int, every_ms: int) -> int:
-        """Returns after how long a thread sees that something is due in `due_ms`, which looks every so often."""
+        """Returns after how many milliseconds a thread that checks at intervals notices an event that is due in
+        `due_ms`."""
         looks = -(-due_ms // every_ms)
         return looks * every_ms + self.random.between(0, looks * self._wakes_late_ms)
 
@@ -113,7 +114,7 @@ class World:
 
 
 class Process:
-    """One program on a machine. Its time stands while it is paused."""
+    """One program on a machine. Its time stands still while it is paused."""
 
     def __init__(self, world: World, name: str) -> None:
         self.world = world
@@ -123,7 +124,7 @@ class Process:
         self._paused_until_ms = 0
 
     def after(self, delay_ms: int, action: Callable[[], None]) -> None:
-        """Does something later, if the process still lives then, and not before it wakes."""
+        """Runs an action later, if the process still lives then, and not before it wakes."""
         self.world.after(delay_ms, lambda: self._now(action))
 
     def _now(self, action: Callable[[], None]) -> None:
@@ -149,8 +150,8 @@ class Process:
             awaited.then(lambda answer: self.after(0, lambda: self._step(steps, answer)))
 
     def call(self, api: str, serve: Callable[[Reply], None]) -> Reply:
-        """Sends a request and returns its answer to be waited for. `serve` is the server's work: it gives the answer
-        now or later, and the way there and back takes time."""
+        """Sends a request and returns its reply, to be waited for. `serve` is the server's work: it gives the reply now
+        or later. The network adds its latency both ways."""
         self.world.requests[api] += 1
         at_server, at_client = Reply(), Reply()
         at_server.then(lambda value: self.world.after(self.world.latency_ms(), lambda: at_client.give(value)))

@@ -1,9 +1,9 @@
-"""ZooKeeper as the consumers of Kafka 0.8 saw it: sessions, ephemeral nodes, watches, and servers that lag.
+"""Models ZooKeeper as the consumers of Kafka 0.8 used it: sessions, ephemeral nodes, watches, and servers that lag.
 
-The leader orders all writes; each server applies them later, in their order, and shows its clients what it has
-applied. A client's own write is there for it when its answer comes. A watch is set by a read, fires once, when the
-client's server applies the change, and says nothing but that something changed. A session that sent nothing for its
-timeout is over: its ephemeral nodes are removed by the leader.
+The leader orders all writes; each server applies them later, in their order, and shows its clients what it has applied.
+A client's own write is there for it when its answer comes. A watch is set by a read and fires once, when the client's
+server applies the change; it only reports that something changed. A session that sent nothing for its timeout is over:
+its ephemeral nodes are removed by the leader.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def parent_of(path: str) -> str:
 
 
 class Server:
-    """One server: what it has applied so far, and the watches that its clients have set."""
+    """One server: the changes that it has applied, and its clients' watches."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -34,7 +34,7 @@ class Server:
         self._applied_until_ms = 0
 
     def apply(self, path: str, data: str | None, lag_ms: int) -> int:
-        """Applies a change after a lag, never before an earlier one, and returns when it will have."""
+        """Applies a change after a lag, never before an earlier one, and returns when it will be applied."""
         self._applied_until_ms = max(self._applied_until_ms, self.world.now_ms + lag_ms)
         self.world.at(self._applied_until_ms, lambda: self._applied(path, data))
         return self._applied_until_ms
@@ -73,7 +73,7 @@ class Session:
         self.ping()
 
     def ping(self) -> bool:
-        """Keeps the session alive; returns whether it still was."""
+        """Keeps the session alive; returns whether it was still alive."""
         if not self.is_over:
             self.deadline_ms = self.zookeeper.world.now_ms + SESSION_TIMEOUT_MS
             self.zookeeper.world.at(self.deadline_ms, self._expire)
@@ -105,7 +105,7 @@ class ZooKeeper:
         return Session(self, self.servers[self._sessions % SERVERS])
 
     def create(self, session: Session, path: str, data: str, reply: Reply) -> None:
-        """Makes an ephemeral node of a session that is not over. Answers whether it is there with this data."""
+        """Creates an ephemeral node of a live session. Replies whether the node exists with this data."""
         if session.is_over or path in self.nodes:
             reply.give(not session.is_over and self.nodes[path][0] == data)
             return
@@ -117,7 +117,7 @@ class ZooKeeper:
         self._replicate(path, data, session, reply)
 
     def delete(self, session: Session, path: str, reply: Reply) -> None:
-        """Removes a node, whoever made it. Answers whether it was there."""
+        """Removes a node, whoever created it. Replies whether it existed."""
         was_there = self.nodes.pop(path, None) is not None
         if was_there:
             self._replicate(path, None, session, reply)

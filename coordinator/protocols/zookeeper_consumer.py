@@ -1,9 +1,9 @@
-"""The high-level consumer of Kafka 0.8, which decides alone: each reads all registrations, works out its own share and
-claims it, first come, first served.
+"""Models the high-level consumer of Kafka 0.8, in which each member decides alone: it reads all registrations, computes
+its own share and claims it, first come, first served.
 
-Nobody leads and nothing numbers the rebalances, so two members can work from different views; claims of owner nodes
-show it. A failed try gives everything up, waits and tries again, four times; then the member has nothing until the next
-notice. Source: kafka/consumer/ZookeeperConsumerConnector at 0.8.2.2.
+There is no leader and no generation, so two members can work from different views; conflicting claims of owner nodes
+show that. A failed try gives everything up, waits and tries again, four times; then the member has nothing until the
+next notice. Source: kafka/consumer/ZookeeperConsumerConnector at 0.8.2.2.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class ZooKeeperConsumer(Member):
         return fired
 
     def _hear(self) -> None:
-        """Notes that something changed. What comes while a rebalance runs becomes one more."""
+        """Notes that something changed. Changes during a rebalance cause one more."""
         self._has_news = True
         if not self._rebalances:
             self.start(self._rebalances_until_quiet())
@@ -125,7 +125,7 @@ class ZooKeeperConsumer(Member):
         self.world.tell(self.name, "gives up and owns nothing")
 
     def _rebalance(self) -> Any:
-        """Makes one try and returns whether it succeeded. Lists are read before what they name."""
+        """Makes one try and returns whether it succeeded. Lists are read before the nodes that they name."""
         yield from self._reads(1 + BROKERS)
         yield from self._reads(2 + BROKERS)
         offsets = self.positions()

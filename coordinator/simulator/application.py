@@ -1,4 +1,5 @@
-"""Applications: a process with one consumer and a thread that polls, processes and polls again; and raw clients.
+"""Simulates applications: a process with one consumer and a thread that polls, processes and polls again; and raw
+clients.
 
 An application is either blocked in poll or processing. A scenario may close it, crash it, freeze the whole process (a
 long garbage collection: nothing runs, and what arrives waits), or let it hang in its processing while the heartbeat
@@ -104,7 +105,7 @@ class Application:
     def client_host(self) -> str:
         return self.config.client_host
 
-    # What a scenario does to it
+    # Actions of a scenario
 
     def start(self, **changes: Any) -> None:
         """Starts the process, with changes of its configuration. A process that still runs is killed."""
@@ -142,7 +143,7 @@ class Application:
         self.simulation.at(self._frozen_until_ms, self._thaw, self.consumer)
 
     def hang(self, duration_ms: int) -> None:
-        """Lets the application's thread process for at least so long."""
+        """Lets the application's thread process for at least `duration_ms`."""
         self._busy_until_ms = max(self._busy_until_ms, self.simulation.now_ms + duration_ms)
 
     def commit(self) -> None:
@@ -222,7 +223,7 @@ class Application:
             self.simulation.send(self._connection(sent.destination), sent.request)
 
     def _connection(self, destination: Destination) -> Connection:
-        """Returns the connection to the present coordinator or to brokers, and opens it if there is none."""
+        """Returns the connection to the present coordinator or to brokers; opens it if there is none."""
         broker = self._coordinator_id if destination is Destination.COORDINATOR else 0
         connection = self._connections.get(destination)
         if connection is None or connection.broker_id != broker:
@@ -234,7 +235,7 @@ class Application:
     # The two threads
 
     def _run(self) -> None:
-        """Lets both threads do what they can do now, and schedules the next time."""
+        """Runs both threads as far as possible, and schedules the next time."""
         consumer = self.consumer
         if consumer is None or self._is_frozen:
             return

@@ -1,4 +1,5 @@
-"""A cluster of brokers: which broker coordinates which `__consumer_offsets` partition, and the partitions' logs.
+"""Simulates a cluster of brokers: which broker coordinates which `__consumer_offsets` partition, and the partitions'
+logs.
 
 When a broker crashes, the soft state of its groups is lost. After the election other brokers lead its partitions; they
 are loading at first, and refuse requests until they have read the log. When the broker is back, it leads its partitions
@@ -60,16 +61,16 @@ class Brokers:
         return None if group is None else group.generation_id
 
     def classic_group(self, group_id: str) -> Group | None:
-        """Returns the classic group, to look at."""
+        """Returns the classic group, for inspection."""
         return self._leader_of(group_id).group(group_id)
 
     def modern_group(self, group_id: str) -> ConsumerGroup | ShareGroup | StreamsGroup | None:
-        """Returns the group of KIP-848, the share group or the streams group, to look at."""
+        """Returns the KIP-848, share or streams group, for inspection."""
         leader = self._leader_of(group_id)
         return leader.consumer_group(group_id) or leader.share_group(group_id) or leader.streams_group(group_id)
 
     def streams_group(self, group_id: str) -> StreamsGroup | None:
-        """Returns the streams group, to look at."""
+        """Returns the streams group, for inspection."""
         return self._leader_of(group_id).streams_group(group_id)
 
     def _leader_of(self, group_id: str) -> Coordinator:

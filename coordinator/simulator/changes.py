@@ -61,7 +61,7 @@ def _changes_of_members(before: Roster, after: Roster) -> set[str]:
 
 
 def revokers(brought: Mapping[str, Iterable[TopicPartition]], owned: Mapping[TopicPartition, str]) -> set[str]:
-    """Returns the members that no longer own all partitions that they said they owned."""
+    """Returns the members that no longer own all the partitions that they reported as owned."""
     return {
         member_id
         for member_id, partitions in brought.items()
@@ -70,5 +70,6 @@ def revokers(brought: Mapping[str, Iterable[TopicPartition]], owned: Mapping[Top
 
 
 def has_added_partitions(owned: Iterable[TopicPartition], universe: Mapping[str, int]) -> bool:
-    """Whether a partition is assigned that is above the partition count known so far, by topic, in `universe`."""
+    """Returns whether a partition is assigned whose number is beyond the partition count known so far, by topic, in
+    `universe`."""
     return any(topic in universe and partition >= universe[topic] for topic, partition in owned)

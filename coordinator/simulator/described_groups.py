@@ -1,4 +1,5 @@
-"""Asks for a group as an administrator does, by the request of its type, and makes a row of a sample of the answer."""
+"""Describes a group as an administrator does, with the request of its type, and converts the response to a row of a
+sample."""
 
 from __future__ import annotations
 
@@ -49,7 +50,7 @@ _REQUESTS: Mapping[type[Any], type[DescribeRequest]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulatedGroupState:
-    """A group as its describe request described it. `error` is the name of the error, or null."""
+    """A group's description in a sampling round. `error` is the name of the error, or null."""
 
     sampled_at_ms: int
     group_id: str
@@ -63,7 +64,7 @@ class SimulatedGroupState:
 
 
 def describe_request_of(group: ConsumerGroup | ShareGroup | StreamsGroup | None) -> type[DescribeRequest]:
-    """Returns the request that describes a group; None stands for a classic one, or for none at all."""
+    """Returns the request that describes a group; None means a classic group, or no group."""
     return _REQUESTS.get(type(group), DescribeGroupsRequest)
 
 

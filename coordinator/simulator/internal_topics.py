@@ -1,4 +1,4 @@
-"""Determines which internal topics of a streams group are missing: brokers create them after they have answered."""
+"""Determines which internal topics of a streams group are missing: brokers create them after their response."""
 
 from __future__ import annotations
 

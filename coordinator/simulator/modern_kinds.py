@@ -1,9 +1,9 @@
-"""Determines what the truth about share groups and streams groups is made of, by their coordinator's state.
+"""Determines the truth about share groups and streams groups from their coordinator's state.
 
-`modern_recorder` compares what a coordinator knows before and after each call. What differs between types of groups is
-here and, for groups of KIP-848, there: what a member has, why members went, and what began each epoch. The coordinator
-logs nothing of share and streams groups, so that only the request and the state show it. Timers that were due
-go before a request in the same call: who is gone, and did not ask for it, was fenced by one.
+`modern_recorder` compares a coordinator's state before and after each call. The differences between types of groups are
+here and, for KIP-848 groups, there: a member's partitions, why members left, and what began each epoch. The coordinator
+logs nothing about share and streams groups, so only the request and the state show it. Due timers fire before a request
+in the same call: a member that left without a request was fenced by a timer.
 
 Of several things that a request does, the first one counts, in the order in which a coordinator looks at them: the
 member itself, what can be given out, the settings, the topics.
@@ -42,7 +42,7 @@ SHARE_PREFIX, STREAMS_PREFIX = "share_group_", "streams_group_"
 
 
 class Start(NamedTuple):
-    """What began an epoch, null where nothing did, and the members to whom it was done."""
+    """The cause of an epoch, null if there was none, and the members concerned."""
 
     trigger: str | None
     member_ids: tuple[str, ...]
@@ -50,8 +50,8 @@ class Start(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """Says what one call of a coordinator did to one group: what the kind kept of it before, and what it is now, None
-    where there is no such group. `gone` are the members that went."""
+    """The effect of one call of a coordinator on one group: the kept state before, and the group now, None if it does
+    not exist. `gone` are the members that left."""
 
     request: Request | None
     events: Sequence[LogEvent]
@@ -61,7 +61,7 @@ class Call:
 
 
 class GroupKind(Protocol):
-    """What the truth has to know of a type of groups."""
+    """The functions by which the truth about a type of groups is determined."""
 
     prefix: str
     """How the types of its records begin."""
@@ -71,30 +71,31 @@ class GroupKind(Protocol):
         """Returns whether such a record is about members and epochs."""
 
     def kept(self, group: Any, before: Any) -> Any:
-        """Returns what is needed of a group's state to compare a later one with it; `before` is what was kept last."""
+        """Returns the part of a group's state that a later state is compared with; `before` is the previously kept
+        part."""
 
     def rebalance_timeout_ms(self, member: Any) -> int | None:
-        """Returns the time within which a member has to revoke partitions; None if nobody waits for that."""
+        """Returns the time within which a member has to revoke partitions; None if no member waits for that."""
 
     def held(self, group: Any, member: Any) -> Iterator[TopicPartition]:
-        """Yields the partitions that a member has, or has yet to give up."""
+        """Yields the partitions that a member has, or still has to give up."""
 
     def tasks(self, member: Any) -> Iterable[Task]:
-        """Returns the tasks that a member has, or has yet to give up."""
+        """Returns the tasks that a member has, or still has to give up."""
 
     def departures(self, call: Call) -> Mapping[str, str]:
-        """Returns why members went."""
+        """Returns why members left, by member id."""
 
     def starts(self, call: Call, count: int) -> list[Start]:
-        """Returns what began each of the epochs of a call, in order."""
+        """Returns the cause of each epoch of a call, in order."""
 
 
 class _Unlogged(ABC):
     """Handles types of groups that the coordinator logs nothing about, by the request and the state."""
 
     def departures(self, call: Call) -> Mapping[str, str]:
-        """Returns why members went, in the order in which they did. Nobody is fenced for what it holds back: with
-        Kafka's clients the poll that such a member owes is older than its rebalance timeout, so that it leaves by
+        """Returns why members left, in the order in which they did. No member is fenced for partitions that it holds
+        back: with Kafka's clients the poll that such a member owes is older than its rebalance timeout, so it leaves by
         itself before."""
         leaver = _asker(call)
         found = {member_id: triggers.SESSION_EXPIRED.name for member_id in call.gone if member_id != leaver}
@@ -106,7 +107,7 @@ class _Unlogged(ABC):
 
     @abstractmethod
     def _start_by_heartbeat(self, call: Call) -> Start:
-        """Returns what began the epoch that a heartbeat did."""
+        """Returns the cause of the epoch that a heartbeat began."""
 
 
 class _ShareGroup(NamedTuple):
@@ -186,7 +187,8 @@ class StreamsKind(_Unlogged):
         return member.rebalance_timeout_ms
 
     def held(self, group: StreamsGroup, member: StreamsMember) -> Iterator[TopicPartition]:
-        """Yields what the member's active tasks read: the partition of their number in each topic that has one."""
+        """Yields the partitions that the member's active tasks read: the partition of their number in each topic that
+        has one."""
         subtopologies = () if group.topology is None else group.topology.subtopologies
         topics = {each.subtopology_id: each.input_topics() for each in subtopologies}
         for task in self.tasks(member):

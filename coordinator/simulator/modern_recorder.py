@@ -1,10 +1,10 @@
-"""Writes the truth about KIP-848 groups while it happens, from what their coordinator knows before and after each call.
+"""Records the truth about KIP-848 groups, from their coordinator's state before and after each call.
 
-So it does of share groups and streams groups: what differs between these types is in `modern_kinds`.
+It does the same for share groups and streams groups: the differences between these types are in `modern_kinds`.
 
 The coordinator's records are not read here, except for their offsets in the log: who is a member, at which epoch the
-group is, and who holds what is the coordinator's own state. What began an epoch is what the coordinator logs of the
-operation, or else what its request asked for. A member holds a partition until it has given it up; one that is away for
+group is, and who holds which partition come from the coordinator's own state. The cause of an epoch is in the
+coordinator's log lines of the operation, or else in its request. A member holds a partition until it has given it up; one that is away for
 a while (`group.instance.id`) holds nothing. A group that becomes a classic one goes on with the members that stay.
 """
 
@@ -50,7 +50,8 @@ _RESOLVED = Start(triggers.METADATA_CHANGED.name, ())  # by the broker, for nobo
 
 @dataclass(slots=True)
 class _Seen:
-    """A group as its coordinator knew it after the last call; `kept` is what its kind remembers of it."""
+    """A group as its coordinator knew it after the last call; `kept` is the part of its state that its kind compares
+    later."""
 
     incarnation: int
     kept: Any = None
@@ -90,7 +91,7 @@ class ModernRecorder:
         return self._stayed.pop(group_id, None)
 
     def observe(self, result: Result, request: Request | None) -> None:
-        """Takes one call of a coordinator: its result, and the request, if it was one."""
+        """Takes one call of a coordinator: its result, and the request, if it was caused by one."""
         changed: dict[str, tuple[GroupKind, Batch]] = {}
         for batch in result.batches:
             for record in batch.records:
@@ -198,7 +199,7 @@ class ModernRecorder:
 
 
 class ConsumerKind:
-    """Says what the truth about groups of KIP-848 is made of (`modern_kinds`)."""
+    """Determines the truth about KIP-848 groups (see `modern_kinds`)."""
 
     prefix = PREFIX
 
@@ -210,7 +211,7 @@ class ConsumerKind:
         return True
 
     def kept(self, _: ConsumerGroup, __: None) -> None:
-        """Keeps nothing: the coordinator's log lines say what began an epoch."""
+        """Keeps nothing: the coordinator's log lines give the cause of an epoch."""
 
     def rebalance_timeout_ms(self, member: ConsumerMember) -> int | None:
         return member.rebalance_timeout_ms
@@ -249,7 +250,7 @@ def _departures(events: Sequence[LogEvent]) -> Iterator[tuple[str, str]]:
 
 
 def _starts(events: Sequence[LogEvent]) -> Iterator[Start]:
-    """Yields what began an epoch each, in order: a static member that takes its own place begins none."""
+    """Yields the cause of each epoch, in order. A static member that replaces itself begins none."""
     for event in events:
         if event.kind in _JOINED:
             yield Start(triggers.JOINED.name, (event.fields["member_id"],))
@@ -265,7 +266,7 @@ def _ends_in_resolution(events: Sequence[LogEvent]) -> bool:
 
 
 def _asked(request: Request | None) -> Start:
-    """Returns what began an epoch that is not logged: another subscription, or else other topics."""
+    """Returns the cause of an epoch that is not logged: another subscription, or else other topics."""
     if isinstance(request, ConsumerGroupHeartbeatRequest) and request.subscribed_topic_names is not None:
         return Start(triggers.METADATA_CHANGED.name, (request.member_id,))
     return Start(triggers.TOPICS_CHANGED.name, ())

@@ -1,4 +1,4 @@
-"""Connections between clients and brokers: latency, order, and one request at a time.
+"""Simulates connections between clients and brokers: latency, order, and one request at a time.
 
 Bytes of a connection keep their order. A broker reads the next request of a connection only when it has answered the
 one before (`SocketServer` mutes the channel), so that a request behind a waiting JoinGroup waits too. That holds for
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Client(Protocol):
-    """A sender of requests. `planted` is what the scenario did to it, which is the root cause of its refusals."""
+    """A sender of requests. `planted` is the scenario's action on it, the root cause of its refusals."""
 
     planted: str | None
 
@@ -58,7 +58,7 @@ class Connection:
 
 @dataclass(frozen=True, slots=True)
 class OnTheWire:
-    """The bytes on the wire, for the request log: `bodies` gives request and answer as JSON."""
+    """The bytes that were sent, for the request log: `bodies` has request and response as JSON."""
 
     api: ApiKey
     version: int
@@ -67,7 +67,7 @@ class OnTheWire:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exchange:
-    """A request with its answer, and when the broker received the request and sent the answer."""
+    """A request with its response, and when the broker received the one and sent the other."""
 
     request: Request
     response: Response
@@ -77,6 +77,6 @@ class Exchange:
     client_host: str
     received_at_ms: int
     sent_at_ms: int
-    planted: str | None  # what the scenario did to this client
+    planted: str | None  # the scenario's last action on this client
     software: tuple[str, str] = JAVA_CLIENT
     on_the_wire: OnTheWire | None = None  # of real clients

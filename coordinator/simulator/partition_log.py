@@ -1,4 +1,5 @@
-"""The log of one `__consumer_offsets` partition: what a new leader loads, and what a read_committed reader gets.
+"""Simulates the log of one `__consumer_offsets` partition: the batches that a new leader loads, and those that a
+read_committed reader gets.
 
 The log cleaner keeps it short, as it does in Kafka. Below the last stable offset it keeps the last record of each key,
 nothing of an aborted transaction, and tombstones until `delete.retention.ms` is over. A loading broker finds the
@@ -81,7 +82,8 @@ def without_aborted(batches: Sequence[Batch]) -> list[Batch]:
 
 
 def cleaned(batches: Sequence[Batch], to_offset: int, now_ms: int) -> list[Batch]:
-    """Returns the batches after the cleaner: below `to_offset` a batch for each record that is left, then the rest."""
+    """Returns the batches after the cleaner: below `to_offset` one batch for each remaining record, then the other
+    batches."""
     dirty = [batch for batch in without_aborted(batches) if batch.base_offset < to_offset]
     last = {_key(record): offset for batch in dirty for offset, record in _records(batch)}
     kept: list[Batch] = []

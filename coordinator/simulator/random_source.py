@@ -44,7 +44,7 @@ class RandomSource:
         return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:]}"
 
     def kafka_id(self) -> str:
-        """Returns a UUID as Kafka prints topic and cluster ids: 22 22 characters; the first is never a dash."""
+        """Returns a UUID as Kafka prints topic and cluster ids: 22 characters; the first is never a dash."""
         number = (self.bits() << 64) | self.bits()
         text = urlsafe_b64encode(number.to_bytes(16, "big")).decode().rstrip("=")
         return self.kafka_id() if text.startswith("-") else text

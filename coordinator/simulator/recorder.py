@@ -1,8 +1,9 @@
-"""Writes the truth while it happens, from the coordinator's own events and answers, and from what clients sent.
+"""Records the truth during a simulation, from the coordinator's own events and responses, and from the clients'
+requests.
 
 The coordinator's records are not read here, except for their offsets in the log. The members of a generation are those
-that its leader got, ownership is what the leader assigned, and the cause is the reason that the coordinator
-gave. A failover undoes what no record holds: a generation without a record, its new members, and departures.
+that its leader got, ownership is what the leader assigned, and the cause is the reason that the coordinator gave. A
+failover undoes what no record holds: a generation without a record, its new members, and departures.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ class _Incarnation:
 
 
 class _Identity(NamedTuple):
-    """What a member said of itself when it joined."""
+    """The identity that a member sent when it joined."""
 
     group_instance_id: str | None
     client_id: str
@@ -81,7 +82,8 @@ class _Identity(NamedTuple):
 
 
 def _identity(request: JoinGroupRequest, known: _Identity | None) -> _Identity:
-    """Returns what a coordinator knows of a member: all from the last request, but the client from the first."""
+    """Returns a coordinator's view of a member's identity: the client id and host of the first request, all else from
+    the last."""
     client = known or request
     return _Identity(
         request.group_instance_id,
@@ -104,7 +106,7 @@ class _Written(NamedTuple):
 
 
 class _Call(NamedTuple):
-    """What the handlers of events need of one call of a coordinator."""
+    """The parts of one call of a coordinator that handlers of events need."""
 
     request: Any
     leaders: Mapping[str, JoinGroupResponse]  # the answers to leaders, by group
@@ -142,7 +144,7 @@ class Recorder:
         }
 
     def act(self, now_ms: int, group_id: str, action: str, client_id: str | None) -> None:
-        """Notes an action of the scenario."""
+        """Records an action of the scenario."""
         self._planted[group_id] = action
         self.truth.actions.append(Action(now_ms, group_id, action, client_id))
 
@@ -442,7 +444,7 @@ class Recorder:
 
     @staticmethod
     def _loaded(group: _Incarnation, event: LogEvent, _: _Call) -> None:
-        """Handles a failover. Only what has a record is left: later departures are undone, later members unknown."""
+        """Handles a failover. Only state with a record is left: later departures are undone, later members unknown."""
         if group.recorded is None or group.roster is None:
             return
         unknown = [member_id for member_id in group.tenures if member_id not in group.recorded.member_ids]

@@ -1,9 +1,10 @@
-"""The lines of a 4.2 broker's request log about group APIs: `kafka.request.logger` at DEBUG, JSON since KIP-673.
+"""Renders the lines of a 4.2 broker's request log about group APIs: `kafka.request.logger` at DEBUG, JSON since
+KIP-673.
 
 A line is written when the answer has been sent, also to a client that has hung up. Fields are those of
 `schemas.kafka.request_fields`, in their order; their values are the attributes of the coordinator's messages, bytes in
-base64. Where a real client asked, they are what was on the wire. Virtual time knows whole milliseconds: of a request's
-total, all but a constant third of one is the time for which it was parked.
+base64. For requests of a real client, they are the fields that were sent. Virtual time knows whole milliseconds: of a
+request's total, all but a constant third of one is the time for which it was parked.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ _ATTRIBUTES = {
     names.STATUS_DETAIL: "detail",
     names.PARTITIONS_BY_USER_ENDPOINT: "endpoints",
 }
-# What the coordinator's messages leave out.
+# Fields that the coordinator's messages do not have.
 _LEFT_OUT: dict[str, Callable[[Any], Any]] = {
     names.THROTTLE_TIME_MS: lambda _: 0,
     names.ERROR_MESSAGE: lambda _: None,

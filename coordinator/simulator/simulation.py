@@ -1,4 +1,5 @@
-"""A cluster and its clients in virtual time: one heap of actions, ordered by time and then by order of scheduling.
+"""Simulates a cluster and its clients in virtual time: one heap of actions, ordered by time and then by order of
+scheduling.
 
 The simulation connects clients, connections, brokers, topics and the recorder of the truth, which do not know each
 other. Nothing here looks at a clock: the caller says how far to `run`, and takes the outputs, as often as it likes. The
@@ -84,7 +85,7 @@ class SimulatedWatermark:
 
 @dataclass(slots=True, kw_only=True)
 class Outputs:
-    """The outputs since they were last taken. `batches` are those that a read_committed reader gets."""
+    """The outputs since the last call. `batches` are those that a read_committed reader gets."""
 
     batches: list[Batch] = field(default_factory=list)
     exchanges: list[Exchange] = field(default_factory=list)
@@ -245,7 +246,7 @@ class Simulation:
         if connection.is_open:
             connection.client.receive(response)
 
-    # What brokers answer without a coordinator
+    # Requests that brokers answer without a coordinator
 
     def _ask_broker(self, connection: Connection, request: Request) -> None:
         self.request_count += 1
@@ -367,7 +368,7 @@ class Simulation:
 
 
 def watermarks(brokers: Brokers, offsets_topic_id: str, topics: Topics, now_ms: int) -> list[SimulatedWatermark]:
-    """Returns the ends of all partitions as they are now, those of `__consumer_offsets` first."""
+    """Returns the present ends of all partitions, those of `__consumer_offsets` first."""
     found = [
         SimulatedWatermark(
             sampled_at_ms=now_ms,

@@ -1,4 +1,4 @@
-"""The topics that groups read: how many partitions they have, and the start and end of their logs at any time.
+"""Simulates the topics that groups read: their partitions, and the start and end of their logs at any time.
 
 Producers write at a steady rate that changes now and then, so a log's end is a function of time, and producing a record
 needs no action. A log starts at the oldest record that its retention keeps.
@@ -82,7 +82,7 @@ class Topics:
     """All topics of the cluster by name, without the internal one."""
 
     def __init__(self, told: KnownTopics | None = None) -> None:
-        """`told` is what coordinators know about topics, and is kept up to date."""
+        """`told` are the topics that coordinators know, which are updated here."""
         self.by_name: dict[str, Topic] = {}
         self._told = KnownTopics() if told is None else told
         self._names: dict[str, str] = {}
@@ -122,7 +122,7 @@ class Topics:
         """Returns the name of a topic that is or was there."""
         return self._names[topic_id]
 
-    # What a broker answers
+    # Responses of a broker
 
     def metadata(self, name: str) -> TopicMetadata:
         topic = self.by_name.get(name)

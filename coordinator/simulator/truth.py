@@ -1,4 +1,4 @@
-"""The truth tables: what really happened to the groups, row by row, to compare a ledger with.
+"""Defines the truth tables: what really happened to the groups, row by row, to compare a ledger with.
 
 The words are those of the ledger's tables. `incarnation` counts from 1 how often a group was created. There is a row of
 `generations` for every generation that completed its join phase, whether or not its leader synced: without a record,
@@ -116,9 +116,9 @@ class Tenure:
 class Epoch:
     """An epoch of a group of KIP-848, a share group or a streams group, from the operation that began it.
 
-    `trigger` is what the operation did first, and `member_ids` are those to whom it was done; it is null where the
-    number was that of a classic group's generation, which an upgrade left as it was. `planted` is the scenario's last
-    action on the group before.
+    `trigger` is the operation's first change, and `member_ids` are the members concerned; it is null where the number
+    was that of a classic group's generation, which an upgrade left as it was. `planted` is the scenario's last action
+    on the group before.
     """
 
     group_id: str
@@ -136,8 +136,9 @@ class Epoch:
 class Holding:
     """An interval in which a member of a KIP-848 group had a partition, or had yet to give it up.
 
-    Members of a share group have a partition together. One of a streams group has what its active tasks read. The
-    interval goes from operation to operation: `from_kafka_offset` and `to_kafka_offset` are behind their last records.
+    Members of a share group have a partition together. A member of a streams group has the partitions that its active
+    tasks read. The interval goes from operation to operation: `from_kafka_offset` and `to_kafka_offset` are the offsets
+    after their last records.
     """
 
     group_id: str

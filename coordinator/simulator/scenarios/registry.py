@@ -1,4 +1,4 @@
-"""A scenario: its name, what it shows, and the function that schedules it."""
+"""Defines a scenario: its name, its purpose, and the function that schedules it."""
 
 from __future__ import annotations
 

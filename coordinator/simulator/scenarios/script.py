@@ -1,7 +1,7 @@
-"""What a scenario works with: one group, its topics and applications, and a plan of actions on them.
+"""Gives a scenario its means: one group, its topics and applications, and a plan of actions on them.
 
 Times are minutes from the beginning of the group, which a run shifts a little for each group. Each planned action is a
-row of the truth. The client that it is done to carries its name, as the root cause of all refusals from then on.
+row of the truth. The client concerned carries the action's name, as the root cause of all refusals from then on.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Script:
         return full_name
 
     def produce(self, percent: int) -> None:
-        """Sets the rate of all topics, from now on, to so many percent of the usual one."""
+        """Sets the rate of all topics, from now on, to `percent` per cent of the usual one."""
         for topic in self.topics:
             self.simulation.topics.produce(topic, RECORDS_PER_MINUTE * percent // 100, self.simulation.now_ms)
 
@@ -112,7 +112,7 @@ class Script:
     def plan(
         self, minutes: float, action: str, step: Callable[..., object], *arguments: Any, by: Application | None = None
     ) -> None:
-        """Schedules an action and its row of the truth; `by` is the application that it is done to."""
+        """Schedules an action and its row of the truth; `by` is the application concerned."""
         self.simulation.at(self._time_ms(minutes), self._act, action, step, arguments, by)
 
     def _time_ms(self, minutes: float) -> int:

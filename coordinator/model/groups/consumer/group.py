@@ -198,8 +198,9 @@ class ConsumerGroup(ModernGroup[ConsumerMember, "Partitions"]):
 
 
 def are_equal(members: Collection[ConsumerMember], resolved: Iterable[ResolvedRegex]) -> bool:
-    """Returns whether a broker treats members as equal: all name the same topics and no one has an expression; or all
-    have the same regular expression, name no topics, and no other expression matches one of its topics."""
+    """Returns whether a broker treats members as equal. Either all name the same topics, and resolved regular
+    expressions match no others; or all have the same regular expression and name no topics, and no topic matches two
+    expressions of the group."""
     subscriptions = [(member.topics, member.regex) for member in members]
     if not subscriptions:
         return True
