@@ -3,13 +3,13 @@
     python -m bench.asking [--groups 40] [--partitions 10] [--times 5] [--large 10000] [--reference]
         [--python PATH]
 
-Without --large each group of the warehouse has three rounds of lag, and one has 50 rebalances; --large makes one of so
-many groups with twenty partitions each and a year of history (bench.large_warehouse). --reference also measures a
-Python that does nothing; a Spark session that is started and stopped, which any answer by Spark takes at least; and
-`kafka-consumer-groups --describe` of a broker that has no groups, which it takes at least.
---python asks by the Python of another installation, as of one without the extra `spark`. Its modules are compiled, as
-pip does it, and an editable installation by its first question, which is not counted. Figures are p50 and p95 of so
-many times, and p50 of processor time, which other work on the machine changes little. bench.burrow asks Burrow itself.
+Without --large each group of the warehouse has three rounds of lag, and one has 50 rebalances; --large makes a
+warehouse of that many groups with twenty partitions each and a year of history (bench.large_warehouse). --reference
+also measures a Python that does nothing; a Spark session that is started and stopped, the minimum for any answer with
+Spark; and `kafka-consumer-groups --describe` of a broker that has no groups, which it takes at least. --python asks by
+the Python of another installation, as of one without the extra `spark`. Its modules are compiled, as pip does it, and
+an editable installation by its first question, which is not counted. Figures are p50 and p95 of so many times, and p50
+of processor time, which other work on the machine changes little. bench.burrow asks Burrow itself.
 """
 
 from __future__ import annotations
@@ -157,8 +157,8 @@ def make(warehouse: Path, groups: int, partitions: int) -> datetime:
 
 
 def seconds(times: int, action: Callable[..., object], *arguments: object) -> str:
-    """Returns p50 and p95 of the time that an action takes, and p50 of what processes that it started had of the
-    processors, which is the same beside other work."""
+    """Returns p50 and p95 of the time that an action takes, and p50 of the processor time of the processes that it
+    started, which other work on the machine does not change."""
     found, of_processors = [], []
     for _ in range(times):
         begin, used = time.perf_counter(), of_children_s()
@@ -186,7 +186,7 @@ def command(python: str, warehouse: Path, words: list[str]) -> None:
 
 
 def served(warehouse: Path, log: Path | None = None, *options: str) -> tuple[subprocess.Popen[str], int, float]:
-    """Returns a server, its port, and how long it took until it answered. What it says goes to the log, if there is
+    """Returns a running server, its port, and the time until it answered. Its output goes to the log, if there is
     one."""
     begin = time.perf_counter()
     arguments = ("serve", "--warehouse", str(warehouse), "--listen", "127.0.0.1:0", *options)
@@ -198,7 +198,7 @@ def served(warehouse: Path, log: Path | None = None, *options: str) -> tuple[sub
     found = re.search(r"http://127\.0\.0\.1:(\d+)", said)
     if found is None:
         raise RuntimeError(f"the server did not start: {said}")
-    # What it says of faults is seen here; a pipe that nobody reads would stop it when it is full.
+    # Its output on faults is read here; a full pipe that nobody reads would stop it.
     heard = sys.stderr if log is None else log.open("w", buffering=1)
     threading.Thread(target=copyfileobj, args=(server.stderr, heard, 1), daemon=True).start()
     get(int(found[1]), "/livez")
@@ -206,7 +206,7 @@ def served(warehouse: Path, log: Path | None = None, *options: str) -> tuple[sub
 
 
 def status_of(port: int, path: str) -> int:
-    """Asks by a connection of its own, and returns the status when the whole answer has come."""
+    """Sends a request over a connection of its own, and returns the status when the whole response has come."""
     with closing(HTTPConnection("127.0.0.1", port, timeout=600)) as connection:
         connection.request("GET", path)
         answer = connection.getresponse()

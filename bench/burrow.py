@@ -1,5 +1,5 @@
-"""Asks Burrow itself and our Burrow interface for the same things of one broker: how long both take, and whether the
-answers have the same fields.
+"""Compares Burrow itself with our Burrow interface on one broker: the time of the same requests, and whether the
+responses have the same fields.
 
     python -m bench.burrow PROGRAM [--seconds 60] [--times 200]
 
@@ -77,7 +77,7 @@ address = "127.0.0.1:{port}"
 
 @contextmanager
 def running(words: list[str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """Runs a program, whose words go to a file, until the caller is done."""
+    """Runs a program until the end of the block; its output goes to a file."""
     with log.open("wb") as said:
         process = subprocess.Popen(words, stdout=said, stderr=subprocess.STDOUT, cwd=log.parent)
     try:
@@ -124,7 +124,7 @@ def milliseconds(times: int, port: int, path: str) -> str:
 
 
 def compare(burrow: int, ours: int, times: int) -> list[str]:
-    """Prints a line for each path, and returns what our answers lack."""
+    """Prints a line for each path, and returns the fields and groups that our responses lack."""
     lacking = []
     print(f"{'Burrow: p50, p95':>20}{'ours: p50, p95':>20}  (milliseconds)")
     for path in PATHS:

@@ -1,4 +1,5 @@
-"""Plays random KIP-848 heartbeats on a real broker, and compares the history of their log with what the broker says.
+"""Plays random KIP-848 heartbeats on a real broker, and compares the history of their log with the broker's
+descriptions.
 
 Each sequence is played twice, once with a classic member beside the others, so that the group changes its protocol.
 Every run plays new ones; it prints its seed, and `--seed` plays them again.

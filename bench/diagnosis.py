@@ -85,7 +85,7 @@ def report(folder: Path, all_played: Sequence[Played]) -> int:
 
 
 def of_group(folder: Path, level: str, played: Played) -> Judged:
-    """Returns what is right in the answer about a group, and writes the answer down."""
+    """Returns the judgement of the answer about a group, and writes the answer into the folder."""
     verdict = answer(folder / level, played.group_id, played.began_ms)
     row = {"group": played.group_id, "play": played.play, "client": played.client, "verdict": verdict}
     with (folder / f"answers-{level}.jsonl").open("a") as lines:

@@ -53,7 +53,7 @@ def opened(path: Path, stack: ExitStack) -> Path:
 
 
 def questions(warehouse: Path) -> Iterator[tuple[str, str, dict[str, str]]]:
-    """Yields what is asked, its text and its parameters; of the queries those whose tables are there."""
+    """Yields the name of each question, its text and its parameters; of the named queries, those whose tables exist."""
     snapshots = Snapshots(str(warehouse))
     yield from ((f"TABLE {name}", f"TABLE {name}", {}) for name in [*sorted(snapshots.existing), "offset_commits"])
     for query in named_queries():
@@ -71,7 +71,7 @@ def rows(answer: pa.Table) -> Counter[str]:
 
 
 def differences(spark: SparkSession, warehouse: Path) -> int:
-    """Prints a line for each question, and returns how many were answered in two ways."""
+    """Prints a line for each question, and returns how many got different answers."""
     views, different = spark_engine.register_views(Tables(spark, str(warehouse))), 0
     for name, text, parameters in questions(warehouse):
         try:

@@ -1,5 +1,5 @@
-"""Breaks something at random, by a seed, while the pipeline runs, does what its sentences say, and holds the tables
-against an undisturbed reading of the same log.
+"""Injects faults at random, by a seed, while the pipeline runs, follows the remedies in its messages, and compares the
+tables with an undisturbed reading of the same log.
 
     python -m bench.faults --seeds 3 --faults-per-seed 10 [--in-a-row 3] [--only KIND...] [--list]
     python -m bench.faults --first-seed 2 --seeds 1 --fault 7      # one fault again
@@ -11,8 +11,8 @@ processes that follow each other happen to one warehouse, each with the next pie
 Those of a live cluster and of logs begin with an empty warehouse, and must end as an undisturbed reading of the same
 topic, or of the same files.
 
-The property: a stop is one sentence with an exit code that says so, its remedy helps, nothing is lost, nothing is
-there twice. A traceback is counted, and fails only where `--strict` asks for it.
+The property: a stop is one sentence with an exit code that says so, its remedy helps, nothing is lost, nothing is there
+twice. A traceback is counted, and fails only where `--strict` asks for it.
 """
 
 from __future__ import annotations
@@ -63,9 +63,9 @@ ARCHIVES = sorted((Path(__file__).resolve().parents[1] / "tests/data/warehouses"
 OF_RELEASE = "east"  # one of the clusters in each archive
 NEED_TABLES = {"read-for-minutes", *kinds.OF_DELETERS, *damage.FAULTS}
 AT_REST = ("deleter-sleeps", "deleter-is-killed", "deleter-fails")
-# What is compared with a reading of its own, and not with one of the passes over the log.
+# Faults that are compared with a reading of their own, and not with one of the passes over the log.
 OWN_READING = live.FAULTS.keys() | log_imports.FAULTS.keys()
-# What writers that are killed, stopped or refused must always come through.
+# Faults that writers which are killed, stopped or refused must always survive.
 STRICT = (
     *("kill-at-a-moment", "kill-at-a-call", "sleep-and-be-overtaken", "sleep-past-the-lease", "two-writers", "crowd"),
     *("deleter-sleeps", "deleter-is-killed"),
@@ -74,7 +74,8 @@ STRICT = (
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
-    """What came of one fault. `unclean` are the ends that a user is not promised, `problems` what must not be."""
+    """The outcome of one fault. `unclean` are ends that users are not promised, `problems` violations of the
+    property."""
 
     kind: str
     outcome: str
@@ -89,7 +90,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for name, fault in FAULTS.items():
             print(f"{name:28}{first_sentence(fault)} {damage.FILES.get(name.removeprefix('damaged-'), '')}")
         return 0
-    # Ended by a signal, it still ends what it has started, and shows what it has.
+    # If a signal ends it, it still stops its processes, and prints its results so far.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     with tempfile.TemporaryDirectory(prefix="groupledger-faults-") as made:
         directory = (options.directory or Path(made)).resolve()
@@ -155,7 +156,7 @@ def faults_of(seed: int, folder: Path, launcher: Launcher, options: argparse.Nam
 
 
 def rows(order: Sequence[str], count: int, length_max: int) -> list[dict[int, str]]:
-    """Returns the kinds of so many faults by their numbers, those together that happen to one warehouse."""
+    """Returns the kinds of `count` faults by their numbers, in groups that happen to one warehouse."""
     found: list[dict[int, str]] = []
     for number in range(count):
         kind = order[number % len(order)]
@@ -197,7 +198,7 @@ def rest_stages(folder: Path, launcher: Launcher, _: int, options: argparse.Name
 
 
 def unpacked(folder: Path, archive: Path) -> Path:
-    """Returns the folder of an archive in which there are a warehouse of an earlier release and its inputs."""
+    """Returns the folder of an unpacked archive, which has a warehouse of an earlier release and its inputs."""
     with tarfile.open(archive) as packed:
         packed.extractall(folder / "releases", filter="data")
     return folder / "releases" / archive.name.removesuffix(".tar.gz")
@@ -211,7 +212,7 @@ def make_upgrade(folder: Path, launcher: Launcher, archive: Path) -> Stage:
 
 
 def try_faults(row: Mapping[int, str], seed: int, stages: Sequence[Stage], launcher: Launcher) -> list[Result]:
-    """Lets faults happen one after the other, and returns what came of each."""
+    """Injects faults one after the other, and returns the outcome of each."""
     chance = {
         number: random.Random(f"{seed}/{number}/{kind}")  # noqa: S311 - repeatable
         for number, kind in row.items()

@@ -119,7 +119,7 @@ def fold(warehouse: Path, memory: str) -> None:
 
 
 def resident(session: int) -> Counter[str]:
-    """Returns how many MiB the processes of a session have, by what they are."""
+    """Returns the resident MiB of the processes of a session, by kind of process."""
     found = Counter[str]()
     for folder in processes_of(session):
         with suppress(OSError):  # it has ended

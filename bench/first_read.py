@@ -43,7 +43,7 @@ def main() -> None:
 
 
 def rebalances(passes: Passes) -> Counter[str]:
-    """Returns how many rebalances there were, are left, and are recovered by each rule."""
+    """Returns how many rebalances there were, have both records left, and are recovered by each rule."""
     before = {group_id: Tables() for group_id in passes.truth}
     passes.take(before, passes.read, [Coverage(0, Completeness.COMPACTED)])
     found = Counter[str]()

@@ -1,4 +1,4 @@
-"""Measures how right `groupledger forecast` is: on traffic that is made up, whose future is known.
+"""Measures the accuracy of `groupledger forecast` on simulated traffic, whose future is known.
 
     python -m bench.forecasts [--seeds 1-200]
 
@@ -77,7 +77,7 @@ def count(source: random.Random, rate: float) -> int:
 
 @dataclass
 class Play:
-    """What the rounds saw, and the offsets of each second: the end of the log, the commit, the log's start."""
+    """The rounds, and the offsets of each second: the end of the log, the commit, the log's start."""
 
     ends: list[int] = field(default_factory=list)
     commits: list[int] = field(default_factory=list)
@@ -125,7 +125,7 @@ def _start(appended: list[tuple[int, int]], at_s: float, segment: float) -> int:
 
 
 def thinned(numbers: list[int], at: int, lasts_s: int, part_s: int) -> list[tuple[float, float]]:
-    """Returns what the last round of each part of a window saw."""
+    """Returns the last round of each part of a window."""
     rounds = range(max(at - lasts_s, 0) // ROUND_S * ROUND_S, at + 1, ROUND_S)
     return [*{second // part_s: (float(second), float(numbers[second])) for second in rounds}.values()]
 

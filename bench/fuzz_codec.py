@@ -112,7 +112,7 @@ def random_integer(bits: int) -> Callable[[Random], int]:
 
 
 def member_bytes(random: Random) -> bytes:
-    """Returns what a client might put into a member's bytes, sometimes damaged."""
+    """Returns bytes that a client might put into a member, sometimes damaged."""
     if chance(random, 0.4):
         return random.randbytes(random.randrange(6))
     message = random.choice(MEMBER_FORMATS)
@@ -198,7 +198,7 @@ def fuzz_inputs(seed: int, count: int) -> Iterator[FuzzInput]:
 
 
 def check_record(key: bytes | None, value: bytes | None) -> str:
-    """Returns DECODED or the reason. Raises AssertionError, or any other error, where the codec breaks its word."""
+    """Returns DECODED or the reason. Raises AssertionError, or any other error, if the codec violates a rule above."""
     try:
         record = decode_record(key, value)
     except DecodeError as error:

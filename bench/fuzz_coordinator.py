@@ -106,7 +106,7 @@ class Target:
         return connection
 
     def feed(self, data: bytes) -> str:
-        """Gives a request to a connection that waits for nothing; returns what became of it."""
+        """Sends a request over an idle connection; returns the outcome."""
         self.now_ms += self.source.choice((0, 0, 1, 10, 1_000))
         place = self.source.randrange(CONNECTIONS)
         if self.connections[place].asked is not None or not self.connections[place].is_open:
@@ -133,7 +133,7 @@ class Target:
 
 
 def run(inputs: int, seed: int) -> Counter[str]:
-    """Feeds the inputs; raises what should not be raised, after it has printed the input."""
+    """Sends the inputs; raises an unexpected error after printing its input."""
     source = Random(seed)  # noqa: S311  # the same inputs for the same seed
     target = Target(source)
     outcomes: Counter[str] = Counter()
@@ -149,7 +149,7 @@ def run(inputs: int, seed: int) -> Counter[str]:
             raise
         if number % SAY_EVERY == SAY_EVERY - 1:
             assert target.is_alive(), f"input {number}"
-            # Members whose clients say nothing go, and with them what only they keep.
+            # Members whose clients are silent are removed, with the state that belongs only to them.
             target.now_ms += 10 * MINUTE_MS
             target.service.advance(target.now_ms)
             kept = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3

@@ -1,4 +1,4 @@
-"""Measures what hostile inputs cost a reader for each byte, and says where that is too much.
+"""Measures the time per byte that hostile inputs cost a reader, and reports where that is too much.
 
 A shape is an input with something in it repeated, as long as one likes. Of many shapes of 64 KiB the worst is printed,
 beside what is usual: the median of the shapes or, where most of them are passed over at once, what Python's own JSON
@@ -28,14 +28,14 @@ ORDINARY = json.dumps([{"name": "orders", "partitions": [0, 1, 2], "lag": 12.5}]
 
 
 class Shape(NamedTuple):
-    """`make` returns what is read, of about so many bytes, and how many they are."""
+    """A shape. `make` returns the input, of about a given number of bytes, and its exact size."""
 
     make: Callable[[int], tuple[Any, int]]
     name: str
 
 
 class Cost(NamedTuple):
-    """Time per byte: the worst of the shapes, what is usual, and how it grows with the length."""
+    """Time per byte: of the worst shape, the usual one, and how it grows with the length."""
 
     worst_ns: float
     usual_ns: float

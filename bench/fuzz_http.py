@@ -2,8 +2,8 @@
 
     python -m bench.fuzz_http
 
-It ends with 1 if an answer was one of a fault or of a failure (5xx), and prints which. The warehouse is that of
-bench.asking. A test asks a part of these.
+It ends with 1 if a response was 5xx, and prints which. The warehouse is that of bench.asking. A test sends a part of
+these requests.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ TEXTS = (
     *("1e400", "NaN", "Infinity", "-1", "0", "9" * 5_000, "1001", "366d", "9999999999d", "1s"),
 )
 VALUES = (*INSTANTS, *CURSORS, *TEXTS)
-# Of what each kind of parameter is made, all values; of any other, the texts.
+# The values of each kind of parameter; for any other, the texts.
 INSTANT_NAMES = {"at", "since", "until", "from", "to"}
 
 
@@ -92,7 +92,7 @@ def values_of(parameter: str) -> tuple[str, ...]:
 
 
 def questions_of(path: str, parameters: list[str], names: dict[str, str]) -> list[str]:
-    """Returns what is asked of a path, whose parts have good names but for the one that is tried."""
+    """Returns the requests for a path; all its parts and parameters have valid values except the one under test."""
     good = filled(path, **names)
     asked = [f"{good}?{urlencode({name: value})}" for name in parameters for value in values_of(name)]
     tried = re.findall(r"{(\w+)}", path)

@@ -1,4 +1,4 @@
-"""Feeds hostile inputs to whatever reads from outside: `python -m bench.fuzz_inputs --inputs N --seed S [TARGET]...`.
+"""Feeds hostile inputs to every reader of outside data: `python -m bench.fuzz_inputs --inputs N --seed S [TARGET]...`.
 
     request_log, server_log   lines, through the parsers into the batches that leave a task
     log_file                  files, plain and gzip, scanned on the driver and read as tasks do
@@ -70,13 +70,13 @@ LIMITS = LineLimits(line_bytes=2_000, unpacked_bytes=200_000)
 PRIVACIES = (Privacy(), Privacy(HASH, HASH, b"key"), Privacy(DROP, DROP))
 ANSWER_SECONDS_MAX = 60
 GRACE_S = 0.05
-# What a damaged file of the warehouse makes its readers raise.
+# Errors of readers for a damaged file of the warehouse.
 UNREADABLE = (JobError, ValueError, LookupError, TypeError, AttributeError, RecursionError)
 Outcomes = Counter[str]
 
 
 class Case(NamedTuple):
-    """What is read at once: some inputs, and how many."""
+    """The inputs that are read at once, and their number."""
 
     content: Any
     inputs: int = 1
@@ -84,8 +84,8 @@ class Case(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Target:
-    """A reader. `check` returns what became of the inputs; it raises for what must not happen. Of `INPUTS` inputs it
-    gets one in `one_in`. `shape` returns an input that can be stretched to any length."""
+    """A reader. `check` returns the outcomes of the inputs; it raises on a violation. Of `INPUTS` inputs it gets one in
+    `one_in`. `shape` returns an input that can be stretched to any length."""
 
     make: Callable[[Random], Case]
     check: Callable[[Any], Outcomes]
@@ -94,7 +94,8 @@ class Target:
 
 
 def shape_of(random: Random, text: str, unit: str, content: Callable[[str], Any]) -> Shape:
-    """Returns the shape of a text with a unit repeated at a place of it; `content` is what a reader gets of a text."""
+    """Returns the shape of a text with a unit repeated at one place; `content` converts a text to the reader's
+    input."""
     place = random.randrange(len(text) + 1)
 
     def make(size: int) -> tuple[Any, int]:
@@ -180,7 +181,7 @@ def log_files(folder: Path) -> Target:
 CAPTURE_ROW = pa.schema(
     [("key", pa.binary()), ("value", pa.binary()), ("partition", pa.int32()), ("offset", pa.int64())]
 ).append(pa.field("timestamp", pa.timestamp("us", "UTC")))
-# What a capture may say of a record: any number that its columns hold.
+# Values of a record in a capture: any number that its columns can hold.
 SMALL_NUMBERS, LARGE_NUMBERS = ([None, *values_of(each).values()] for each in (Primitive.INT32, Primitive.INT64))
 PLACES = (SMALL_NUMBERS, LARGE_NUMBERS, LARGE_NUMBERS)
 EXTREME_CASES = list(record_cases())
@@ -306,7 +307,8 @@ class Listener(logging.Handler):
 
 @contextmanager
 def metrics_server() -> Iterator[Target]:
-    """Gives the target; the server lives as long. What it does not catch fails the next request."""
+    """Yields the target; the server runs until the end of the block. An error that it does not catch fails the next
+    request."""
     escaped: list[object] = []
     before, threading.excepthook = threading.excepthook, lambda found: escaped.append(found.exc_value)
     listener = Listener(escaped)
@@ -372,7 +374,7 @@ def targets() -> Iterator[dict[str, Target]]:
 
 
 def fuzz(name: str, target: Target, seed: int, count: int) -> Outcomes:
-    """Returns what became of at least `count` inputs."""
+    """Returns the outcomes of at least `count` inputs."""
     random = Random(f"{name} {seed}")  # noqa: S311 - a seed must give the same inputs again
     outcomes: Outcomes = Counter()
     made = 0

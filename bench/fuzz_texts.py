@@ -103,7 +103,7 @@ def chance(random: Random, share: float) -> bool:
 
 
 def a_name(random: Random) -> str:
-    """Returns what somebody might call a group, a member or a client."""
+    """Returns a possible name of a group, a member or a client."""
     kinds = (("orders", "g-1", f"consumer-orders-1-{UUID}", ""), BROKEN, WORDS_BETWEEN)
     return "".join(random.choice(random.choice(kinds)) for _ in range(random.choice((1, 1, 1, 2, 5))))
 
@@ -190,12 +190,12 @@ def log_text(random: Random, text: Callable[[Random], str], count: int) -> list[
 
 
 def a_unit(random: Random) -> str:
-    """Returns what is repeated to make a pattern go back: words that stand between names, names, brackets."""
+    """Returns a text to be repeated, to make a pattern backtrack: words between names, names, brackets."""
     return "".join(random.choice((*BROKEN, *WORDS_BETWEEN)) for _ in range(random.choice((1, 1, 2, 3)))) or "a"
 
 
 def settings_text(random: Random) -> str:
-    """Returns a section of the settings with something else in it."""
+    """Returns a section of the settings with some values replaced."""
     lines = random.sample(SETTINGS, random.randrange(1, 6))
     sections = [line for line in SETTINGS if not line.startswith(" ")]
     chosen = [random.choice(sections)] if lines[0].startswith(" ") else []

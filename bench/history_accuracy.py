@@ -44,7 +44,7 @@ SHOWN_PER_GROUP = 5
 
 
 class Measurement:
-    """Counts what was compared, and what was wrong."""
+    """Counts comparisons and mistakes."""
 
     def __init__(self) -> None:
         self.rows: Counter[str] = Counter()

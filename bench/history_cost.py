@@ -180,7 +180,7 @@ def closed_rows(ledger: Ledger, table: Table, first: int, count: int) -> DataFra
 
 
 class GroupLogs:
-    """The next records of each group, behind all closed rows. Partition p belongs to the member in slot p modulo the
+    """The next records of each group, after all closed rows. Partition p belongs to the member in slot p modulo the
     number of members; with each generation the next slot gets a new member."""
 
     def __init__(self, case: Case) -> None:

@@ -162,8 +162,8 @@ def table_rows(table: Table, cluster: str, columns: dict[str, Any]) -> pa.Table:
 
 
 def measure(ledger: Ledger, past: Past, days: int) -> tuple[float, str]:
-    """Returns the median of the seconds of the passes after the first two, and what the first took, which has nothing
-    of before."""
+    """Returns the median of the seconds of the passes after the first two, and the seconds of the first, which has no
+    kept state."""
     ledger.create(COORDINATOR_RECORDS, WATERMARKS, GROUP_STATES, LAG, *SHARES)
     write_closed_rows(ledger, days * CLOSED_ROWS_A_DAY)
     rounds = days * past.rounds_a_day

@@ -1,8 +1,9 @@
-"""Counts what each job opens of the past, after a short past and after one ten times as long.
+"""Counts the files that each job opens, after a short history and after one ten times as long.
 
-Two ledgers differ in their past only. The same rounds follow in both: a quiet one, in batches that the driver folds,
-and one with findings, in batches that Spark's tasks fold. The program prints the files and rows of each table that a
-job opened, where the two ledgers differ. It ends with 1 if others differ than those that are known to be read whole.
+Two ledgers differ only in the length of their history. The same rounds follow in both: a quiet one, in batches that the
+driver folds, and one with findings, in batches that Spark's tasks fold. The program prints the files and rows of each
+table that a job opened, where the two ledgers differ. It ends with 1 if others differ than those that are known to be
+read whole.
 
     python -m bench.opened_files
 """
@@ -66,7 +67,7 @@ PAST = Past(groups=6, rounds_a_day=144)  # a round in ten minutes
 FILES_A_DAY, SHORT_DAYS, LONG_DAYS = 4, 3, 30
 CLOSED = (GENERATIONS, MEMBERS, ASSIGNMENTS, REBALANCES)
 # The first pass reads all of the past. Then a round with nothing to find comes, which the driver folds, and one with
-# findings, which Spark's tasks fold, when what is kept is an hour old.
+# findings, which Spark's tasks fold, when an hour of new rows is due to be kept.
 QUIET, WITH_FINDINGS = 1, 8
 
 
@@ -96,7 +97,7 @@ def grown(short: tuple[Found, Found], long: tuple[Found, Found]) -> set[tuple[st
 
 
 def passes(spark: SparkSession, folder: Path, days: int) -> tuple[Found, Found]:
-    """Returns what the jobs opened in a quiet round and in one with findings."""
+    """Returns the files that the jobs opened in a quiet round and in one with findings."""
     with open_test_ledger(spark, folder / f"{days}") as ledger:
         write_past(ledger, days)
         first = days * PAST.rounds_a_day
@@ -112,7 +113,7 @@ def passes(spark: SparkSession, folder: Path, days: int) -> tuple[Found, Found]:
 
 
 def one_pass(ledger: Ledger, number: int) -> Found:
-    """Adds a round, and lets each job do what is due; returns what each opened."""
+    """Adds a round, and runs every job that is due; returns the files that each opened."""
     numbers = np.array([number])
     ledger.commits.append(COORDINATOR_RECORDS, PAST.commits(ledger.cluster, numbers))
     for table, rows in ((GROUP_STATES, group_states), (WATERMARKS, PAST.watermarks)):
@@ -215,7 +216,7 @@ def log_lines(cluster: str, numbers: Any) -> pa.Table:
 
 
 def closed_rows(table: Table) -> Callable[[str, Any], pa.Table]:
-    """Returns what makes rows that ended in a round, one for each group."""
+    """Returns a function that makes rows that ended in a round, one for each group."""
 
     def rows(cluster: str, numbers: Any) -> pa.Table:
         number = np.repeat(numbers, PAST.groups)

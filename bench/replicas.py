@@ -1,4 +1,5 @@
-"""Checks what a ledger claims of a topic on two real brokers whose logs were cleaned apart, with the whole log beside.
+"""Checks a ledger's claims about a topic on two real brokers whose logs were cleaned independently, against the whole
+log.
 
 An hour of ten simulated groups is written into the one partition of `__consumer_offsets`, in parts, and read in passes:
 
@@ -68,7 +69,7 @@ class Cluster:
         self.addresses = f"{self.first.bootstrap_servers},{self.second.bootstrap_servers}"
 
     def place_on(self, *brokers: int) -> None:
-        """Puts the partition onto these brokers, of which the first leads, and waits until all have it."""
+        """Moves the partition to these brokers, the first of them the leader, and waits until all have it."""
         with admin_client(self.addresses, load_settings().kafka) as admin:
             admin.alter_partition_reassignments({PLACE: list(brokers)})
         self.await_in_sync(*brokers)
@@ -85,7 +86,7 @@ class Cluster:
 
 
 class Ledger:
-    """A ledger that reads the topic in passes, with what the history says of it."""
+    """A ledger that reads the topic in passes, with its history."""
 
     def __init__(self, addresses: str, log: list[tuple[str, Entry]]) -> None:
         self.addresses = addresses

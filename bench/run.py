@@ -1,4 +1,5 @@
-"""`make bench` measures what reading and decoding `__consumer_offsets` costs, beside Kafka's own tools, in one run.
+"""`make bench` measures the time of reading and decoding `__consumer_offsets`, and that of Kafka's own tools, in one
+run.
 
 A real broker is filled with commits of value version 4, and then read
 - by Kafka's console consumer with its offsets formatter, and by DumpLogSegments: whole processes;
@@ -188,7 +189,7 @@ def warm(directory: Path, bootstrap_servers: str, total: int, reference_s: float
 
 
 def little(directory: Path, bootstrap_servers: str) -> None:
-    """Measures the job in a warm session where little has come since the last one, in a warehouse of `warm`."""
+    """Measures the job in a warm session with few new records, in a warehouse of `warm`."""
     settings = load_settings()
     micro_batches: list[float] = []
     jobs: list[float] = []
@@ -209,7 +210,7 @@ def little(directory: Path, bootstrap_servers: str) -> None:
 
 
 def followed(directory: Path, bootstrap_servers: str) -> None:
-    """Measures the micro-batches of a query that stays, as a monitor has it, where little comes at a time."""
+    """Measures the micro-batches of a running query, as a monitor has it, with few records at a time."""
     settings, stop = load_settings(), threading.Event()
     micro_batches: list[float] = []
 
@@ -230,7 +231,7 @@ def followed(directory: Path, bootstrap_servers: str) -> None:
 
 
 def seconds_of_batch(text: str) -> list[float]:
-    """Returns how long a micro-batch took, if that is what a sentence of a job says."""
+    """Returns how long a micro-batch took, if a sentence of a job reports it."""
     return [float(text.split(" in ")[1].split(" s", maxsplit=1)[0])] if text.startswith("batch") else []
 
 

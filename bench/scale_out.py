@@ -65,7 +65,7 @@ def write_commits(folder: Path, records: int, groups: int) -> None:
 
 
 def work(spark: Any, folder: Path) -> dict[str, Any]:
-    """Does the work in new warehouses, and returns its seconds and the rows that came of it."""
+    """Does the work in new warehouses, and returns its seconds and the numbers of rows written."""
     with tempfile.TemporaryDirectory(dir=folder) as made:
         ingested, folded = Path(made) / "ingested", Path(made) / "folded"
         shutil.copytree(folder / "records", folded)
@@ -81,7 +81,7 @@ def work(spark: Any, folder: Path) -> dict[str, Any]:
 
 
 def measure(folder: Path) -> None:
-    """Works in the session that was submitted, and prints what was measured as JSON."""
+    """Runs in the submitted session, and prints the measurements as JSON."""
     spark: Any = spark_session("groupledger scale out")
     work(spark, folder / "small")
     found = work(spark, folder / "large")

@@ -3,9 +3,9 @@
     python -m bench.serve_attackers PORT CONNECTIONS SECONDS AUTHORIZATION
 
 A fifth of them each: silent; a byte of a head now and then; two hundred questions at once, whose answers are not read;
-a stream of events, all at once; and guesses of a password. Whoever is closed comes again half a second later; who does
-not read does so after half a minute, since he does not see it. AUTHORIZATION is a header that is let in, for those that
-ask. At the end it prints how often each kind connected, and what it got.
+a stream of events, all at once; and guesses of a password. A closed attacker reconnects half a second later; one that
+does not read, after half a minute, since it does not notice. AUTHORIZATION is a valid header, for requests. At the end
+it prints how often each kind connected, and the responses.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ LOOPBACK = ("127.0.0.1", "127.0.0.2", "127.0.0.3")
 
 @dataclass
 class Attacker:
-    """One that holds a connection, or waits to come again."""
+    """An attacker that holds a connection, or waits to reconnect."""
 
     number: int
     again: float = 0.0
@@ -42,7 +42,7 @@ class Attacker:
         return KINDS[self.number % len(KINDS)]
 
     def first(self, login: str) -> bytes:
-        """Returns what is sent when it is connected."""
+        """Returns the first bytes that it sends after connecting."""
         path = f"/api/v1/clusters/{CLUSTER}"
         if self.kind == "guess":
             login = "Basic " + base64.b64encode(f"alice:bad-{self.number}".encode()).decode()
@@ -57,7 +57,7 @@ class Attacker:
 
 
 class Attackers:
-    """All of them, with what they got by kind."""
+    """All attackers, with the responses by kind."""
 
     def __init__(self, port: int, count: int, login: str) -> None:
         self.port, self.login = port, login

@@ -1,4 +1,4 @@
-"""Shows that a server answers without an error while others write, maintain and vacuum what it reads.
+"""Shows that a server answers without an error while other processes write, maintain and vacuum its tables.
 
     python -m bench.serve_beside [--seconds 600] [--clients 4]
 
@@ -51,7 +51,7 @@ def command(name: str, warehouse: Path, *more: str) -> list[str]:
 
 
 class Clients:
-    """What clients were answered: the statuses by path, and the seconds of each answer."""
+    """The responses to clients: the statuses by path, and the seconds of each response."""
 
     def __init__(self, port: int, until_s: float) -> None:
         self.answers: Counter[tuple[str, int]] = Counter()

@@ -1,4 +1,4 @@
-"""Measures what a server that many ask at once takes: how long its answers are waited for, and its memory.
+"""Measures a server under load from many clients: response times, and memory.
 
     python -m bench.serve_load [--clients 50] [--seconds 60] [--groups 100] [--partitions 10] [--attackers 500]
 
@@ -40,7 +40,7 @@ USERS, COST = ("alice", "bob"), 10
 
 
 class Clients:
-    """What clients of a port measured: the seconds of each path, and how often each status came."""
+    """The measurements of the clients of a port: the seconds of each path, and how often each status came."""
 
     def __init__(self, port: int, login: str | None = None, pause_s: float = 0) -> None:
         self.port, self.login, self.pause_s = port, login, pause_s
@@ -72,7 +72,7 @@ class Clients:
 
 
 def status_of(port: int, path: str, login: str | None) -> int:
-    """Asks by a connection of its own; 0 is for one that was cut off."""
+    """Sends a request over a connection of its own; returns the status, 0 for a closed connection."""
     with closing(HTTPConnection("127.0.0.1", port, timeout=600)) as connection:
         try:
             connection.request("GET", path, headers={} if login is None else {"Authorization": login})
@@ -88,7 +88,7 @@ def login_of(name: str) -> str:
 
 
 def peak_mib(pid: int) -> int:
-    """Returns the most memory that a process has had."""
+    """Returns the peak memory of a process."""
     (line,) = (each for each in Path(f"/proc/{pid}/status").read_text().splitlines() if each.startswith("VmHWM"))
     return int(line.split()[1]) >> 10
 

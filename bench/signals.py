@@ -1,5 +1,5 @@
-"""Tries every command that takes long with every signal at every moment: how long it takes to end, with which exit
-code, and whether the tables are whole behind the next run.
+"""Tests every long command with every signal at every moment: how long it takes to end, its exit code, and whether the
+tables are correct after the next run.
 
     python -m bench.signals [--commands pipeline ...] [--moments jvm commit ...] [--signals SIGINT SIGTERM twice]
     python -m bench.signals --rotate        # at each moment one of the signals, in turns
@@ -17,10 +17,10 @@ at a moment:
     end        while the last write is held: the lease is given back
 
 `twice` is SIGTERM, and again a second later: the command ends at once then, and what is held stays held. Else what is
-held goes on after a second. Then the same command runs to its end (or, for what goes on for ever, one that has an
-end), and all tables have to equal those of a run that nobody disturbed. A line is printed for each trial; the program
-ends with 1 if one took too long, had another exit code than that of its signal, printed a traceback, or left other
-tables. A command that was done before the signal came is reported as such.
+held goes on after a second. Then the same command runs to its end (or, for what goes on for ever, one that has an end),
+and all tables have to equal those of a run that nobody disturbed. A line is printed for each trial; the program ends
+with 1 if one took too long, had another exit code than that of its signal, printed a traceback, or left other tables. A
+command that was done before the signal came is reported as such.
 """
 
 from __future__ import annotations
@@ -76,14 +76,14 @@ HELD_S = 1.0
 HEAD = "| command | moment | signal | seconds | code | tables | last line |\n|---|---|---|---|---|---|---|"
 # Of what goes on for ever: a call in its first commits.
 EARLY_CALL = 12
-# What follows from the topic alone, and not from when it was looked at.
+# Tables that follow from the topic alone, whenever it is read.
 OF_THE_TOPIC = ("coordinator_records", "generations", "groups", "members", "open_groups")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Subject:
-    """A command, the one that makes the warehouse that it works on, and its moments. `then` is what runs after it, if
-    that is not the same; nothing if it changes no table. `tables` are compared, by default all."""
+    """A command, the one that makes its warehouse, and its moments. `then` is the command to run afterwards, if it is
+    another one; empty if it changes no table. `tables` are compared, by default all."""
 
     options: str = "--warehouse {warehouse}"
     before: str | None = None
@@ -130,7 +130,7 @@ SUBJECTS = {
     "coordinator": Subject(options="--listen 127.0.0.1:0 --topics orders:2", then="", moments=("start", "ready")),
     "demo": Subject(options="--directory {folder}/demo", then="", moments=("session", "work")),
 }
-# What only makes warehouses, or brings them to an end.
+# Commands that only make warehouses, or finish them.
 OTHERS = {
     ON_BROKER: Subject(options=BROKER, needs_broker=True),
     "history of a broker": Subject(before=ON_BROKER, needs_broker=True),
@@ -176,8 +176,8 @@ class Lab:
         return process, shim
 
     def run(self, command: str) -> dict[str, int]:
-        """Runs a command to its end; returns the calls that the shim counted, by place. Raises CalledProcessError if
-        that is no success."""
+        """Runs a command to its end; returns the calls that the shim counted, by place. Raises CalledProcessError if it
+        fails."""
         process, shim = self.start(command)
         _, said = process.communicate()
         if process.returncode:
@@ -185,7 +185,7 @@ class Lab:
         return shim.counts()
 
     def lay_out(self, command: str) -> None:
-        """Puts the warehouse there that a command works on, made once."""
+        """Puts a command's warehouse in place; it is made only once."""
         shutil.rmtree(self.folder / "demo", ignore_errors=True)
         shutil.rmtree(self.warehouse, ignore_errors=True)
         before = (SUBJECTS | OTHERS)[command].before
@@ -200,7 +200,7 @@ class Lab:
             shutil.copytree(kept, self.warehouse)
 
     def finish(self, command: str) -> dict[str, int]:
-        """Brings the warehouse where the command would, or has, and returns the calls that were counted."""
+        """Runs the rest of the command's work in the warehouse, and returns the calls that were counted."""
         then = SUBJECTS[command].then
         if then == "":
             return {}
@@ -217,7 +217,7 @@ class Lab:
 
 
 def read_sentences(process: subprocess.Popen[str], count: int) -> list[str]:
-    """Returns the lines up to so many sentences of ours, or all if it says fewer."""
+    """Returns the output lines up to the `count`-th message of ours, or all lines if there are fewer."""
     assert process.stderr is not None
     found: list[str] = []
     while sum(not line.startswith(OF_JAVA) for line in found) < count:
@@ -235,7 +235,7 @@ class Trial:
     sent: str
 
     def __call__(self, lab: Lab, counts: dict[str, int], expected: dict[str, Counter[str]]) -> list[str]:
-        """Sends the signal at its moment, and prints how it went; returns what was wrong."""
+        """Sends the signal at its moment, and prints the outcome; returns the problems."""
         place = PLACES.get(self.moment)
         calls = counts.get(place or "", 0)
         twist = Twist(act="hold", place=place, at=calls // 2 if place == "_delta_log" else calls) if place else COUNT
@@ -260,7 +260,7 @@ class Trial:
         return wrong
 
     def wait(self, process: subprocess.Popen[str], shim: Shim) -> list[str]:
-        """Waits for the moment; returns what was said until then."""
+        """Waits for the moment; returns the output until then."""
         if self.moment in PLACES:
             while not shim.mark.exists() and process.poll() is None:
                 time.sleep(0.02)
@@ -271,7 +271,7 @@ class Trial:
         return said
 
     def signal(self, process: subprocess.Popen[str], shim: Shim) -> tuple[float, str]:
-        """Sends the signal; returns the seconds until the command and its JVM were gone, and what it said."""
+        """Sends the signal; returns the seconds until the command and its JVM were gone, and the output."""
         sent_s = time.monotonic()
         process.send_signal(CODES[self.sent])
         if self.moment in PLACES or self.sent == "twice":

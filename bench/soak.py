@@ -1,4 +1,4 @@
-"""Lets a monitor run for hours beside a busy broker, and shows whether anything grows that should not.
+"""Runs a monitor for hours on a busy broker, and shows whether a resource grows that should not.
 
     python -m bench.soak [--minutes 120] [--groups 2000] [--partitions 5] [--interval 30s] [--keep DIRECTORY]
 
@@ -6,10 +6,10 @@ Each group commits all its partitions about twice in a minute, while records are
 back, which is an incident. Three consumers of one group come and go, so that there are rebalances. The monitor does
 everything that it does: rounds, history, incidents, and its maintenance once an hour.
 
-Each minute it is written down what the processes hold (memory, threads, open files; those of Python's own process
-apart), what lies in the warehouse and in the temporary folder (files, bytes, versions), and how long the steps took.
-Without the first quarter, which warms up, the first and the last part of what is left are compared. The run ends with 1
-if what they hold, temporary files or the time of a round have grown by more than a third, or if a round failed.
+Each minute it records the resources of the processes (memory, threads, open files; those of Python's own process
+apart), the contents of the warehouse and of the temporary folder (files, bytes, versions), and the time of the steps.
+Without the first quarter, which warms up, the first and the last part of the rest are compared. The run ends with 1 if
+resources, temporary files or the time of a round have grown by more than a third, or if a round failed.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def produce(bootstrap_servers: str, stop: threading.Event) -> None:
 
 
 def come_and_go(bootstrap_servers: str, number: int, stop: threading.Event) -> None:
-    """Is a member of one group, time and again."""
+    """Joins and leaves one group again and again."""
     chance = random.Random(number)  # noqa: S311 - repeatable, not secret
     while not stop.is_set():
         consumer = Consumer({"bootstrap.servers": bootstrap_servers, "group.id": RESTLESS})
@@ -106,11 +106,11 @@ def come_and_go(bootstrap_servers: str, number: int, stop: threading.Event) -> N
         consumer.close()
 
 
-# What is there
+# Measurements
 
 
 def held_by(session: int) -> Counter[str]:
-    """Returns what the processes of a session hold together, and what its first process has of its own."""
+    """Returns the resources of all processes of a session, and those of its first process."""
     found = Counter[str]()
     first = Path("/proc") / str(session)
     found["own_memory_mib"] = resident_mib(first)
@@ -137,7 +137,7 @@ def lying_in(warehouse: Path, temporary: Path) -> Counter[str]:
 
 
 def told_by(address: str) -> dict[str, float]:
-    """Returns the monitor's figures about its rounds and steps."""
+    """Returns the monitor's metrics about its rounds and steps."""
     found = {}
     for family in text_string_to_metric_families(fetch(f"{address}/metrics")):
         for sample in family.samples:
@@ -197,7 +197,7 @@ def start(arguments: argparse.Namespace, folder: Path, servers: str, words: Text
 def watch(
     minutes: float, monitor: subprocess.Popen[bytes], address: str, warehouse: Path, temporary: Path, samples: Path
 ) -> Iterator[dict[str, float]]:
-    """Yields what is there once a minute."""
+    """Yields the measurements once a minute."""
     began_s = time.monotonic()
     with samples.open("w") as lines:
         for minute in count(1):
@@ -214,8 +214,8 @@ def watch(
 
 
 def compare(rows: Sequence[dict[str, float]]) -> list[str]:
-    """Prints how each figure went, and returns those that have grown. Of what is held the least of each part counts:
-    it goes up and down as rubbish is collected, and what leaks has a floor that rises."""
+    """Prints the course of each figure, and returns those that have grown. For resources the minimum of each part
+    counts: they go up and down with garbage collection, and a leak raises the minimum."""
     quarter = max(1, len(rows) // 4)
     rest = rows[quarter:]
     third = max(1, len(rest) // 3)

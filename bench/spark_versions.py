@@ -54,7 +54,7 @@ def compare(pythons: list[Path], rounds: int, day: Path, folder: Path) -> int:
 
 
 def play(python: str, day: Path, warehouse: Path, step: str) -> float:
-    """Runs a step in an environment, and returns its seconds, with the start of Spark."""
+    """Runs a step in an environment, and returns its seconds, including the start of Spark."""
     began = time.monotonic()
     logs = ("--request-log", str(day / "request-log"), "--server-log", str(day / "server-log"))
     topic = ("--capture", str(day / "capture"), "--samples", str(day))
@@ -63,7 +63,7 @@ def play(python: str, day: Path, warehouse: Path, step: str) -> float:
 
 
 def run(python: str, *words: str) -> None:
-    """Runs a command of groupledger's; what it says is shown only if it fails."""
+    """Runs a groupledger command; its output is shown only if it fails."""
     jars = Path(python).parent.parent / "jars"
     environment = {**os.environ, **({"GROUPLEDGER_JARS": str(jars)} if jars.is_dir() else {})}
     answer = subprocess.run(
