@@ -4,8 +4,10 @@ It does the same for share groups and streams groups: the differences between th
 
 The coordinator's records are not read here, except for their offsets in the log: who is a member, at which epoch the
 group is, and who holds which partition come from the coordinator's own state. The cause of an epoch is in the
-coordinator's log lines of the operation, or else in its request. A member holds a partition until it has given it up; one that is away for
-a while (`group.instance.id`) holds nothing. A group that becomes a classic one goes on with the members that stay.
+coordinator's log lines of the operation, or else in its request.
+
+A member holds a partition until it has given it up; one that is away for a while (`group.instance.id`) holds nothing. A
+group that becomes a classic one goes on with the members that stay.
 """
 
 from __future__ import annotations
