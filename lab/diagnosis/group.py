@@ -38,7 +38,7 @@ class Group:
         self._started: Counter[str] = Counter()
         self._kept: list[object] = []
 
-    # What its members do
+    # Actions of its members
 
     def start(self, *names: str, host: str = STAYERS, topics: str | None = None, **changed: Any) -> None:
         for name in names:
@@ -62,7 +62,7 @@ class Group:
             self.await_closed(name)
 
     def await_closed(self, name: str, seconds: float = CLOSE_S_MAX) -> bool:
-        """Waits for a member to be closed, also by itself; returns whether it is."""
+        """Waits until a member is closed, also if it closes by itself; returns whether it is."""
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             if self.heard(name).count("closed") >= self._started[name]:
@@ -71,27 +71,27 @@ class Group:
         return False
 
     def heard(self, name: str) -> list[str]:
-        """Returns what a member's process has said of it, in order."""
+        """Returns the events that a member's process has reported about it, in order."""
         client_id = self.client_id(name)
         return [event for who, event, *_ in list(self._hosts[name].told) if who == client_id]
 
     def settings_of(self, name: str) -> dict[str, Any]:
-        """Returns the settings of a librdkafka consumer that lives in this process."""
+        """Returns the settings of a librdkafka consumer in this process."""
         chosen = settings(LIBRDKAFKA, self.id, self.client_id(name))
         return {"bootstrap.servers": self.stage.servers, "log_level": 2, **chosen}
 
     def outsider(self, name: str) -> str:
-        """Returns the client id of somebody who is no member."""
+        """Returns a client id for a client that is not a member."""
         client_id = self.client_id(name)
         self.played.clients.append(client_id)
         return client_id
 
     def keep(self, client: object) -> None:
-        """Keeps a client from being closed until all is read."""
+        """Prevents a client from being closed until everything is read."""
         self._kept.append(client)
 
     def keep_polling(self, consumer: Consumer) -> None:
-        """Lets a consumer of this process read all that comes, until the process ends."""
+        """Lets a consumer of this process go on polling until the process ends."""
 
         def poll() -> None:
             while True:
@@ -105,7 +105,7 @@ class Group:
     # Time
 
     def calm(self) -> None:
-        """Waits until things begin to go wrong."""
+        """Waits until the time at which faults begin."""
         self.stage.until(self.stage.calm_s)
 
     def until_committed(self) -> None:
@@ -158,8 +158,8 @@ class Group:
     # The truth
 
     def cause(self, names: str, *who: str, beside: str = "") -> Cause:
-        """Writes down that a cause begins now, of members by their short names. Further names, parted by spaces, are
-        as true; those `beside` it are true, too, and do not suffice."""
+        """Records that a cause begins now, for members by their short names. Further names, separated by spaces, are
+        equally true; causes in `beside` are true, too, but not sufficient as an answer."""
         name, *also = names.split()
         assert {name, *also, *beside.split()} <= CAUSE_NAMED.keys(), names
         cause = Cause(name, also, beside.split(), [self.client_id(each) for each in who], now_ms())

@@ -30,7 +30,8 @@ OUTCOMES = (RIGHT, RIVALS, WRONG, SILENT)
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """`causes` is one that is proved, or the rivals that are left, and be it one; `who` are client ids."""
+    """One statement of an answer. `causes` has one proved cause, or the remaining rivals (perhaps only one); `who` are
+    client ids."""
 
     causes: tuple[str, ...]
     who: tuple[str, ...] = ()
@@ -44,7 +45,7 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """`outcomes` are by true cause, in their order."""
+    """The judgement of an answer. `outcomes` has one entry for each true cause, in their order."""
 
     outcomes: tuple[tuple[str, str], ...]
     false_claims: tuple[str, ...]

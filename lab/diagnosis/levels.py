@@ -1,4 +1,4 @@
-"""Makes a warehouse for each level of evidence from one run of plays, and asks each what is wrong with every group.
+"""Makes a warehouse for each level of evidence from one run of plays, and asks each for the diagnosis of every group.
 
 all       the topic, the samples, the request log and the server log
 no-logs   the topic and the samples
@@ -67,13 +67,13 @@ def answer(warehouse: Path, group_id: str, since_ms: int) -> Mapping[str, Any] |
 
 
 def _milder(severity: str, cause: str) -> str:
-    """Returns the severity of a cause that goes with a graver one: normal operation stays what it is."""
+    """Returns the severity of a cause that accompanies a graver one: normal operation stays normal operation."""
     return min(severity, CAUSE_NAMED[cause].severity, key=words_of(Severity).index)
 
 
 def said(verdict: Mapping[str, Any] | None) -> list[Said]:
-    """Returns what a verdict says, by the words that the judge compares: each cause that is claimed, or the rivals of
-    one that is not. Only where a client is at fault is its client blamed."""
+    """Returns the statements of a verdict for the judge: each claimed cause, or the rivals of an unproved one. A client
+    is blamed only if the cause is a client's fault."""
     found = []
     for each in () if verdict is None else verdict["diagnosis"]:
         is_blamed = each["fault"] in (None, Fault.CLIENT) and each["client_id"] is not None

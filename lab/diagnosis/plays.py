@@ -1,7 +1,7 @@
 """The registry of plays: a function of a group for each cause that can be caused, in the families beside this file.
 
 A play begins when the broker is ready. It starts its group's members, writes down the cause as it begins it
-(`Group.cause`), and returns when nothing more is to be done: what is still there at the end stays as it is.
+(`Group.cause`), and returns when nothing more has to be done; its members keep running until the end.
 """
 
 from __future__ import annotations

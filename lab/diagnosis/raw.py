@@ -21,7 +21,7 @@ RETENTION_VERSION = 2  # the first of three with a retention
 
 
 class FromElsewhere(Connection):
-    """A connection from another address of this machine, which is what the broker takes for the client's host."""
+    """A connection from another address of this machine, which the broker uses as the client's host."""
 
     def _connect(self) -> None:
         self._socket = socket.create_connection(self._address, timeout=60, source_address=(OTHER_ADDRESS, 0))
@@ -51,7 +51,7 @@ def commit_as(group: Group, member_id: str, generation: int, offset: int) -> int
 
 
 def commit_to_expire(group: Group, partition: int, offset: int, retention_ms: int) -> None:
-    """Commits for a group without members an offset that expires after so long."""
+    """Commits an offset that expires after `retention_ms`, for a group without members."""
     topic = OffsetCommitRequest.OffsetCommitRequestTopic
     place = topic.OffsetCommitRequestPartition(partition_index=partition, committed_offset=offset)
     connection = Connection(group.stage.servers)

@@ -1,9 +1,9 @@
-"""Plays all groups side by side on one broker, and leaves in a folder what a ledger reads, and the truth.
+"""Plays all groups side by side on one broker, and writes the inputs of a ledger, and the truth, into a folder.
 
 FOLDER/kafka/              the broker's own, with its server log and its request log
 FOLDER/capture/            the topic, as `groupledger capture` copies it
 FOLDER/samples/            the rounds of a monitor
-FOLDER/truth.jsonl         what was played (`lab.diagnosis.truth`)
+FOLDER/truth.jsonl         the causes that were played (`lab.diagnosis.truth`)
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ INTERVAL_S = 5.0
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Timeline:
-    """How long everything lasts, how long it is calm at first, how often it is sampled, and whether the broker is
-    started again in the middle, which is then a cause in all groups."""
+    """The length of the run, of the calm time at its beginning, and of the sampling interval, and whether the broker is
+    restarted in the middle, which is then a cause in all groups."""
 
     seconds: float
     calm_s: float = CALM_S
@@ -103,7 +103,7 @@ def capture(folder: Path, bootstrap_servers: str) -> None:
 
 
 def count_removals(folder: Path, played: Iterable[Played]) -> None:
-    """Counts the sessions that ended, by the broker's own log, in groups where nothing was done that ends one."""
+    """Counts the sessions that ended, by the broker's own log, in groups whose plays end no session."""
     lines = (folder / "kafka" / "server.log").read_text(errors="replace").splitlines()
     found = Counter(match["group"] for line in lines if (match := EXPIRED.search(line)))
     for each in played:

@@ -1,8 +1,8 @@
-"""Takes the rounds that a monitor takes, and writes them as `pipeline --samples` reads them.
+"""Samples rounds as a monitor does, and writes them in the form that `pipeline --samples` reads.
 
 `groupledger monitor` itself would be one more JVM on a machine that plays a hundred groups; its rounds are these:
-`jobs.kafka.sampling` and `jobs.kafka.markers`. The monitor asks for markers where a group rests before an end; here
-it is asked at each end that has not moved since the round before, which says the same where it counts.
+`jobs.kafka.sampling` and `jobs.kafka.markers`. The monitor asks for markers where a group rests before an end; here it
+is asked at each end that has not moved since the round before, which says the same where it counts.
 """
 
 from __future__ import annotations

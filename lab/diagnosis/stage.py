@@ -1,8 +1,8 @@
-"""The stage of all plays: one broker, the processes in which clients live, the topics, and what is written to them.
+"""Runs the environment of all plays: one broker, the processes of the clients, the topics, and their producers.
 
 All plays share one timeline: groups form until `CALM_S`, then something happens in each, and at the end everything is
-read. Clients of one kind live in three processes, so that one can be killed (`VICTIMS`) and one can stand still as a
-whole, without a word to the broker (`FROZEN`), each for all groups at once.
+read. Clients of one kind run in three processes, so that one can be killed (`VICTIMS`) and one suspended as a whole
+(`FROZEN`), each for all groups at once.
 """
 
 from __future__ import annotations
@@ -163,13 +163,14 @@ class Stage:
             answer.result()
 
     def limit_offsets_records(self, bytes_max: int) -> None:
-        """Sets how large a record of __consumer_offsets may be."""
+        """Sets the maximum size of a record of __consumer_offsets."""
         entry = ConfigEntry("max.message.bytes", str(bytes_max), incremental_operation=AlterConfigOpType.SET)
         resource = ConfigResource(ResourceType.TOPIC, OFFSETS_TOPIC, incremental_configs=[entry])
         self.admin.incremental_alter_configs([resource])[resource].result()
 
     def deny(self, resource: ResourceType, name: str) -> None:
-        """Forbids to read a topic or as a group. What has one ACL is closed for all but what an ACL allows."""
+        """Denies reading a topic, or joining as a group. A resource with one ACL is closed except for what its ACLs
+        allow."""
         wanted = ((AclOperation.ALL, AclPermissionType.ALLOW), (AclOperation.READ, AclPermissionType.DENY))
         pattern, everybody = ResourcePatternType.LITERAL, "User:ANONYMOUS"
         bindings = [AclBinding(resource, name, pattern, everybody, "*", *each) for each in wanted]
@@ -177,7 +178,7 @@ class Stage:
             answer.result()
 
     def limit_bytes(self, client_id: str, bytes_per_s: float) -> None:
-        """Gives a client id a quota on what it reads."""
+        """Gives a client id a quota on its fetches."""
         entry = AlterClientQuotasRequest.EntryData
         wanted = entry(
             entity=[entry.EntityData(entity_type="client-id", entity_name=client_id)],

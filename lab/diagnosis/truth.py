@@ -1,4 +1,4 @@
-"""What was played in a group: its causes, who is concerned and when. This is what answers are held against.
+"""Defines what was played in a group, with which answers are compared: its causes, the clients concerned and the time.
 
 A group is one of the many that play side by side. Its name, its topic's and its clients' are numbers, so that nothing
 can be read from them. `causes` are names of `groupledger.schemas.kinds.causes`; a group in which nothing went wrong has
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Cause:
-    """`also` are causes that say the same of it as truly. `beside` are true with it, and do not suffice: a session that
-    ended, where the last member was killed. `who` are the client ids that it is about."""
+    """A cause. `also` are causes that describe it equally well. `beside` are true, too, but not sufficient: such as a
+    session that ended, where the last member was killed. `who` are the client ids concerned."""
 
     name: str
     also: list[str] = field(default_factory=list)
@@ -31,9 +31,9 @@ class Cause:
 
 @dataclass(slots=True)
 class Played:
-    """`clients` are all client ids that the group ever had. `fault` is why the play itself did not work, and `removals`
-    are the sessions that ended though nothing was done to them, as on a machine that is too busy: such a group is not
-    judged."""
+    """A group that was played. `clients` are all client ids that it ever had. `fault` is the error of a play that
+    failed, and `removals` are the sessions that ended without a cause in the play, as on a busy machine: such a group
+    is not judged."""
 
     group_id: str
     play: str

@@ -49,7 +49,7 @@ def contents(warehouse: Path | str, left_out: frozenset[str] = OF_THE_RUN) -> di
 
 
 def without(tables: dict[str, Counter[str]], names: Collection[str]) -> dict[str, Counter[str]]:
-    """Returns the tables but for some."""
+    """Returns the tables without some."""
     return {name: rows for name, rows in tables.items() if name not in names}
 
 

@@ -1,5 +1,5 @@
-"""Names the faults that happen to files at rest: one is cut short, emptied, removed, or overwritten in one place; or a
-whole table, or a folder beside them, is removed."""
+"""Defines faults of files at rest: a file is truncated, emptied, removed, or overwritten in one place; or a whole
+table, or a folder beside the tables, is removed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FILES = {
 def damage(trial: Trial, pattern: str) -> None:
     """Removes, empties, cuts or overwrites one of the files that a pattern finds.
 
-    The bytes before are kept, for what no remedy helps with.
+    The former bytes are kept, for damage that no remedy repairs.
     """
     found = sorted(path for path in trial.warehouse.glob(pattern) if path.is_file())
     if not found:
@@ -64,12 +64,12 @@ WAYS: dict[str, Callable[[bytes, Trial], bytes | None]] = {
 
 
 def removed_table(trial: Trial) -> None:
-    """Removes a table: all are made again from others, or from what is there to be read."""
+    """Removes a table; each can be made again from other tables, or from the sources that can still be read."""
     remove_one(trial, (path.parent for path in trial.warehouse.glob("*/_delta_log")))
 
 
 def removed_folder(trial: Trial) -> None:
-    """Removes a folder beside the tables, as a copy of the tables alone lacks it."""
+    """Removes a folder beside the tables, as if only the tables had been copied."""
     remove_one(trial, (path for path in trial.warehouse.glob("_*/**") if path.is_dir()))
 
 

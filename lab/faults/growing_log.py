@@ -47,7 +47,7 @@ MIX = Scenario(
 
 
 def make_pieces(directory: Path, seed: int, count: int) -> list[Path]:
-    """Returns the folders of the pieces, each with all that was there by then."""
+    """Returns the folders of the pieces, each with everything up to its time."""
     simulation = prepare(MIX, seed)
     files: dict[str, Any] = {}
     folders = []

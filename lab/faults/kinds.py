@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
 DAY_S = 86_400
 FORGET = "forget --group no-such-group"  # no word of our sentences, in which a forgotten name is replaced, too
-# What deletes files, and about how many calls it makes, by place.
+# Commands that delete files, and about how many calls each makes, by place.
 DELETERS = {MAINTAIN: {"all": 300, "_delta_log": 180}, FORGET: {"all": 450, "_delta_log": 270}}
 ERRORS = {"ENOSPC": errno.ENOSPC, "EIO": errno.EIO, "EROFS": errno.EROFS, "EDQUOT": errno.EDQUOT}
 
 
 def some_call(trial: Trial, command: str, act: str, *, error: int = 0, clock_s: int = 0) -> Twist:
-    """Returns a twist at a call of a place, as far as an undisturbed run of the command makes such calls."""
+    """Returns a twist at a random call of a place, among the calls that an undisturbed run of the command makes."""
     counts = trial.stage.counts[command]
     place = trial.random.choice([name for name in PLACES if counts[name]])
     at = trial.random.randint(1, counts[place])
@@ -156,8 +156,8 @@ def some_deletion(trial: Trial, act: str, *, error: int = 0) -> tuple[str, Twist
 
 
 def leave_what_is_deleted(warehouse: Path, cluster: str) -> None:
-    """Leaves files that killed writers have never committed, and the note of a `forget` that was killed: whatever name
-    the next one is given, it deletes the past of all tables."""
+    """Leaves files that killed writers have never committed, and the note of a killed `forget`, so that the next
+    `forget` of any name deletes the past of all tables."""
     (warehouse / f"_groupledger/{cluster}/forget.json").write_text("{}")
     long_ago_s = time.time() - 90 * DAY_S
     for table in warehouse.glob("*/_delta_log"):
@@ -169,7 +169,7 @@ def leave_what_is_deleted(warehouse: Path, cluster: str) -> None:
 
 
 def another_engine(trial: Trial) -> None:
-    """Lets delta-rs, which knows of no lease, compact, vacuum and clean tables while a command runs."""
+    """Lets delta-rs, which does not know leases, compact, vacuum and clean tables while a command runs."""
     from deltalake import DeltaTable
     from deltalake.exceptions import CommitFailedError, TableNotFoundError
 
@@ -201,7 +201,7 @@ def crowd(trial: Trial) -> None:
 
 
 def two_writers(trial: Trial) -> None:
-    """Starts two commands at almost the same time; the clock of the first may be a day off."""
+    """Starts two commands at almost the same time; the clock of the first may be wrong by a day."""
     pause_s = trial.random.uniform(0, 0.7) * trial.stage.seconds * WARM
     clock_s = trial.random.choice([0, 0, DAY_S, -DAY_S])
     commands = trial.victim(), trial.victim()
@@ -229,13 +229,13 @@ def storage_fails_once(trial: Trial) -> None:
 
 
 def storage_fails(trial: Trial) -> None:
-    """Lets all calls from one on fail, as a full disk or one that has become read-only does."""
+    """Makes all calls from one on fail, as with a full or read-only disk."""
     _fail(trial, "stay")
 
 
 def storage_is_gone(trial: Trial) -> None:
-    """Lets all calls from one on fail, those that remove files too: what is on the disk is what a SIGKILL would have
-    left, and the process goes on."""
+    """Makes all calls from one on fail, including those that remove files: the disk is left as after a SIGKILL, and the
+    process goes on."""
     _fail(trial, "gone")
 
 
@@ -271,7 +271,7 @@ def short_of_memory(trial: Trial) -> None:
 
 
 def read_for_minutes(trial: Trial) -> None:
-    """Opens versions of the tables, lets maintenance and a pass run beside, and reads them then."""
+    """Opens versions of the tables, runs maintenance and a pass meanwhile, and then reads the versions."""
     from deltalake import DeltaTable
 
     from lab.faults.contents import rows_of

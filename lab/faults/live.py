@@ -1,8 +1,8 @@
-"""Names the faults of a live cluster: what happens to a real broker, or to the monitor, while groupledger reads it.
+"""Defines faults of a live cluster: of a real broker, or of the monitor, while groupledger reads it.
 
 Each trial has a broker of its own, behind one address that stays, with the first half of a simulated log in its
-`__consumer_offsets`; the rest comes when the fault is over. What it has to come to is an undisturbed reading of the
-same topic in another warehouse. Sessions are made long, or the broker would end them and write records of its own.
+`__consumer_offsets`; the rest comes when the fault is over. The result has to equal an undisturbed reading of the same
+topic in another warehouse. Sessions are made long, or the broker would end them and write records of its own.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ monitor: {history_interval_s: 5, incidents_interval_s: 10}
 # Nothing ends by itself: neither sessions nor offsets of a simulated day that is long past.
 SESSION_MS = 1_800_000
 PROPERTIES = {"offsets.retention.minutes": "10000000"}
-# What each run writes differently: tables, and columns of others.
+# Tables, and columns of others, that each run writes differently.
 OF_ROUNDS = frozenset(
     {"watermarks", "group_states", "lag", "lag_seeds", "incidents", "coverage", "topic_names", "share_partitions"}
 )
@@ -59,7 +59,7 @@ MONITOR = ("monitor", "--interval", "2s", "--metrics-port", "0")
 ANY = ("ingest", "monitor")
 # How long each has its moments, as a share of a pass; a monitor goes on after its first rounds.
 PASSES = {"ingest": 0.6, "monitor": 1.5}
-# What brings all tables that it writes up to the topic's end.
+# The commands that bring all their tables up to the topic's end.
 LAST_STEP = {"ingest": "ingest", "monitor": "pipeline"}
 SIGTERM_CODE = 143
 END_S_MAX = 30  # 15 s are promised, on a machine that has nothing else to do
@@ -67,14 +67,14 @@ END_S_MAX = 30  # 15 s are promised, on a machine that has nothing else to do
 
 @dataclass
 class Cluster:
-    """A broker that the trial may harm, and the records that it does not have yet."""
+    """A broker that the trial may disturb, and the records that are not written to it yet."""
 
     broker: LocalBroker
     front: Forwarder
     waiting: list[dict[str, Any]]
 
     def produce(self, count: int) -> None:
-        """Writes the next records into the topic, which only this client id may do."""
+        """Writes the next records into the topic; only this client id may do that."""
         who = {"client.id": "__admin_client", "log_level": 0}
         producer = Producer({"bootstrap.servers": self.broker.bootstrap_servers, **who})
         rows, self.waiting = self.waiting[:count], self.waiting[count:]
@@ -86,7 +86,7 @@ class Cluster:
         assert producer.flush(120) == 0
 
     def back(self) -> None:
-        """Starts the broker where it was."""
+        """Starts the broker again at the same address."""
         self.broker.start()
         self.front.target = self.broker.port
 
@@ -134,7 +134,7 @@ def broker_stops(trial: Trial, found: Cluster, victim: Process) -> None:
 
 
 def broker_moves(trial: Trial, found: Cluster, victim: Process) -> None:
-    """Stops the broker, and starts it on another port, which is found after the one that was given."""
+    """Stops the broker, and starts it on another port, which clients find through the given address."""
     found.broker.stop()
     outage(trial, victim)
     found.move()
@@ -151,7 +151,7 @@ def broker_sleeps(trial: Trial, found: Cluster, victim: Process) -> None:
 
 
 def broker_is_slow(trial: Trial, found: Cluster, victim: Process) -> None:
-    """Lets each piece of each answer come late, for a while."""
+    """Delays each piece of each response, for a while."""
     found.front.delay_s = trial.random.choice([0.05, 0.3, 1.0])
     trial.note(f"{found.front.delay_s} s late")
     outage(trial, victim)
@@ -182,7 +182,7 @@ def monitor_sleeps(trial: Trial, _: Cluster, victim: Process) -> None:
 
 
 def try_live(trial: Trial, fault: Fault, victims: Sequence[str] = ANY, *, is_through_front: bool = False) -> None:
-    """Lets a fault happen to a cluster, or to who reads it, and judges what came of it."""
+    """Applies a fault to a cluster, or to a process that reads it, and judges the outcome."""
     victim = trial.random.choice(victims)
     moment_s = trial.random.random() * trial.stage.seconds * PASSES[victim]
     with cluster(trial, is_through_front=is_through_front) as found:
@@ -210,7 +210,8 @@ def end(trial: Trial, monitor: Process) -> None:
 
 
 def compared(trial: Trial, found: Cluster, command: str) -> list[str]:
-    """Repairs by a command, and compares with an undisturbed reading, as soon as nothing is written to the topic."""
+    """Repairs with a command, and compares with an undisturbed reading, once nothing is written to the topic any
+    more."""
     fresh = replace(trial.launcher, folder=trial.launcher.folder.with_name("fresh"), started=[])
     lay_out(fresh.folder, None, trial.stage.inputs, trial.stage.cluster)
     for _ in range(QUIET_TRIES):
@@ -229,7 +230,7 @@ def compared(trial: Trial, found: Cluster, command: str) -> list[str]:
 
 
 def let_an_hour_pass(warehouse: Path) -> None:
-    """Makes the steps due to be kept, which they are once an hour; an undisturbed reading keeps all of them at once."""
+    """Makes the hourly writing of kept steps due; an undisturbed reading keeps all of them at once."""
     for path in warehouse.glob("_groupledger/*/commit_steps.json"):
         kept = json.loads(path.read_text())
         path.write_text(json.dumps({**kept, "until_ms": kept["until_ms"] - KEPT_EVERY_MS}))

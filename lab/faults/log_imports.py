@@ -43,7 +43,7 @@ def import_is_killed(trial: Trial, command: Sequence[str], _: Sequence[Path]) ->
 
 
 def logs_are_cut_short(trial: Trial, command: Sequence[str], logs: Sequence[Path]) -> None:
-    """Cuts some files short, packed ones too, before an import or while it reads, and lets them be whole again then."""
+    """Truncates some files, packed ones too, before an import or while it reads, and restores them afterwards."""
     cut = {path: path.read_bytes() for path in trial.random.sample(logs, trial.random.randint(1, len(logs)))}
     moment_s = trial.random.choice([0, trial.random.random()]) * trial.stage.seconds
     trial.note(f"{len(cut)} of {len(logs)} files, after {moment_s:.1f} s")
@@ -58,7 +58,7 @@ def logs_are_cut_short(trial: Trial, command: Sequence[str], logs: Sequence[Path
 
 
 def try_import(trial: Trial, fault: Callable[[Trial, Sequence[str], Sequence[Path]], None]) -> None:
-    """Lets a fault happen to an import, runs it again until it ends well, and compares."""
+    """Applies a fault to an import, runs it again until it succeeds, and compares."""
     folder = trial.launcher.folder
     lay_out(folder, None, trial.stage.inputs, trial.stage.cluster)
     simulate(MIX, trial.random.randrange(1_000), folder / "logs", None, None, lambda _: None)
@@ -72,7 +72,8 @@ def try_import(trial: Trial, fault: Callable[[Trial, Sequence[str], Sequence[Pat
 
 
 def undisturbed(trial: Trial, command: Sequence[str]) -> dict[str, Counter[str]]:
-    """Returns what an import into another warehouse gives, whose time and calls say when a fault may happen."""
+    """Returns the tables of an undisturbed import into another warehouse. Its time and its calls decide when a fault
+    may happen."""
     fresh = replace(trial.launcher, folder=trial.launcher.folder.with_name("fresh"), started=[])
     lay_out(fresh.folder, None, trial.stage.inputs, trial.stage.cluster)
     began = time.monotonic()

@@ -34,13 +34,13 @@ TRACEBACK = "Traceback (most recent call last)"
 
 
 def resident_mib(process: Path) -> int:
-    """Returns what a process has in memory, by its folder. Raises OSError if it has ended."""
+    """Returns the resident memory of a process in MiB, by its folder in /proc. Raises OSError if it has ended."""
     return int((process / "statm").read_text().split()[1]) * PAGE_BYTES // MIB
 
 
 @dataclass(frozen=True)
 class Ended:
-    """How a process ended, and what it said on standard error."""
+    """How a process ended, and its standard error."""
 
     command: str
     code: int
@@ -48,13 +48,14 @@ class Ended:
 
     @property
     def sentence(self) -> str:
-        """Returns the last sentence of the command, or the last line if there is none."""
+        """Returns the last message of the command, or the last line if there is none."""
         lines = self.said.strip().splitlines() or [""]
         return next((line for line in reversed(lines) if line.startswith("groupledger: ")), lines[-1])
 
     @property
     def is_clean(self) -> bool:
-        """Returns whether the end is one that a user is promised: an expected code, and with 2 or 3 one sentence."""
+        """Returns whether the command ended as promised to users: with an expected code, and with 2 or 3 with one
+        sentence."""
         has_sentence = self.code not in CODES_OF_SENTENCES or self.sentence.startswith("groupledger: ")
         return self.code in CODES_EXPECTED and TRACEBACK not in self.said and has_sentence
 
@@ -69,7 +70,7 @@ def processes_of(session: int) -> Iterator[Path]:
 
 
 class Victim(ABC):
-    """A command that runs, to which something happens."""
+    """A running command that a fault disturbs."""
 
     command: str
     shim: Shim
@@ -80,7 +81,7 @@ class Victim(ABC):
 
     @abstractmethod
     def finish(self) -> Ended:
-        """Waits for the end. A command that takes too long is ended, which is no clean end."""
+        """Waits for the end. A command that takes too long is killed, which is not a clean end."""
 
     @abstractmethod
     def signal_group(self, number: signal.Signals) -> None:
@@ -88,7 +89,7 @@ class Victim(ABC):
 
     @abstractmethod
     def workers(self) -> list[int]:
-        """Returns the numbers of the Python workers that Spark has for it."""
+        """Returns the process ids of the command's Python workers of Spark."""
 
     def wait_for_mark(self) -> bool:
         """Waits until the shim holds the process; returns False if it ended before."""
@@ -99,7 +100,7 @@ class Victim(ABC):
 
 
 def workers_of(session: int) -> list[int]:
-    """Returns the numbers of the Python workers in a session."""
+    """Returns the process ids of the Python workers in a session."""
     found = []
     for folder in processes_of(session):
         with suppress(OSError):  # it has ended
@@ -159,7 +160,7 @@ def signal_all(group: int, number: signal.Signals) -> None:
 
 @dataclass
 class Launcher:
-    """Starts commands in a folder with a warehouse, their settings and the shim; ends all of them at last."""
+    """Starts commands in a folder with a warehouse, their settings and the shim; ends all of them at the end."""
 
     folder: Path
     shim: Path
@@ -168,7 +169,7 @@ class Launcher:
     started: list[Process] = field(default_factory=list)
 
     def start_warm(self, command: str, *arguments: str, twist: Twist = COUNT) -> WarmCommand:
-        """Starts a command that must not end the process it is in."""
+        """Starts a command that must not end its process, in the warm process."""
         shim = self.victim.shim or Shim(self.shim, self.folder / "warehouse", new_folder(self.folder.parent / "victim"))
         self.victim.shim = shim
         shim.begin(twist)
@@ -202,7 +203,7 @@ class Launcher:
         return [*command.split(), *place, *arguments]
 
     def end_all(self) -> None:
-        """Kills what is left of each process that was started here, JVMs and workers included."""
+        """Kills all remaining processes that were started here, JVMs and workers included."""
         for each in self.started:
             each.signal_group(signal.SIGKILL)
             each.process.wait()

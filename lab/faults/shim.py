@@ -17,7 +17,7 @@ PAGE_BYTES = 4096
 
 @dataclass(frozen=True, kw_only=True)
 class Twist:
-    """What the shim does: `act` (see `system_calls.c`) at the `at`-th call of a place."""
+    """The shim's action: `act` (see `system_calls.c`) at the `at`-th call of a place."""
 
     act: str = "count"
     place: str = "all"
@@ -38,7 +38,7 @@ def build_shim(directory: Path) -> Path:
 
 @dataclass(frozen=True)
 class Shim:
-    """The shim of one process that is about to start, with its files in a folder of its own, which is there.
+    """The shim of one process that is about to start, with its files in an existing folder of its own.
 
     It sees the calls about paths that begin with `root`, be it a folder or the whole path of a file.
     """
@@ -53,7 +53,7 @@ class Shim:
         self.begin(twist)
 
     def begin(self, twist: Twist) -> None:
-        """Counts from 0 again, with another twist, also in a process that runs."""
+        """Restarts counting at 0, with another twist, also in a running process."""
         self.mark.unlink(missing_ok=True)
         self.until.unlink(missing_ok=True)
         places = COUNTERS.pack(*[0] * len(PLACES))
@@ -67,7 +67,7 @@ class Shim:
 
     @property
     def mark(self) -> Path:
-        """A file that is there once the process is held."""
+        """A file that exists once the process is held."""
         return self.folder / "mark"
 
     @property

@@ -1,4 +1,4 @@
-"""Tries one fault: lays out a warehouse, lets the fault happen, does what the sentences say, and compares.
+"""Runs one trial of a fault: prepares a warehouse, applies the fault, follows the remedies in messages, and compares.
 
 A stage is one step of the pipeline: a warehouse before, inputs that have grown, and the tables after an undisturbed
 pass. Every trial begins with a copy of a stage's warehouse, at the path where the stage was made, since Spark's
@@ -49,9 +49,9 @@ KEPT = frozenset({"commit_steps", "lag_seeds"})
 
 @dataclass(frozen=True, kw_only=True)
 class Stage:
-    """One step: `counts` has the calls of an undisturbed run by command and place of the shim, `seconds` what a pass
-    takes in a process of its own. `after` is the warehouse that the next stage begins with, if there is one. At rest
-    there is nothing to read, and only commands happen that change no row."""
+    """One step of the pipeline. `counts` has the calls of an undisturbed run by command and place of the shim,
+    `seconds` the time of a pass in a process of its own. `after` is the warehouse that the next stage begins with, if
+    there is one. A stage at rest has nothing to read, and only commands run that change no row."""
 
     name: str
     cluster: str
@@ -66,11 +66,11 @@ class Stage:
 
 @dataclass(kw_only=True)
 class Trial:
-    """What a fault gets: chance, a warehouse, and commands to run on it.
+    """The arguments of a fault: random numbers, a warehouse, and commands to run on it.
 
     `is_touched` says that the fault happened; `restore` puts back what a fault has damaged. `source` is where a pass
-    reads, if not the stage's inputs. A fault that compares with something else than the stage leaves what it found
-    wrong in `judged`, and how the commands that it disturbed ended in `disturbed`.
+    reads, if not the stage's inputs. A fault that makes its own comparison writes the problems into `judged`;
+    `disturbed` has the ends of the commands that it disturbed.
     """
 
     random: Random
@@ -117,7 +117,7 @@ class Trial:
         return of_pass if command in READ else ()
 
     def go_on(self, stages: Sequence[Stage]) -> None:
-        """Brings the inputs of the next stage, if there is one, so that the next fault finds something to do."""
+        """Copies the inputs of the next stage, if there is one, so that the next fault has new records to read."""
         following = next((each for each in stages if each.before == self.stage.after), None)
         if following is not None:
             self.has_gone_on = True
@@ -126,11 +126,11 @@ class Trial:
             bring(self.launcher.folder, following.inputs)
 
     def victim(self) -> str:
-        """Returns a command that the fault will happen to. Before there is a table, only one has anything to do."""
+        """Returns a random command to disturb. Before there is a table, only one command has anything to do."""
         return self.random.choice(VICTIMS) if any(self.stage.before.iterdir()) else "pipeline"
 
     def moment_s(self, share: float = 1) -> float:
-        """Returns a moment within a pass, as a share of the time that a warm process needs."""
+        """Returns a random time within a pass, as a share of the time that a warm process needs."""
         return self.random.uniform(0.05, 1.1) * self.stage.seconds * share
 
     def save(self, path: Path) -> None:
@@ -150,7 +150,7 @@ def inputs_of(folder: Path) -> Sequence[str]:
 
 
 def lay_out(folder: Path, before: Path | None, inputs: Path, cluster: str) -> None:
-    """Makes the folder of a trial anew, with a copy of a warehouse and of the inputs."""
+    """Creates the folder of a trial anew, with a copy of a warehouse and of the inputs."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     bring(folder, inputs)
@@ -160,14 +160,14 @@ def lay_out(folder: Path, before: Path | None, inputs: Path, cluster: str) -> No
 
 
 def bring(folder: Path, inputs: Path) -> None:
-    """Puts inputs into the folder of a trial, in the place of those before, which they include."""
+    """Copies inputs into the folder of a trial, in place of the former ones, which they include."""
     shutil.rmtree(folder / "inputs", ignore_errors=True)
     shutil.copytree(inputs, folder / "inputs")
 
 
 def make_stage(name: str, launcher: Launcher, before: Path | None, inputs: Path, after: Path, cluster: str) -> Stage:
-    """Runs an undisturbed pass over new inputs in the warm process with the shim, keeps the warehouse after it in
-    `after`, and then counts the calls of the other commands that faults happen to."""
+    """Runs an undisturbed pass over new inputs in the warm process with the shim, keeps the resulting warehouse in
+    `after`, and then counts the calls of the other commands that faults disturb."""
     folder = launcher.folder
     lay_out(folder, before, inputs, cluster)
     began = time.monotonic()
@@ -197,7 +197,7 @@ def counted(launcher: Launcher, command: str, *arguments: str) -> dict[str, int]
 
 
 def at_rest(name: str, launcher: Launcher, before: Path, inputs: Path, cluster: str) -> Stage:
-    """Returns a warehouse to which only commands happen that change no row, which are maintained first."""
+    """Returns a stage for commands that change no row, on a warehouse that was maintained first."""
     folder = launcher.folder
     lay_out(folder, before, inputs, cluster)
     counted(launcher, MAINTAIN)
@@ -217,8 +217,8 @@ def at_rest(name: str, launcher: Launcher, before: Path, inputs: Path, cluster: 
 
 
 def unread(launcher: Launcher, inputs: Path, cluster: str) -> Stage:
-    """Returns a stage whose inputs nobody has read, for faults that make their own comparison: its figures are
-    guesses, which only say when faults happen."""
+    """Returns a stage without an undisturbed pass, for faults that make their own comparison. Its figures are
+    estimates, which only decide when faults happen."""
     before = launcher.folder.with_name("empty")
     before.mkdir(exist_ok=True)
     counts = dict.fromkeys(VICTIMS, dict.fromkeys(PLACES, CALLS_GUESSED))
@@ -226,8 +226,8 @@ def unread(launcher: Launcher, inputs: Path, cluster: str) -> Stage:
 
 
 def repair(trial: Trial, command: str = "pipeline") -> bool:
-    """Runs a command until it ends well, and does what its sentences say in between. What no sentence helps with is
-    restored, if the fault has damaged files. Returns whether it ended well."""
+    """Runs a command until it succeeds, and follows the remedies in its messages in between. Damaged files that no
+    remedy repairs are restored. Returns whether it succeeded."""
     more: tuple[str, ...] = ()
     tried: set[str] = set()
     for _ in range(REPAIRS_MAX):
@@ -253,15 +253,16 @@ def repair(trial: Trial, command: str = "pipeline") -> bool:
 
 
 def wait_as_told(sentence: str) -> None:
-    """Waits as long as a sentence says: a process that goes on may have had no disk to release its lease."""
+    """Waits as long as a message advises: a process may have been unable to release its lease because its disk was
+    gone."""
     told = re.search(r"wait until its lease runs out in (\d+) s", sentence)
     if told is not None:
         time.sleep(int(told[1]) + 1)
 
 
 def remove_as_told(warehouse: Path, sentence: str) -> bool:
-    """Removes the folder, or the file, that a sentence says to move out of the warehouse, and returns whether it says
-    so."""
+    """Removes the folder, or the file, that a message advises to move out of the warehouse, and returns whether it
+    does."""
     folder = re.search(r"move the folder (\S+) out of the warehouse and run", sentence)
     file = re.search(r"The file (\S+) of the warehouse is damaged: (?:restore it, or )?move it out", sentence)
     told = folder or file
@@ -277,7 +278,7 @@ def remove_as_told(warehouse: Path, sentence: str) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class Happened:
-    """One fault that happened in a trial, and how the commands that it disturbed ended."""
+    """A fault that happened in a trial, and the ends of the commands that it disturbed."""
 
     kind: str
     ends: Sequence[Ended]
@@ -287,7 +288,7 @@ class Happened:
 
 
 def let_happen(trial: Trial, kind: str, fault: Callable[[Trial], None]) -> Happened:
-    """Lets one fault happen, of several perhaps that a trial has before it is judged."""
+    """Applies one fault. A trial may have several before it is judged."""
     before = len(trial.ends)
     trial.is_touched = trial.is_killed = False
     trial.note(kind)
@@ -298,7 +299,7 @@ def let_happen(trial: Trial, kind: str, fault: Callable[[Trial], None]) -> Happe
 
 
 def judge(trial: Trial) -> list[str]:
-    """Repairs, compares, and returns a line for each thing that must not be."""
+    """Repairs, compares, and returns a line for each violation."""
     if trial.judged is not None:
         return trial.judged
     is_repaired = repair(trial, MAINTAIN if trial.stage.is_at_rest else READ[0])
@@ -314,7 +315,7 @@ def no_remedy(trial: Trial) -> str:
 
 
 def outcome_of(trial: Trial, fault: Happened) -> str:
-    """Returns what came of a fault of a trial that has been judged."""
+    """Returns the outcome of a fault of a judged trial."""
     if trial.was_restored:
         return RESTORED
     if fault.is_killed:
@@ -334,15 +335,15 @@ def differences_of(trial: Trial) -> list[str]:
 
 
 def keeps_anew(trial: Trial) -> bool:
-    """Returns whether the history was rebuilt, by whatever command, the fault was about what a rebuild drops, or other
-    passes than the undisturbed ones have kept something."""
+    """Returns whether kept rows may differ from those of the undisturbed run: the history was rebuilt, by any command,
+    or the fault removed what a rebuild drops, or other passes have kept something."""
     told = [*trial.notes, *(each.said for each in trial.ends), *(each.command for each in trial.ends)]
     return trial.has_gone_on or any(word in text for word in (*KEPT, REBUILD, "history: rebuilt") for text in told)
 
 
 def mend_damage(trial: Trial, found: list[str]) -> list[str]:
-    """Does what helps against damage that no run has met: what `validate` finds is rebuilt, and else the file is put
-    back, as from a backup. Returns what differs then."""
+    """Repairs damage that no run has noticed: if `validate` reports it, by a rebuild, and else by restoring the file,
+    as from a backup. Returns the remaining differences."""
     trial.note(f"not met by a run: {found[0]}")
     if trial.run("validate").code == 1:
         trial.run(REBUILD)

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
 
 class WarmProcess:
-    """A process that runs commands one after the other. It starts with the first, and anew behind one that ended it."""
+    """A process that runs commands one after the other. It starts with the first command, and again after a command
+    that ended it."""
 
     def __init__(self) -> None:
         self.shim: Shim | None = None
@@ -39,7 +40,7 @@ class WarmProcess:
         self._running: WarmCommand | None = None
 
     def begin(self, command: str, words: Sequence[str]) -> WarmCommand:
-        """Starts a command. The one before has to be over."""
+        """Starts a command. The previous one has to have ended."""
         assert self._running is None
         if self._process is not None and self._process.poll() is not None:
             self.close()
@@ -59,8 +60,8 @@ class WarmProcess:
         return self._process.pid
 
     def answer(self, seconds: float) -> tuple[int, str] | None:
-        """Returns the exit code of the command that runs and what was said on standard error, None if it still runs
-        after so long. A process that has ended is no clean end."""
+        """Returns the exit code of the running command and its standard error, None if it still runs after `seconds`.
+        If the process has ended, that is not a clean end."""
         assert self._process is not None
         told = self._process.stdout
         assert told is not None
@@ -131,7 +132,7 @@ def _start(environment: Mapping[str, str]) -> subprocess.Popen[str]:
 
 
 def serve() -> None:
-    """Answers commands until there are none."""
+    """Runs commands until there are no more."""
     from groupledger.jobs.process.session import SHORT_LIVED, spark_session
 
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")
@@ -157,7 +158,7 @@ def _run(words: Sequence[str]) -> int:
 
 
 def _said(said: IO[str]) -> str:
-    """Returns what was said since the last time."""
+    """Returns the output since the last call."""
     sys.stdout.flush()
     sys.stderr.flush()
     said.seek(0)

@@ -199,7 +199,7 @@ class BrokerDriver(Driver):
         return replace(request, new_member_uuid=drawn.removeprefix(f"{prefix}-")) if drawn else request
 
     def _describe(self, request: Any) -> Any:
-        """Returns the group of a request as the broker describes it; also the fence behind a parked request."""
+        """Returns the broker's description of a request's group. It is also the fence after a parked request."""
         asked = DescribeGroupsRequest(0, (request.group_id,))
         response: Any = from_wire(self._control.call(to_wire(asked)), asked)
         return response.groups[0]

@@ -1,10 +1,10 @@
-"""Lets brokers fail under groups that are well, and keeps what a ledger would have of it: the topic and the logs.
+"""Makes brokers fail under healthy groups, and keeps the inputs of a ledger: the topic and the logs.
 
     python -m lab.kafka.broker_faults DIRECTORY
 
-Three brokers; the first is the controller, and nothing befalls it. A dozen groups of three clients and two protocols
-read, and no client does anything wrong but at the very end. In turn one broker that coordinates groups stands still for
-16 s (`FROZEN_S`) and wakes, another is killed with SIGKILL and comes back, and all leaders go back to their preferred
+Three brokers; the first is the controller, and has no fault. A dozen groups of three clients and two protocols read,
+and no client does anything wrong but at the very end. In turn one broker that coordinates groups stands still for 16 s
+(`FROZEN_S`) and wakes, another is killed with SIGKILL and comes back, and all leaders go back to their preferred
 brokers. Then, when all is quiet again, a process with one member of some groups is killed: the only sessions that ran
 out for a client's reason. At last the consumers are closed, one after the other.
 
@@ -112,7 +112,7 @@ def elect_preferred(servers: str) -> None:
 
 
 def play(cluster: Cluster) -> list[dict[str, Any]]:
-    """Plays it all, and returns what the clients said."""
+    """Runs the whole scenario, and returns the events that the clients reported."""
     servers = cluster.servers
     make_offsets_topic(servers)
     admin = AdminClient({"bootstrap.servers": servers})

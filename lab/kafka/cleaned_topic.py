@@ -33,8 +33,8 @@ BATCH = 5  # records: a segment is rolled between two batches
 
 
 def make_topic(bootstrap_servers: str, replicas: int = 1) -> None:
-    """Makes the topic before the broker does: a member's record, of today, would come first, and its segment would
-    never be rolled for records of another day."""
+    """Creates the topic before the broker does: otherwise a member's record with today's time would come first, and its
+    segment would never be rolled for records of another day."""
     topic = NewTopic(OFFSETS_TOPIC, 1, replicas, config={**TOPIC_SETTINGS, RATIO: NEVER})
     admin = AdminClient({"bootstrap.servers": bootstrap_servers})
     admin.create_topics([topic])[OFFSETS_TOPIC].result()
@@ -76,7 +76,7 @@ def await_cleaned(broker: LocalBroker, above: int) -> None:
 
 
 def clean(broker: LocalBroker, above: int) -> None:
-    """Lets the cleaner work until it has gone beyond an offset."""
+    """Runs the cleaner until it has gone beyond an offset."""
     set_ratio(broker.bootstrap_servers, ALWAYS)
     await_cleaned(broker, above)
     set_ratio(broker.bootstrap_servers, NEVER)

@@ -1,4 +1,4 @@
-"""Sends requests as they are over blocking connections, awaits their answers, and reads the offsets topic.
+"""Sends requests unchanged over blocking connections, awaits their answers, and reads the offsets topic.
 
 A broker answers the requests of one connection in turn, so a parked JoinGroup keeps its connection busy: a client of
 many members needs one per parked request. kafka-python's own client repeats, corrects and adds to requests; here they
@@ -53,7 +53,7 @@ class Connection:
         self._answer: Any = None
 
     def reconnect(self) -> None:
-        """Connects again to a broker that was started again."""
+        """Connects again to a restarted broker."""
         self.close()
         self._connect()
 
@@ -74,7 +74,7 @@ class Connection:
         return answer
 
     def peek(self) -> Any:
-        """Returns the answer, and leaves it to be received."""
+        """Returns the response without removing it: it can still be received."""
         if self._answer is None:
             self._answer = self._read()
         return self._answer
@@ -95,7 +95,7 @@ class Connection:
 
 
 def release_of(connection: Connection) -> str:
-    """Returns which of the coordinator's releases a broker is, by the APIs that it offers."""
+    """Returns the coordinator's release that a broker corresponds to, by the APIs that it offers."""
     answer = connection.call(ApiVersionsRequest(version=0))
     of_4_4 = ApiKey.STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE
     return KAFKA_4_4 if any(each.api_key == of_4_4 for each in answer.api_keys) else KAFKA_4_2

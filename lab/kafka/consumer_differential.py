@@ -1,15 +1,15 @@
 """Plays random requests about KIP-848 groups on a broker and on the coordinator, and compares answers and records.
 
-A sequence is a group of its own: members join, dynamic and static, heartbeat, give up what they have to at once or
-later or say nothing of it, subscribe to other topics, by name, by a regular expression, good or bad, or by both, ask
-for one assignor or the other, leave, go away and come back under the same or another id, repeat an old epoch, commit
-and fetch with right and wrong epochs; administrators delete offsets and groups, and classic members ask for an empty or
-a living group (`paired_play` compares). Classic members that join are in `mixed_differential`.
+A sequence is a group of its own: members join, dynamic and static, heartbeat, give up partitions at once or later or
+report nothing, subscribe to other topics, by name, by a regular expression, good or bad, or by both, ask for one
+assignor or the other, leave, go away and come back under the same or another id, repeat an old epoch, commit and fetch
+with right and wrong epochs; administrators delete offsets and groups, and classic members ask for an empty or a living
+group (`paired_play` compares). Classic members that join are in `mixed_differential`.
 
-A broker resolves regular expressions behind its answer, so what a request makes is waited for, until as many records
-are there as the coordinator wrote. It does not resolve them again for ten seconds: some sequences pause as long, once
-or twice, while a topic of their own is created, and then grows or is deleted. Some end with a member that keeps what it
-is to give up for longer than its rebalance timeout.
+A broker resolves regular expressions after its response, so the test waits until it has written as many records as the
+coordinator. It does not resolve them again for ten seconds: some sequences pause as long, once or twice, while a topic
+of their own is created, and then grows or is deleted. Some end with a member that keeps partitions it has to give up
+for longer than its rebalance timeout.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ class ConsumerPlay(PairedPlay):
         if self._members and self.dice.random() < SHARE_OF_HOLDING:
             self._hold_back()
 
-    # What members do
+    # Actions of members
 
     def _beat(self, member: _Member, **changes: Any) -> Error:
         request = ConsumerGroupHeartbeatRequest(
@@ -218,7 +218,7 @@ class ConsumerPlay(PairedPlay):
             self._beat(replace(member), member_epoch=epoch, **words)
 
     def _nonsense(self) -> None:
-        """Sends what no client would."""
+        """Sends a request that no client would send."""
         member = self.dice.choice(self._members) if self._members else _Member(self._new_id(), None, ())
         words = self._words(member)
         changes: list[dict[str, Any]] = [
@@ -239,7 +239,7 @@ class ConsumerPlay(PairedPlay):
             # It may have joined as somebody that nobody plays.
             self._members, self._away = [], []
 
-    # What others do
+    # Actions of others
 
     def _pause(self) -> None:
         """Changes the sequence's own topic, and lets so much time go by that expressions may be resolved again."""

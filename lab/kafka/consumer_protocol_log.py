@@ -1,12 +1,12 @@
-"""Plays what happens to groups of KIP-848 with Kafka's own consumers, and keeps the records that a broker writes of it.
+"""Runs events of KIP-848 groups with Kafka's own consumers, and stores the records that a broker writes.
 
 `python -m lab.kafka.consumer_protocol_log FOLDER FILE [RELEASE]` makes `FILE` again: a JSON line for each record of the
 three groups, in the order of their log, with the last step that had begun by its time. Random ids of topics and members
 are named by first appearance (`id-1`), and times count from the first record, so that it holds nothing of the machine.
 The broker's data lies in FOLDER. Its release is 4.2 if none is named; the consumers are those of 4.2.
 
-A step ends when the consumers own everything between them and have said nothing for a moment. What the broker then says
-of its KIP-848 groups (ConsumerGroupDescribe) goes to a second file beside it, `..._described.jsonl`.
+A step ends when the consumers own all partitions between them and have reported nothing for a moment. The broker's
+descriptions of its KIP-848 groups (ConsumerGroupDescribe) then go to a second file beside it, `..._described.jsonl`.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Stage:
         self.steps.append((now_ms(), name))
 
     def describe(self) -> None:
-        """Asks the broker what it knows of the groups, as the present step ends."""
+        """Stores the broker's descriptions of the groups at the end of the present step."""
         answer = self.brokers.send(ConsumerGroupDescribeRequest(group_ids=[*TOPICS]), self.brokers.nodes()[0])
         for group in answer.groups:
             if not group.error_code:
@@ -102,7 +102,7 @@ class Stage:
 
 
 def told(group: Any) -> dict[str, object]:
-    """Returns what the broker says of a group of KIP-848; one that it does not know, or a classic one, is an error."""
+    """Returns the broker's description of a KIP-848 group. An unknown group, or a classic one, is an error."""
 
     def owned(assignment: Any) -> dict[str, list[int]]:
         return {each.topic_name: sorted(each.partitions) for each in assignment.topic_partitions}
@@ -198,7 +198,7 @@ def play_migration(stage: Stage) -> None:
 
 
 def play(broker: LocalBroker) -> Stage:
-    """Returns the stage with the steps, and what the broker said at the end of each."""
+    """Returns the stage with the steps, and the broker's descriptions at the end of each."""
     address = broker.bootstrap_servers
     with Host(JAVA, address) as host, Host(JAVA, address) as victims, connect(address, load_settings()) as brokers:
         stage = Stage(address, host, brokers)
@@ -212,7 +212,7 @@ def play(broker: LocalBroker) -> Stage:
 
 
 def group_level_records(stored: Log, steps: list[tuple[int, str]]) -> Iterator[dict[str, Any]]:
-    """Yields the records but for the offset commits, their values as in `coordinator_records`."""
+    """Yields the records without offset commits, with values as in `coordinator_records`."""
     for (_, offset), each in stored:
         record = decode_record(each.key, each.value)
         if "offset_commit" not in record.record_type:

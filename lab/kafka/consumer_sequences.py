@@ -1,12 +1,11 @@
 """Plays random sequences of KIP-848 heartbeats against a broker, and compares the ledger's history with its answers.
 
 A sequence is a group of its own: members join, heartbeat, release what they have to at once or later, subscribe to
-other topics, by name or by a regular expression, leave, go away and come back; at last the group may be deleted. Behind
-each request the broker is asked what it knows of the group, between two looks at the end of its log. Then the log is
-folded, piece by piece, and each piece has to give what the broker said: the epoch, whether it has a target, the
-members, their epochs, what each owns, and whether the group is stable. Each epoch has to have the cause that the
-request had, and `validate` has to find nothing. At last the same is folded with a beginning that was cleaned, and with
-a part left out.
+other topics, by name or by a regular expression, leave, go away and come back; at last the group may be deleted. After
+each request the broker describes the group, between two reads of the end of its log. Then the log is folded, piece by
+piece, and each piece has to give the broker's description: the epoch, whether it has a target, the members, their
+epochs, what each owns, and whether the group is stable. Each epoch has to have the cause that the request had, and
+`validate` has to find nothing. At last the same is folded with a beginning that was cleaned, and with a part left out.
 
 Requests follow each other within a millisecond, so that operations often share one timestamp and one batch.
 """
@@ -70,7 +69,8 @@ class Member:
 
 @dataclass(frozen=True)
 class Look:
-    """What the broker said of a group, where its log ended then, and which changes the request before may have made."""
+    """A broker's description of a group, the end of its log then, and the changes that the request before may have
+    made."""
 
     end_offset: int
     said: dict[str, Any] | None
@@ -78,7 +78,7 @@ class Look:
 
 
 class Play:
-    """Plays one group; `looks` are what was seen meanwhile."""
+    """Plays one group; `looks` are the descriptions taken meanwhile."""
 
     def __init__(self, connection: Connection, group_id: str, dice: random.Random) -> None:
         self.group_id = group_id
@@ -104,7 +104,7 @@ class Play:
             self._look(set())
 
     def _actions(self) -> list[tuple[int, Callable[[], set[str]]]]:
-        """Returns what may be done, each with how often."""
+        """Returns the possible actions, each with its frequency."""
         return [
             *((4, self._join), (12, self._heartbeat), (2, self._subscribe), (2, self._leave)),
             *((1, self._go_away), (2, self._come_back), (1, self._retry)),
@@ -182,7 +182,7 @@ class Play:
 
     def _follow(self, member: Member, error: Error) -> None:
         if error in (Error.FENCED_MEMBER_EPOCH, Error.UNKNOWN_MEMBER_ID) and member in self._members:
-            # Fenced clients join again with their id. Here they stay, and the broker keeps what it knows of them.
+            # Fenced clients join again with their id. Here they don't, and the broker keeps their former state.
             member.owned = set(member.assigned)
 
     def _subscribe(self) -> set[str]:
@@ -229,7 +229,7 @@ def keyed_events(log: Iterable[tuple[int, Appended]], names: dict[str, str]) -> 
 
 
 def differences(play: Play, log: list[Keyed]) -> Iterator[str]:
-    """Yields a sentence for each look at which the history says something else than the broker did."""
+    """Yields a sentence for each description that the history contradicts."""
     history = History(play.group_id)
     begin = 0
     for number, look in enumerate(play.looks):
@@ -246,7 +246,7 @@ def differences(play: Play, log: list[Keyed]) -> Iterator[str]:
 
 
 def false_claims(play: Play, log: list[Keyed], dice: random.Random) -> Iterator[str]:
-    """Yields what is claimed wrongly where a beginning of the log was cleaned, and where a part of it was not read."""
+    """Yields wrong claims of a history whose beginning was cleaned, and of one with a part that was not read."""
     looks = [look.end_offset for look in play.looks]
     begin, end = sorted(dice.sample(looks, 2))
     claims = false_claims_of_cleaned(play.group_id, log, looks, end)
@@ -256,8 +256,7 @@ def false_claims(play: Play, log: list[Keyed], dice: random.Random) -> Iterator[
 
 
 def accusations(play: Play, log: list[Keyed]) -> Iterator[str]:
-    """Yields of which records of KIP-848's kind `groupledger validate` would say that no broker can have written them,
-    though one has."""
+    """Yields the KIP-848 records that `groupledger validate` would report as impossible, though a broker wrote them."""
     events = [event for _, _, event in log]
     written = {offset_of(event) for event in events if isinstance(event, OtherGroupType)}
     for each in replay(play.group_id, 0, [Coverage(0, Completeness.COMPLETE), *events]):
@@ -265,7 +264,7 @@ def accusations(play: Play, log: list[Keyed]) -> Iterator[str]:
             yield f"{play.group_id}, {each.kafka_offset}: {each.explanation}"
 
 
-# What the broker may do by itself, whatever was asked of it.
+# Changes that the broker may make by itself, whatever the request.
 BY_ITSELF = {kinds.TOPICS_CHANGED.name, kinds.REGEX_RESOLVED.name}
 
 

@@ -3,7 +3,7 @@
 The group begins as a classic one. A KIP-848 member that joins upgrades it live, and when the last of them leaves, it
 goes back. The classic member heartbeats, and joins and syncs again when it is asked to, or later. There is never more
 than one, since the joins of several wait for each other. The broker is asked as in `consumer_sequences`; while the
-group is a classic one it has nothing to say.
+group is a classic one there is no description.
 """
 
 from __future__ import annotations

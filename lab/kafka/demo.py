@@ -1,4 +1,4 @@
-"""Runs real consumers on a real broker for some seconds, and shows what the ledger says about them.
+"""Runs real consumers on a real broker for some seconds, and shows the resulting ledger.
 
 python -m lab.kafka.demo [--directory demo] [--seconds 20]
 """
@@ -113,7 +113,7 @@ def keep_last(records: DataFrame, key: list[str]) -> DataFrame:
     "--seconds", type=click.IntRange(min=5, max=600), default=20, show_default=True, help="How long they run."
 )
 def main(*, directory: Path, seconds: int) -> None:
-    """Start a broker, let consumers work, and show what the ledger makes of it."""
+    """Starts a broker, runs consumers, and shows the resulting ledger."""
     try:
         run_demo_on_local_broker(directory, seconds, say)
     except JobError as error:

@@ -454,8 +454,8 @@ def errors_of(response: Any) -> list[str]:
 
 
 def as_told(response: Any, request: Any) -> Any:
-    """Returns what an answer says in this API version, with groups and written topics sorted, as they have no
-    order."""
+    """Returns a response without fields that this API version can't express, with groups and written topics sorted,
+    since they have no order."""
     if isinstance(response, messages.JoinGroupResponse):
         return _join_as_told(response, request.api_version)
     if isinstance(response, messages.SyncGroupResponse) and request.api_version < _SYNC_TELLS_PROTOCOL_SINCE:

@@ -36,7 +36,7 @@ def await_until(is_so: Callable[[], bool]) -> None:
 
 
 def set_for_group(connection: Connection, group_id: str, group_type: str, settings: Mapping[str, int]) -> None:
-    """Gives a group settings of its own, which come with short heartbeats."""
+    """Gives a group settings of its own, including short heartbeat intervals."""
     kind = IncrementalAlterConfigsRequest.AlterConfigsResource
     configs = [
         kind.AlterableConfig(name=f"{group_type}.{name}", config_operation=SET, value=str(value))
@@ -64,8 +64,8 @@ def let_sessions_end(
     session_ms: int,
     settings: Mapping[str, int],
 ) -> None:
-    """Lets members be heard of once more, by these heartbeats, which change nothing, and then never again.
-    `session_ms` is how long the coordinator waits for them, and `settings` are what the groups keep."""
+    """Sends these last heartbeats, which change nothing, and then none. `session_ms` is how long the coordinator waits
+    for the members, and `settings` are the groups' other settings."""
     for group_id in play.group_ids:
         set_for_group(play.connection, group_id, group_type, {**settings, "session.timeout.ms": SHORT_SESSION_MS})
     for request in heartbeats:

@@ -2,8 +2,8 @@
 SIGKILL, a poll loop that stands still, another subscription, more partitions, rolling restarts, an administrator.
 
 A case is one group. Its consumers live in two processes for each client, and one is killed when every case of the
-client has come so far. Between two steps a case waits until its consumers own everything between them and nothing more
-is said for a moment: what they own then is the truth about owners, from there to the next step.
+client has come so far. Between two steps a case waits until its consumers own all partitions between them and report
+nothing for a moment: their partitions then are the truth about owners until the next step.
 """
 
 from __future__ import annotations
@@ -90,8 +90,7 @@ class Period:
 
 @dataclass(slots=True)
 class Played:
-    """The outcome of a case: the periods in which nothing changed, and the client ids whose poll loop once stood
-    still."""
+    """The outcome of a case: the periods in which nothing changed, and the client ids whose poll loop once hung."""
 
     case: Case
     periods: list[Period] = field(default_factory=list)
@@ -108,8 +107,8 @@ def units(text: str) -> set[TopicPartition]:
 
 
 class Host:
-    """A process with consumers, and what they have reported: which partitions each owns, when it last reported, and
-    all that they said (name, event, time in ms, partitions)."""
+    """A process with consumers, and their reports: which partitions each owns, when it last reported, and all events
+    (name, event, time in ms, partitions)."""
 
     def __init__(self, client: str, bootstrap_servers: str) -> None:
         if client == JAVA:

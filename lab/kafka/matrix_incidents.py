@@ -89,7 +89,6 @@ def judged_removals(case: Case, facts: GroupFacts) -> Iterator[Judged]:
 
 
 def false_alarms(case: Case, facts: GroupFacts) -> list[str]:
-    """Returns incidents above severity info about a client that nothing was done to, except that it may have been
-    closed."""
+    """Returns incidents above severity info about clients that had no fault, though they may have been closed."""
     harmed = set() if case.is_static else {client_id for client_id, _ in removals(case)}
     return [told(row) for row in alarming(facts) if row["client_id"] is not None and row["client_id"] not in harmed]

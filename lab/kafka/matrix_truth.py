@@ -1,4 +1,4 @@
-"""Compares the history of real groups with the broker's server log and with what their consumers got.
+"""Compares the history of real groups with the broker's server log and with the partitions of their consumers.
 
 The history is that of a ledger that followed the topic from its begin: the topic's bytes go through the decoder and the
 fold. Rows are compared as multisets: a row too many is as wrong as one too few.
@@ -137,7 +137,7 @@ def found_generations(ledger: Ledger, recorded: Iterable[Recorded]) -> Iterable[
     old_leaders = {(row.generation, row.revision): row.old_leader for row in recorded if row.old_leader is not None}
     for row in ledger.rows["generations"]:
         if row["generation"] == 0:
-            continue  # the group's birth, of which the server log says nothing
+            continue  # the group's creation, which the server log does not mention
         place = (row["generation"], row["revision"])
         is_new_leader = place in old_leaders and row["leader"] not in (None, old_leaders[place])
         yield (*place, None if is_new_leader else row["leader"], row["member_count"])

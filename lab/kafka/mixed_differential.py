@@ -1,10 +1,10 @@
 """Plays random requests of classic and KIP-848 members of one group on a broker and on the coordinator.
 
-To what `consumer_differential` plays come members of the classic protocol, dynamic and static, in the same group: they
-join, sync, heartbeat, leave and commit, with right and wrong generations, with subscriptions of every version, with
-what they have, less or more; leaders assign well or badly. So the group changes its protocol there and back, live and
-empty, in every state; static members change theirs, too. `group.consumer.migration.policy` is a broker's setting, so
-each of the four has a broker of its own.
+In addition to the requests of `consumer_differential` there are members of the classic protocol, dynamic and static, in
+the same group: they join, sync, heartbeat, leave and commit, with right and wrong generations, with subscriptions of
+every version, with what they have, less or more; leaders assign well or badly. So the group changes its protocol there
+and back, live and empty, in every state; static members change theirs, too. `group.consumer.migration.policy` is a
+broker's setting, so each of the four has a broker of its own.
 
 What to send next follows from what the coordinator knows. A request that it answers later keeps its connection until
 then, and a fence after it makes sure that the broker has taken it (`broker_driver`).
@@ -214,7 +214,7 @@ class MixedPlay(ConsumerPlay):
         answer: Any = from_wire(self.connection.call(to_wire(asked)), asked)
         return answer.groups[0]
 
-    # What the coordinator knows
+    # State of the coordinator
 
     def _classic_members(self) -> list[_Classic]:
         group, consumers = self.model.group(self._group_id), self.model.consumer_group(self._group_id)
@@ -248,7 +248,7 @@ class MixedPlay(ConsumerPlay):
         members = self._classic_members()
         return self.dice.choice(members) if members else None
 
-    # What classic members do
+    # Actions of classic members
 
     def _protocols(self, owned: dict[str, tuple[int, ...]]) -> Protocols:
         fields = {
@@ -437,7 +437,7 @@ class MixedPlay(ConsumerPlay):
             self._join_with(self.dice.choice(INSTANCES))
 
     def _strange_join(self) -> None:
-        """Sends what no client would."""
+        """Sends a request that no client would send."""
         good = self._protocols({})
         strange: list[dict[str, Any]] = [
             {"protocols": ()},

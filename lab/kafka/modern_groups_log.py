@@ -1,9 +1,9 @@
 """Plays share and streams groups with Kafka's own clients, and keeps the records that a broker writes of them.
 
 `python -m lab.kafka.modern_groups_log FOLDER FILE` makes `FILE` again: a JSON line for each record, as
-`consumer_protocol_log` does it. What the broker says of the groups at the end of each step goes to a second file beside
-it, `..._described.jsonl`. The JARs of Kafka Streams and of its RocksDB are no part of the broker: FOLDER/jars holds
-them. The broker's data lies in FOLDER, too.
+`consumer_protocol_log` does it. The broker's descriptions of the groups at the end of each step go to a second file
+beside it, `..._described.jsonl`. The JARs of Kafka Streams and of its RocksDB are no part of the broker: FOLDER/jars
+holds them. The broker's data lies in FOLDER, too.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class Host:
         self.tell("start", GroupType.STREAMS, name, ",".join(topics), *settings, *more)
 
     def described(self, group_type: str, group_id: str) -> dict[str, Any]:
-        """Returns what the broker says of a group."""
+        """Returns the broker's description of a group."""
         assert self._process.stdout is not None
         self.tell("describe", group_type, group_id)
         _, state, epoch, target_epoch, *members = self._process.stdout.readline().rstrip("\n").split("\t")
@@ -123,7 +123,7 @@ def _member(text: str) -> dict[str, Any]:
 
 
 class Stage:
-    """Remembers when each step began, and what the broker said at its end."""
+    """Remembers when each step began, and the broker's descriptions at its end."""
 
     def __init__(self, broker: LocalBroker, host: Host) -> None:
         self.broker, self.host = broker, host
@@ -134,7 +134,7 @@ class Stage:
         self.steps.append((now_ms(), name))
 
     def settle(self, group_type: str, group_id: str, member_count: int, states: Iterable[str] = ("Stable",)) -> None:
-        """Waits until the group has so many members and one of the states, and nothing changes any more."""
+        """Waits until the group has `member_count` members and one of the states, and does not change any more."""
         deadline = time.monotonic() + SETTLE_S_MAX
         before, since = None, time.monotonic()
         while True:

@@ -1,5 +1,5 @@
 """Lets share consumers and Streams applications of Kafka's Java client join, leave, be killed and stall at random, and
-holds the history of their groups against what the broker says of them.
+compares the history of their groups with the broker's descriptions.
 
 The groups live beside each other on one broker. After each step the group comes to rest, and the broker is asked about
 it (`modern_groups_log.Stage`); later the records that were written by then are folded, and compared. What a step may
@@ -46,7 +46,7 @@ PARTITIONS_MAX = 8
 STANDBYS_MAX = 2
 _LEAVE = {kinds.MEMBER_LEFT, kinds.GROUP_EMPTIED, kinds.PARTITIONS_FREED}
 _JOIN = {kinds.GROUP_STARTED, kinds.MEMBER_JOINED, kinds.PARTITIONS_INITIALIZED, kinds.TOPOLOGY_READY}
-# What the epochs of a step may say of it.
+# The possible causes of the epochs of a step.
 MAY_CHANGE = {
     "join": _JOIN,
     "leave": _LEAVE,
@@ -78,7 +78,7 @@ class Play:
         self._subscribed: dict[str, tuple[str, ...]] = {}
 
     def step(self, admin: KafkaAdminClient) -> None:
-        """Does something that can be done, and lets the group come to rest."""
+        """Does a random possible action, and waits until the group is at rest."""
         actions: dict[str, Callable[[], None]] = {}
         if len(self._members) < MEMBERS_MAX:
             actions["join"] = self._join

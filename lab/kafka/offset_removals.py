@@ -1,4 +1,4 @@
-"""Causes on a real broker what can happen to a committed offset, and keeps the records that the broker writes of it.
+"""Causes all events of committed offsets on a real broker, and stores the records that the broker writes.
 
 `python -m lab.kafka.offset_removals FOLDER FILE` makes `FILE` again: a JSON line for each record in the order of the
 log, with the last step that had begun by its time. The broker's data lies in FOLDER. Offsets expire two minutes after
@@ -35,7 +35,7 @@ PROPERTIES = {
 }
 KEPT, DELETED = "kept-topic", "deleted-topic"
 RECORDS, HALF = 20, 10
-# What happens to the offsets of a group, by its name.
+# Events of a group's offsets, by the group's name.
 RESET, OFFSETS_DELETED, GROUP_DELETED = "reset", "offsets-deleted", "group-deleted"
 EXPIRED, SIMPLE_EXPIRED, WENT_BACK = "expired", "simple-expired", "went-back"
 MODERN_DELETED, MODERN_EXPIRED = "modern-deleted", "modern-expired"
@@ -47,7 +47,7 @@ PAUSE_S = 0.5
 
 @dataclass
 class Play:
-    """Says what has been done, and when each step began."""
+    """The actions so far, and when each step began."""
 
     bootstrap_servers: str
     steps: list[tuple[int, str]] = field(default_factory=list)
@@ -119,7 +119,7 @@ def play(bootstrap_servers: str) -> Play:
     return play
 
 
-# What the ledger has to record of it, as rows of `offset_events`
+# The expected rows of `offset_events`
 
 TOLD = ("group_id", "topic", "kind", "cause", "offset_before", "offset_after", "records_repeated", "records_skipped")
 MOVES: dict[str, list[tuple[object, ...]]] = {
@@ -146,7 +146,7 @@ REMOVALS = {
 
 
 def expected() -> list[tuple[object, ...]]:
-    """Returns the columns `TOLD` of each event."""
+    """Returns the expected events, with the columns `TOLD`."""
     return [(*place, *move) for place in REMOVALS for move in MOVES.get(place[0], [])] + [
         (*place, *removal, LAST_COMMIT.get(place[0], HALF), None, None, None) for place, removal in REMOVALS.items()
     ]

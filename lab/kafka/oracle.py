@@ -1,4 +1,4 @@
-"""Reads what a broker's `__consumer_offsets` holds: the bytes, and what Kafka's own tools say about them.
+"""Reads a broker's `__consumer_offsets`: the bytes, and the output of Kafka's own tools.
 
 Sources, all for the same broker after its history is made:
 - the topic as a client reads it, committed and uncommitted (librdkafka);
@@ -174,7 +174,7 @@ def _printed(batch: re.Match[str], record: re.Match[str]) -> Printed:
 
 
 def console_format(broker: LocalBroker, formatter: str) -> list[dict[str, Any]]:
-    """Returns what a formatter of the console consumer prints of the topic, read uncommitted."""
+    """Returns the output of a formatter of the console consumer for the topic, read uncommitted."""
     output = run_tool(
         "org.apache.kafka.tools.consumer.ConsoleConsumer",
         *("--bootstrap-server", broker.bootstrap_servers, "--topic", OFFSETS_TOPIC, "--from-beginning"),

@@ -1,11 +1,11 @@
 """Plays requests on a broker and on the coordinator, and compares answers, records and lines of the server log.
 
-Each request goes to both, and so do the records that it made, field by field, but for times; lists of partitions are
-compared as sets, since their order hangs on how a map of the broker's grew. A play has groups of its own; records and
+Each request goes to both. The resulting records are compared field by field, except times; lists of partitions are
+compared as sets, since their order depends on how a map of the broker grew. A play has groups of its own; records and
 lines about others are left out. Of the lines the texts are compared, but for how long something took, Java's identity
 hashes, and exceptions that are only logged.
 
-Some plays have the broker started again in their midst: it loads its log, and the coordinator what it has written.
+In some plays the broker is restarted: it loads its log, and the coordinator loads its own records.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class DifferenceError(AssertionError):
 
 
 class _Written(Coordinator):
-    """A coordinator that keeps what it has written."""
+    """A coordinator that keeps its records."""
 
     def __init__(self, config: Config, streams_assignor: StreamsAssignor) -> None:
         super().__init__(config, streams_assignor=streams_assignor)
@@ -98,8 +98,8 @@ class _Written(Coordinator):
 
 
 class PairedPlay:
-    """Requests about some groups, for a broker with one partition of the offsets topic. Where `restart` is set, it
-    starts the broker again, before as many requests as `loads_before` says."""
+    """Plays requests about some groups, on a broker with one partition of the offsets topic. If `restart` is set, it
+    restarts the broker once, after `loads_before` requests."""
 
     restart: Callable[[], None] | None = None
     loads_before: int = 0
@@ -129,11 +129,11 @@ class PairedPlay:
         self._log_begin = 0 if server_log is None else server_log.stat().st_size
 
     def run(self) -> None:
-        """Plays one sequence, of requests that the dice choose."""
+        """Plays one random sequence of requests."""
         raise NotImplementedError
 
     def choose(self, actions: list[tuple[int, Callable[[], None]]]) -> None:
-        """Does one of these actions, each given with how often."""
+        """Does one of these actions, each given with its frequency."""
         (action,) = self.dice.choices([act for _, act in actions], [weight for weight, _ in actions])
         action()
 
@@ -156,15 +156,15 @@ class PairedPlay:
         return answer
 
     def go_on(self, occasion: Request) -> None:
-        """Lets the coordinator's timers run out that are due, and compares what both have written."""
+        """Fires the coordinator's due timers, and compares the records of both."""
         result = self.model.advance(self.now_ms)
         self._events += result.events
         written = self.read_at_least(len(result.records))
         self.compare(occasion, [*map(told, result.records)], [*map(told, written)])
 
     def hold_back(self, member_id: str, occasion: Request) -> None:
-        """Lets a member keep for longer than its short rebalance timeout what it had to give up with its last
-        request; `occasion` asks for the groups then."""
+        """Lets a member hold back partitions for longer than its short rebalance timeout; `occasion` describes the
+        groups then."""
         was_there = self.has_member(member_id)
         self.now_ms += SHORT_REBALANCE_MS
         self.go_on(occasion)
@@ -172,19 +172,19 @@ class PairedPlay:
         self.compared["members fenced for what they held back"] += was_there and not self.has_member(member_id)
 
     def has_member(self, member_id: str) -> bool:
-        """Returns whether one of the groups has the member, as the coordinator knows it."""
+        """Returns whether one of the groups has the member, in the coordinator's state."""
         known = (self.model.consumer_group, self.model.streams_group)
         groups = (find(group_id) for find in known for group_id in self.group_ids)
         return any(group is not None and member_id in group.members for group in groups)
 
     def may_load(self) -> None:
-        """Has the broker started again if it is time."""
+        """Restarts the broker if it is time."""
         self.loads_before -= 1
         if self.restart is not None and not self.loads_before:
             self.load(self.restart)
 
     def load(self, restart: Callable[[], None]) -> None:
-        """Starts the broker again, and compares what is written as the log is loaded."""
+        """Restarts the broker, and compares the records that are written while the log is loaded."""
         restart()
         self.connection.reconnect()
         await_groups(self.connection, [*self.group_ids])
@@ -196,7 +196,7 @@ class PairedPlay:
         self.compared["loads"] += 1
 
     def read(self) -> list[Record]:
-        """Returns what was written since the last time."""
+        """Returns the records since the last call."""
         found = []
         for offset, appended in read_offsets_topic(self.connection, 0, self._position):
             self._position = offset + 1
@@ -205,7 +205,7 @@ class PairedPlay:
         return found
 
     def read_at_least(self, count: int) -> list[Record]:
-        """Returns what was written, and waits for so many records, since a broker may write some after it answered."""
+        """Returns the records, after waiting for `count` of them, since a broker may write some after its response."""
         found = self.read()
         deadline = time.monotonic() + WAIT_SECONDS_MAX
         while len(found) < count and time.monotonic() < deadline:
@@ -214,7 +214,7 @@ class PairedPlay:
         return found
 
     def compare_log(self) -> None:
-        """Compares what the broker logged about the groups, if its log is at hand, with what the coordinator would."""
+        """Compares the broker's log lines about the groups, if its log is available, with the coordinator's."""
         if self._server_log is None:
             return
         with self._server_log.open("rb") as log:
@@ -244,7 +244,7 @@ class PairedPlay:
 
 
 def differing(one: list[Any], other: list[Any]) -> tuple[Any, Any]:
-    """Returns the first elements in which two lists differ, and None for one that is not there."""
+    """Returns the first elements in which two lists differ; None for a missing element."""
     pairs = zip_longest(one, other)
     return next((pair for pair in pairs if pair[0] != pair[1]), (None, None))
 

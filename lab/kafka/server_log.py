@@ -83,7 +83,7 @@ class LoggedGroup:
                 self.recorded.append(Recorded(generation, 0, fields.get("leader"), int(fields.get("members", "0"))))
 
     def settle(self) -> None:
-        """Notes the record of a replacement that no rebalance followed."""
+        """Records the replacement that no rebalance followed."""
         if self._replaced is not None:
             again = replace(self.recorded[-1], revision=self.recorded[-1].revision + 1)
             if self._replaced == again.leader:

@@ -6,11 +6,10 @@ others ask for them with the requests of other group types, before they are ther
 consumer group's or only have offsets. In some sequences a topic of its own is created or grows meanwhile, and some end
 with all members silent: the broker is then configured to end their sessions soon, and the coordinator goes on in time.
 
-A broker answers a heartbeat before the share coordinator has initialized new partitions and it has written so. What a
-request makes is therefore waited for, until as many records are there as the coordinator wrote; the order in which they
-stand is compared, the instant is not. Not played: the deletion of topics, a share coordinator that fails or is slow,
-and topics with more than sixteen partitions, where the coordinator may assign others than a broker
-(`groups/share/simple.py`).
+A broker answers a heartbeat before the share coordinator has initialized new partitions and it has written so. So the
+test waits until it has written as many records as the coordinator; their order is compared, their times are not. Not
+played: the deletion of topics, a share coordinator that fails or is slow, and topics with more than sixteen partitions,
+where the coordinator may assign others than a broker (`groups/share/simple.py`).
 """
 
 from __future__ import annotations
@@ -107,7 +106,7 @@ class _Play(PairedPlay):
         if self.dice.random() < SHARE_OF_SILENCE and not any(map(self.model.consumer_group, self.group_ids)):
             self._be_silent()
 
-    # What members do
+    # Actions of members
 
     def _beat(self, member: _Member, **changes: Any) -> Error:
         answer = self.ask(replace(self._request(member), **changes))
@@ -172,7 +171,7 @@ class _Play(PairedPlay):
             self._beat(member, member_epoch=self.dice.choice([member.epoch - 1, member.epoch + 1, 1, -2]))
 
     def _nonsense(self) -> None:
-        """Sends what no client would."""
+        """Sends a request that no client would send."""
         member = self.dice.choice(self._members) if self._members else _Member(self.group_ids[0], self._new_id())
         changes: list[dict[str, Any]] = [
             *({"member_id": ""}, {"member_id": " "}, {"rack_id": " "}, {"group_id": ""}, {"member_epoch": -3}),
@@ -181,7 +180,7 @@ class _Play(PairedPlay):
         ]
         self._beat(replace(member), **self.dice.choice(changes))
 
-    # What others do
+    # Actions of others
 
     def _delete_group(self) -> None:
         deleted = self.ask(DeleteGroupsRequest(next(self.requests), self.group_ids[: self.dice.randint(1, 2)]))

@@ -100,7 +100,7 @@ PROPERTIES_WITH_STANDBYS = {**PROPERTIES, "group.streams.num.standby.replicas": 
 STEPS_MAX = 40
 PARTITIONS_MAX = 8
 CREATED_PARTITIONS = (1, 2, 3)
-ROUNDS_MAX = 12  # until all members have what they are to have
+ROUNDS_MAX = 12  # until all members have reached their targets
 DELAY_MS = 2_000  # much longer than some members take to join
 SHARE_OF_DELAYS, SHARE_OF_SILENCE = 0.03, 0.06
 
@@ -130,7 +130,7 @@ class _Play(StreamsPlay):
             self.choose(actions)
             self.ask(StreamsGroupDescribeRequest(next(self.requests), group_ids=self.group_ids))
 
-    # What members do
+    # Actions of members
 
     def _join(self) -> None:
         member = self.new_member()
@@ -163,8 +163,8 @@ class _Play(StreamsPlay):
             self.beat(member, member_epoch=LEFT)
 
     def _leave_all(self) -> None:
-        """Leaves nobody behind: a session that ends later would be written, and a broker's descriptions show what was
-        configured before as soon as anything is written."""
+        """Removes all members: a session that ends later would be written, and a broker's descriptions change with
+        every record."""
         for group_id in self.group_ids:
             group = self.model.streams_group(group_id)
             for member_id in () if group is None else [*group.members]:
@@ -200,7 +200,7 @@ class _Play(StreamsPlay):
             self.beat(member, member_epoch=epoch, **says)
 
     def _nonsense(self) -> None:
-        """Sends what no client would."""
+        """Sends a request that no client would send."""
         member = replace(self.dice.choice(self.members)) if self.members else self.new_member()
         stranger = self.new_member().member_id
         joining = self.joining(self.new_member())
@@ -295,7 +295,7 @@ class _Play(StreamsPlay):
             )
             self.ask(OffsetFetchRequest(next(self.requests), (asked,)))
 
-    # What others do
+    # Actions of others
 
     def _look(self) -> None:
         self.ask(DescribeGroupsRequest(next(self.requests), self.group_ids))
@@ -436,7 +436,7 @@ class _Play(StreamsPlay):
         self.read()
 
     def _settle(self) -> None:
-        """Lets all members send heartbeats until they have what they are to have."""
+        """Lets all members send heartbeats until they have reached their targets."""
         for _ in range(ROUNDS_MAX):
             before = self.compared["record " + CURRENT]
             for member in self.members:
@@ -475,7 +475,7 @@ def play_all(
     restart: Callable[[], None] | None = None,
     standbys: int = 0,
 ) -> Outcome:
-    """Plays sequences, for which it creates the internal topics that are not there."""
+    """Plays sequences, for which it creates the missing internal topics."""
     with closing(Connection(bootstrap_servers)) as connection:
         there = [topic for topic in known_topics(connection, RACK) if topic.name in {*TOPICS, *INTERNAL_TOPICS}]
         missing = INTERNAL_TOPICS.keys() - {topic.name for topic in there}

@@ -1,8 +1,9 @@
-"""What every play of streams groups needs: members and their heartbeats, the broker's targets, and topics that change.
+"""Provides the common parts of plays of streams groups: members and their heartbeats, the broker's targets, and topics
+that change.
 
-Which tasks a member is to have is the broker's choice: the coordinator gets the targets of the records that it
-wrote, and checks that they are legal. Missing internal topics are created after the answer, so they are waited for, as
-is every topic that changes, with the heartbeats of another group (`know_all`).
+Which tasks a member is to have is the broker's choice: the coordinator gets the targets of the records that it wrote,
+and checks that they are legal. Missing internal topics are created after the answer, so they are waited for, as is
+every topic that changes, with the heartbeats of another group (`know_all`).
 """
 
 from __future__ import annotations
@@ -95,12 +96,12 @@ class StreamsPlay(PairedPlay):
         return found
 
     def seen(self) -> list[Record]:
-        """Returns what was written since the last time, and leaves it to be read."""
+        """Returns the records since the last call, and leaves them to be read."""
         self._written = self.read()
         return self._written
 
     def _as_the_broker(self, asked: TasksToAssign) -> Mapping[str, Tasks]:
-        """Returns what the broker has just written, over what was the target before."""
+        """Returns the targets that the broker has just written, over the former ones."""
         if asked.group_id not in self.group_ids:
             return in_turn(asked)
         newest = StreamsGroup(asked.group_id)

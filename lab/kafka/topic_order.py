@@ -1,9 +1,9 @@
 """Puts the topics of classic assignments in order before they are compared.
 
-What a member of a KIP-848 group has, a broker keeps in hash maps of the topics' random ids, whose order hangs on how
+A broker keeps the partitions of a KIP-848 member in hash maps of the topics' random ids, whose order depends on how
 each map grew. A classic member of such a group, and one of a group that became classic again, gets its assignment with
 the topics in that order: in answers, in descriptions and in the group's record. No client and no later step of the
-coordinator rests on it.
+coordinator depends on it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def answer_by_topic(answer: Any) -> Any:
 
 
 def told_by_topic(record: Any) -> Any:
-    """Returns a record as `told` does, with the topics of its members' assignments in order."""
+    """Returns a record for comparison, with the topics of its members' assignments in order."""
     kind, key, version, value = told(record)
     if kind == "group_metadata" and value is not None:
         members = [{**each, "assignment": _by_topic(each["assignment"])} for each in value["members"]]
@@ -43,7 +43,7 @@ def told_by_topic(record: Any) -> Any:
 
 
 def _by_topic(assignment: bytes) -> bytes:
-    """Returns an assignment with its topics in order, and bytes that are none as they are."""
+    """Returns an assignment with its topics in order; other bytes are returned unchanged."""
     try:
         message = decode_assignment(assignment)
     except DecodeError:

@@ -1,4 +1,4 @@
-"""Topics that a test or a bench needs on its broker.
+"""Creates the topics that a test or a bench needs on its broker.
 
 A busy machine may take longer to create topics than the broker or the client waits: the request then fails, or is sent
 again and finds what it made itself. So neither is an error here, and what counts is that the topics are there in the

@@ -1,5 +1,5 @@
-"""Plays the same short life of groups of real consumers on two clusters, and compares what their coordinators wrote of
-it, and what the consumers asked.
+"""Plays the same short life of groups of real consumers on two clusters, and compares the records of their
+coordinators, and the requests of the consumers.
 
 Consumers of a case join one after the other, one closes (a static one comes back), and all close in the end; each step
 waits until the partitions are shared. The topic's records are there before. The comparison holds no ids and no times,
@@ -163,7 +163,7 @@ Asked = dict[tuple[str, str], list[tuple[str, int, str]]]
 
 
 def asked_in(lines: Iterable[str], groups: Collection[str]) -> Asked:
-    """Returns what the clients of groups asked, by group and client id, from lines of a request log."""
+    """Returns the requests of the clients of groups, by group and client id, from lines of a request log."""
     found: Asked = defaultdict(list)
     for line in lines:
         row = parse_request_line(line, "UTC", Privacy()).row
@@ -177,8 +177,8 @@ def asked_in(lines: Iterable[str], groups: Collection[str]) -> Asked:
 
 
 def differences(broker: LocalBroker, cases: Sequence[Case]) -> list[str]:
-    """Plays the cases on a broker that logs requests and, at the same time, on a coordinator on a socket; returns what
-    differs, and which groups have nothing."""
+    """Plays the cases on a broker that logs requests and, at the same time, on a coordinator on a socket; returns the
+    differences, and the groups without records."""
     make_offsets_topic(broker.bootstrap_servers)
     begin = broker.request_log.stat().st_size
     config = Config(

@@ -29,7 +29,7 @@ BROKER: Final = {
     "group.consumer.heartbeat.interval.ms": str(HEARTBEAT_MS),
     "offsets.topic.num.partitions": "2",  # as many as Spark reads at once on a small machine
 }
-# What no record has, the session only of KIP-848.
+# Settings that no record has, the session only for KIP-848.
 TOLD: Final = (
     f"heartbeat.interval.ms={HEARTBEAT_MS}",
     f"session.timeout.ms={SESSION_MS}",
@@ -85,7 +85,7 @@ def workload(seed: int) -> tuple[int, list[ProcessAction]]:
 
 
 def play(bootstrap_servers: str, seed: int) -> list[Played]:
-    """Plays the workload of a seed under all settings, and waits until what it set off is over."""
+    """Plays the workload of a seed under all settings, and waits until its effects are over."""
     partitions, steps = workload(seed)
     groups = {setting: f"w{seed}-{number}" for number, setting in enumerate(SETTINGS)}
     make_topics(bootstrap_servers, dict.fromkeys(groups.values(), partitions))
@@ -192,7 +192,7 @@ def _settings(setting: str, group: str, name: str) -> dict[str, str]:
 def _held(
     told: Iterable[tuple[str, str, int, set[TopicPartition]]], group: str, ups: _Ups, until_ms: int, partitions: int
 ) -> dict[int, list[Span]]:
-    """Returns when each partition was somebody's, by what the consumers got."""
+    """Returns when each partition had an owner, by the consumers' reports."""
     held: dict[int, list[Span]] = {number: [] for number in range(partitions)}
     owned: dict[str, dict[int, int]] = defaultdict(dict)
 

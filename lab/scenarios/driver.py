@@ -1,8 +1,7 @@
-"""Defines what a scenario can do to a coordinator, whether that is the reference coordinator or a broker.
+"""Defines the actions of a scenario on a coordinator, either the reference coordinator or a broker.
 
 Defaults are those of Kafka's test context: session timeout 5 s, rebalance timeout 10 s, initial delay 3 s, session
-limits 10 ms and 600 s. Calls that don't name a group are about `group_id`;
-`other_group_id` is a second one.
+limits 10 ms and 600 s. Calls that don't name a group are about `group_id`; `other_group_id` is a second one.
 """
 
 from __future__ import annotations
@@ -94,7 +93,7 @@ class Driver(ABC):
         self.other_group_id = f"{group_id}-other"
         self._request_count = 0
 
-    # What a driver has to do itself
+    # Methods that each driver implements
 
     @abstractmethod
     def send(self, request: Request) -> Call:
@@ -116,7 +115,7 @@ class Driver(ABC):
     def end_transaction(self, producer_id: int, *, committed: bool) -> None:
         """End the producer's transaction, with a marker in the group's partition."""
 
-    # What only some drivers can do
+    # Methods that only some drivers support
 
     def fail_next_append(self, error: Error) -> None:
         """Makes the next append fail; with MESSAGE_TOO_LARGE, because the scenario makes it TOO_LARGE."""

@@ -51,7 +51,7 @@ class Score:
 
 @dataclass(frozen=True)
 class Guessed:
-    """The trigger of a rebalance, or the cause of a member's leave: the true one, and the ledger's guess."""
+    """A trigger of a rebalance, or a cause of a member's leave: the true one, and the inferred one."""
 
     truth: str
     guess: str
@@ -296,7 +296,7 @@ def holes(ledger: Ledger) -> set[RecordPosition]:
 
 
 def triggers(group: Group, ledger: Ledger) -> list[Guessed]:
-    """Returns the true and the guessed trigger of every rebalance that is no hole."""
+    """Returns the true and the inferred trigger of every rebalance except holes."""
     by_place = causes(group)
     return [
         Guessed(
@@ -321,7 +321,7 @@ def logged_triggers(group: Group, ledger: Ledger) -> list[Guessed]:
 
 
 def leaves(group: Group, ledger: Ledger) -> list[Guessed]:
-    """Returns the true and the guessed cause of every leave that the ledger has a guess about."""
+    """Returns the true and the inferred cause of every leave for which the ledger infers one."""
     causes_by_place = {(row.incarnation, row.member_id): str(row.leave_cause) for row in group.truth.members}
     return [
         Guessed(

@@ -1,6 +1,6 @@
 """Reads a capture and server logs of a real cluster into the facts of its groups, without Spark.
 
-The records go the way of a pipeline: the decoder decodes them, and the fold takes them as a log without holes.
+As in a pipeline, the decoder decodes the records, and the fold takes them as a log without holes.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def facts_of_capture(folder: Path, server_logs: Iterable[Path] = ()) -> dict[str
 
 
 def counted(fault: CoordinatorFault, groups: Iterable[GroupFacts]) -> CoordinatorFault:
-    """Returns the fault with what the history has of it."""
+    """Returns the fault with the departures and groups that the history has during it."""
     gone = {
         facts.group_id: [
             row for row in facts.members if is_unexplained(row, fault.from_ms, fault.until_ms, stated_leaves(facts))

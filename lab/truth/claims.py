@@ -1,7 +1,8 @@
-"""Holds what a ledger claims of a group, whose log it read thinned, against a ledger that read every record.
+"""Compares the claims of a ledger about a group, whose log was thinned before it was read, with a ledger that read
+every record.
 
-Nothing may be claimed that is not so, and the history must be complete where nothing was removed. Incarnations are
-not compared, since the number of those that went by unseen can't be known.
+Nothing may be claimed that is not so, and the history must be complete where nothing was removed. Incarnations are not
+compared, since the number of those that went by unseen can't be known.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ Told = dict[str, Any]
 def false_claims(
     tables: Tables, truth: Tables, found: Sequence[Stretch], until_ms: tuple[int, int], random: Random
 ) -> list[object]:
-    """Returns what is claimed and not so. `found` is what coverage says, and `until_ms` the first and the last instant
-    of the whole log; owners are asked for at random instants in between."""
+    """Returns the false claims. `found` is the coverage, and `until_ms` the first and the last instant of the whole
+    log; owners are asked for at random instants in between."""
     return [
         *_false_rebalances(tables, truth),
         *_false_rows(tables, truth, "assignments", ("topic", "partition", "member_id"), ("valid_from", "valid_to")),
@@ -41,7 +42,7 @@ def false_claims(
 
 
 def untold(tables: Tables, truth: Tables, found: Sequence[Stretch]) -> list[Told]:
-    """Returns the true rebalances that the history has wrong, though nothing was removed around them."""
+    """Returns the true rebalances that the history has wrong, though no record around them was removed."""
     told = {row["kafka_offset"]: row for row in tables.table("rebalances")}
     offsets = sorted(row["kafka_offset"] for row in truth.table("generations"))
     complete = [each for each in found if each.completeness == Completeness.COMPLETE]
@@ -88,7 +89,7 @@ def _findings(tables: Tables) -> set[tuple[int, str]]:
 
 
 def _false_groups(tables: Tables, truth: Tables) -> list[Told]:
-    """Returns what the group's row says of now and is not so: whether it lives, and how much it has committed."""
+    """Returns the false claims in the group's row: whether it is alive, and how much it has committed."""
     told, true = tables.rows["groups"].get((), {}), truth.group
     is_false = told.get("is_alive") not in (None, true["is_alive"])
     has_too_many = (told.get("committed_partition_count") or 0) > true["committed_partition_count"]

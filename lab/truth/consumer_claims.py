@@ -1,8 +1,8 @@
 """Compares what the history of a thinned or holed log claims with the history of the whole log.
 
-A log cleaner leaves of each key its newest record; a hole leaves nothing. Behind both the history knows less, and says
-so: what it still claims has to be what the whole log says. `looks` are offsets at which an operation of the coordinator
-had ended, so that nothing is cut in two.
+A log cleaner leaves of each key its newest record; a hole leaves nothing. After either the history knows less, and
+reports that: its remaining claims have to agree with the whole log. `looks` are offsets at which an operation of the
+coordinator had ended, so that no operation is cut in two.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ CLAIMED = ("changes", "inferred_trigger", "partitions_kept", "partitions_moved",
 
 
 def cleaned(log: Sequence[Keyed], begin: int) -> list[Keyed]:
-    """Returns the log as the cleaner leaves it that has cleaned everything below an offset: of each key the newest
-    record, and no tombstone."""
+    """Returns the log after a cleaner has cleaned everything below an offset: the newest record of each key, and no
+    tombstones."""
     newest = {key: (key, is_tombstone, event) for key, is_tombstone, event in log if offset_of(event) < begin}
     kept = (each for each in newest.values() if not each[1])
     return [*sorted(kept, key=lambda each: offset_of(each[2])), *(each for each in log if offset_of(each[2]) >= begin)]
 
 
 def false_claims_of_cleaned(group_id: str, log: Sequence[Keyed], looks: Iterable[int], begin: int) -> Iterator[str]:
-    """Yields what the history of the log, cleaned below an offset, claims of what lies after it and is not so; it has
-    to know all owners there."""
+    """Yields the false claims of the history of the log, cleaned below an offset, about the part after it; there it has
+    to know all owners."""
     marks = [Coverage(0, Completeness.COMPACTED), Coverage(begin, Completeness.COMPLETE)]
     found, truth = _tables(group_id, cleaned(log, begin), marks), _tables(group_id, log)
     yield from _false_rebalances(f"cleaned below {begin}", found, truth)
@@ -49,7 +49,7 @@ def false_claims_of_cleaned(group_id: str, log: Sequence[Keyed], looks: Iterable
 def false_claims_of_holed(
     group_id: str, log: Sequence[Keyed], looks: Iterable[int], hole: tuple[int, int]
 ) -> Iterator[str]:
-    """Yields what the history claims of what lies after a hole and is not so; it may know less there."""
+    """Yields the false claims of the history about the part after a hole; there it may know less."""
     begin, end = hole
     words = ((0, Completeness.COMPLETE), (begin, Completeness.UNKNOWN), (end, Completeness.COMPLETE))
     marks = [Coverage(offset, completeness) for offset, completeness in words[begin == 0 :]]
@@ -102,7 +102,7 @@ def owners_at(assignments: Table, offset: int) -> dict[tuple[str, int], tuple[st
 
 
 def held_at(tables: Mapping[str, Table], offset: int) -> set[tuple[Any, ...]]:
-    """Returns what each member of a share or streams group has after the record below an offset."""
+    """Returns the partitions or tasks of each member of a share or streams group after the record below an offset."""
     names = ("member_id", "topic", "subtopology", "partition", "role")
     return {
         tuple(row.get(name) for name in names)

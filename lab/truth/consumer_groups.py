@@ -1,4 +1,5 @@
-"""Folds records of KIP-848 groups as they were read from a broker, and compares the rows with what the broker says."""
+"""Folds records of KIP-848 groups as they were read from a broker, and compares the rows with the broker's
+descriptions."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ Table = dict[tuple[Any, ...], dict[str, Any]]
 def event_of(
     place: tuple[int, int], record_type: str, fields: Mapping[str, Any], names: Mapping[str, str], *, is_tombstone: bool
 ) -> Event:
-    """Returns what the fold gets of a record: `place` is its offset and time, `fields` are those of `record_json`,
+    """Returns the fold's event of a record. `place` is its offset and time, `fields` are those of `record_json`,
     `names` those of topics by id."""
     if record_type == CLASSIC:
         return GroupTombstone(*place) if is_tombstone else group_record(*place, record_json(fields))
@@ -43,7 +44,7 @@ def event_of(
 
 
 def event_of_line(record: Mapping[str, Any], names: Mapping[str, str]) -> Event:
-    """Returns what the fold gets of a record in the form of `lab.kafka.consumer_protocol_log`."""
+    """Returns the fold's event of a record in the form of `lab.kafka.consumer_protocol_log`."""
     place = record["kafka_offset"], record["after_ms"]
     fields = record["key"] | (record["value"] or {})
     return event_of(place, record["record_type"], fields, names, is_tombstone=record["value"] is None)
@@ -101,7 +102,7 @@ def as_described(tables: Mapping[str, Table], *, counts_pending: bool = False) -
 
 
 def as_told(said: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns what is compared of a broker's answer (`lab.kafka.consumer_protocol_log.told`). What a member is to own
+    """Returns the comparable part of a broker's description (`lab.kafka.consumer_protocol_log.told`). A member's target
     is left out, since it changes without a step of the member."""
     members = [
         {
@@ -118,17 +119,17 @@ def as_told(said: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def is_stable(said: Mapping[str, Any]) -> bool | None:
-    """Returns whether the broker calls the group stable; None where that says something else than convergence: of an
-    empty group, and of one with a member that is away."""
+    """Returns whether the broker calls the group stable; None where its state does not mean convergence: for an empty
+    group, and for one with a member that is away."""
     if not said["members"] or any(member["member_epoch"] == AWAY for member in said["members"]):
         return None
     return bool(said["state"] == "Stable")
 
 
 def wrong_state(tables: Mapping[str, Table], said: Mapping[str, Any]) -> bool:
-    """Returns whether the rows say something else of the group's state than the broker. A stable group has converged;
-    one that has may be unstable again at the same epoch, as a member subscribes to a regular expression that is yet to
-    be resolved."""
+    """Returns whether the rows contradict the broker's state of the group. A stable group has converged; a converged
+    one may be unstable again at the same epoch, while a member subscribes to a regular expression that is not resolved
+    yet."""
     (generation,) = (row for row in tables["generations"].values() if row["is_current"])
     stable = is_stable(said)
     if stable is None:
@@ -151,7 +152,7 @@ def _assigned(step: Mapping[str, Any], *, counts_pending: bool) -> dict[str, lis
 def _kept(
     intervals: Iterable[Mapping[str, Any]], step: Mapping[str, Any], *, counts_pending: bool
 ) -> dict[str, list[int]]:
-    """Returns what a member owns, but for what it has to give up if the broker says nothing of that."""
+    """Returns a member's partitions, without those it has to give up if the broker does not report them."""
     pending = {(each["topic"], number) for each in step["pending_revocation"] for number in each["partitions"]}
     found: dict[str, list[int]] = {}
     for row in intervals:

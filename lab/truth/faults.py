@@ -1,4 +1,5 @@
-"""Plays groups with planted faults, and clean ones, in the simulator, and returns what a ledger knows of them.
+"""Plays groups with planted faults, and clean ones, in the simulator, and returns the facts that a ledger has about
+them.
 
 The requests come from a request log, the events from a server log, and the history from the capture, all through the
 ledger's own parsers. `MIX` is one simulation with a group of each kind, at the pace of a long day.
@@ -37,7 +38,7 @@ CLEAN = (
     *("scale-out", "scale-in", "rolling-restart", "rolling-restart-static", "subscription-change"),
     *("partitions-added", "protocol-upgrade"),
 )
-# Clean, too, and longer: what a rule that knows no harm takes for a fault.
+# Clean, too, and longer: a rule that ignores harm would report these as faults.
 NORMAL_LIFE = ("job-each-minute", "job-each-ten-minutes", "idle-topic", "idle-hour", "slow-rebalance")
 FAULTS = (
     *("crash", "long-gc", "slow-processing", "zombie-commits", "flapping-member", "leader-loss", "admin-reset"),
@@ -66,7 +67,7 @@ def mix(*names: str) -> Scenario:
 
 @dataclass(frozen=True)
 class Played:
-    """A group, its scenario, and what a ledger with both logs knows of it."""
+    """A group, its scenario, and the facts of a ledger with both logs."""
 
     name: str
     group: Group
@@ -123,7 +124,7 @@ def _decoded(batches: Iterable[Batch]) -> Iterator[dict[str, Any]]:
         ).to_pylist()
 
 
-# What a ledger may lack
+# Ledgers with fewer sources
 
 
 def only_topic(facts: GroupFacts) -> GroupFacts:

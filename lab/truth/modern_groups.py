@@ -1,4 +1,4 @@
-"""Holds the tables of a share or streams group against what a broker says of the group."""
+"""Compares the tables of a share or streams group with a broker's description of the group."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def open_rows(table: Table) -> list[dict[str, Any]]:
 
 
 def held(tables: Mapping[str, Table], group_type: str) -> dict[str, list[list[str]]]:
-    """Returns what each member has, in the form of the broker's answer: partitions, or tasks by role."""
+    """Returns what each member has, in the form of the broker's description: partitions, or tasks by role."""
     present = [row["member_id"] for row in tables["members"].values() if row["left_at"] is None]
     members: dict[str, list[list[str]]]
     if group_type == GroupType.SHARE:
@@ -45,8 +45,8 @@ def held(tables: Mapping[str, Table], group_type: str) -> dict[str, list[list[st
 
 
 def differs_from(said: Mapping[str, Any], tables: Mapping[str, Table], group_type: str) -> list[str]:
-    """Returns in what the tables differ from what the broker said of a group at rest: epoch, target, members, their
-    epochs, what they have, and whether all have come to their target."""
+    """Returns the differences between the tables and the broker's description of a group at rest: epoch, target,
+    members, their epochs, partitions or tasks, and whether all have reached their target."""
     (generation,) = (row for row in tables["generations"].values() if row["is_current"])
     steps = open_rows(tables["member_epochs"])
     found = {

@@ -1,11 +1,11 @@
 """Compares the history of the simulator's KIP-848 groups, share groups and streams groups with its truth.
 
-The history is folded from the records alone, as a pipeline folds them; the truth is what the coordinator knew
-(`coordinator.simulator.modern_recorder`). Who has what is compared behind every operation of the coordinator: owners of
+The history is folded from the records alone, as a pipeline folds them; the truth is the coordinator's state
+(`coordinator.simulator.modern_recorder`). The holders are compared after every operation of the coordinator: owners of
 partitions (in a streams group those that active tasks read), the members that share a partition, and tasks by role.
-Epochs, members and causes are compared row by row. The records do not say why a member went: there the truth's cause
-and `UNTOLD` are taken for the same. A group that was a classic one before has owners of both kinds, and epochs and
-members since its upgrade; one that becomes a classic one goes on with generations, which are compared by their records.
+Epochs, members and causes are compared row by row. The records do not say why a member left: the truth's cause and
+`UNTOLD` count as equal there. A group that was a classic one before has owners of both kinds, and epochs and members
+since its upgrade; one that becomes a classic one goes on with generations, which are compared by their records.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ UNTOLD = "departed"
 
 
 def compare(name: str, seed: int) -> dict[str, tuple[int, list[str]]]:
-    """Plays a scenario to its end, and returns how much was compared of what, and what the history says otherwise than
-    the truth."""
+    """Plays a scenario to its end, and returns for each comparison how much was compared, and the differences between
+    history and truth."""
     scenario = PLAYED[name]
     played = play(name, seed)
     history = History(played.group_id)
@@ -72,7 +72,7 @@ def compare(name: str, seed: int) -> dict[str, tuple[int, list[str]]]:
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """A group that has played its scenario: its records about members, the offsets behind each operation, the truth."""
+    """A group that has played its scenario: its records about members, the offsets after each operation, the truth."""
 
     group_id: str
     log: list[Keyed]
@@ -115,8 +115,8 @@ def _other_owners(assignments: Table, truth: Truth, looks: list[int]) -> Iterato
 
 
 def _compare_holdings(tables: dict[str, Table], truth: Truth, looks: list[int]) -> tuple[int, list[str]]:
-    """Returns how many holdings the truth has behind all operations, and where the history has other members on a
-    shared partition, or at a task."""
+    """Returns how many holdings the truth has after all operations, and where the history has other holders of a shared
+    partition or a task."""
     count, differences = 0, []
     for look in looks:
         true: set[tuple[Any, ...]]
@@ -156,8 +156,8 @@ def _true_epochs(truth: Truth) -> Counter[Any]:
 
 
 def _told_epochs(tables: dict[str, Table], truth: Truth) -> Counter[Any]:
-    """Counts the epochs in the history, without the generations before an upgrade and behind a downgrade. One
-    in which a static member came back has a row for each revision."""
+    """Counts the epochs in the history, without the generations before an upgrade and after a downgrade. An epoch in
+    which a static member came back has a row for each revision."""
     first_epoch = min(row.epoch for row in truth.epochs)
     number_of, of_rebalance = itemgetter("incarnation", "generation"), itemgetter("incarnation", "to_generation")
     causes = {(*of_rebalance(row), 0): row["inferred_trigger"] for row in tables["rebalances"].values()}
@@ -190,8 +190,8 @@ def _true_members(truth: Truth) -> Counter[Any]:
 
 
 def _of_epochs(truth: Truth, members: Iterable[tuple[Any, ...]]) -> Counter[Any]:
-    """Counts the members that joined while the group was one of KIP-848, which ends with those times. Of an operation
-    that takes a member in and replaces it at once the truth has only what is behind it."""
+    """Counts the members that joined while the group was a KIP-848 group, which ends with those times. If an operation
+    adds a member and replaces it at once, the truth only has the result."""
     began_at_ms, ended_at_ms = min(row.started_at_ms for row in truth.epochs), _ended_at_ms(truth)
     return Counter(
         (*facts, joined_at_ms, None if left_at_ms is None or left_at_ms > ended_at_ms else left_at_ms)
@@ -214,7 +214,7 @@ def _told_members(members: Table, truth: Truth) -> Counter[Any]:
 
 
 def _true_generations(truth: Truth) -> Counter[Any]:
-    """Counts the generations behind a downgrade. The first one is the last epoch, whose revisions it has not."""
+    """Counts the generations after a downgrade. The first one is the last epoch, without its revisions."""
     ended_at_ms = _ended_at_ms(truth)
     return Counter(
         (row.incarnation, row.generation, row.kafka_offset, row.protocol, row.leader, len(row.member_ids))

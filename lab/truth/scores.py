@@ -151,7 +151,7 @@ def replayed_answers(facts: GroupFacts, initial_rebalance_delay_ms: int = 3_000)
 
 
 def is_told_apart(request: Request, error: int) -> bool:
-    """Returns whether an incident is in the log and not in the replay, or in the replay and not in the log."""
+    """Returns whether an incident is only in the log, or only in the replay."""
     return (error in KIND_OF_ERROR) != (request.error_code in KIND_OF_ERROR)
 
 

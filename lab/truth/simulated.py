@@ -1,8 +1,8 @@
 """Plays groups of the simulator's scenarios, and returns each group's rows in a ledger beside its truth.
 
-The records go the way of a pipeline: a read_committed reader gets them as rows with the columns of Spark's Kafka
-source, the decoder decodes them, and the fold takes them with the completeness that the capture's manifest claims. A
-ledger can't know what lies at or beyond the end of the capture (the last stable offset).
+As in a pipeline, a read_committed reader gets the records as rows with the columns of Spark's Kafka source, the decoder
+decodes them, and the fold takes them with the completeness that the capture's manifest claims. A ledger can't know
+records at or beyond the end of the capture (the last stable offset).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Plays a ledger that reads a log in passes, while a cleaner works on it, beside what the whole log says.
+"""Plays a ledger that reads a log in passes, while a cleaner works on it, to compare it with the whole log.
 
 An hour of ten very different groups is simulated; their records go into one partition, with a cleaner that works at
 random (`cleaned_log`). A ledger reads it at random instants, in pieces, and folds what it reads.
@@ -29,7 +29,7 @@ RETENTION_MS = 20 * 60_000  # of tombstones
 
 @cache
 def an_hour(seed: int) -> tuple[list[tuple[str, Entry]], dict[str, Tables]]:
-    """Returns the records of all groups as a log of one partition, and what a ledger that saw them all says."""
+    """Returns the records of all groups as a log of one partition, and the tables of a ledger that saw them all."""
     log = sorted(decoded(in_one_partition(MIX, seed)), key=lambda each: position(each[1]))
     return log, {each: folded([entry for group_id, entry in log if group_id == each]) for each in sorted(dict(log))}
 
@@ -43,7 +43,7 @@ def is_tombstone(entry: Any) -> bool:
 
 
 class Passes:
-    """A ledger that reads the log as it is by then, and folds it."""
+    """A ledger that reads the log in its present state, and folds it."""
 
     def __init__(self, seed: int, cleaning: int) -> None:
         self.log, self.truth = an_hour(seed)
@@ -95,7 +95,7 @@ class Passes:
         self.take(self.tables, rows, [mark_of(each) for each in self.stretches()])
 
     def take(self, tables: dict[str, Tables], offsets: Iterable[int], marks: Sequence[Coverage]) -> None:
-        """Folds records into the tables of their groups, in a log that is covered as the marks say."""
+        """Folds records into the tables of their groups, with the coverage in `marks`."""
         new: dict[str, list[Entry]] = {group_id: [*marks] for group_id in tables}
         for offset in offsets:
             group_id, entry = self.log[offset]

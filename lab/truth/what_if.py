@@ -40,7 +40,7 @@ SETTINGS: Final[dict[str, dict[str, Any]]] = {
     "static,cooperative-sticky": {"assignors": ("cooperative-sticky",), "is_static": True},
 }
 SETTLED_MINUTES: Final = 3.0
-ENDS_MINUTES: Final = 4.0  # after what befalls last: a session, and the rounds that its end brings
+ENDS_MINUTES: Final = 4.0  # after the last event: a session, and the rounds after its end
 RECORDS_PER_MINUTE: Final = 20  # of each partition: what is fetched is most of a run's work
 FIGURES: Final = ("rebalances", "partitions_moved", "stopped_partition_seconds")
 PROCESSING_MS: Final = (10, 200)
@@ -51,7 +51,7 @@ Span = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Happened:
-    """A run: the rows of its ledger, from `since_ms` to `until_ms`, and how long partitions stood still."""
+    """A run: the rows of its ledger, from `since_ms` to `until_ms`, and how long partitions had no owner."""
 
     rows: GroupRows
     stopped_s: float
@@ -68,7 +68,7 @@ class Happened:
 
 
 def predicted(happened: Happened, asked: Sequence[str]) -> list[Answer] | None:
-    """Returns what a what-if says of other settings; None if it says that the group can't be replayed."""
+    """Returns a what-if's answers about other settings; None if the group can't be replayed."""
     try:
         workload = workload_of(happened.rows)
     except NotReplayableError:
@@ -138,7 +138,7 @@ def _merged(spans: Iterable[Span], since: int, until: int) -> list[Span]:
 
 
 class _Told(Application):
-    """An application that notes when it was up, and what it had when."""
+    """An application that records when it was up, and when it had which partitions."""
 
     def __init__(self, *arguments: Any, told: list[_Told], **more: Any) -> None:
         super().__init__(*arguments, **more)
@@ -219,7 +219,7 @@ def _plan(group: Script, application: Application, minutes: float, what: str, do
 
 
 def befalls(source: RandomSource, count: int) -> Iterable[tuple[float, str, int, int]]:
-    """Yields what happens: when in minutes, what, to which process, and for how many seconds it is down."""
+    """Yields the events: time in minutes, action, process, and for how many seconds the process is down."""
     minutes, running, spare = SETTLED_MINUTES + 1, list(range(count)), [count, count + 1]
     back: dict[int, float] = {}
     for _ in range(source.between(6, 14)):

@@ -59,7 +59,7 @@ def one_killed(group: Group) -> None:
 
 @play(ends_sessions=True)
 def one_frozen(group: Group) -> None:
-    """One process stands still as a whole, longer than its session, and goes on."""
+    """One process is suspended for longer than its session, and then goes on."""
     group.start("1")
     group.start("2", host=FROZEN)
     group.until(group.stage.freeze_s)
@@ -78,7 +78,7 @@ def one_killed_modern(group: Group) -> None:
 
 @play(ends_sessions=True)
 def slow_batch(group: Group) -> None:
-    """A member does not poll for longer than it may, and comes back."""
+    """A member does not poll for longer than its poll interval, and comes back."""
     group.start("1", "2")
     group.calm()
     cause = group.cause("poll_timeout", "2")
@@ -137,7 +137,7 @@ def crash_loop_modern(group: Group) -> None:
 
 @play(ends_sessions=True)
 def instance_twice(group: Group) -> None:
-    """Two processes under one instance id; each is started again when it has been fenced, as by a supervisor."""
+    """Two processes use one instance id; each is started again when it has been fenced, as by a supervisor."""
     group.start("1", group_instance_id="first", max_poll_interval_ms=LONG_POLL_INTERVAL_MS)
     group.start("2", group_instance_id="second", max_poll_interval_ms=LONG_POLL_INTERVAL_MS)
     group.calm()
@@ -172,7 +172,7 @@ def removed_by_administrator(group: Group) -> None:
 
 @play(ends_sessions=True)
 def static_member_away(group: Group) -> None:
-    """A static member is closed and does not leave: its partitions wait for its session, which is long."""
+    """A static member is closed without leaving: its partitions stay reserved for its session, which is long."""
     long: dict[str, Any] = {"session_timeout_ms": 240_000, "max_poll_interval_ms": LONG_POLL_INTERVAL_MS}
     group.start("1", group_instance_id="first", **long)
     group.start("2", group_instance_id="second", **long)

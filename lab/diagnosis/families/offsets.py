@@ -1,4 +1,4 @@
-"""Plays in which committed offsets move other than by going on, or are wrong."""
+"""Plays in which committed offsets move other than by normal progress, or are wrong."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def reset_back(group: Group) -> None:
 
 @play((LIBRDKAFKA,))
 def reset_ahead(group: Group) -> None:
-    """An administrator moves the group on, over records that it has not read."""
+    """An administrator moves the group forward, past records that it has not read."""
     group.start("1", "2")
     group.until_committed()
     group.close("1", "2")
@@ -50,7 +50,7 @@ def reset_ahead(group: Group) -> None:
 
 @play((JAVA, KAFKA_PYTHON))
 def seeks_back(group: Group) -> None:
-    """A member seeks back by itself. librdkafka commits no lower offset by itself, so that nothing shows it."""
+    """A member seeks back. librdkafka commits no lower offset by itself, so nothing shows it."""
     group.start("1")
     group.calm()
     group.cause("member_went_back", "1")
@@ -95,7 +95,7 @@ def mirror_on_standby(group: Group) -> None:
 
 @play((LIBRDKAFKA,))
 def offsets_deleted(group: Group) -> None:
-    """Somebody deletes the group while it is stopped, and it begins at the start again."""
+    """Somebody deletes the group while it is stopped, and it starts again at the beginning of the log."""
     group.start("1")
     group.calm()
     group.close("1")
@@ -108,7 +108,7 @@ def offsets_deleted(group: Group) -> None:
 
 @play((JAVA, LIBRDKAFKA))
 def removed_before_it_was_read(group: Group) -> None:
-    """The log's retention, or DeleteRecords, removes what the group had not read yet."""
+    """Retention, or DeleteRecords, removes records that the group had not read yet."""
     group.start("1")
     group.until_committed()
     group.close("1")
@@ -141,7 +141,7 @@ def offsets_expire(group: Group) -> None:
 
 @play((JAVA, LIBRDKAFKA))
 def offsets_expire_and_it_comes_back(group: Group) -> None:
-    """It comes back and begins where auto.offset.reset says: at the start."""
+    """Its offsets expire, it comes back and starts where auto.offset.reset says: at the beginning."""
     _expire(group)
     group.cause("offsets_expired", "1", beside="group_expired members_left scaled_to_zero")
     group.start("1")

@@ -1,4 +1,4 @@
-"""Plays in which members are there, and the group is behind or stands still."""
+"""Plays in which the group has members, and lags or makes no progress."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RESTART_S = 2.0
 
 @play()
 def hangs_and_heartbeats(group: Group) -> None:
-    """A member's poll loop stands still, and it may do so for ten minutes."""
+    """A member's poll loop hangs, which its poll interval allows for ten minutes."""
     group.start("1", "2", max_poll_interval_ms=LONG_POLL_INTERVAL_MS)
     group.calm()
     group.cause("alive_and_not_polling commits_stopped", "2")
@@ -42,7 +42,7 @@ def commits_stop(group: Group) -> None:
 
 @play()
 def one_record_ends_each(group: Group) -> None:
-    """Whoever gets the record ends, and is started again."""
+    """Any process that gets a certain record ends, and is started again."""
     group.start("1", "2")
     group.tell("1", "stop", f"{group.topic}-1", POISON_AFTER, "close")
     group.tell("2", "stop", f"{group.topic}-1", POISON_AFTER, "close")
@@ -59,7 +59,7 @@ def one_record_ends_each(group: Group) -> None:
 
 @play()
 def one_record_is_tried_again(group: Group) -> None:
-    """The member tries one record again and again, and goes on with its other partitions."""
+    """The member retries one record again and again, and goes on with its other partitions."""
     group.start("1")
     group.tell("1", "stop", f"{group.topic}-1", POISON_AFTER, "retry")
     while "failed" not in group.heard("1"):
@@ -122,7 +122,7 @@ def one_slow_member(group: Group) -> None:
 
 @play((JAVA, LIBRDKAFKA))
 def quota(group: Group) -> None:
-    """The broker holds back what the clients read."""
+    """The broker throttles the clients' fetches by a quota."""
     group.feed(1.0, size=10_000)
     group.start("1", "2")
     group.calm()
@@ -133,7 +133,7 @@ def quota(group: Group) -> None:
 
 @play()
 def paused(group: Group) -> None:
-    """The application pauses what it has, and polls on; some clients go on to commit where they stand."""
+    """The application pauses its partitions, and goes on polling; some clients go on committing their positions."""
     group.start("1")
     group.calm()
     group.cause("polls_without_commit commits_stopped commits_one_offset_again", "1")
@@ -154,7 +154,7 @@ def unsubscribed(group: Group) -> None:
 
 @play(CLIENTS)
 def catches_up(group: Group) -> None:
-    """A group was away, and works off what came meanwhile."""
+    """A group was away, and catches up with the records that came meanwhile."""
     group.start("1")
     group.until_committed()
     group.close("1")

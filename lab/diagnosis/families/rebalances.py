@@ -1,4 +1,4 @@
-"""Plays in which a group rebalances, hangs in a rebalance, or comes out of it with nothing."""
+"""Plays in which a group rebalances, hangs in a rebalance, or has no assignment afterwards."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LONG_TOPICS = 50
 
 @play(CLIENTS, ends_sessions=True)
 def waits_for_member(group: Group) -> None:
-    """A member hangs that may take ten minutes to join, and a third one comes: all wait for the first."""
+    """A member hangs whose poll interval allows ten minutes to join, and a third one joins: all wait for the first."""
     group.start("1", "2", max_poll_interval_ms=LONG_POLL_INTERVAL_MS)
     group.calm()
     group.tell("2", "stall")
@@ -26,7 +26,7 @@ def waits_for_member(group: Group) -> None:
 
 @play((JAVA, LIBRDKAFKA), ends_sessions=True)
 def holds_back_partitions(group: Group) -> None:
-    """KIP-848: a member that owns all partitions hangs, and keeps those that a new one is to have."""
+    """KIP-848: a member that owns all partitions hangs, and holds back those in a new member's target."""
     group.start("1", group_protocol="consumer", max_poll_interval_ms=LONG_POLL_INTERVAL_MS)
     group.calm()
     group.tell("1", "stall")
@@ -37,7 +37,7 @@ def holds_back_partitions(group: Group) -> None:
 
 @play((LIBRDKAFKA,))
 def assignment_too_large(group: Group) -> None:
-    """A deploy subscribes to many topics, and the group's record is larger than its topic takes."""
+    """A deploy subscribes to many topics, and the group's record is larger than its topic accepts."""
     names = [f"{group.topic}-{'x' * 60}-{number}" for number in range(LONG_TOPICS)]
     for name in names:
         group.stage.make_topic(name, 1)
@@ -111,7 +111,7 @@ def scale_down(group: Group) -> None:
 
 @play((JAVA, KAFKA_PYTHON))
 def topic_not_there(group: Group) -> None:
-    """A deploy subscribes to a topic that is not there. librdkafka does not even join then."""
+    """A deploy subscribes to a topic that does not exist. librdkafka does not even join then."""
     group.start("1", "2")
     group.calm()
     group.close("1", "2")

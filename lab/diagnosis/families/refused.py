@@ -1,4 +1,4 @@
-"""Plays in which the coordinator refuses requests: settings, rights, and commits from outside."""
+"""Plays in which the coordinator refuses requests: because of settings, permissions, or commits from outside."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def commits_beside_members(group: Group) -> None:
 
 @play((LIBRDKAFKA,))
 def in_a_members_name(group: Group) -> None:
-    """Somebody at another address commits with a member's id and generation."""
+    """A client at another address commits with a member's id and generation."""
     consumer = Consumer(group.settings_of("1"))
     consumer.subscribe([group.topic])
     group.played.clients.append(group.client_id("1"))

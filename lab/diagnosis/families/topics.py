@@ -33,7 +33,7 @@ def _producer(group: Group) -> Producer:
 
 @play((JAVA, LIBRDKAFKA), partitions=2)
 def open_transaction(group: Group) -> None:
-    """A producer leaves a transaction open: who reads committed records waits, and is well."""
+    """A producer leaves a transaction open: consumers of committed records wait, and work correctly."""
     producer = _producer(group)
     group.start("1", isolation_level="read_committed")
     group.calm()
@@ -47,7 +47,7 @@ def open_transaction(group: Group) -> None:
 
 @play(CLIENTS, partitions=2, rate=0.0)
 def ends_in_markers(group: Group) -> None:
-    """Short transactions, then none: a marker is the last that the log has, and the group has read all."""
+    """Short transactions, then none: the log ends in a marker, and the group has read everything."""
     producer = _producer(group)
     group.start("1", isolation_level="read_committed")
     while group.stage.now() < group.stage.calm_s + QUIET_AFTER_S:
@@ -61,7 +61,7 @@ def ends_in_markers(group: Group) -> None:
 
 @play((JAVA, LIBRDKAFKA), partitions=1)
 def new_partition_from_latest(group: Group) -> None:
-    """A topic gets a partition, and records, before the group knows of it: it begins after them."""
+    """A topic gets a partition, and records, before the group knows of it: consumers start after these records."""
     group.start("1", auto_offset_reset="latest", metadata_max_age_ms=30_000, **_slow_metadata(group))
     group.calm()
     group.stage.add_partitions(group.topic, 2)
@@ -81,7 +81,7 @@ def _slow_metadata(group: Group) -> dict[str, Any]:
 
 @play((LIBRDKAFKA,), partitions=3)
 def well_without_membership(group: Group) -> None:
-    """An application assigns itself two of three partitions and commits: it is no member, and it is well."""
+    """An application assigns itself two of three partitions and commits: it is not a member, and works correctly."""
     consumer = Consumer({**group.settings_of("1"), "enable.auto.commit": "true"})
     group.played.clients.append(group.client_id("1"))
     consumer.assign([TopicPartition(group.topic, number, 0) for number in (0, 1)])
@@ -92,7 +92,7 @@ def well_without_membership(group: Group) -> None:
 
 @play((JAVA, LIBRDKAFKA), partitions=2)
 def topic_made_anew(group: Group) -> None:
-    """The topic is deleted and created again while the group is stopped: its offsets are of the former one."""
+    """The topic is deleted and created again while the group is stopped: its offsets belong to the former topic."""
     group.start("1")
     group.until_committed()
     group.close("1")

@@ -1,4 +1,4 @@
-"""Plays of groups that are well: nothing may be said of them, or only what is normal operation."""
+"""Plays of healthy groups: the diagnosis must report nothing, or only normal operation."""
 
 from __future__ import annotations
 
