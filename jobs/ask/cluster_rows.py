@@ -24,7 +24,7 @@ from groupledger.jobs.ask.apart import MEMORY_MAX_BYTES
 from groupledger.jobs.ask.snapshots import Snapshots
 from groupledger.jobs.ask.table_rows import rows_of_files, with_columns
 from groupledger.jobs.ask.time_limit import interrupted_after
-from groupledger.jobs.process.arrow_values import plain, rows_of, table_from, table_of
+from groupledger.jobs.process.arrow_values import plain, rows_of, table_of
 from groupledger.jobs.process.errors import InputError
 from groupledger.jobs.process.outside import of_the_table
 from groupledger.jobs.warehouse.local_files import local_files
@@ -105,7 +105,7 @@ class ClusterRows:
         """Returns a row for each file of a table, of all clusters, with `partition.COLUMN`, and with `min.COLUMN` and
         `max.COLUMN` of the columns for which Delta's log has them. Raises InputError if the table is not there."""
         self._check(table)
-        return table_from(self._snapshots.open(table).get_add_actions(flatten=True))
+        return self._snapshots.opened(table).files
 
     def query(
         self, text: str, parameters: Mapping[str, Any] | None = None, **scans: pa.RecordBatchReader
@@ -149,12 +149,12 @@ class ClusterRows:
     def _scan(self, table: str, filters: Sequence[Filter], columns: Sequence[str] | None) -> pa.RecordBatchReader:
         wanted = wanted_schema(table, columns)
         filters = (("cluster", "=", self.cluster), *filters)
-        delta = self._snapshots.open(table)
-        there = pa.schema(delta.schema().to_arrow())
+        opened = self._snapshots.opened(table)
+        there = opened.schema
         if not {name for name, _, _ in filters} <= {*there.names}:
             return pa.RecordBatchReader.from_batches(wanted, [])  # what it lacks is null, and so equals nothing
         place, columns = self._snapshots.path(table), [name for name in wanted.names if name in there.names]
-        read = self._in_time(table, rows_of_files(delta, place, filters, columns))
+        read = self._in_time(table, rows_of_files(opened, place, filters, columns))
         return pa.RecordBatchReader.from_batches(wanted, with_columns(read, wanted))
 
     def _in_time(self, table: str, pieces: Iterable[pa.Table]) -> Iterator[pa.Table]:

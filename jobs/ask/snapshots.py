@@ -14,12 +14,12 @@ import pyarrow as pa
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
+from groupledger.jobs.ask.opened_tables import OpenedTable, open_table
 from groupledger.jobs.ask.table_rows import rows_of_files, with_columns
 from groupledger.jobs.process.errors import InputError, OutsideError
 from groupledger.jobs.process.outside import not_understood, of_the_table
 from groupledger.jobs.process.places import warehouse_uri
 from groupledger.jobs.process.terminal import printable
-from groupledger.jobs.warehouse.readable import refuse_unreadable
 from groupledger.schemas.definitions import table_names
 
 if TYPE_CHECKING:
@@ -34,7 +34,8 @@ class Snapshots:
 
     def __init__(self, warehouse: str) -> None:
         self.warehouse = warehouse_uri(warehouse) or "/"
-        self._opened: dict[str, DeltaTable] = {}
+        self._opened: dict[str, OpenedTable] = {}
+        self._missing: set[str] = set()
 
     @cached_property
     def existing(self) -> frozenset[str]:
@@ -54,28 +55,35 @@ class Snapshots:
         _ = self.existing
 
     def exists(self, table: str) -> bool:
-        return table in self._opened or DeltaTable.is_deltatable(self.path(table))
+        if table in self._opened or table in self._missing:
+            return table in self._opened
+        if not DeltaTable.is_deltatable(self.path(table)):
+            self._missing.add(table)
+            return False
+        return True
 
     def open(self, table: str) -> DeltaTable:
         """Returns a table that is there, as it was when it was first asked for."""
+        return self.opened(table).delta
+
+    def opened(self, table: str) -> OpenedTable:
+        """Returns the same, with what its log says."""
         if table not in self._opened:
             with of_the_table(self.path(table)):
-                delta = DeltaTable(self.path(table))
-                refuse_unreadable(delta, self.path(table))
-                self._opened[table] = delta
+                self._opened[table] = open_table(self.path(table))
         return self._opened[table]
 
     def schema(self, table: str) -> pa.Schema:
         """Returns the columns of a table that is there."""
         with self._told(table):
-            return pa.schema(self.open(table).schema().to_arrow())
+            return self.opened(table).schema
 
     def rows(self, table: str, columns: Sequence[str] | None = None) -> pa.RecordBatchReader:
         """Returns the rows of a table that is there, to be read once, with some columns or all."""
         schema = self.schema(table)
         wanted = pa.schema([schema.field(name) for name in columns or schema.names])
         with self._told(table):
-            pieces = rows_of_files(self.open(table), self.path(table), (), wanted.names)
+            pieces = rows_of_files(self.opened(table), self.path(table), (), wanted.names)
         return pa.RecordBatchReader.from_batches(wanted, with_columns(pieces, wanted))
 
     def path(self, table: str) -> str:

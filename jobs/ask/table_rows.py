@@ -24,15 +24,16 @@ from deltalake.fs import DeltaStorageHandler
 from pyarrow.fs import PyFileSystem
 from pyarrow.parquet import ParquetFile
 
-from groupledger.jobs.process.arrow_values import column_of, scalar_of, table_from
+from groupledger.jobs.process.arrow_values import column_of, scalar_of
 from groupledger.jobs.warehouse.local_files import local_files, refuse_pipes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from concurrent.futures import Future
 
-    from deltalake import DeltaTable
     from pyarrow import NativeFile
+
+    from groupledger.jobs.ask.opened_tables import OpenedTable
 
     Filter = tuple[str, str, Any]
     Wanted = tuple[str, str, pa.Array]
@@ -63,16 +64,16 @@ class DataFile:
 
 
 def rows_of_files(
-    delta: DeltaTable, place: str, filters: Sequence[Filter], columns: Sequence[str]
+    table: OpenedTable, place: str, filters: Sequence[Filter], columns: Sequence[str]
 ) -> Iterator[pa.Table]:
     """Yields the rows that pass in pieces, some of which are empty, of the table at a place (a directory or a URI) as
     it was opened. The table must have all columns that are named."""
-    schema = pa.schema(delta.schema().to_arrow())
+    schema = table.schema
     wanted = [(name, operation, _wanted(schema, name, operation, value)) for name, operation, value in filters]
     told = pa.schema([schema.field(name) for name in columns])
     needed = [schema.field(name) for name in dict.fromkeys([*columns, *(name for name, _, _ in filters)])]
     stored, texts = [field.name for field in needed], _texts(needed, filters)
-    files = files_of(delta, schema, wanted)
+    files = files_of(table.files, schema, wanted)
     storage = local_files(place) or PyFileSystem(DeltaStorageHandler(place))
 
     def pieces(file: DataFile) -> Iterator[pa.Table]:
@@ -92,18 +93,17 @@ def rows_of_files(
     return _some_at_once(files, pieces)
 
 
-def files_of(delta: DeltaTable, schema: pa.Schema, wanted: Iterable[Wanted]) -> list[DataFile]:
-    """Returns the files that can hold rows that pass."""
-    added = table_from(delta.get_add_actions(flatten=True))
-    for each in wanted:
-        can_pass = _can_pass(added, *each)
-        added = added if can_pass is None else added.filter(can_pass)
+def files_of(added: pa.Table, schema: pa.Schema, wanted: Iterable[Wanted]) -> list[DataFile]:
+    """Returns those of a table's files (`OpenedTable.files`) that can hold rows that pass."""
+    can_pass = [each for each in (_can_pass(added, *each) for each in wanted) if each is not None]
+    named = [name for name in added.column_names if name.startswith(PARTITION)]
+    chosen = added.select(["path", "size_bytes", *named])  # what the log says of the other columns has done its work
+    chosen = chosen.filter(reduce(pc.and_, can_pass)) if can_pass else chosen
     partitions = {
-        name.removeprefix(PARTITION): added[name].cast(schema.field(name.removeprefix(PARTITION)).type)
-        for name in added.column_names
-        if name.startswith(PARTITION)
+        name.removeprefix(PARTITION): chosen[name].cast(schema.field(name.removeprefix(PARTITION)).type)
+        for name in named
     }
-    paths, sizes = added["path"].to_pylist(), added["size_bytes"].to_pylist()
+    paths, sizes = chosen["path"].to_pylist(), chosen["size_bytes"].to_pylist()
     return [
         DataFile(unquote(path), size_bytes, {name: column[index] for name, column in partitions.items()})
         for index, (path, size_bytes) in enumerate(zip(paths, sizes, strict=True))

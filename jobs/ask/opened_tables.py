@@ -1,0 +1,81 @@
+"""Keeps Delta tables open for later questions, as long as nobody has written to them: opening one costs more than most
+questions do with it.
+
+A table in a folder is what it was while the log file of its version is the same file, and none of the next version is
+there. Log files are removed from the oldest on, so that a next one that was cleaned up is not taken for that. Tables in
+object stores are opened each time.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from deltalake import DeltaTable
+
+from groupledger.jobs.process.arrow_values import table_from
+from groupledger.jobs.process.places import local_path
+from groupledger.jobs.warehouse.readable import refuse_unreadable
+
+if TYPE_CHECKING:
+    from os import stat_result
+
+KEPT_MAX = 256
+
+
+@dataclass
+class OpenedTable:
+    """A version of a table, and what its log says. `entry` is the log file of that version as it was when it was
+    opened; None where that can't be seen."""
+
+    delta: DeltaTable
+    entry: tuple[int, ...] | None = None
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        return pa.schema(self.delta.schema().to_arrow())
+
+    @cached_property
+    def files(self) -> pa.Table:
+        """A row for each data file, with `partition.COLUMN`, and `min.COLUMN` and `max.COLUMN` where the log has
+        them."""
+        return table_from(self.delta.get_add_actions(flatten=True))
+
+
+_kept: OrderedDict[str, OpenedTable] = OrderedDict()
+
+
+def open_table(place: str) -> OpenedTable:
+    """Returns the newest version of the table at a place (a directory or a URI). Raises what delta-rs raises, and
+    OutsideError for a table that can't be read by its files."""
+    folder = local_path(place)
+    log = None if folder is None else Path(folder) / "_delta_log"
+    kept = _kept.get(place)
+    if kept is not None and log is not None and _is_newest(kept, log):
+        return kept
+    delta = DeltaTable(place)
+    refuse_unreadable(delta, place)
+    found = OpenedTable(delta, None if log is None else _entry(log, delta.version()))
+    if found.entry is not None:
+        _kept[place] = found
+        while len(_kept) > KEPT_MAX:
+            _kept.popitem(last=False)
+    return found
+
+
+def _is_newest(kept: OpenedTable, log: Path) -> bool:
+    version = kept.delta.version()
+    return kept.entry == _entry(log, version) and _entry(log, version + 1) is None
+
+
+def _entry(log: Path, version: int) -> tuple[int, ...] | None:
+    """Returns what distinguishes the log file of a version from another of that name; None if it is not there."""
+    try:
+        found: stat_result = (log / f"{version:020}.json").stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
