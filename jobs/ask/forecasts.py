@@ -15,13 +15,17 @@ from groupledger.jobs.ask.idle import idle
 from groupledger.jobs.ask.lag_answers import round_at
 from groupledger.jobs.process.instants import in_zone, lasted_seconds
 from groupledger.jobs.process.terminal import printable
-from groupledger.schemas.words import ExpiryCause, LagFlag, LagStatus, LagTrend
+from groupledger.schemas.words import ExpiryCause, LagFlag, LagTrend
 from groupledger.transforms.lag.rules.forecast import (
+    PACE_OF_STARTS_S,
+    PACE_S,
+    STANDING,
     STANDSTILL,
     Drift,
     Expected,
     drift,
     left_anyway,
+    overtaken,
     pace_of_start,
     reaches_zero,
     since_highest,
@@ -37,7 +41,7 @@ if TYPE_CHECKING:
 
     Points = list[tuple[float, float]]
 
-PACE, PACE_OF_STARTS = timedelta(hours=1), timedelta(hours=12)
+PACE, PACE_OF_STARTS = timedelta(seconds=PACE_S), timedelta(seconds=PACE_OF_STARTS_S)
 PARTS, PARTS_OF_STARTS = 60, 144
 COLUMNS = (
     *("group_id", "topic", "partition", "lag", "trend", "produced_per_second", "consumed_per_second"),
@@ -52,7 +56,6 @@ FEW_ROUNDS = "there are too few sampling rounds in the last hour"
 LAG_UNKNOWN = "its lag is not known"
 NOT_SHRINKING = "its lag does not shrink, or not for long enough"
 STANDS = "the group makes no progress there"
-STANDING = (LagStatus.STOPPED, LagStatus.STALLED)
 START_RESTS = "the start of its log has not moved often enough in the last half day"
 START_UNKNOWN = "the start of its log is not known"
 NOT_NEARER = "retention does not come nearer to the commit, as it goes now"
@@ -178,8 +181,7 @@ def loss(
         return None, FEW_ROUNDS
     if start is None:
         return None, START_RESTS
-    pace, step = start
-    found = reaches_zero(now["committed"] - now["started"], consumed.less(pace), step)
+    found = overtaken(now["committed"] - now["started"], consumed, start)
     return found, None if found else NOT_NEARER
 
 

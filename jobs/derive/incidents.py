@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 
 from groupledger.jobs.derive.commit_steps import commit_steps_until
 from groupledger.jobs.derive.coordinator_faults import coordinator_faults
+from groupledger.jobs.derive.lag_rounds import rounds_before_retention
 from groupledger.jobs.derive.lag_stretches import stretches_of_lag
 from groupledger.jobs.derive.open_transactions import sampled_transactions
 from groupledger.jobs.derive.troubles import gathering, look_for_anybody, note_troubles
@@ -142,6 +143,7 @@ def _tables(
         rows["open_transactions"] = sampled_transactions(ledger, rules.stalled_transaction_ms)
     if ledger.exists(LAG):
         rows["lag_stretches"] = keep(stretches_of_lag(ledger, rules.commit_gap_ms))
+        rows["lag_rounds"] = keep(rounds_before_retention(ledger, keep))
     if REQUESTS.name in rows:
         rows[REQUESTS.name] = keep(wanted_requests(rows[REQUESTS.name]))
     if told is not None and told.hit.num_rows:

@@ -11,8 +11,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from groupledger.schemas.kafka.topic_partition import TopicPartition
-from groupledger.schemas.words import LagStatus
-from groupledger.transforms.lag.rules.forecast import STANDSTILL, drift, reaches_zero
+from groupledger.transforms.lag.rules.forecast import STANDING, STANDSTILL, drift, reaches_zero
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
     from groupledger.transforms.lag.rules import LagRow, PartitionWindow
 
 MOVES_KEPT = 24
-STANDING = (LagStatus.STOPPED, LagStatus.STALLED)
 
 
 class RetentionAhead:

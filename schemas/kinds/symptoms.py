@@ -66,10 +66,11 @@ OFFSET_MOVED = Symptom(
 )
 READ_TWICE_OR_NEVER = Symptom(
     name="read_twice_or_never",
-    meaning="Records were processed twice, or were never processed.",
+    meaning="Records were processed twice, or were or will be never processed.",
     kinds=(
         incidents.OFFSETS_EXPIRED.name,
         incidents.LOST_TO_RETENTION.name,
+        incidents.RETENTION_OVERTAKES.name,
         incidents.OFFSET_OF_FORMER_TOPIC.name,
         incidents.ZOMBIE_COMMIT_SUSPECTED.name,
         incidents.PARTITION_NOT_READ.name,

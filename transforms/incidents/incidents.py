@@ -50,6 +50,7 @@ from groupledger.transforms.incidents.rules import (
     GroupFacts,
     GroupState,
     HeldPartition,
+    LagRound,
     LagStretch,
     OffsetEvent,
     OffsetReturn,
@@ -92,9 +93,9 @@ class IncidentTables:
     """Rows of one cluster; logs and samples are None where missing.
 
     `suspects` are the steps that may be an incident (`with_suspicion`). `requests` are those that `wanted_requests`
-    returns. `open_transactions` are the samples that show an open transaction. `lag_stretches` is the result of the
-    module of that name. `disturbed` names the groups that a fault of their coordinator hit. Other tables are read
-    through `Asking`, for some groups only.
+    returns. `open_transactions` are the samples that show an open transaction. `lag_stretches` and `lag_rounds` are the
+    results of the modules of these names. `disturbed` names the groups that a fault of their coordinator hit. Other
+    tables are read through `Asking`, for some groups only.
     """
 
     coverage: DataFrame
@@ -111,6 +112,7 @@ class IncidentTables:
     committed_offsets: DataFrame | None = None
     groups: DataFrame | None = None
     lag_stretches: DataFrame | None = None
+    lag_rounds: DataFrame | None = None
     disturbed: DataFrame | None = None
 
 
@@ -198,6 +200,8 @@ def _sources(
         yield _Source("held", held, "from_offset", held)
     if tables.lag_stretches is not None:
         yield _Source("lag_stretches", tables.lag_stretches, "from_ms", tables.lag_stretches)
+    if tables.lag_rounds is not None:
+        yield _Source("lag_rounds", tables.lag_rounds, "sampled_at_ms", tables.lag_rounds)
     if tables.offset_events is not None:
         moved = moves_and_losses(tables.offset_events)
         yield _Source("offset_events", moved, "kafka_offset", moved)
@@ -512,6 +516,7 @@ _MAKERS: dict[str, Callable[[Row], Any]] = {
     "stretches": _maker(RebalanceStretch),
     "held": _maker(HeldPartition),
     "lag_stretches": _maker(LagStretch),
+    "lag_rounds": _maker(LagRound),
     "offset_events": _maker(OffsetEvent),
     "returns": _return,
 }

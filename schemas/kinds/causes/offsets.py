@@ -184,6 +184,12 @@ OFFSETS_EXPIRE_SOON = of_incident(
     told_apart_by="The brokers' offsets.retention.minutes.",
     fault=Fault.OPERATOR,
 )
+RETENTION_OVERTAKES = of_incident(
+    incidents.RETENTION_OVERTAKES,
+    READ_TWICE_OR_NEVER,
+    told_apart_by="Samples of the topics' start offsets.",
+    fault=Fault.OPERATOR,
+)
 PASSED_BY_RETENTION = Cause(
     name="passed_by_retention",
     symptoms=(READ_TWICE_OR_NEVER, *_LAGGING),

@@ -50,6 +50,7 @@ from groupledger.schemas.kinds.incidents.offsets import (
     OFFSETS_EXPIRE_SOON,
     OFFSETS_EXPIRED,
     PARTITION_NOT_READ,
+    RETENTION_OVERTAKES,
     TWO_COMMITTERS,
 )
 from groupledger.schemas.kinds.incidents.progress import COMMIT_GAP, GROUP_WITHOUT_MEMBERS
@@ -147,6 +148,7 @@ __all__ = [
     "RECONCILIATION_STUCK",
     "REFUSALS",
     "REMOVALS",
+    "RETENTION_OVERTAKES",
     "SESSION_EXPIRED",
     "STALE_MEMBER_EPOCH",
     "STALLED_TRANSACTION",

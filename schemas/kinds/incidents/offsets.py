@@ -51,6 +51,15 @@ LOST_TO_RETENTION = IncidentKind(
     root=roots.LOG_RETENTION,
     confidence=0.95,
 )
+RETENTION_OVERTAKES = IncidentKind(
+    name="retention_overtakes",
+    meaning="Retention is about to remove records that a group has not committed yet.",
+    happened="As it goes now, retention overtakes the group's committed offsets of {count} partitions {detail}.",
+    advice="The group would never read the records in between. Keep records for longer until it has caught up, or make"
+    " it faster. `groupledger forecast` says when, at the earliest and at the latest.",
+    root=roots.LOG_RETENTION,
+    confidence=0.95,
+)
 OFFSET_OF_FORMER_TOPIC = IncidentKind(
     name="offset_of_former_topic",
     meaning="A group's offsets are from a deleted topic, and a new topic with the same name has grown past them.",

@@ -17,6 +17,7 @@ from groupledger.schemas.tables.coverage import COVERAGE
 from groupledger.schemas.tables.generations import GENERATIONS
 from groupledger.schemas.tables.groups import GROUPS
 from groupledger.schemas.tables.incidents import INCIDENTS
+from groupledger.schemas.tables.lag import LAG
 from groupledger.schemas.tables.members import MEMBERS
 from groupledger.schemas.tables.offset_events import OFFSET_EVENTS
 from groupledger.schemas.tables.rebalances import REBALANCES
@@ -31,10 +32,11 @@ from groupledger.transforms.incidents.commit_steps import (
     with_suspicion,
 )
 from groupledger.transforms.incidents.incidents import Asked, History, IncidentTables, facts_of, incidents
+from groupledger.transforms.incidents.lag_rounds import lag_rounds, near_the_start
 from groupledger.transforms.incidents.rules import Rules
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -46,7 +48,7 @@ BEGAN_AT = datetime(2026, 1, 5, tzinfo=timezone.utc)
 RULES = Rules()
 AS_OF_HOURS = 7 * 24 - 6  # an offset of the beginning expires six hours later
 SKIPPED, LOST, CAME_BACK, IDLE, KEPT = "skipped", "lost", "came-back", "idle", "kept"
-FRESH = "fresh"
+FRESH, OVERTAKEN, QUIET = "fresh", "overtaken", "quiet"
 
 
 def at(hour: float) -> datetime:
@@ -98,6 +100,21 @@ def ms(hour: float) -> int:
 
 def sample(hour: float, start: int, end: int) -> Row:
     return {"sampled_at": at(hour), "log_start_offset": start, "high_watermark": end}
+
+
+def rounds(group_id: str, committed: int | None) -> Iterator[Row]:
+    """Yields two rows of `lag` in each minute of an hour, in which a log of 2,000 records moves on by 60 a minute;
+    without a commit, those of a group that follows its end."""
+    for number in range(120):
+        start = 30 * number // 60 * 60
+        commit = start + 2_000 if committed is None else committed
+        seen = {
+            "log_start_offset": start,
+            "committed_offset": commit,
+            "lag": start + 2_000 - commit,
+            "status": "stopped",
+        }
+        yield {"group_id": group_id, "sampled_at": at(AS_OF_HOURS) - timedelta(seconds=30 * (119 - number)), **seen}
 
 
 @dataclass(frozen=True)
@@ -170,8 +187,11 @@ def tables(spark: SparkSession) -> Frames:
             {**group, "group_id": FRESH, "group_type": "classic", "member_count": 2},
             {**group, "group_id": KEPT, "group_type": "consumer"},
         ],
+        LAG: [*rounds(OVERTAKEN, 4_000), *rounds(QUIET, None)],
     }
     given = {table.name: frame(spark, table, *of_table) for table, of_table in rows.items()}
+    lag = given.pop("lag")
+    given["lag_rounds"] = lag_rounds(lag, near_the_start(lag.where(lag.sampled_at == at(AS_OF_HOURS))))
     none = as_steps(frame(spark, COMMIT_STEPS))
     lines = lines_of(none, commits_of(given["coordinator_records"]), given["coverage"])
     steps = with_ends(steps_of(lines, RULES.commit_gap_ms, ms(AS_OF_HOURS)), given["watermarks"], ms(AS_OF_HOURS))
@@ -191,7 +211,10 @@ def test_lost_and_expiring_offsets(tables: Frames) -> None:
         CAME_BACK: ("offsets_expired", None, 8_000_400),
         IDLE: ("offsets_expire_soon", None, 200),
         KEPT: ("offsets_expire_soon", None, None),
+        OVERTAKEN: ("retention_overtakes", None, None),
     }
+    (row,) = [row for row in found if row["group_id"] == OVERTAKEN]
+    assert "from about 2026-01-11 18:07 UTC on, and 1,540 records wait there" in row["explanation"]
     (row,) = [row for row in found if row["group_id"] == CAME_BACK]
     assert [(proof["table_name"], proof["row_key"]) for proof in row["proofs"]] == [
         ("offset_events", "came-back/orders/0/expired/2026-01-09T04:00:00.000Z/20"),
@@ -204,4 +227,4 @@ def test_without_samples(tables: Frames) -> None:
     as_of_ms = ms(AS_OF_HOURS)
     facts = Frames({name: rows for name, rows in tables.rows.items() if name != "watermarks"}).facts()
     found = incidents(facts, RULES, as_of_ms).select("group_id").collect()
-    assert sorted(row["group_id"] for row in found) == [LOST, SKIPPED]
+    assert sorted(row["group_id"] for row in found) == [LOST, OVERTAKEN, SKIPPED]

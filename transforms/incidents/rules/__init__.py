@@ -7,6 +7,7 @@
     patterns   storms, flapping, transactions without end      jobs       groups of batch jobs, which restart often
     rewinds  offsets that went back: a reset, a reader that went back, two committers that take turns
     offset_losses  the cost of a lost offset: records that are read again, or never
+    retention_ahead  commits that retention will overtake soon
     waiting    records that wait, no consumer being at fault: no members, an open transaction, a commit beyond the end
     new_partitions  records in a partition from before the group's consumers knew of it
     incidents  calls all of them
@@ -22,6 +23,7 @@ from groupledger.transforms.incidents.rules.facts import (
     GroupFacts,
     GroupState,
     HeldPartition,
+    LagRound,
     LagStretch,
     OffsetEvent,
     OffsetReturn,
@@ -40,6 +42,7 @@ __all__ = [
     "GroupFacts",
     "GroupState",
     "HeldPartition",
+    "LagRound",
     "LagStretch",
     "OffsetEvent",
     "OffsetReturn",

@@ -225,6 +225,23 @@ class LagStretch:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class LagRound:
+    """A row of `lag` of a commit that lies in the older half of its log (`transforms.incidents.lag_rounds`)."""
+
+    topic: str
+    partition: int
+    sampled_at_ms: int
+    committed_offset: int | None
+    log_start_offset: int | None
+    lag: int | None
+    status: str | None
+
+    @property
+    def place(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class OffsetEvent:
     """A row of `offset_events` in which an offset was moved, or its records were lost. `row_key` identifies the row."""
 
@@ -300,6 +317,7 @@ class GroupFacts:
     stretches: list[RebalanceStretch] = field(default_factory=list)
     held: list[HeldPartition] = field(default_factory=list)
     lag_stretches: list[LagStretch] = field(default_factory=list)
+    lag_rounds: list[LagRound] = field(default_factory=list)
     offset_events: list[OffsetEvent] = field(default_factory=list)
     returns: list[OffsetReturn] = field(default_factory=list)
     committed: list[dict[str, Any]] = field(default_factory=list)

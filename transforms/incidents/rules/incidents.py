@@ -30,6 +30,7 @@ from groupledger.transforms.incidents.rules.observed import lasting_refusals, ob
 from groupledger.transforms.incidents.rules.offset_losses import offset_losses
 from groupledger.transforms.incidents.rules.patterns import patterns
 from groupledger.transforms.incidents.rules.replayed import replayed
+from groupledger.transforms.incidents.rules.retention_ahead import retention_ahead
 from groupledger.transforms.incidents.rules.rewinds import rewinds
 from groupledger.transforms.incidents.rules.roots import probable_root
 from groupledger.transforms.incidents.rules.waiting import waiting
@@ -53,7 +54,7 @@ def incidents(facts: GroupFacts, rules: Rules) -> list[Row]:
     context = Context(facts)
     seen = [*observed(facts), *lasting_refusals(facts.requests, rules)]
     found = [*seen, *replayed(facts), *inferred(facts, rules), *patterns(facts, rules), *offset_losses(facts, rules)]
-    found += [*rewinds(facts), *waiting(facts, rules), *new_partitions(facts)]
+    found += [*rewinds(facts), *waiting(facts, rules), *new_partitions(facts), *retention_ahead(facts, rules)]
     kept = _without_refuted(found, facts, rules)
     blamed = [*without_blame(kept, facts), *of_cluster(facts)]
     sightings = _severities([context.completed(sighting) for sighting in blamed], facts, rules)

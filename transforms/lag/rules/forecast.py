@@ -27,7 +27,7 @@ from itertools import pairwise
 from statistics import NormalDist
 from typing import TYPE_CHECKING
 
-from groupledger.schemas.words import LagTrend
+from groupledger.schemas.words import LagStatus, LagTrend
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 CHANGES_MIN = 5  # fewest changes whose scatter can be estimated
 CHANGES_MAX = 1_000  # of what is known for certain
 CONFIDENCE = 0.95
+PACE_S, PACE_OF_STARTS_S = 3_600, 43_200  # for how long rates are seen, and how the starts of logs move
+STANDING = (LagStatus.STOPPED, LagStatus.STALLED)
 COMMITS_LEFT = 2.0  # intervals of commits whose records a group leaves anyway
 _Z = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
 
@@ -136,6 +138,13 @@ def since_highest(points: Sequence[tuple[float, float]]) -> Sequence[tuple[float
     """Returns the points from the highest one on: how fast lag shrinks shows only after its maximum."""
     highest = max(range(len(points)), key=lambda number: (points[number][1], number), default=0)
     return points[highest:]
+
+
+def overtaken(left: float, consumed: Drift, start: tuple[Drift, float]) -> Expected | None:
+    """Returns when the start of a log, at its pace and with its largest step, has made up what is left before a commit;
+    None if it does not come nearer."""
+    pace, step = start
+    return reaches_zero(left, consumed.less(pace), step)
 
 
 def pace_of_start(*seen: Sequence[tuple[float, float]]) -> tuple[Drift, float] | None:

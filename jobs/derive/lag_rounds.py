@@ -1,0 +1,32 @@
+"""Reads the rounds of sampling by which commits are found that retention will overtake soon.
+
+The newest round names the groups with such a commit, most often none. Of these alone the last half day is read, which
+is as long as a forecast looks back (`transforms.lag.rules.forecast`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from groupledger.jobs.ingest.samples import last_sampled_at_ms
+from groupledger.jobs.warehouse.tables import NAMED_MAX
+from groupledger.schemas.tables.lag import LAG
+from groupledger.transforms.incidents.lag_rounds import lag_rounds, near_the_start
+from groupledger.transforms.lag.lag import sampled_within
+from groupledger.transforms.lag.rules.forecast import PACE_OF_STARTS_S
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql import DataFrame
+
+    from groupledger.jobs.warehouse.ledger import Ledger
+
+
+def rounds_before_retention(ledger: Ledger, keep: Callable[[DataFrame], DataFrame]) -> DataFrame:
+    """Returns the rounds of the commits that lie in the older half of their logs now."""
+    last_ms = last_sampled_at_ms(ledger, LAG)
+    near = keep(near_the_start(ledger.rows_within(LAG, sampled_within(last_ms, last_ms))))
+    names = [row["group_id"] for row in near.select("group_id").distinct().limit(NAMED_MAX + 1).collect()]
+    since_ms = last_ms - PACE_OF_STARTS_S * 1_000
+    return lag_rounds(ledger.rows_named(LAG, "group_id", names, sampled_within(since_ms, last_ms)), near)
