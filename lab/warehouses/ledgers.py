@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -13,6 +13,7 @@ from groupledger.jobs.ingest.capture import Manifest, write_manifest
 from groupledger.jobs.ingest.ingest_capture import ingest_capture
 from groupledger.jobs.process.settings import load_settings
 from groupledger.jobs.warehouse.commits import Commits
+from groupledger.jobs.warehouse.delta_log import dataset
 from groupledger.jobs.warehouse.lease import Lease
 from groupledger.jobs.warehouse.ledger import Ledger
 from groupledger.jobs.warehouse.source import TopicIdentity
@@ -99,14 +100,17 @@ def ingest(
         return ingest_capture(ledger, str(directory), threading.Event(), recover=recover)
 
 
-def positions(spark: SparkSession, warehouse: Path) -> list[Position]:
+def positions(warehouse: Path) -> list[Position]:
     """Returns (partition, offset) of every row of the table, sorted, with repetitions."""
-    rows = spark.read.format("delta").load(str(warehouse / COORDINATOR_RECORDS.name))
-    return sorted((row[0], row[1]) for row in rows.select("kafka_partition", "kafka_offset").collect())
+    return columns_of(warehouse, COORDINATOR_RECORDS, "kafka_partition", "kafka_offset")
 
 
-def coverage(spark: SparkSession, warehouse: Path) -> list[tuple[int, int, int, str]]:
+def coverage(warehouse: Path) -> list[tuple[int, int, int, str]]:
     """Returns (partition, from, to, completeness) of every stretch, sorted."""
-    rows = spark.read.format("delta").load(str(warehouse / COVERAGE.name))
-    columns = ("kafka_partition", "from_offset", "to_offset", "completeness")
-    return sorted(tuple(row) for row in rows.select(*columns).collect())
+    return columns_of(warehouse, COVERAGE, "kafka_partition", "from_offset", "to_offset", "completeness")
+
+
+def columns_of(warehouse: Path, table: Table, *columns: str) -> list[tuple[Any, ...]]:
+    """Returns columns of every row, sorted. It asks no Spark, whose answer takes a hundred times as long."""
+    rows = dataset(str(warehouse), table).to_table([*columns])
+    return sorted(zip(*(rows[column].to_pylist() for column in columns), strict=True))

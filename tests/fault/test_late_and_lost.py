@@ -38,23 +38,23 @@ def warehouse(tmp_path: Path) -> Path:
 
 
 def refused(spark: SparkSession, warehouse: Path, broker: LocalBroker, sentence: str) -> None:
-    before = positions(spark, warehouse)
+    before = positions(warehouse)
     with pytest.raises(InputError, match=sentence):
         ingest(spark, warehouse, broker.bootstrap_servers)
-    assert positions(spark, warehouse) == before
+    assert positions(warehouse) == before
 
 
 def test_the_checkpoint_is_deleted(spark: SparkSession, warehouse: Path, broker: LocalBroker) -> None:
     """Goal: refused, since Delta's sink would repeat all; --recover goes on behind the last row, none lost or twice."""
     first = ingest(spark, warehouse, broker.bootstrap_servers)
-    assert first.rows == len(positions(spark, warehouse)) == len(set(positions(spark, warehouse)))
+    assert first.rows == len(positions(warehouse)) == len(set(positions(warehouse)))
     shutil.rmtree(warehouse / "_checkpoints")
     fill(broker.bootstrap_servers, 40)
     refused(spark, warehouse, broker, "the checkpoint that goes with them is gone")
     assert ingest(spark, warehouse, broker.bootstrap_servers, recover=True).rows == 40
     fill(broker.bootstrap_servers, 4)
     assert ingest(spark, warehouse, broker.bootstrap_servers).rows == 4
-    found = positions(spark, warehouse)
+    found = positions(warehouse)
     assert len(found) == len(set(found)) == first.rows + 44
 
 
@@ -62,12 +62,12 @@ def test_the_source_file_is_gone(spark: SparkSession, warehouse: Path, broker: L
     """Goal: refused, since nobody tells which topic the rows are from; --recover takes the present one's word, goes on
     where it was and calls the log as complete as it was, so that the history goes on, too."""
     ingest(spark, warehouse, broker.bootstrap_servers)
-    known = coverage(spark, warehouse)
+    known = coverage(warehouse)
     (warehouse / "_groupledger/test/source.json").unlink()
     fill(broker.bootstrap_servers, 4 * PARTITIONS)
     refused(spark, warehouse, broker, "the file that says which topic they came from is gone")
     assert ingest(spark, warehouse, broker.bootstrap_servers, recover=True).rows == 4 * PARTITIONS
-    assert coverage(spark, warehouse) == [(*place, end + 4, completeness) for *place, end, completeness in known]
+    assert coverage(warehouse) == [(*place, end + 4, completeness) for *place, end, completeness in known]
     with open_test_ledger(spark, warehouse) as ledger:
         assert update_history(ledger, threading.Event()).rows["open_groups"] > 0
 
@@ -76,14 +76,14 @@ def test_the_table_is_deleted(spark: SparkSession, warehouse: Path, broker: Loca
     """Goal: refused; --recover reads all that the topic still has again, each record once, and calls the log as
     complete as it was."""
     ingest(spark, warehouse, broker.bootstrap_servers)
-    before, known = positions(spark, warehouse), coverage(spark, warehouse)
+    before, known = positions(warehouse), coverage(warehouse)
     shutil.rmtree(warehouse / "coordinator_records")
     forget_tables(spark)
     with pytest.raises(InputError, match="it was deleted, replaced or restored"):
         ingest(spark, warehouse, broker.bootstrap_servers)
     assert ingest(spark, warehouse, broker.bootstrap_servers, recover=True).rows == len(before)
-    assert positions(spark, warehouse) == before
-    assert coverage(spark, warehouse) == known
+    assert positions(warehouse) == before
+    assert coverage(warehouse) == known
 
 
 def test_the_topic_is_recreated(spark: SparkSession, warehouse: Path, broker: LocalBroker) -> None:
@@ -109,16 +109,16 @@ def test_partitions_are_added(spark: SparkSession, warehouse: Path, broker: Loca
 def test_records_are_deleted_below_our_position(spark: SparkSession, warehouse: Path, broker: LocalBroker) -> None:
     """Goal: what we have read may go; nothing is refused and nothing changes."""
     ingest(spark, warehouse, broker.bootstrap_servers)
-    before = positions(spark, warehouse)
+    before = positions(warehouse)
     delete_all_records(broker.bootstrap_servers)
     assert ingest(spark, warehouse, broker.bootstrap_servers).rows == 0
-    assert positions(spark, warehouse) == before
+    assert positions(warehouse) == before
 
 
 def test_records_are_deleted_above_our_position(spark: SparkSession, warehouse: Path, broker: LocalBroker) -> None:
     """Goal: records that went before they were read are refused; with --recover the rest comes and the hole shows."""
     ingest(spark, warehouse, broker.bootstrap_servers)
-    before = positions(spark, warehouse)
+    before = positions(warehouse)
     end = max(offset for partition, offset in before if partition == 1) + 1
     fill(broker.bootstrap_servers, 10 * PARTITIONS)
     delete_all_records(broker.bootstrap_servers)
@@ -127,9 +127,9 @@ def test_records_are_deleted_above_our_position(spark: SparkSession, warehouse: 
     assert ingest(spark, warehouse, broker.bootstrap_servers, recover=True).rows == 30 * PARTITIONS
     fill(broker.bootstrap_servers, PARTITIONS)
     assert ingest(spark, warehouse, broker.bootstrap_servers).rows == PARTITIONS
-    found = positions(spark, warehouse)
+    found = positions(warehouse)
     assert len(found) == len(set(found)) == len(before) + 31 * PARTITIONS
-    assert [row for row in coverage(spark, warehouse) if row[0] == 1] == [
+    assert [row for row in coverage(warehouse) if row[0] == 1] == [
         (1, 0, end, "complete"),
         (1, end, end + 10, "unknown"),
         (1, end + 10, end + 40, "compacted"),
@@ -149,23 +149,21 @@ def test_the_topic_ends_below_our_position(spark: SparkSession, warehouse: Path,
     with pytest.raises(InputError, match=sentence):
         ingest(spark, warehouse, broker.bootstrap_servers, recover=True)
     # It grows again, beyond where we were.
-    before = positions(spark, warehouse)
+    before = positions(warehouse)
     end = max(offset for partition, offset in before if partition == 2) + 1
     fill(broker.bootstrap_servers, (end + 10) * PARTITIONS)
     refused(spark, warehouse, broker, f"Partition 2 of __consumer_offsets was cut off at offset 0.* up to {end}")
     ingest(spark, warehouse, broker.bootstrap_servers, recover=True)
-    found = positions(spark, warehouse)
+    found = positions(warehouse)
     assert {*before} < {*found}
-    assert [row for row in coverage(spark, warehouse) if row[0] == 2 and row[2] > end] == [
-        (2, end, end + 10, "compacted")
-    ]
+    assert [row for row in coverage(warehouse) if row[0] == 2 and row[2] > end] == [(2, end, end + 10, "compacted")]
     assert ingest(spark, warehouse, broker.bootstrap_servers).rows == 0
 
 
 def test_open_and_aborted_transactions(spark: SparkSession, warehouse: Path, broker: LocalBroker) -> None:
     """Goal: aborted commits are no commits; behind an open transaction the ledger waits, and loses nothing."""
     ingest(spark, warehouse, broker.bootstrap_servers)
-    before = len(positions(spark, warehouse))
+    before = len(positions(warehouse))
     aborted = commit_in_transaction(broker.bootstrap_servers, "aborted")
     aborted.abort_transaction()
     pending = commit_in_transaction(broker.bootstrap_servers, "pending")
@@ -174,7 +172,7 @@ def test_open_and_aborted_transactions(spark: SparkSession, warehouse: Path, bro
     assert ingest(spark, warehouse, broker.bootstrap_servers).rows == 0
     pending.commit_transaction()
     assert ingest(spark, warehouse, broker.bootstrap_servers).rows == 3
-    found = positions(spark, warehouse)
+    found = positions(warehouse)
     assert len(found) == len(set(found)) == before + 9
 
 

@@ -4,15 +4,19 @@ all that there is to do: incidents, telling of them, and the import of logs."""
 from __future__ import annotations
 
 import json
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import Consumer, Producer, TopicPartition
-from pyspark.sql import functions as F
 
 from groupledger.jobs.kafka.offsets_topic import describe_offsets_topic
 from groupledger.jobs.process.settings import load_settings
+from groupledger.schemas.tables.group_states import GROUP_STATES
+from groupledger.schemas.tables.lag import LAG
+from groupledger.schemas.tables.log_files import LOG_FILES
+from groupledger.schemas.tables.watermarks import WATERMARKS
 from lab.kafka.forwarder import Forwarder
-from lab.warehouses.ledgers import positions
+from lab.warehouses.ledgers import columns_of, positions
 from tests.fault.monitor import MonitorProcess
 from tests.fault.topic import ingest
 from tests.jobs.notify.receiving import receiving
@@ -22,6 +26,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from groupledger.schemas.tables.table import Table
     from lab.kafka.local_broker import LocalBroker
     from tests.jobs.notify.receiving import Receiving
 
@@ -55,13 +60,12 @@ def told_by(receiver: Receiving) -> list[tuple[str, list[str]]]:
     return [(body["event"], body["kinds"]) for body in receiver.bodies]
 
 
-def rounds(spark: SparkSession, warehouse: Path, table: str) -> dict[Any, int]:
+def rounds(warehouse: Path, table: Table) -> dict[Any, int]:
     """Rows by round; fails if one is there twice."""
-    rows = spark.read.format("delta").load(str(warehouse / table))
-    key = [name for name in ("topic", "partition", "group_id") if name in rows.columns]
-    found = rows.groupBy("sampled_at").agg(F.count("*"), F.countDistinct(F.struct(*key))).collect()
-    assert all(count == distinct for _, count, distinct in found)
-    return {sampled_at: count for sampled_at, count, _ in found}
+    key = [name for name in ("topic", "partition", "group_id") if name in table.schema.names]
+    rows = columns_of(warehouse, table, "sampled_at", *key)
+    assert len(rows) == len(set(rows))
+    return Counter(sampled_at for sampled_at, *_ in rows)
 
 
 def test_killed_cut_off_and_stopped(spark: SparkSession, tmp_path: Path, broker: LocalBroker) -> None:
@@ -118,13 +122,12 @@ def play(spark: SparkSession, tmp_path: Path, broker: LocalBroker, front: Forwar
         assert "ended where it stood" not in monitor.words
         assert "Traceback" not in monitor.words
     ingest(spark, warehouse, servers)
-    found = positions(spark, warehouse)
+    found = positions(warehouse)
     _, topic = describe_offsets_topic(servers, load_settings().kafka)
     assert len(found) == len(set(found)) == sum(topic.high_watermark.values())  # nothing of it is transactional
-    sampled = rounds(spark, warehouse, "watermarks")
+    sampled = rounds(warehouse, WATERMARKS)
     assert len(set(sampled.values())) == 1
-    assert rounds(spark, warehouse, "group_states").keys() >= sampled.keys()
-    assert rounds(spark, warehouse, "lag").keys() == sampled.keys()
+    assert rounds(warehouse, GROUP_STATES).keys() >= sampled.keys()
+    assert rounds(warehouse, LAG).keys() == sampled.keys()
     assert told_by(receiver) == [("fired", ["offset_rewind"])]
-    imported = spark.read.format("delta").load(str(warehouse / "log_files")).collect()
-    assert [(row["line_count"], row["row_count"]) for row in imported] == [(1, 1)]
+    assert columns_of(warehouse, LOG_FILES, "line_count", "row_count") == [(1, 1)]

@@ -48,5 +48,5 @@ def test_another_cluster_behind_the_same_address(spark: SparkSession, tmp_path: 
     broker.start()
     fill(broker.bootstrap_servers, 8)
     ingest(spark, warehouse, broker.bootstrap_servers)
-    found = positions(spark, warehouse)
+    found = positions(warehouse)
     assert len(found) == len(set(found)) == before + 48

@@ -47,6 +47,6 @@ def test_told_to_stop_while_nobody_answers(spark: SparkSession, tmp_path: Path, 
         assert "Traceback" not in log.read_text()
         front.target = broker.port
         assert ingest(spark, warehouse, front.address).rows >= 8
-    found = positions(spark, warehouse)
+    found = positions(warehouse)
     _, topic = describe_offsets_topic(broker.bootstrap_servers, load_settings().kafka)
     assert len(found) == len(set(found)) == sum(topic.high_watermark.values())  # nothing of it is transactional

@@ -128,8 +128,8 @@ def test_ingest(spark: SparkSession, directory: Path, tmp_path: Path) -> None:
     totals = ingest(spark, tmp_path / "warehouse", directory / "capture")
     places = [(row["partition"], row["offset"]) for row in pq.read_table(directory / "capture").to_pylist()]
     assert (totals.rows, totals.quarantined) == (len(places), 0)
-    assert positions(spark, tmp_path / "warehouse") == sorted(places)
-    assert {completeness for *_, completeness in coverage(spark, tmp_path / "warehouse")} == {Completeness.COMPLETE}
+    assert positions(tmp_path / "warehouse") == sorted(places)
+    assert {completeness for *_, completeness in coverage(tmp_path / "warehouse")} == {Completeness.COMPLETE}
 
 
 def test_refusals(tmp_path: Path) -> None:

@@ -159,7 +159,7 @@ def tables(warehouse: Path) -> ClusterRows:
 
 def test_coverage(spark: SparkSession, warehouse: Path) -> None:
     """Goal: the test tests what it says: a stretch that lost the state lies between two that are known."""
-    assert coverage(spark, warehouse) == [
+    assert coverage(warehouse) == [
         (0, 0, len(before()), "complete"),
         (0, len(before()), GAP_ENDS, "compacted"),
         (0, GAP_ENDS, END, "compacted"),

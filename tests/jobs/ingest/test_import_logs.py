@@ -12,6 +12,7 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+import pyarrow.compute as pc
 import pytest
 from click.testing import CliRunner
 from pyspark.sql import functions as F
@@ -28,7 +29,7 @@ from groupledger.schemas.tables.rebalances import REBALANCES
 from groupledger.schemas.tables.requests import REQUESTS
 from groupledger.transforms.logs.rebalance_triggers import with_triggers
 from lab.faults.contents import contents, differences
-from lab.warehouses.ledgers import open_test_ledger
+from lab.warehouses.ledgers import columns_of, open_test_ledger
 from lab.warehouses.sessions import forget_tables
 from tests.jobs.simulated_log import REQUESTS_OF
 
@@ -113,23 +114,23 @@ def rows(spark: SparkSession, imported: Imported, table: Table) -> Any:
     return spark.read.format("delta").load(str(imported.warehouse / table.name))
 
 
-def test_each_line_once(spark: SparkSession, imported: Imported) -> None:
+def test_each_line_once(imported: Imported) -> None:
     """Goal: a killed run, a second one, a rotated file and its packed copy add no line again, and lose none."""
-    requests, events = rows(spark, imported, REQUESTS), rows(spark, imported, COORDINATOR_EVENTS)
     of_requests = sum(count for name, count in imported.lines.items() if name.startswith("kafka-request"))
     of_events = sum(count for name, count in imported.lines.items() if name.startswith("server"))
-    for table, count in ((requests, of_requests + 1), (events, of_events)):
-        assert table.count() == table.select("source_file", "line_number").distinct().count() == count
+    for table, count in ((REQUESTS, of_requests + 1), (COORDINATOR_EVENTS, of_events)):
+        lines = columns_of(imported.warehouse, table, "source_file", "line_number")
+        assert len(lines) == len(set(lines)) == count
     first, second, third = imported.totals
     assert (first.rows, first.quarantined) == ({"request_log": of_requests, "server_log": of_events}, 0)
     assert (second.files, second.lines) == (0, 0)
     assert (third.lines, third.rows["request_log"], third.quarantined, third.skipped) == (4, 1, 2, 1)
-    kept = rows(spark, imported, LOG_QUARANTINE).orderBy("line_number").collect()
-    assert [row.line for row in kept] == [DAMAGED.rstrip(), TOO_LONG[:65_536]]
-    assert [row.line_bytes for row in kept] == [len(DAMAGED), len(TOO_LONG)]
-    files = rows(spark, imported, LOG_FILES)
-    assert files.agg(F.sum("line_count")).first()[0] == of_requests + of_events + 4
-    assert files.where("line_count != row_count + quarantined_count + skipped_count").count() == 0
+    kept = columns_of(imported.warehouse, LOG_QUARANTINE, "line_number", "line", "line_bytes")
+    assert [row[1:] for row in kept] == [(DAMAGED.rstrip(), len(DAMAGED)), (TOO_LONG[:65_536], len(TOO_LONG))]
+    counts = ("line_count", "row_count", "quarantined_count", "skipped_count")
+    files = columns_of(imported.warehouse, LOG_FILES, *counts)
+    assert sum(line_count for line_count, *_ in files) == of_requests + of_events + 4
+    assert all(line_count == sum(others) for line_count, *others in files)
 
 
 def test_a_table_of_rows_is_deleted(spark: SparkSession, imported: Imported, tmp_path: Path) -> None:
@@ -201,15 +202,15 @@ def test_a_gzip_that_unpacks_to_too_much(spark: SparkSession, simulated: Simulat
         for _ in range(2):
             with pytest.raises(InputError, match="after its first 5 lines was not imported"):
                 import_logs(ledger, limited, sources, threading.Event())
-            assert ledger.rows(REQUESTS).count() == 5
+            assert ledger.arrow(REQUESTS).num_rows == 5
         totals = import_logs(ledger, settings, sources, threading.Event())
-        assert (totals.lines, ledger.rows(REQUESTS).count()) == (2**20 + 5, 10)
+        assert (totals.lines, ledger.arrow(REQUESTS).num_rows) == (2**20 + 5, 10)
 
 
 def await_lines(ledger: Ledger, count: int) -> None:
     deadline = time.monotonic() + FOLLOWED_S_MAX
-    while (ledger.rows_if_any(LOG_FILES).agg(F.sum("line_count")).first() or [None])[0] != count:
-        assert time.monotonic() < deadline, ledger.rows(LOG_FILES).collect()
+    while not ledger.exists(LOG_FILES) or pc.sum(ledger.arrow(LOG_FILES)["line_count"]).as_py() != count:
+        assert time.monotonic() < deadline
         time.sleep(0.5)
 
 
@@ -242,6 +243,6 @@ def test_a_directory_is_followed(spark: SparkSession, simulated: Simulated, tmp_
         finally:
             stop.set()
             following.join()
-        found = [(row.source_file, row.line_number) for row in ledger.rows(REQUESTS).collect()]
+    found = columns_of(tmp_path / "warehouse", REQUESTS, "source_file", "line_number")
     assert len(found) == len(set(found)) == totals[0].rows["request_log"] == 60
     assert any("kafka-request.log.strange" in text for text in said)

@@ -52,8 +52,8 @@ def test_once(spark: SparkSession, capture: Path, warehouse: Path) -> None:
     what its gaps are; from the second record of a key on nothing was removed, and what was before is not known."""
     totals = ingest(spark, warehouse, capture)
     assert (totals.rows, totals.quarantined) == (3, 1)
-    assert positions(spark, warehouse) == sorted(FIRST)
-    assert coverage(spark, warehouse) == [(0, 10, 12, "compacted"), (0, 12, 15, "compacted"), (1, 0, 6, "compacted")]
+    assert positions(warehouse) == sorted(FIRST)
+    assert coverage(warehouse) == [(0, 10, 12, "compacted"), (0, 12, 15, "compacted"), (1, 0, 6, "compacted")]
     source = read_source(LocalStorage(warehouse), "test")
     assert source is not None
     assert source.readings[0][0].proof == "repeated_key"
@@ -66,7 +66,7 @@ def test_twice(spark: SparkSession, capture: Path, warehouse: Path) -> None:
     copy = capture.with_name("copy [of] it {1}")
     capture.rename(copy)
     assert ingest(spark, warehouse, copy).rows == 0
-    assert positions(spark, warehouse) == sorted(FIRST)
+    assert positions(warehouse) == sorted(FIRST)
 
 
 def test_a_later_capture_that_overlaps(spark: SparkSession, capture: Path, warehouse: Path) -> None:
@@ -77,8 +77,8 @@ def test_a_later_capture_that_overlaps(spark: SparkSession, capture: Path, wareh
     write_capture(later, {(0, 12): ROW, (0, 20): ROW})
     describe_capture(later, {0: 10, 1: 0}, {0: 21, 1: 6}, explained_from={0: 11})
     assert ingest(spark, warehouse, later).rows == 1
-    assert positions(spark, warehouse) == sorted([*FIRST, (0, 20)])
-    assert coverage(spark, warehouse) == [
+    assert positions(warehouse) == sorted([*FIRST, (0, 20)])
+    assert coverage(warehouse) == [
         (0, 10, 12, "compacted"),
         (0, 12, 15, "compacted"),
         (0, 15, 21, "complete"),
@@ -98,7 +98,7 @@ def test_a_later_capture_without_proof(spark: SparkSession, capture: Path, wareh
     source = read_source(LocalStorage(warehouse), "test")
     assert source is not None
     assert [reading.is_state_lost for reading in source.readings[0]] == [False, hours == 25]
-    assert [row for row in coverage(spark, warehouse) if row[0] == 0] == [
+    assert [row for row in coverage(warehouse) if row[0] == 0] == [
         (0, 10, 12, "compacted"),
         (0, 12, 15, "compacted"),
         (0, 15, 20, "compacted"),
@@ -110,15 +110,15 @@ def test_two_clusters_in_one_warehouse(spark: SparkSession, capture: Path, wareh
     """Goal: clusters share the tables and nothing else."""
     ingest(spark, warehouse, capture, cluster="one")
     ingest(spark, warehouse, capture, cluster="two")
-    assert positions(spark, warehouse) == sorted([*FIRST, *FIRST])
+    assert positions(warehouse) == sorted([*FIRST, *FIRST])
 
 
 def refused(spark: SparkSession, warehouse: Path, directory: Path, sentence: str) -> None:
     """The ingest is refused with this sentence, and the table stays as it is."""
-    before = positions(spark, warehouse) if (warehouse / "coordinator_records").exists() else []
+    before = positions(warehouse) if (warehouse / "coordinator_records").exists() else []
     with pytest.raises(InputError, match=sentence):
         ingest(spark, warehouse, directory)
-    after = positions(spark, warehouse) if (warehouse / "coordinator_records").exists() else []
+    after = positions(warehouse) if (warehouse / "coordinator_records").exists() else []
     assert before == after
 
 
@@ -167,7 +167,7 @@ def test_a_hole(spark: SparkSession, capture: Path, warehouse: Path) -> None:
     describe_capture(behind, {0: 30, 1: 6}, {0: 41, 1: 6})
     refused(spark, warehouse, behind, "begins after the end of the ledger in 1 partitions")
     assert ingest(spark, warehouse, behind, recover=True).rows == 1
-    assert [row for row in coverage(spark, warehouse) if row[0] == 0] == [
+    assert [row for row in coverage(warehouse) if row[0] == 0] == [
         (0, 10, 12, "compacted"),
         (0, 12, 15, "compacted"),
         (0, 15, 30, "unknown"),
@@ -183,22 +183,22 @@ def test_the_checkpoint_is_gone(spark: SparkSession, capture: Path, warehouse: P
     write_capture(capture, {(0, 16): ROW}, name="part-1")
     describe_capture(capture, {0: 10, 1: 0}, {0: 17, 1: 6})
     assert ingest(spark, warehouse, capture, recover=True).rows == 1
-    assert positions(spark, warehouse) == sorted([*FIRST, (0, 16)])
+    assert positions(warehouse) == sorted([*FIRST, (0, 16)])
 
 
 def test_the_table_is_gone(spark: SparkSession, capture: Path, warehouse: Path) -> None:
     """Goal: with a checkpoint but no table, what was read would be missing for good: refused; --recover reads all that
     there is again, and `coverage` tells of that. The same holds if the checkpoint was deleted, too."""
     ingest(spark, warehouse, capture)
-    known = coverage(spark, warehouse)
+    known = coverage(warehouse)
     for sentence, others in (("is older than its checkpoint", ()), ("has no rows, and `coverage`", (CHECKPOINT,))):
         for name in ("coordinator_records", *others):
             shutil.rmtree(warehouse / name)
         forget_tables(spark)
         refused(spark, warehouse, capture, sentence)
         assert ingest(spark, warehouse, capture, recover=True).rows == len(FIRST)
-        assert positions(spark, warehouse) == sorted(FIRST)
-        assert coverage(spark, warehouse) == known
+        assert positions(warehouse) == sorted(FIRST)
+        assert coverage(warehouse) == known
         assert is_requested(LocalStorage(warehouse), "test")
 
 
@@ -220,8 +220,8 @@ def test_the_table_is_an_old_one(spark: SparkSession, capture: Path, warehouse: 
     write_capture(later, {(0, 30): ROW})
     describe_capture(later, {0: 30, 1: 6}, {0: 31, 1: 6})
     assert ingest(spark, warehouse, later, recover=True).rows == 1
-    assert positions(spark, warehouse) == sorted([*FIRST, (0, 30)])
-    assert [each for each in coverage(spark, warehouse) if each[0] == 0] == [
+    assert positions(warehouse) == sorted([*FIRST, (0, 30)])
+    assert [each for each in coverage(warehouse) if each[0] == 0] == [
         (0, 10, 12, "compacted"),
         (0, 12, 13, "compacted"),
         (0, 13, 30, "unknown"),
@@ -244,7 +244,7 @@ def test_the_checkpoint_is_an_old_one(spark: SparkSession, capture: Path, wareho
     describe_capture(capture, {0: 10, 1: 0}, {0: 41, 1: 6})
     refused(spark, warehouse, capture, "is newer than its checkpoint")
     assert ingest(spark, warehouse, capture, recover=True).rows == 1
-    assert positions(spark, warehouse) == sorted([*FIRST, (0, 20), (0, 30), (0, 40)])
+    assert positions(warehouse) == sorted([*FIRST, (0, 20), (0, 30), (0, 40)])
 
 
 def known_from(warehouse: Path) -> dict[int, list[tuple[int, int]]]:
@@ -258,11 +258,11 @@ def test_the_source_file_is_gone(spark: SparkSession, capture: Path, warehouse: 
     """Goal: nobody can say any more which topic the rows are from: refused; --recover takes the present one's word, and
     knows from `coverage` how completely the log was read."""
     ingest(spark, warehouse, capture)
-    before, told = coverage(spark, warehouse), warehouse / "_groupledger/test/source.json"
+    before, told = coverage(warehouse), warehouse / "_groupledger/test/source.json"
     known = known_from(warehouse)
     told.unlink()
     refused(spark, warehouse, capture, "which topic they came from is gone")
     assert ingest(spark, warehouse, capture, recover=True).rows == 0
-    assert positions(spark, warehouse) == sorted(FIRST)
+    assert positions(warehouse) == sorted(FIRST)
     assert known_from(warehouse) == known
-    assert coverage(spark, warehouse) == before
+    assert coverage(warehouse) == before

@@ -130,14 +130,21 @@ class Frames:
         return facts_of(tables, RULES, ms(AS_OF_HOURS), self)
 
     def asked(self, names: DataFrame) -> Asked:
+        names = collected(names)
         records = self.rows["coordinator_records"].join(names, "group_id", "left_semi")
         samples = self.rows.get("watermarks")
         told = None if samples is None else samples.join(names, "topic", "left_semi")
         return Asked(coordinator_records=records, watermarks=told)
 
     def history(self, groups: DataFrame) -> History:
+        groups = collected(groups)
         names = [field.name for field in fields(History)]
         return History(**{name: self.rows[name].join(groups, "group_id", "left_semi") for name in names})
+
+
+def collected(rows: DataFrame) -> DataFrame:
+    """Returns a few rows by themselves: each plan that asks for them would compute them again."""
+    return rows.sparkSession.createDataFrame(rows.collect(), rows.schema)
 
 
 @pytest.fixture(scope="module")
@@ -195,7 +202,8 @@ def tables(spark: SparkSession) -> Frames:
     none = as_steps(frame(spark, COMMIT_STEPS))
     lines = lines_of(none, commits_of(given["coordinator_records"]), given["coverage"])
     steps = with_ends(steps_of(lines, RULES.commit_gap_ms, ms(AS_OF_HOURS)), given["watermarks"], ms(AS_OF_HOURS))
-    return Frames({**given, "commit_steps": with_suspicion(steps.where("is_step"), RULES, ms(AS_OF_HOURS))})
+    suspicious = with_suspicion(steps.where("is_step"), RULES, ms(AS_OF_HOURS))
+    return Frames({**given, "commit_steps": collected(suspicious)})
 
 
 def test_lost_and_expiring_offsets(tables: Frames) -> None:
