@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from groupledger.jobs.cli.question import Question
 
 
+DIAGNOSED_MAX = 20
+"""How many episodes are diagnosed, the most harmful first: each takes a moment. `why` diagnoses all of a group."""
+
+
 @click.command()
 @group_name
 @question(Source.INCIDENTS)
@@ -44,7 +48,8 @@ def incidents(
 ) -> bool:
     """Show incidents of all groups, or of the group NAME: who, why, what is processed twice, and what to change."""
     from groupledger.jobs.ask.answers import refuse_unknown
-    from groupledger.jobs.ask.incidents import incidents_of, lines, rows_not_judged
+    from groupledger.jobs.ask.diagnosed import diagnosed_lines, diagnoses_of_incidents
+    from groupledger.jobs.ask.incidents import incidents_of, rows_not_judged
 
     judged_nobody = False
     if update:
@@ -63,8 +68,9 @@ def incidents(
     if as_json:
         print_json(found)
         return judged_nobody
+    diagnoses = diagnoses_of_incidents(tables, found, DIAGNOSED_MAX)
     for incident in found:
-        click.echo("\n".join(lines(incident)))
+        click.echo("\n".join(diagnosed_lines(incident, diagnoses.get(incident["episode_id"]))))
     if not found:
         job.say_none(f"no incidents of severity {severity} or above")
     return judged_nobody

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import threading
 from dataclasses import replace
-from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
 
 DIAGNOSED_MAX = 20
 DIAGNOSIS_S = 10
-BEFORE = timedelta(minutes=1)
 UNREADABLE = (JobError, DeltaError, OSError, pa.ArrowException)
 
 
@@ -71,15 +69,13 @@ def _asked(warehouse: str, cluster: str, episode: Episode) -> EpisodeSummary | N
     import duckdb  # these imports take a while, and most monitors send nothing
 
     from groupledger.jobs.ask.cluster_rows import ClusterRows
-    from groupledger.jobs.ask.told_verdict import told
-    from groupledger.jobs.ask.why import why
+    from groupledger.jobs.ask.diagnosed import diagnosis_of
 
-    tables = ClusterRows(warehouse, cluster, DIAGNOSIS_S)
+    tables, since = ClusterRows(warehouse, cluster, DIAGNOSIS_S), instant_of_ms(episode.first_seen_ms)
     try:
-        _, verdict = why(tables, episode.group_id or "", instant_of_ms(episode.first_seen_ms) - BEFORE, None)
+        return diagnosis_of(tables, episode.group_id, episode.episode_id, since)
     except duckdb.Error:
         return None
-    return next((each for each in told(verdict) if episode.episode_id in each.episode_ids), None)
 
 
 def _in_words_of(episode: Episode, found: EpisodeSummary) -> Episode:

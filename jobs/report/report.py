@@ -27,10 +27,19 @@ from groupledger.jobs.ask.owners import read_histories
 from groupledger.jobs.process.errors import InputError, OutsideError
 from groupledger.jobs.process.terminal import printable
 from groupledger.jobs.serve.axis import Window
+from groupledger.jobs.serve.diagnoses import Diagnoses
 from groupledger.jobs.serve.episodes import by_groups
 from groupledger.jobs.serve.group_rows import read_groups
 from groupledger.jobs.serve.group_values import group_values
-from groupledger.jobs.serve.overview_rows import Period, counts, newest_trouble, of_period, period_values, with_episodes
+from groupledger.jobs.serve.overview_rows import (
+    EPISODES_MAX,
+    Period,
+    counts,
+    newest_trouble,
+    of_period,
+    period_values,
+    with_episodes,
+)
 from groupledger.jobs.serve.shown import templates
 from groupledger.jobs.serve.strips import histogram, picture
 from groupledger.schemas.words import Completeness, Source
@@ -85,7 +94,7 @@ def page(tables: ClusterRows, groups: list[Answer], window: Window, names: Seque
     own = PackageLoader("groupledger.jobs.report")
     environment.loader = ChoiceLoader([own, PackageLoader("groupledger.jobs.serve")])
     environment.filters["sha256"] = sha256
-    period = of_period(tables, window, names)
+    period = of_period(tables, window, names, Diagnoses(EPISODES_MAX))
     rows = sorted(with_episodes(groups, period), key=newest_trouble)
     drawn = picture(tables, window, rows[:STRIPS_MAX], period.incidents, histogram(tables, window, period.incidents))
     places = {row["group_id"]: f"#g{place}" for place, row in enumerate(rows)}

@@ -24,6 +24,7 @@ from groupledger.jobs.process.instants import read_instant
 from groupledger.jobs.process.output import json_text
 from groupledger.jobs.process.path_names import name_in
 from groupledger.jobs.process.terminal import printable
+from groupledger.jobs.serve.diagnoses import Diagnoses
 from groupledger.jobs.serve.kept import Kept
 from groupledger.jobs.serve.readers import for_readers
 from groupledger.jobs.warehouse.kept_settings import kept_settings, with_kept
@@ -53,6 +54,7 @@ class Warehouse:
 
     place: str
     settings: Settings
+    diagnoses: Diagnoses = field(default_factory=Diagnoses)
     _kept: Kept = field(default_factory=Kept)
 
     def clusters(self) -> list[str]:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 class Episode:
     """An episode with its incidents, those that began first before the others."""
 
+    episode_id: str
     told: EpisodeSummary
     group_id: str | None
     root: str | None
@@ -43,6 +44,7 @@ def episodes_of(rows: Sequence[Answer]) -> list[Episode]:
         of_episodes[row["episode_id"]].append(row)
     return [
         Episode(
+            episode_id=each["episode_id"],
             told=of_episode(each),
             group_id=each["group_id"],
             root=each["probable_root"],

@@ -73,7 +73,7 @@ def routes(warehouse: Warehouse, environment: Environment) -> APIRouter:
             until=last,
             is_now=end is None and since is None,
             searched_until=searched_until,
-            days=_by_day(found[first : first + EPISODES_MAX]),
+            days=_by_day(warehouse.diagnoses.of(tables, found[first : first + EPISODES_MAX])),
             count=len(found),
             page=page,
             pages=-(-len(found) // EPISODES_MAX),

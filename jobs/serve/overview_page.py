@@ -196,7 +196,7 @@ def _shared(warehouse: Warehouse, tables: ClusterRows, asked: Asked, within: Win
     """Returns what all pages of a window share. That of a usual window that ends now is kept."""
 
     def made() -> OfWindow:
-        period = of_period(tables, within, ())
+        period = of_period(tables, within, (), warehouse.diagnoses)
         return OfWindow(period, period_values(tables, period), histogram(tables, within, period.incidents))
 
     if asked.until is None and asked.window in WINDOWS:

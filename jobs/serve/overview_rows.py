@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from groupledger.jobs.ask.cluster_rows import ClusterRows
     from groupledger.jobs.process.output import Answer
+    from groupledger.jobs.serve.diagnoses import Diagnoses
 
 # The tables that a period and its values are made of, without those of what-if, which come and go by whole runs.
 SUMMED_UP = ("coverage", "incidents", "rebalances", "coordinator_events", "what_if_runs")
@@ -45,9 +46,9 @@ class Period:
     episodes: list[Episode]
 
 
-def of_period(tables: ClusterRows, window: Window, names: Sequence[str]) -> Period:
+def of_period(tables: ClusterRows, window: Window, names: Sequence[str], diagnoses: Diagnoses) -> Period:
     found = incidents_within(tables, window.since, window.until, Severity.WARNING, names)
-    return Period(window=window, names=names, incidents=found, episodes=episodes_of(found))
+    return Period(window=window, names=names, incidents=found, episodes=diagnoses.of(tables, episodes_of(found)))
 
 
 def period_values(tables: ClusterRows, period: Period) -> dict[str, Any]:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from groupledger.jobs.ask.cluster_rows import ClusterRows
     from groupledger.jobs.ask.table_rows import Filter
     from groupledger.jobs.process.output import Answer
+    from groupledger.jobs.serve.diagnoses import Diagnoses
 
 COLUMNS = ("group_id", "member_id", "client_id", "client_host", "joined_at", "left_at", "leave_cause")
 EPISODES_MAX = 50
@@ -48,7 +49,7 @@ def routes(warehouse: Warehouse, environment: Environment) -> APIRouter:
             to_group=partial(group_path, tables.cluster),
             to_place=partial(place_path, tables.cluster),
             **known_of(tables, (Source.HISTORY,)),
-            **place_values(tables, kind, name, groups),
+            **place_values(tables, kind, name, groups, warehouse.diagnoses),
         )
         return HTMLResponse(text)
 
@@ -63,7 +64,9 @@ def routes(warehouse: Warehouse, environment: Environment) -> APIRouter:
     return pages
 
 
-def place_values(tables: ClusterRows, kind: str, name: str, groups: dict[str, Answer]) -> dict[str, Any]:
+def place_values(
+    tables: ClusterRows, kind: str, name: str, groups: dict[str, Answer], diagnoses: Diagnoses
+) -> dict[str, Any]:
     """Returns the groups of a place, those that it left last first, and the episodes of the last week that name it."""
     column = "client_id" if kind == CLIENT else "client_host"
     names = [name] if kind == CLIENT else broker_names(name)
@@ -79,7 +82,7 @@ def place_values(tables: ClusterRows, kind: str, name: str, groups: dict[str, An
     return {
         "rows": rows[:GROUPS_MAX],
         "count": len(rows),
-        "episodes": episodes[:EPISODES_MAX],
+        "episodes": diagnoses.of(tables, episodes[:EPISODES_MAX]),
         "episodes_left_out": max(len(episodes) - EPISODES_MAX, 0),
     }
 

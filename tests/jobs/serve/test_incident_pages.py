@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import pytest
 
+from groupledger.jobs.serve.diagnoses import NEW_MAX, Diagnoses
 from tests.jobs.serve.serving import AT, CLUSTER, MINUTE, Client, fill, served, write
 
 if TYPE_CHECKING:
@@ -47,17 +49,50 @@ def refused(warehouse: Path, name: str) -> None:
 
 
 def test_an_episode(client: Client) -> None:
-    """Goal: an episode stands once, the gravest of its incidents says what it is, and its root comes first."""
+    """Goal: an episode stands once, its diagnosis says what it is, and its root comes first."""
     page = client.get(INCIDENTS).text
     assert "2 episodes" in page
     assert page.count("<details") == 2
     assert "session_expired, unknown_member" in page
-    assert "pod-b at h was refused." in page
+    assert "pod-b fell silent." in page
     assert "inferred (confidence 0.80)" in page
     assert page.index("<td>session_expired</td>") < page.index("<td>unknown_member</td>")
     assert "9 records read twice" in page
     assert f"/clusters/{CLUSTER}/groups/pay?at=2026-01-01T12%3A05%3A00.000Z" in page
     assert "<script>alert" not in page
+
+
+def test_an_episode_in_the_words_of_its_diagnosis(client: Client) -> None:
+    """Goal: the list says of an episode what the page of its group says."""
+    answer = client.get(f"/api/v1/clusters/{CLUSTER}/groups/pay/why?since=2026-01-01T11:00:00Z").json
+    found = answer["verdict"]["diagnosis"][0]
+    assert found["cause"] == "session_timeout"
+    page = client.get(INCIDENTS).text
+    assert f"{found['cause']} ({found['symptom']})" in page
+    assert found["explanation"].partition(". ")[0] in page
+
+
+def test_a_request_makes_a_few_diagnoses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Goal: however many episodes there are, a request diagnoses a few of the worst, and none twice."""
+    asked: list[str] = []
+
+    def made(_tables: object, _group: str, episode_id: str, *_times: object) -> None:
+        asked.append(episode_id)
+
+    monkeypatch.setattr("groupledger.jobs.serve.diagnoses.diagnosis_of", made)
+    tables: Any = SimpleNamespace(cluster="c")
+    row = {"incident_id": "i", "last_seen_at": AT, "evidence": "observed"}
+    episodes: Any = [
+        SimpleNamespace(episode_id=str(n), group_id="g", told=SimpleNamespace(since=AT), incidents=[row])
+        for n in range(NEW_MAX + 5)
+    ]
+    diagnoses = Diagnoses()
+    for expected in (NEW_MAX, NEW_MAX + 5, NEW_MAX + 5):
+        assert diagnoses.of(tables, episodes) == episodes
+        assert asked == [str(n) for n in range(expected)]
+    row["evidence"] = "logged"
+    diagnoses.of(tables, episodes[:1])
+    assert asked[-1] == "0"
 
 
 def test_filters(client: Client) -> None:

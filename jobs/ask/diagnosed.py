@@ -1,0 +1,61 @@
+"""Finds the diagnosis that an episode of incidents belongs to, so that all who show the episode say the same of it as
+`groupledger why`.
+
+A diagnosis reads the group's rows of that time, which takes some 0.2 s of CPU. So whoever shows many episodes asks for
+those that matter most, and keeps what was found.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from groupledger.jobs.ask.incidents import lines, wrapped
+from groupledger.jobs.ask.told_verdict import EpisodeSummary, told
+from groupledger.jobs.ask.why import why
+from groupledger.jobs.process.errors import InputError
+from groupledger.transforms.incidents.verdicts import verdicts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from datetime import datetime
+
+    from groupledger.jobs.ask.cluster_rows import ClusterRows
+    from groupledger.jobs.process.output import Answer
+
+BESIDE = timedelta(minutes=1)
+
+
+def diagnosis_of(
+    tables: ClusterRows, group_id: str | None, episode_id: str, since: datetime, last_seen_at: datetime | None = None
+) -> EpisodeSummary | None:
+    """Returns the diagnosis of an episode that began then, by what is known until shortly after it was last seen; None
+    if there is none, if it is not about a group, or if its group or a table of it is not there yet."""
+    if group_id is None:
+        return None
+    until = None if last_seen_at is None else last_seen_at + BESIDE
+    try:
+        _, verdict = why(tables, group_id, since - BESIDE, until)
+    except InputError:
+        return None
+    return next((each for each in told(verdict) if episode_id in each.episode_ids), None)
+
+
+def diagnoses_of_incidents(tables: ClusterRows, incidents: Iterable[Answer], most: int) -> dict[str, EpisodeSummary]:
+    """Returns the diagnoses of the most harmful episodes of some incidents, by episode."""
+    found = {
+        each["episode_id"]: diagnosis_of(
+            tables, each["group_id"], each["episode_id"], each["since"], each["last_seen_at"]
+        )
+        for each in islice(verdicts(incidents), most)
+    }
+    return {key: each for key, each in found.items() if each is not None}
+
+
+def diagnosed_lines(incident: Answer, diagnosis: EpisodeSummary | None) -> Iterator[str]:
+    """Yields the lines of an incident for a terminal, and the diagnosis of its episode where that says something else;
+    all names in them are made harmless."""
+    yield from lines(incident)
+    if diagnosis is not None and not incident["explanation"].startswith(diagnosis.what):
+        yield from (f"    {line}" for line in wrapped(f"diagnosis: {diagnosis.title}. {diagnosis.what}"))

@@ -1,0 +1,66 @@
+"""Puts the episodes of many groups into the words of their diagnosis, as the page of each group has them.
+
+A diagnosis reads a group's rows of that time. So a request has at most NEW_MAX new ones made, of the most harmful
+episodes that it shows; what was found is kept until the episode's incidents change. An episode whose turn has not come,
+or that has no diagnosis, keeps the sentence of its worst incident.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import replace
+from threading import Lock
+from typing import TYPE_CHECKING
+
+from groupledger.jobs.ask.diagnosed import diagnosis_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from groupledger.jobs.ask.cluster_rows import ClusterRows
+    from groupledger.jobs.ask.told_verdict import EpisodeSummary
+    from groupledger.jobs.serve.episodes import Episode
+
+NEW_MAX = 10
+KEPT_MAX = 5_000
+
+
+class Diagnoses:
+    """The diagnoses that were made, those asked for last at the end. Several requests share it."""
+
+    def __init__(self, new_max: int = NEW_MAX) -> None:
+        self._new_max = new_max
+        self._found: OrderedDict[object, EpisodeSummary | None] = OrderedDict()
+        self._lock = Lock()
+
+    def of(self, tables: ClusterRows, episodes: Iterable[Episode]) -> list[Episode]:
+        """Returns episodes of a cluster, in their order, in the words of their diagnoses as far as there are any."""
+        worded, left = [], self._new_max
+        for each in episodes:
+            key = _key(tables, each)
+            with self._lock:
+                is_kept = key in self._found
+                if is_kept:
+                    self._found.move_to_end(key)
+            if not is_kept and left:
+                left -= 1
+                self._keep(key, _made(tables, each))
+            found = self._found.get(key)
+            worded.append(each if found is None else replace(each, told=found))
+        return worded
+
+    def _keep(self, key: object, found: EpisodeSummary | None) -> None:
+        with self._lock:
+            self._found[key] = found
+            while len(self._found) > KEPT_MAX:
+                self._found.popitem(last=False)
+
+
+def _key(tables: ClusterRows, episode: Episode) -> object:
+    seen = frozenset((row["incident_id"], row["last_seen_at"], row["evidence"]) for row in episode.incidents)
+    return tables.cluster, episode.episode_id, seen
+
+
+def _made(tables: ClusterRows, episode: Episode) -> EpisodeSummary | None:
+    last = max(row["last_seen_at"] for row in episode.incidents)
+    return diagnosis_of(tables, episode.group_id, episode.episode_id, episode.told.since, last)
