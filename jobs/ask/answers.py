@@ -1,4 +1,4 @@
-"""What the questions share: the rows that several of them ask for, and what they refuse."""
+"""Provides what several questions need: common rows, and errors for unknown groups."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def group_row(tables: ClusterRows, name: str) -> Answer:
 
 
 def refuse_unknown(tables: ClusterRows, name: str) -> None:
-    """Raises UnknownNameError for a group that has no row in `groups`, where the history is made."""
+    """Raises UnknownNameError for a group that has no row in `groups`, if there is a history."""
     if tables.exists("groups"):
         group_row(tables, name)
 
@@ -60,8 +60,8 @@ def no_group(tables: ClusterRows, name: str) -> UnknownNameError:
 
 
 def is_without_history(tables: ClusterRows, name: str) -> bool:
-    """Returns whether a group that has no row in `groups` is known by another table, as a new one is until the history
-    has reached its records."""
+    """Returns whether a group without a row in `groups` is in another table. A new group is, until the history has
+    folded its records."""
     return any(tables.rows_if_any(table, ("group_id", "=", name), columns=("group_id",)) for table in BESIDE_HISTORY)
 
 
@@ -70,8 +70,8 @@ def coverage_rows(tables: ClusterRows, *kafka_partitions: int) -> list[Answer]:
 
 
 def of_groups(tables: ClusterRows, *names: str) -> list[Filter]:
-    """Returns filters for the records of groups. The history knows in which partition a group is, and the files of
-    sorted dates (`jobs.warehouse.sorted_dates`) are left out by that."""
+    """Returns filters for the records of groups. The history knows in which partition a group is, so files of sorted
+    dates (`jobs.warehouse.sorted_dates`) that lack the partition are skipped."""
     filters: list[Filter] = [("group_id", "in", names)]
     known = tables.rows_if_any("groups", *filters, columns=("group_id", "kafka_partition"))
     if {row["group_id"] for row in known} == {*names}:
@@ -94,13 +94,13 @@ def history_coverage(tables: ClusterRows, *kafka_partitions: int) -> list[Answer
 
 
 def ownership_rows(tables: ClusterRows, *filters: Filter) -> list[Answer]:
-    """Returns intervals of ownership in the form of `assignments`, those of share groups among them, and those of
-    partitions that are reserved for a member. Filters of topics and partitions have to be equalities."""
+    """Returns intervals of ownership in the form of `assignments`, including those of share groups and of partitions
+    that are reserved for a member. Filters of topics and partitions have to be equalities."""
     return tables.rows("assignments", *filters) + held_otherwise(tables, *filters)
 
 
 def held_otherwise(tables: ClusterRows, *filters: Filter) -> list[Answer]:
-    """Returns the same without those of a single owner: what members share, and what is reserved."""
+    """Returns only the intervals that `assignments` lacks: those of share groups, and those of reserved partitions."""
     shared = tables.rows_if_any("share_assignments", *filters)
     place = {name: value for name, _, value in filters if name in ("topic", "partition")}
     of_steps = [each for each in filters if each[0] not in place]
@@ -110,7 +110,7 @@ def held_otherwise(tables: ClusterRows, *filters: Filter) -> list[Answer]:
 
 
 def known_until(tables: ClusterRows) -> datetime:
-    """Returns the latest instant that the ledger knows of: what "now" is, in an answer about now."""
+    """Returns the latest instant that the ledger knows: "now", for an answer about the present."""
     at = last_known(tables)
     if at is None:
         raise InputError("The ledger has not read any log to its end yet: run `groupledger ingest` again.")
@@ -118,13 +118,13 @@ def known_until(tables: ClusterRows) -> datetime:
 
 
 def last_answered(tables: ClusterRows) -> datetime:
-    """Returns the last instant of which the ledger knows who was there: it knows the log until just after that."""
+    """Returns the last instant at which the members are known: the log is known until just after that."""
     return known_until(tables) - LAST_KNOWN
 
 
 def last_known(tables: ClusterRows, name: str | None = None) -> datetime | None:
-    """Returns the instant until which the ledger knows the log, or of it the partition in which a group is, so that an
-    answer can be known; None where it knows none, nor the group."""
+    """Returns the instant until which the log is known, or the partition of the log that stores a group; None if it is
+    not known at all, or the group is unknown."""
     groups = () if name is None else tables.rows("groups", ("group_id", "=", name), columns=("kafka_partition",))
     if not tables.exists("coverage") or (name is not None and not groups):
         return None
@@ -134,6 +134,6 @@ def last_known(tables: ClusterRows, name: str | None = None) -> datetime | None:
 
 
 def within(column: str, since: datetime | None, until: datetime | None) -> list[Filter]:
-    """Returns filters for the rows whose instant lies in [since, until); None is no bound."""
+    """Returns filters for the rows whose instant lies in [since, until); None means no limit."""
     bounds = ((">=", since), ("<", until))
     return [(column, operation, at) for operation, at in bounds if at is not None]

@@ -1,7 +1,7 @@
-"""Has a query answered by a process of its own (`query_process`), and ends it with whatever ends this one.
+"""Runs a query in a process of its own (`query_process`), which ends together with this one.
 
-The question goes through a pipe, because a process list shows the command line. Arrow is imported here
-while that process starts.
+The question goes through a pipe, because a process list shows the command line. Arrow is imported here while that
+process starts.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 MEMORY_MAX_BYTES = 2 << 30
-# What it imports lies where this process found it, and never in the folder where somebody works.
+# It imports groupledger from the same place as this process, and never from the working directory.
 PROGRAM = (
     "import sys; sys.path[:] = filter(None, sys.path); from groupledger.jobs.ask.query_process import main; main()"
 )
@@ -31,7 +31,7 @@ SENTENCES: dict[str, type[JobError]] = {each.__name__: each for each in (InputEr
 
 
 class QueryError(Exception):
-    """A fault of ours in the process of a query; the text is the traceback there."""
+    """A fault of groupledger in the process of a query; the text is the traceback from there."""
 
 
 def ask(
@@ -43,7 +43,7 @@ def ask(
     timeout_s: float,
     memory_max_bytes: int = MEMORY_MAX_BYTES,
 ) -> pa.Table:
-    """Returns the answer to one statement, or its first rows.
+    """Returns the result of one statement, or its first rows.
 
     Raises InputError for a statement that does more than read, is wrong, lacks a parameter, or takes too much memory or
     time; OutsideError if the tables can't be read.
@@ -85,7 +85,7 @@ def begun(writing: int) -> subprocess.Popen[bytes]:
 
 
 def answered(process: subprocess.Popen[bytes], question: bytes) -> pa.Table | None:
-    """Returns the answer, or None if it did not come to its end."""
+    """Returns the result, or None if the process ended before it was complete."""
     assert process.stdin is not None  # noqa: S101 - both are pipes
     assert process.stdout is not None  # noqa: S101
     with suppress(BrokenPipeError), process.stdin as stream:  # it has ended, and says why, or its exit code does
@@ -102,7 +102,7 @@ def answered(process: subprocess.Popen[bytes], question: bytes) -> pa.Table | No
 
 
 def failure(failed: Mapping[str, Any] | None, code: int, timeout_s: float) -> Exception:
-    """Returns the error of a query that was not answered, by what its process said, or by how it ended."""
+    """Returns the error for a query that failed, from the error that its process reported, or from how it ended."""
     if failed is not None:
         kind = SENTENCES.get(failed["kind"])
         return QueryError(failed["text"]) if kind is None else kind(failed["text"])

@@ -1,4 +1,4 @@
-"""The questions of the command line and of `serve`, for programs in Python.
+"""Offers the questions of the command line and of `serve` to programs in Python.
 
     import groupledger
 
@@ -7,9 +7,9 @@
         print(diagnosis.severity, diagnosis.explanation)
 
 It only reads, needs neither Java nor Spark, and answers by the functions of `jobs.ask`, as commands and pages do. Each
-question opens the tables anew. It says until when each source was read (`known_until`), and in a sentence, `not_known`,
-what was asked beyond that. What can't be answered raises a `JobError` with one sentence: InputError for a name or a
-place that is wrong, NotKnownError where nothing was read, OutsideError where the tables can't be read.
+question opens the tables anew. Each result has the time until which each source was read (`known_until`), and a
+sentence, `not_known`, if the question reaches beyond that. Errors are `JobError`s with one sentence: InputError for a
+wrong name or place, NotKnownError if nothing was read, OutsideError if the tables can't be read.
 """
 
 from __future__ import annotations
@@ -67,7 +67,8 @@ Kind = TypeVar("Kind", bound=Row)
 
 
 class Rows(list[Kind], Generic[Kind]):
-    """A list of rows, with until when each source was read, and what of the question lies beyond that."""
+    """A list of rows, with the time until which each source was read, and the part of the question that lies beyond
+    that."""
 
     known_until: Known = {}  # noqa: RUF012 - each has its own
     not_known: str | None = None
@@ -89,7 +90,7 @@ class Why:
 
 @dataclass(frozen=True, kw_only=True)
 class _Asked:
-    """A question that is being answered: its tables, and what is known of the time that it is about."""
+    """A question in progress: its tables, and what is known of the time that it is about."""
 
     tables: ClusterRows
     known: Known
@@ -102,8 +103,8 @@ class _Asked:
 
 
 class Ledger:
-    """The ledger of one cluster in a warehouse (a directory or a URI). The cluster need not be named if it is the only
-    one. Raises UnknownNameError if it is not there, InputError if there are no tables."""
+    """The ledger of one cluster in a warehouse (a directory or a URI). The cluster may be left out if it is the only
+    one. Raises UnknownNameError if it does not exist, InputError if there are no tables."""
 
     def __init__(self, warehouse: str | os.PathLike[str], cluster: str | None = None) -> None:
         self.warehouse = os.fspath(warehouse)
@@ -128,8 +129,8 @@ class Ledger:
         return asked.rows(Group, group_list(asked.tables, GroupFilter(pattern=pattern, with_ended=with_ended), {}))
 
     def why(self, group: str, since: When | None = None, until: When | None = None) -> Why:
-        """Returns what is wrong with a group in [since, until), and what happened to it; of the last two hours that are
-        known if no time is given."""
+        """Returns what is wrong with a group in [since, until), and what happened to it. Without times, the last two
+        known hours."""
         begin, end = instant_of(since), instant_of(until)
         sources = (Source.HISTORY, Source.INCIDENTS)
         asked = self._ask(*sources, time=Time(since=begin, until=end), group=group)
@@ -190,8 +191,8 @@ class Ledger:
     def sql(
         self, query: str, parameters: Mapping[str, str] | None = None, timeout_s: float = SQL_TIMEOUT_S
     ) -> pa.Table:
-        """Returns what DuckDB answers to a query over all tables, of all clusters of the warehouse, as `groupledger
-        sql` does: it only reads, and can't leave the warehouse. `:name` in the query stands for a parameter."""
+        """Returns DuckDB's result of a query over all tables, of all clusters of the warehouse, like `groupledger sql`:
+        it only reads, and can't reach anything outside the warehouse. `:name` in the query is a parameter."""
         from groupledger.jobs.ask.apart import ask
 
         return ask(self.warehouse, query, parameters or {}, timeout_s=timeout_s)
@@ -208,7 +209,7 @@ class Ledger:
 
 
 def instant_of(when: When | None) -> datetime | None:
-    """Returns the instant in UTC. Raises InputError for a text that is none, and for a datetime without a zone."""
+    """Returns the instant in UTC. Raises InputError for an invalid text, and for a datetime without a zone."""
     return None if when is None else _given(when)
 
 

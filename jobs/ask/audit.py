@@ -1,10 +1,9 @@
 """`groupledger audit`: who reset, moved or removed committed offsets, and the file that undoes it.
 
-Events are rows of `offset_events`, and who did them is found by `transforms.offsets.rules.authors`. Of a request log
-only the requests are read that were under way in a group as something happened to it.
+Events are rows of `offset_events`, and `transforms.offsets.rules.authors` finds who caused them. From the request log
+only requests are read that were in progress in a group when an event happened.
 
-To undo something is to commit what was committed before it, in the form that Kafka's reset tool takes
-(`jobs.ask.offsets_at`).
+Undoing an act means committing the offsets from before it, with a file for Kafka's reset tool (`jobs.ask.offsets_at`).
 """
 
 from __future__ import annotations
@@ -60,8 +59,8 @@ HAPPENED = pa.schema([("group_id", pa.string()), ("happened_at", pa.timestamp("u
 def audit(
     tables: ClusterRows, name: str | None = None, since: datetime | None = None, until: datetime | None = None
 ) -> list[Answer]:
-    """Returns what was done to committed offsets in [since, until), in a group or in all, in the order of time, with
-    who did it. Raises UnknownNameError for a group that is not known."""
+    """Returns the acts on committed offsets in [since, until), in one group or in all, in the order of time, each with
+    its author. Raises UnknownNameError for an unknown group."""
     of_group: list[Filter] = []
     if name is not None:
         refuse_unknown(tables, name)
@@ -104,7 +103,7 @@ def _requests(tables: ClusterRows, events: Sequence[Answer]) -> list[Answer]:
 
 
 def _owners(tables: ClusterRows, events: Sequence[Answer]) -> list[Answer]:
-    """Returns who owned what in the groups whose members moved their offsets, each with the host of the member."""
+    """Returns the intervals of ownership, with the members' hosts, of the groups whose members moved their offsets."""
     moved = [row for row in events if row["cause"] == OffsetEventCause.MEMBER]
     if not moved:
         return []
@@ -118,12 +117,12 @@ def _owners(tables: ClusterRows, events: Sequence[Answer]) -> list[Answer]:
 
 
 def cells(act: Answer) -> Answer:
-    """Returns what a table shows of a row."""
+    """Returns the columns of an act that a table shows."""
     return {**act, "what": ", ".join(act["kinds"]), "who": who(act)}
 
 
 def who(act: Answer) -> str:
-    """Returns who did it, in a few words."""
+    """Returns the author of an act, in a few words."""
     return " or ".join(map(author, act["authors"])) or f"unknown: {act['reason']}"
 
 
@@ -135,7 +134,7 @@ def author(each: Answer) -> str:
 
 
 def act_of(found: Sequence[Answer], record: str) -> Answer:
-    """Returns the row that a record began. Raises InputError if there is none."""
+    """Returns the act that begins with a record. Raises InputError if there is none."""
     for act in found:
         if act["record"] == record:
             return act
@@ -145,8 +144,8 @@ def act_of(found: Sequence[Answer], record: str) -> Answer:
 
 
 def undo_lines(tables: ClusterRows, act: Answer) -> tuple[list[str], int]:
-    """Returns the lines of the file that undoes it, for Kafka's reset tool, and how many partitions are left out: where
-    the offset before is not known, or where the group has read on past it since it went back."""
+    """Returns the lines of the file that undoes an act, for Kafka's reset tool, and how many partitions are left out:
+    those whose earlier offset is not known, or where the group went back and has read past its earlier offset again."""
     stands = tables.rows_if_any(
         "committed_offsets",
         *(("group_id", "=", act["group_id"]), ("is_removed", "=", False)),

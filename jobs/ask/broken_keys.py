@@ -1,6 +1,6 @@
-"""Names the rows for which an expectation did not hold, by their keys: what to look at first.
+"""Returns the keys of rows that violate an expectation, as a starting point.
 
-Keys may hold names that clients chose, so they are shown to whoever asks and kept nowhere.
+Keys may contain names that clients chose, so they are shown to the caller and stored nowhere.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ KEYS_MAX = 5
 
 
 def broken_keys(rows: pa.Table, key: Sequence[str], kind: str, arguments: dict[str, Any]) -> list[tuple[object, ...]]:
-    """Returns the first keys, in their order, of the rows that an expectation does not hold for."""
+    """Returns the first keys, in order, of the rows that violate an expectation."""
     if kind == "expect_compound_columns_to_be_unique":
         # As Great Expectations has it: a row that is null in all of them is left out.
         named = rows.filter(pc.invert(reduce(pc.and_, (pc.is_null(rows[name]) for name in arguments["column_list"]))))

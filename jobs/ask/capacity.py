@@ -1,6 +1,6 @@
 """`groupledger capacity`: whether a group has enough members, by its rounds of lag over some time.
 
-The rules are those of `transforms.capacity.rules`; this reads the rounds, and says what they find in sentences.
+The rules are those of `transforms.capacity.rules`; this module reads the rounds, and puts the findings into sentences.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ def capacity_of(
     until: datetime | None = None,
     asked: Sequence[int] = (),
 ) -> Answer:
-    """Returns what the rounds in [since, until] say of a group's capacity, and of other numbers of members that are
-    asked about. `no_commit` is what a partition without a commit counts as (`lag.no_commit`). Raises UnknownNameError
-    for a group that is not known, InputError if there is no round."""
+    """Returns a group's capacity by the rounds in [since, until], and the load with other numbers of members (`asked`).
+    `no_commit` is what a partition without a commit counts as (`lag.no_commit`). Raises UnknownNameError for an unknown
+    group, InputError if there is no round."""
     group_row(tables, name)
     last = last_round(tables, "lag", until)
     if last is None:
@@ -63,7 +63,7 @@ def capacity_of(
 def capacity_within(
     tables: ClusterRows, name: str, no_commit: str, begin: datetime, last: datetime, asked: Sequence[int] = ()
 ) -> Answer:
-    """Returns the same of a group that is known, from an instant to a round."""
+    """Returns the same as `capacity_of` for a known group, from an instant to a round."""
     filters: list[Filter] = [("sample_date", ">=", begin.date()), ("sampled_at", ">=", begin)]
     rows = lag_rows(tables.rows("lag", *filters, ("sampled_at", "<=", last), ("group_id", "=", name)))
     rounds = rounds_of(rows)
@@ -94,7 +94,7 @@ def capacity_within(
 
 
 def scaler_facts(rows: Sequence[LagRow], no_commit: str) -> Answer:
-    """Returns what a scaler may act on beside the sum of a round's lag."""
+    """Returns the values of a round that a scaler may use beside the sum of lag."""
     counted = [row for row in rows if LagFlag.UNSUBSCRIBED not in row.flags]
     rates = {place: 0.0 for each in rounds_of(counted) for place in each.places}
     return {
@@ -109,7 +109,7 @@ def scaler_facts(rows: Sequence[LagRow], no_commit: str) -> Answer:
 
 
 def sentences(answer: Answer) -> Iterator[str]:
-    """Yields what is found, one sentence for each finding."""
+    """Yields one sentence for each finding."""
     for name in answer["findings"]:
         yield SENTENCES[name].format_map(_words(answer))
 

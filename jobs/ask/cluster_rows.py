@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 class SmallFiles:
-    """The small files beside the tables, to read (`jobs.warehouse.storage.Readable`)."""
+    """Reads the small files beside the tables (`jobs.warehouse.storage.Readable`)."""
 
     def __init__(self, warehouse: str) -> None:
         self._files = local_files(warehouse) or PyFileSystem(DeltaStorageHandler(warehouse))
@@ -56,7 +56,7 @@ class SmallFiles:
 
 class ClusterRows:
     """The rows of one cluster in the tables of a warehouse (a directory or a URI). With `timeout_s`, reading and
-    querying end with an InputError when so much time has passed since it was made."""
+    querying fail with an InputError when this much time has passed since the object was created."""
 
     def __init__(self, warehouse: str, cluster: str, timeout_s: float | None = None) -> None:
         self.cluster = cluster
@@ -74,7 +74,7 @@ class ClusterRows:
         return self._snapshots.exists(table)
 
     def version(self, table: str) -> int | None:
-        """Returns the version of a table that is read; None if it is not there."""
+        """Returns the version of a table that this question reads; None if the table does not exist."""
         return self._snapshots.open(table).version() if self.exists(table) else None
 
     def properties(self, table: str) -> dict[str, str]:
@@ -86,17 +86,17 @@ class ClusterRows:
         return rows_of(self.scan(table, *filters, columns=columns).read_all())
 
     def rows_if_any(self, table: str, *filters: Filter, columns: Sequence[str] | None = None) -> list[Answer]:
-        """Returns the same, and no rows if the table is not there."""
+        """Returns the same as `rows`, but no rows if the table does not exist."""
         return rows_of(self.scan_if_any(table, *filters, columns=columns).read_all())
 
     def scan(self, table: str, *filters: Filter, columns: Sequence[str] | None = None) -> pa.RecordBatchReader:
-        """Returns rows to be read once, with some columns, or all but the cluster. Raises InputError if the table is
-        not there."""
+        """Returns rows that can be read once, with some columns, or with all but the cluster. Raises InputError if the
+        table does not exist."""
         self._check(table)
         return self._scan(table, filters, columns)
 
     def scan_if_any(self, table: str, *filters: Filter, columns: Sequence[str] | None = None) -> pa.RecordBatchReader:
-        """Returns the same, and no rows if the table is not there."""
+        """Returns the same as `scan`, but no rows if the table does not exist."""
         if self.exists(table):
             return self._scan(table, filters, columns)
         return pa.RecordBatchReader.from_batches(wanted_schema(table, columns), [])
@@ -110,11 +110,11 @@ class ClusterRows:
     def query(
         self, text: str, parameters: Mapping[str, Any] | None = None, **scans: pa.RecordBatchReader
     ) -> list[Answer]:
-        """Returns what DuckDB answers to a query of ours. In it each scan is a table, which it reads once."""
+        """Returns DuckDB's result of one of our queries. Each scan is a table in it, which the query may read once."""
         return rows_of(self.arrow(text, parameters, **scans))
 
     def arrow(self, text: str, parameters: Mapping[str, Any] | None = None, **scans: pa.RecordBatchReader) -> pa.Table:
-        """Returns the same in Arrow's columns."""
+        """Returns the same as `query`, as an Arrow table."""
         import duckdb  # which takes a while, and some questions do without
 
         from groupledger.jobs.ask.engine import shared_database
@@ -152,7 +152,7 @@ class ClusterRows:
         opened = self._snapshots.opened(table)
         there = opened.schema
         if not {name for name, _, _ in filters} <= {*there.names}:
-            return pa.RecordBatchReader.from_batches(wanted, [])  # what it lacks is null, and so equals nothing
+            return pa.RecordBatchReader.from_batches(wanted, [])  # a missing column is null, and equals no value
         place, columns = self._snapshots.path(table), [name for name in wanted.names if name in there.names]
         read = self._in_time(table, rows_of_files(opened, place, filters, columns))
         return pa.RecordBatchReader.from_batches(wanted, with_columns(read, wanted))
@@ -176,7 +176,7 @@ class ClusterRows:
 
 
 def as_scan(rows: list[Answer], schema: pa.Schema) -> pa.RecordBatchReader:
-    """Returns rows from memory in the form that a query takes."""
+    """Returns rows in memory as a scan for a query."""
     return table_of(rows, schema).to_reader()
 
 
@@ -186,7 +186,7 @@ def wanted_schema(table: str, columns: Sequence[str] | None) -> pa.Schema:
 
 
 def noted(batches: Iterable[pa.RecordBatch], failed: list[Exception]) -> Iterator[pa.RecordBatch]:
-    """Yields the batches, and keeps the error that reading them raised: DuckDB raises an error of its own instead."""
+    """Yields the batches, and keeps an error of reading them in `failed`: DuckDB raises an error of its own instead."""
     try:
         yield from batches
     except (pa.ArrowException, OSError, InputError) as error:

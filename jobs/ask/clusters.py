@@ -1,4 +1,4 @@
-"""Determines which cluster a question is about: the only one of a warehouse need not be named."""
+"""Determines the cluster of a question: it may be left out if the warehouse has only one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def clusters_of(snapshots: Snapshots) -> list[str]:
-    """Returns the clusters that the warehouse has read anything from."""
+    """Returns the clusters that have rows in the warehouse."""
     if not snapshots.exists("coverage"):
         return []
     names: list[str] = pc.unique(snapshots.rows("coverage", ("cluster",)).read_all()["cluster"]).to_pylist()
@@ -24,8 +24,8 @@ def clusters_of(snapshots: Snapshots) -> list[str]:
 
 
 def cluster_asked(known: Sequence[str], given: str | None, usual: Callable[[], str]) -> str:
-    """Returns the cluster that was given or, where none was, the only one or else the usual one, which takes a while to
-    find out. Raises UnknownNameError, with the clusters that there are."""
+    """Returns the given cluster or, without one, the only one or else the result of `usual`, which is slow. Raises
+    UnknownNameError, which lists the clusters."""
     if given is None and len(known) == 1:
         return known[0]
     name = given or usual()

@@ -1,8 +1,8 @@
-"""`groupledger objectives --report`: for each team, how much of the time its groups consumed, what stopped them,
-what was read twice, and what rebalances cost.
+"""`groupledger objectives --report`: for each team, how much of the time its groups consumed, what stopped them, what
+was read twice, and what rebalances cost.
 
 A minute is stopped where a partition with lag stood still, from the first round that saw it at its offset to the last
-one (`stopped` and `stalled` of `lag`, which are said only after a while), also where it has no round; it is available
+one (`stopped` and `stalled` of `lag`, which are set only after a while), also where it has no round; it is available
 where all partitions of all of its rounds have another status, and else unknown. Availability compares minutes that have
 a round, so that rare rounds make it no worse. A stopped minute has the cause of the diagnosis that covers it
 (`jobs.ask.why`), the most harmful first, and no cause where none is proved.
@@ -83,7 +83,7 @@ NO_MINUTES: Answer = {"stopped": [], "stopped_sampled": 0, "available": 0}
 
 @dataclass(slots=True)
 class Sums:
-    """What the groups of a team come to."""
+    """The sums over the groups of a team."""
 
     groups: int = 0
     minutes: int = 0
@@ -100,8 +100,8 @@ class Sums:
 
 
 def report_by_team(tables: ClusterRows, teams: Mapping[str, str], since: datetime, until: datetime) -> list[Answer]:
-    """Returns a row for each team that has groups, in the order of the settings, and one for the groups of no team,
-    whose `team` is null; of the time [since, until). Minutes are those of all groups, added up."""
+    """Returns one row for each team that has groups, in the order of the settings, and one for the groups without a
+    team, whose `team` is null, for the time [since, until). Minutes are added up over the groups."""
     names = [row["group_id"] for row in tables.rows("groups", ("first_seen_at", "<", until), columns=("group_id",))]
     team_of = first_matching(teams, names)
     found: dict[str | None, Sums] = {team: Sums() for team in (*teams, None)}
@@ -194,7 +194,7 @@ def _answer(team: str | None, sums: Sums, since: datetime, until: datetime) -> A
 
 
 def causes(rows: Iterable[Answer]) -> list[Answer]:
-    """Returns a row for each cause of each team's stopped minutes."""
+    """Returns one row for each cause of each team's stopped minutes."""
     return [
         {"team": row["team"], "cause": cause, "minutes_stopped": minutes}
         for row in rows

@@ -1,8 +1,8 @@
 """`groupledger deploys` and `deploy`: which deployments there were of groups, and what each cost.
 
-What a deployment is, is the rule of `transforms.history.rules.turnovers`. Which version a client has, only the brokers'
-request log says; where none was imported, a deployment shows by its members alone. A turnover that may be one is in the
-list, too, with `is_deploy` null and the reason.
+`transforms.history.rules.turnovers` decides whether a turnover of members is a deployment. Only the brokers' request
+log has the versions of clients; without it a deployment shows only by its members. A turnover that may be a deployment
+is in the list, too, with `is_deploy` null and the reason.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ WHERE sampled_at BETWEEN began_at - $near AND ended_at + $near
 GROUP BY number, sampled_at
 ORDER BY sampled_at
 """
-# What the clients of a turnover called themselves before it and up to its end.
+# The software names that the clients of a turnover sent before it and up to its end.
 SOFTWARE = """
 SELECT DISTINCT
     number, client_id, client_host, concat_ws(' ', client_software_name, client_software_version) AS version,
@@ -102,8 +102,8 @@ def deploys(
 
 
 def deploy_at(tables: ClusterRows, name: str, at: datetime) -> tuple[Answer | None, str | None]:
-    """Returns the deployment of a group that was going on at an instant, or the last one before it; and why the
-    turnover at that instant is no deployment, if there was one. Raises UnknownNameError for an unknown group."""
+    """Returns the deployment of a group that was in progress at an instant, or the last one before it; and why the
+    turnover at that instant is not a deployment, if there was one. Raises UnknownNameError for an unknown group."""
     group_row(tables, name)
     every = turnovers(with_causes(tables, name, _members(tables, [name])), known_until(tables))
     going_on = [each for each in every if each.began_at <= at <= each.ended_at and each.is_deploy is False]
@@ -133,7 +133,8 @@ def _members(tables: ClusterRows, names: Sequence[str]) -> list[Answer]:
 def _turnovers(
     tables: ClusterRows, names: Sequence[str], since: datetime | None, until: datetime | None
 ) -> list[Found]:
-    """Returns what is or may be a deployment in the window, and what was one before it in the same groups."""
+    """Returns the turnovers in the window that are or may be deployments, and the earlier deployments of the same
+    groups."""
     if not names:
         return []
     known = known_until(tables)
@@ -237,7 +238,7 @@ def _rounds(tables: ClusterRows, found: Sequence[Found]) -> dict[int, list[Answe
 
 
 def sentences(answer: Answer) -> Iterator[str]:
-    """Yields what a deployment was, what it cost, and what those before it cost."""
+    """Yields sentences about a deployment, its cost, and the cost of earlier ones."""
     members = f"{answer['members_replaced']:,} of {answer['members_before']:,} members were replaced"
     now = (
         ""
@@ -296,6 +297,6 @@ def _changed(answer: Answer) -> str:
 
 
 def cells(answer: Answer) -> Answer:
-    """Returns what a table shows of a row."""
+    """Returns the columns that a table shows."""
     is_deploy = "yes" if answer["is_deploy"] else "unknown"
     return {**answer, "is_deploy": is_deploy, "versions_after": ", ".join(answer["versions_after"]) or None}

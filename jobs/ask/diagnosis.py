@@ -1,4 +1,4 @@
-"""Gathers what the ledger knows of a group for its diagnosis (`transforms.incidents.diagnosis`), and writes it for a
+"""Reads the rows of a group for its diagnosis (`transforms.incidents.diagnosis`), and formats the diagnosis for a
 terminal.
 
 An episode may have begun before the window, so that rows are read from its earliest incident on. Whole rounds of lag
@@ -123,7 +123,7 @@ def _lasting(
 
 
 def diagnosis_lines(found: Answer, since: datetime) -> Iterator[str]:
-    """Yields the lines of a diagnosis in a window that begins at `since`; all names in them are made harmless."""
+    """Yields the lines of a diagnosis in a window that begins at `since`; all names in them are escaped."""
     end = "and goes on" if found["until"] is None else f"to {in_zone(found['until'])}"
     length = lasted(found["last_seen_at"] - found["since"])
     before = f", began {lasted(since - found['since'])} before this time" if found["since"] < since else ""
@@ -143,12 +143,12 @@ def diagnosis_lines(found: Answer, since: datetime) -> Iterator[str]:
 
 
 def title(found: Answer) -> str:
-    """Returns the cause with what it shows as, or what shows where no cause is proved."""
+    """Returns the cause with its symptom, or only the symptom if no cause is proved."""
     return found["symptom"] if found["cause"] is None else f"{found['cause']} ({found['symptom']})"
 
 
 def known_by(found: Answer) -> str:
-    """Returns how the cause is known, and what was seen with it."""
+    """Returns how the cause is known, and the signs that were seen."""
     also = [printable(name) for name in (*found["kinds"], *found["beside"]) if name != found["cause"]]
     beside = f"; with it: {', '.join(also)}" if also else ""
     if found["cause"] is None:
@@ -159,11 +159,11 @@ def known_by(found: Answer) -> str:
 
 
 def left_over(verdict: Answer) -> list[Answer]:
-    """Returns the episodes of a verdict that no diagnosis is about."""
+    """Returns the episodes of a verdict that no diagnosis covers."""
     diagnosed = {each for found in verdict["diagnosis"] for each in found["episode_ids"]}
     return [episode for episode in verdict["episodes"] if episode["episode_id"] not in diagnosed]
 
 
 def is_told(found: Answer) -> bool:
-    """Returns whether a diagnosis is shown unasked: normal operation that cost nothing is not."""
+    """Returns whether a diagnosis is shown by default: normal operation without harm is not."""
     return bool(found["severity"] != Severity.INFO)

@@ -1,13 +1,13 @@
 """Answers a query by DuckDB over the tables that delta-rs opens: no JVM, some tenths of a second.
 
-Each query gets a database of its own in memory, which can read what it was given and nothing else. Before it sees the
-query, its configuration is locked: no files, no network, no extensions, no variables of Python, no spilling to disk,
-and a bound on memory and threads. `statement` refuses what is no query even before. The queries of our own questions
-share one such database in a process, each by a connection of its own: to make one takes ten times as long as a usual
-question's query.
+Each query gets a database of its own in memory, which can read only the given tables. Before it sees the query, its
+configuration is locked: no files, no network, no extensions, no variables of Python, no spilling to disk, and a limit
+on memory and threads. `statement` refuses anything but queries before that. The queries of our own questions share one
+such database in a process, each by a connection of its own: to make one takes ten times as long as a usual question's
+query.
 
-What is not bounded here: DuckDB does not count all memory that its functions take, and can't be interrupted everywhere.
-So queries that others have written run in a process that the system bounds and ends (`query_process`).
+Not limited here: DuckDB does not count all memory that its functions take, and can't be interrupted everywhere. So
+queries from users run in a process that the operating system limits and ends (`query_process`).
 """
 
 from __future__ import annotations
@@ -57,14 +57,14 @@ CONFIGURATION = {
 }
 # How DuckDB words that a table's rows did not come.
 SCAN_FAILED = re.compile(r"reading the stream registered as|arrow_scan: get_next failed")
-# How it words what a query did wrong. Where rows were given out before, Arrow raises it as an OSError.
+# DuckDB's texts for errors in a query. If rows were returned before, Arrow raises them as an OSError.
 OF_THE_QUERY = re.compile(r"(?!IO )[A-Z][A-Za-z ]* Error: ")
 # Spark's name for it, so that both engines run the queries that we ship.
 MACROS = ("CREATE MACRO explode(items) AS unnest(items)",)
 
 
 def ask(snapshots: Snapshots, text: str, parameters: Mapping[str, str], *, rows_max: int | None = None) -> pa.Table:
-    """Returns the answer to one statement, or its first rows, in this process. Raises as `asked` does."""
+    """Returns the result of one statement, or its first rows, in this process. Raises as `asked` does."""
     with asked(snapshots, text, parameters, rows_max=rows_max) as batches:
         return plain(batches.read_all())
 
@@ -78,7 +78,7 @@ def asked(
     rows_max: int | None = None,
     memory_max_bytes: int = MEMORY_MAX_BYTES,
 ) -> Iterator[pa.RecordBatchReader]:
-    """Yields the answer to one statement, or its first rows, to be read once, in DuckDB's types.
+    """Yields the result of one statement, or its first rows, which can be read once, in DuckDB's types.
 
     Raises InputError for a statement that does more than read, is wrong, lacks a parameter, or takes too much memory.
     """
@@ -97,15 +97,15 @@ def asked(
 
 @contextmanager
 def locked_database(memory_max_bytes: int = MEMORY_MAX_BYTES) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Yields a new, empty database that can reach nothing, and whose settings no query can change."""
+    """Yields a new, empty database that has no access to anything, and whose settings no query can change."""
     with _locked(memory_max_bytes) as connection:
         yield connection
 
 
 @contextmanager
 def shared_database() -> Iterator[duckdb.DuckDBPyConnection]:
-    """Yields a connection to such a database that this process keeps, for queries of ours. What is registered with the
-    connection is seen by it alone."""
+    """Yields a connection to such a database that this process keeps, for our own queries. Tables that are registered
+    with the connection are visible only to it."""
     with _kept_database().cursor() as connection:
         yield connection
 
@@ -131,7 +131,8 @@ def views() -> dict[str, str]:
 
 
 def show_relations(connection: duckdb.DuckDBPyConnection, snapshots: Snapshots, statement: Statement) -> None:
-    """Makes the tables and views that a statement names known to the database, or all for one that lists them."""
+    """Registers the tables and views that a statement names with the database, or all for a statement that lists
+    tables."""
     texts = views()
     known = KNOWN | texts.keys()
     inputs = {name: read_statement(connection, text).relations & KNOWN for name, text in texts.items()}
@@ -149,8 +150,8 @@ def show_relations(connection: duckdb.DuckDBPyConnection, snapshots: Snapshots, 
 
 @dataclass(frozen=True, slots=True)
 class RowsOfToday:
-    """The rows of a table with today's columns, which are null where an older table lacks them. DuckDB asks for them
-    several times to see the columns, and reads them again as often as the query does."""
+    """The rows of a table with today's columns; those that an older table lacks are null. DuckDB opens them several
+    times to see the columns, and again each time that the query reads them."""
 
     snapshots: Snapshots
     table: str
@@ -164,7 +165,7 @@ class RowsOfToday:
 
 
 def rows_of_today(snapshots: Snapshots, table: str) -> RowsOfToday | pa.Table:
-    """Returns the rows as Spark's engine has them: in the order of today's columns where the table lacks any."""
+    """Returns the rows in the same form as Spark's engine: in the order of today's columns if the table lacks any."""
     today = schema_of(table)
     if table not in snapshots.existing:
         return pa.Table.from_batches([], today)
@@ -192,7 +193,7 @@ def refuse_parameters(statement: Statement, given: Mapping[str, str]) -> None:
 
 
 def first_rows(answer: pa.RecordBatchReader, rows_max: int | None) -> Iterator[pa.RecordBatch]:
-    """Yields the rows of an answer, or the first of them. Raises InputError if they are too large."""
+    """Yields the rows of a result, or the first of them. Raises InputError if they are too large."""
     size = 0
     for batch in answer:
         size += batch.get_total_buffer_size()
@@ -208,7 +209,7 @@ def first_rows(answer: pa.RecordBatchReader, rows_max: int | None) -> Iterator[p
 
 
 def failure(error: Exception, memory_max_bytes: int) -> JobError:
-    """Returns DuckDB's own words in one line, without the query, which they repeat."""
+    """Returns DuckDB's own error in one line, without the query, which it repeats."""
     text = str(error)
     if isinstance(error, MemoryError) or "Out of Memory Error" in text or "bad allocation" in text:
         return InputError(

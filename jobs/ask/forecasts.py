@@ -1,8 +1,8 @@
 """`groupledger forecast`: when a group has caught up, when retention overtakes its commits, and when these expire.
 
 The rates are those of the last hour of sampling rounds, and of the last half day for starts of logs that did not move
-often enough in an hour: of each part of that time the newest round counts (`transforms.lag.rules.forecast`).
-A group has caught up when its slowest partition has. What can't be foretold is null, with the reason beside it.
+often enough in an hour: of each part of that time the newest round counts (`transforms.lag.rules.forecast`). A group
+has caught up when its slowest partition has. A value that can't be forecast is null, with the reason beside it.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ START_UNKNOWN = "the start of its log is not known"
 NOT_NEARER = "retention does not come nearer to the commit, as it goes now"
 ALREADY_LOST = "retention has already passed the commit"
 RECREATED = "the topic was created anew"
-# For each partition what the newest round of each part of the time saw, oldest first.
+# For each partition the newest round of each part of the time, oldest first.
 SEEN = """
 SELECT
     group_id, topic, partition,
@@ -85,8 +85,8 @@ LAG_COLUMNS = (
 
 
 def forecasts(tables: ClusterRows, name: str | None, at: datetime | None = None) -> tuple[datetime, list[Answer]]:
-    """Returns the round that answers, and a row for each partition that was in it, of a group or of all: what is lost
-    first comes first, then what takes longest to catch up. Raises InputError if there is no round by then."""
+    """Returns the round that the answer is based on, and a row for each partition in it, of one group or of all: the
+    earliest loss comes first, then the longest time to catch up. Raises InputError if there is no round by then."""
     as_of = round_at(tables, name, at)
     recent = _seen(tables, name, as_of, PACE, PARTS)
     starts = _seen(tables, name, as_of, PACE_OF_STARTS, PARTS_OF_STARTS)
@@ -140,7 +140,7 @@ def _row(place: tuple[str, str, int], row: Answer, long: Answer | None) -> Answe
 
 
 def points_of(row: Answer, name: str) -> Points:
-    """Returns what the rounds saw of one number, since it was last not known."""
+    """Returns one number as the rounds saw it, since it was last unknown."""
     found: Points = []
     for each in row["points"]:
         if each[name] is None:
@@ -153,7 +153,7 @@ def points_of(row: Answer, name: str) -> Points:
 def catching_up(
     lag: int | None, by: Drift | None, produced: Drift | None, seen: Answer
 ) -> tuple[Expected | None, str | None]:
-    """Returns when a partition has caught up, and else why nobody knows."""
+    """Returns when a partition has caught up, or else the reason why that is not known."""
     if lag is None:
         return None, LAG_UNKNOWN
     if lag == 0:
@@ -170,7 +170,7 @@ def catching_up(
 def loss(
     now: Answer, consumed: Drift | None, start: tuple[Drift, float] | None, flags: Sequence[str]
 ) -> tuple[Expected | None, str | None]:
-    """Returns when retention overtakes the commit of a partition, and else why nobody knows."""
+    """Returns when retention overtakes the commit of a partition, or else the reason why that is not known."""
     if LagFlag.TOPIC_RECREATED in flags or LagFlag.TRUNCATED in flags:
         return None, RECREATED
     if now["committed"] is None or now["started"] is None:
@@ -198,7 +198,7 @@ def _soonest(row: Answer) -> tuple[Any, ...]:
 
 
 def expiry(tables: ClusterRows, name: str, retention: timedelta) -> Answer | None:
-    """Returns what of a group's offsets expires first, as `idle` has it; None if none does as things are, or before the
+    """Returns the first expiry of a group's offsets, as `idle` lists it; None if none expires at present, or before the
     topic was read."""
     if not all(tables.exists(table) for table in ("coordinator_records", "groups", "generations", "members")):
         return None
@@ -207,7 +207,7 @@ def expiry(tables: ClusterRows, name: str, retention: timedelta) -> Answer | Non
 
 
 def sentences(rows: Sequence[Answer], expires: Answer | None = None) -> list[str]:
-    """Returns in a sentence each when a group has caught up, when retention overtakes it, and when its offsets
+    """Returns one sentence each about when a group has caught up, when retention overtakes it, and when its offsets
     expire."""
     return [*_caught_up(rows), *_lost(rows), *_expires(expires)]
 
@@ -247,14 +247,14 @@ def place(row: Answer) -> str:
 
 
 def span(row: Answer, name: str) -> str:
-    """Returns a time to come with its interval."""
+    """Returns a time in the future with its interval, as text."""
     low, high = row[f"{name}_earliest_seconds"], row[f"{name}_latest_seconds"]
     until = "or it may never" if high is None else f"at the latest in {lasted_seconds(high)}"
     return f"{lasted_seconds(row[f'{name}_seconds'])} (at the earliest in {lasted_seconds(low)}, {until})"
 
 
 def cells(row: Answer) -> Answer:
-    """Returns what a table shows of a row: times as durations."""
+    """Returns the columns that a table shows: times as durations."""
     return {name: _cell(name, value) for name, value in row.items()}
 
 

@@ -1,4 +1,4 @@
-"""`groupledger rebalances`, `readers` and `committers`: what the groups of a cluster are up to."""
+"""`groupledger rebalances`, `readers` and `committers`: the activity of the groups of a cluster."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def most_rebalancing(
     tables: ClusterRows, since: datetime | None, until: datetime | None, top: int, names: Sequence[str] = ()
 ) -> list[Answer]:
     """Returns the groups that rebalanced most, of all or of some, with their longest pauses by either bound and their
-    most frequent trigger: the server log's where it says one."""
+    most frequent trigger: that of the server log where it has one."""
     of_names: list[Filter] = [("group_id", "in", names)] if names else []
     columns = ("group_id", "generation_gap", "partitions_moved", "happened_at", "changes")
     rows = tables.scan("rebalances", *of_names, *within("happened_at", since, until), columns=columns)
@@ -154,7 +154,7 @@ def true_rebalances(
 
 def readers(tables: ClusterRows, topic: str) -> list[Answer]:
     """Returns the groups that own partitions of a topic now, have members that subscribe to it, or have committed
-    offsets in it, as a simple consumer has and a group that read the topic once; owners first."""
+    offsets in it (a simple consumer, or a group that read the topic in the past); owners first."""
     is_open, place = ("is_open", "=", 1), ("group_id", "partition")
     return tables.query(
         READERS,
@@ -168,7 +168,7 @@ def readers(tables: ClusterRows, topic: str) -> list[Answer]:
 
 
 def nearest_topics(tables: ClusterRows, topic: str) -> list[str]:
-    """Returns the topics with a name like that of one which the ledger never saw; none if it saw it."""
+    """Returns the topics with names similar to one that the ledger never saw; none if it saw that topic."""
     unseen = unseen_in(tables, topic, 0)
     return [] if unseen is None else unseen.nearest_names
 

@@ -1,8 +1,8 @@
 """`groupledger diff`: the differences of a group between two instants: generation, members, owners and lag.
 
-What a group is at an instant is a flat mapping, from a kind and a name to a value, so that two of them compare
-entry by entry. Lag is that of the last sampling round by each instant, as a sum for each topic, and how many partitions
-are not in it since theirs is not known.
+The state of a group at an instant is a flat mapping from a kind and a name to a value, so that two states can be
+compared entry by entry. Lag is that of the last sampling round by each instant, as a sum for each topic, with the
+number of partitions left out because their lag is not known.
 """
 
 from __future__ import annotations
@@ -33,9 +33,8 @@ ORDER = (*OF_GENERATION, "member", "owner", "lag", "partitions_without_lag")
 
 
 def group_diff(tables: ClusterRows, name: str, then: datetime, now: datetime | None) -> tuple[datetime, list[Answer]]:
-    """Returns the later instant, which is the last that the ledger knows of if none is given, and a row for each
-    difference: its values are null where there was no such thing. Raises NotKnownError where an instant is unknown.
-    """
+    """Returns the later instant (without `now`, the last one that the ledger knows), and a row for each difference; a
+    value is null where the entry did not exist. Raises NotKnownError if the state at an instant is unknown."""
     history = read_history(tables, name)
     now = now or history.known_until or then
     states = []

@@ -1,8 +1,8 @@
 """`groupledger groups`: one row for each group, those in trouble first: its state, its lag and its open incidents.
 
-What the log says comes from `groups`, the state of members from the newest round of `group_states` and lag from the
+Facts from the log come from `groups`, the state of members from the newest round of `group_states` and lag from the
 newest round of `lag`, summed up by the rules of `transforms.lag.rules.rollup`. A group without members is Empty and one
-that has ended is Dead, also where no coordinator was asked; one that may have ended without a trace is Unknown there.
+that has ended is Dead, even if no coordinator was asked; one that may have ended without a record is Unknown then.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ COLUMNS = (
     *("group_id", "group_type", "state", "member_count", "lag_sum", "partitions_without_lag", "lag_seconds_max"),
     *("status", "open_incidents", "last_commit_at", "team"),
 )
-# What a narrow terminal can do without, in this order.
+# Columns that a narrow terminal can leave out, in this order.
 OPTIONAL = (
     *("team", "member_count", "last_commit_at", "group_type", "lag_seconds_max", "open_incidents"),
     *("partitions_without_lag", "state"),
@@ -50,7 +50,7 @@ LEFT JOIN of_incidents USING (group_id)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GroupFilter:
-    """Which groups are asked for; None is any. `pattern` is a part of the name, or a whole name with * in it."""
+    """A filter of groups; None means any. `pattern` is a part of the name, or a whole name with * in it."""
 
     pattern: str | None = None
     statuses: Sequence[str] = ()
@@ -60,7 +60,7 @@ class GroupFilter:
 
 
 def group_list(tables: ClusterRows, wanted: GroupFilter, teams: Mapping[str, str]) -> list[Answer]:
-    """Returns the groups that are wanted: the worst status first, then the most lag."""
+    """Returns the groups that match a filter: the worst status first, then the most lag."""
     return chosen(every_group(tables, teams), wanted)
 
 
@@ -68,8 +68,8 @@ def every_group(
     tables: ClusterRows, teams: Mapping[str, str], period: tuple[datetime, datetime] | None = None
 ) -> list[Answer]:
     """Returns all groups in that order. `teams` has a pattern of group names by team (RE2, for the whole name); the
-    first that matches has the group. With a period it is of the groups that were there before its end: lag and state
-    are those of its last round, and the incidents are those of the period, where else they are those that are open."""
+    first that matches gives the group's team. With a period, the list has the groups that existed before its end, with
+    lag and state of its last round and the incidents in it; without, the open incidents."""
     begun: list[Filter] = [] if period is None else [("first_seen_at", "<", period[1])]
     of_period = [("is_open", "=", True)] if period is None else [*begun, ("last_seen_at", ">=", period[0])]
     found = tables.query(
@@ -92,13 +92,13 @@ def every_group(
 
 
 def chosen(groups: Sequence[Answer], wanted: GroupFilter) -> list[Answer]:
-    """Returns those that are wanted, in their order."""
+    """Returns the groups that match a filter, in their order."""
     named = None if wanted.pattern is None else matching(wanted.pattern, [row["group_id"] for row in groups])
     return [row for row in groups if _is_wanted(row, wanted, named)]
 
 
 def matching(pattern: str, names: Sequence[str]) -> set[str]:
-    """Returns the names that have the pattern as a part or, if it has a * in it, that it matches as a whole."""
+    """Returns the names that contain the pattern or, if it has a * in it, match it as a whole."""
     if "*" not in pattern:
         return {name for name in names if pattern in name}
     return names_matching(".*".join(map(re.escape, pattern.split("*"))), names)
@@ -135,6 +135,6 @@ def _is_wanted(row: Answer, wanted: GroupFilter, named: set[str] | None) -> bool
 
 
 def rank(row: Answer, name: str = "group_id") -> tuple[int, int, str]:
-    """Returns the place of a group, or of what else has a name and lag, in a list: those in trouble come first."""
+    """Returns the sort key of a group, or of another row with a name and lag: those in trouble come first."""
     severity = words_of(LagStatus).index(row["status"]) if row["status"] else -1
     return -severity, -(row["lag_sum"] or 0), row[name]

@@ -69,7 +69,7 @@ def group_timeline(
 
 
 def with_causes(tables: ClusterRows, name: str, members: list[Answer]) -> list[Answer]:
-    """Returns tenures of a group with why they ended, by the server log where it says it."""
+    """Returns the tenures of a group, with the cause of their end from the server log where it has one."""
     of_group: tuple[Filter, ...] = (("group_id", "=", name), ("member_id", "in", [row["member_id"] for row in members]))
     lines = tables.rows_if_any("coordinator_events", *of_group, columns=EVENT_COLUMNS) if members else []
     generations = tables.rows("generations", of_group[0], columns=("started_at",)) if lines else []
@@ -84,7 +84,8 @@ def _ending_later(rows: Iterable[Answer], offset: int) -> list[Answer]:
 
 def owners_now(tables: ClusterRows, name: str) -> list[Answer]:
     """Returns each present member, with what it owns and what is reserved for it while it is away, by topic: null where
-    an assignment can't be read. `owns` says so in words, `unknown` for null, and which tasks it keeps copies of."""
+    an assignment can't be read. `owns` is the same as text, `unknown` for null, with the tasks that it keeps copies
+    of."""
     present: tuple[Filter, ...] = (("group_id", "=", name), ("is_open", "=", 1))
     current = tables.rows("generations", *present, columns=("is_ownership_known",))
     is_known = all(generation["is_ownership_known"] for generation in current)
@@ -123,7 +124,7 @@ def heading(group: Answer) -> str:
 
 
 def lines(entry: Answer) -> Iterator[str]:
-    """Yields the lines of an entry for a terminal; all names in them are made harmless."""
+    """Yields the lines of an entry for a terminal; all names in them are escaped."""
     number = f"incarnation {entry['incarnation']}, generation {_generation(entry)}"
     yield f"{in_zone(entry['at'])}  {number}: {EVENTS[entry['event']]}"
     if "member_count" in entry:
@@ -194,7 +195,7 @@ def _plain(value: object) -> object:
 
 
 def _trigger(entry: Answer) -> Iterator[str]:
-    """Yields what the server log says started the rebalance, or else what is inferred."""
+    """Yields the trigger from the server log, or else the inferred one."""
     if entry.get("trigger"):
         doubt = "" if entry["trigger_is_certain"] else "; names in the line could be read in another way, too"
         reason = "" if entry["trigger_reason"] is None else f": {printable(entry['trigger_reason'])}"

@@ -46,8 +46,8 @@ RECORD_COLUMNS = ("group_id", "kafka_offset", "record_type", "is_tombstone", "de
 def idle(
     tables: ClusterRows, retention: timedelta, fraction: float, name: str | None = None
 ) -> tuple[datetime, list[Answer]]:
-    """Returns the instant of the answer, which is the last that the ledger knows of, and the groups whose offsets will
-    expire, or that of a name; what expires first comes first."""
+    """Returns the instant of the answer, which is the last one that the ledger knows, and the rows about groups whose
+    offsets will expire, or only about the group `name`; the earliest expiry comes first."""
     as_of = known_until(tables)
     of: list[Filter] = [] if name is None else [("group_id", "=", name)]
     places = [] if name is None else of_groups(tables, name)

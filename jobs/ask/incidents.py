@@ -26,8 +26,8 @@ RECENT = timedelta(days=1)
 def incidents_of(
     tables: ClusterRows, groups: Sequence[str] | None, since: datetime | None, kind: str | None, severity: str
 ) -> list[Answer]:
-    """Returns the incidents of some groups or of all, last seen since then, of at least that severity; those that began
-    last come last. Raises InputError if the table is not there."""
+    """Returns the incidents of some groups or of all, last seen since an instant, of at least a severity, in the order
+    in which they began. Raises InputError if the table does not exist."""
     severities = words_of(Severity)
     filters: list[Filter] = [("severity", "in", severities[severities.index(severity) :])]
     for column, operation, value in (("group_id", "in", groups), ("kind", "=", kind), ("last_seen_at", ">=", since)):
@@ -37,8 +37,8 @@ def incidents_of(
 
 
 def recent_incidents(tables: ClusterRows) -> list[Answer]:
-    """Returns those of a warning or more that were last seen in the last day of any, and so all that are open, which
-    is said of minutes; in the same order."""
+    """Returns the incidents of severity warning or higher that were last seen within a day of the most recent one; in
+    the same order. Open incidents are all among them."""
     if not tables.exists("incidents"):
         return []
     last = newest(tables, "incidents", "last_seen_at")
@@ -46,7 +46,7 @@ def recent_incidents(tables: ClusterRows) -> list[Answer]:
 
 
 def rows_not_judged(tables: ClusterRows) -> int:
-    """Returns how many rows of logs were imported since incidents were last looked for."""
+    """Returns how many rows of logs were imported since incidents were last computed."""
     judged = judged_rows(tables.small_files, tables.cluster)
     if judged is None:
         return 0
@@ -55,7 +55,7 @@ def rows_not_judged(tables: ClusterRows) -> int:
 
 
 def lines(incident: Answer) -> Iterator[str]:
-    """Yields the lines of an incident for a terminal; all names in them are made harmless."""
+    """Yields the lines of an incident for a terminal; all names in them are escaped."""
     when = in_zone(incident["first_seen_at"])
     if incident["last_seen_at"] != incident["first_seen_at"]:
         when += f" to {in_zone(incident['last_seen_at'])}"
@@ -83,7 +83,7 @@ def episode_lines(verdict: Answer, since: datetime) -> Iterator[str]:
 
 
 def harms(verdict: Answer) -> Iterator[str]:
-    """Yields what an episode cost, as far as it is known."""
+    """Yields the harm of an episode, as far as it is known."""
     if verdict["never_read_max"]:
         yield f"at most {verdict['never_read_max']:,} records never read"
     if verdict["duplicates_max"]:
@@ -105,7 +105,7 @@ def _evidence(incident: Answer) -> str:
 
 
 def wrapped(text: str) -> Iterator[str]:
-    """Yields lines of whole words, each word made harmless."""
+    """Yields lines of whole words, each word escaped."""
     line, width = "", text_width()
     for word in map(printable, text.split(" ")):
         if line and len(line) + len(word) >= width:

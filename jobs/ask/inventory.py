@@ -1,8 +1,8 @@
 """`groupledger inventory`: the present members of groups by library, version, protocol and assignor, and what keeps
 them from the protocol of KIP-848.
 
-Members and assignors are of the history. What library a client is only the brokers' request log says: of each client
-id and host the last name that it gave. Where no log is imported, or hosts are not kept, it is unknown.
+Members and assignors come from the history. Only the brokers' request log has a client's library: for each client id
+and host, the last name that it sent. Without an imported log, or if hosts are not kept, it is unknown.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ COLUMNS = (
 OPTIONAL = ("group_type", "static_members", "assignor")
 MEMBER_COLUMNS = ("group_id", "group_type", "is_classic", "group_instance_id", "client_id", "client_host")
 REQUEST_COLUMNS = ("client_id", "client_host", "client_software_name", "client_software_version", "happened_at")
-# What each client called itself last.
+# The last software name that each client sent.
 SOFTWARE = """
 SELECT
     client_id, client_host,
@@ -41,8 +41,8 @@ FROM requests WHERE client_software_name IS NOT NULL GROUP BY client_id, client_
 
 
 def inventory(tables: ClusterRows, name: str | None = None) -> list[Answer]:
-    """Returns a row for each group, library and version, protocol and assignor that present members have: what is kept
-    from moving comes first. Raises UnknownNameError for a group that is not known."""
+    """Returns one row for each combination of group, library and version, protocol and assignor of the present members;
+    those that can't move come first. Raises UnknownNameError for an unknown group."""
     of_group: list[Filter] = []
     if name is not None:
         group_row(tables, name)
@@ -96,7 +96,8 @@ def _client(row: Mapping[str, str | None]) -> tuple[str, str]:
 
 
 def blocked_groups(rows: Iterable[Answer]) -> dict[str, list[str]]:
-    """Returns the groups of each blocker, and under an empty text those that could move as they are."""
+    """Returns the groups by the reason that blocks their move, and under an empty text those that could move as they
+    are."""
     by_group: defaultdict[str, set[str]] = defaultdict(set)
     for row in rows:
         if row["is_classic"]:

@@ -1,5 +1,5 @@
-"""Gathers until when each source was read (`transforms.coverage.rules.known`), by reads that cost little: the few rows
-of `coverage` and `log_files`, the bounds that Delta's log has of the sampling rounds, and the notes of the steps."""
+"""Determines until when each source was read (`transforms.coverage.rules.known`), by cheap reads: the few rows of
+`coverage` and `log_files`, the bounds that Delta's log has of the sampling rounds, and the notes of the steps."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LOGS = (Source.REQUEST_LOG, Source.SERVER_LOG)
 
 
 def sources_known(tables: ClusterRows, names: Sequence[str] = ()) -> Known:
-    """Returns until when each source was read; of the log only the partitions of some groups count, where they are
+    """Returns until when each source was read. For the log, only the partitions of the given groups count, if they are
     known."""
     topic = _topic(tables, names)
     logs = tables.rows_if_any("log_files", columns=("log", "last_logged_at"))

@@ -2,7 +2,7 @@
 
 The first columns are those of `kafka-consumer-groups --describe` (Kafka's ConsumerGroupCommand), in its order and with
 its names; then ours. With `--since`, both statuses are computed again for all rounds since (`lag_changes`), by the
-current settings, and reported where they change. So a rule can be tried out on the past before it wakes anybody.
+current settings, and reported where they change. So a rule can be tried out on the past before it raises an alarm.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ COLUMNS = {
     "STATUS": "status",
     "FLAGS": "flags",
 }
-# What a narrow terminal can do without, in this order.
+# Columns that a narrow terminal can leave out, in this order.
 OPTIONAL = ("COMMIT-AGE", "CLIENT-ID", "HOST", "CONSUMER-ID", "FLAGS", "LOG-END-OFFSET", "CURRENT-OFFSET", "SECONDS")
 ROLLUP_OPTIONAL = (
     *("burrow_status", "commit_age_ms", "catch_up_seconds", "worst_partition", "worst_topic", "lag_max", "partitions"),
@@ -62,14 +62,14 @@ CHANGE_COLUMNS = (
 
 
 def lag_at(tables: ClusterRows, name: str | None, at: datetime | None) -> tuple[datetime, list[LagRow]]:
-    """Returns the instant of the round that answers, and its rows in the order of their keys."""
+    """Returns the instant of the round that the answer is based on, and its rows in the order of their keys."""
     sampled_at = round_at(tables, name, at)
     return sampled_at, rows_of_round(tables, sampled_at, None if name is None else [name])
 
 
 def round_at(tables: ClusterRows, name: str | None, at: datetime | None) -> datetime:
-    """Returns the round that answers. Raises InputError if there is none, UnknownNameError for a group that has no rows
-    in it and is not known otherwise; one that is has no commits."""
+    """Returns the instant of the round that the answer is based on. Raises InputError if there is none,
+    UnknownNameError for an unknown group without rows in it; a known group without rows has no commits."""
     sampled_at = last_round(tables, "lag", at)
     if sampled_at is None:
         raise InputError(no_round(tables, at))
@@ -110,7 +110,7 @@ def _milliseconds(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def answer(row: LagRow) -> Answer:
-    """Returns the fields of a row, with instants for people."""
+    """Returns the fields of a row, with instants in the form of answers."""
     found = asdict(row) | {"commit_age_ms": row.commit_age_ms}
     for name, alias in MILLISECONDS.items():
         at = found.pop(alias)

@@ -1,6 +1,6 @@
-"""`groupledger lag --since`: when the statuses changed, computed again from all that a group's rounds saw.
+"""`groupledger lag --since`: when the statuses changed, computed again from all rounds of a group.
 
-The rounds are folded by the rules that compute the table `lag`, so that no other rule can be tried out than is used.
+The rounds are folded by the rules that compute the table `lag`, so that a trial always uses the same rules.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from groupledger.jobs.process.output import Answer
     from groupledger.transforms.lag.rules import LagRow, LagRules
 
-LAST_MS = 2**47  # behind every round
+LAST_MS = 2**47  # after every round
 
 
 def status_changes(

@@ -1,6 +1,6 @@
-"""Reads what the lag of one group is computed from, without Spark: the events of `transforms.lag.rules.of_group`.
+"""Reads the input of the lag of one group, without Spark: the events of `transforms.lag.rules.of_group`.
 
-`transforms.lag.lag` and `lag_seeds` read the same for all groups by Spark; a test compares the rows that come of both.
+`transforms.lag.lag` and `lag_seeds` read the same for all groups by Spark; a test compares the results of both.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ def between(first_ms: int, last_ms: int) -> list[Filter]:
 
 
 class GroupEvents:
-    """Reads the events of one group, whose records lie in one partition of `__consumer_offsets`."""
+    """Reads the events of one group, whose records are in one partition of `__consumer_offsets`."""
 
     def __init__(self, tables: ClusterRows, group_id: str, kafka_partition: int) -> None:
         self._tables = tables
@@ -177,7 +177,7 @@ class GroupEvents:
         return LogLosses(hidden_ends(coverage), {self._kafka_partition: thinned_stretches(readings)})
 
     def of(self, rounds: RoundsToCompute, last_ms: int, rules: LagRules) -> dict[int, list[Answer]]:
-        """Returns the events of rounds, and of those up to `last_ms`, by their kind."""
+        """Returns the events of rounds, and of earlier ones up to `last_ms`, by kind."""
         kafka_partition, query = self._kafka_partition, self._tables.query
         position = rounds.ends_before[kafka_partition][1].offset if rounds.ends_before else 0
         events = self._history(position)
@@ -249,7 +249,7 @@ class GroupEvents:
         }
 
     def _ends(self, last_ms: int) -> pa.RecordBatchReader:
-        """Returns what the rounds up to an instant saw of the log's end."""
+        """Returns the ends of the log that the rounds up to an instant saw."""
         of_log: tuple[Filter, ...] = (("topic", "=", OFFSETS_TOPIC), ("partition", "=", self._kafka_partition))
         return self._watermarks(0, last_ms, *of_log, columns=END_COLUMNS)
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from groupledger.jobs.ask.table_rows import Filter
     from groupledger.jobs.process.output import Answer
 
-# What of the table `lag` is summed up.
+# The sums of the table `lag`.
 SUMMED_COLUMNS = (
     *("group_id", "sampled_at", "topic", "partition", "lag", "lag_seconds", "lag_seconds_lower_bound", "status"),
     *("burrow_status", "flags", "owner", "client_id", "group_state", "messages_lost", "lag_per_second"),
@@ -70,8 +70,8 @@ ORDER BY sampled_at
 
 
 def with_statuses(row: Answer) -> Answer:
-    """Returns a row of the query, or one joined with it, with the worst status of its partitions and the place of the
-    most lag; all are null where the group was not in the round."""
+    """Returns a row of the query with the worst status of its partitions and the partition with the most lag; all are
+    null if the group was not in the round."""
     found, worst = dict(row), row["worst"] or {}
     statuses, burrow_statuses = found.pop("statuses"), found.pop("burrow_statuses")
     del found["worst"]
@@ -95,7 +95,7 @@ def lag_rounds(tables: ClusterRows, name: str, since: datetime, until: datetime 
 
 
 def lag_points(tables: ClusterRows, names: Sequence[str], since: datetime, until: datetime, parts: int) -> list[Answer]:
-    """Returns the lag of groups over a period, in the order of time: of each part of it the worst round."""
+    """Returns the lag of groups over a period, in the order of time: for each part of it, the worst round."""
     filters: list[Filter] = [("sample_date", ">=", since.date()), ("sample_date", "<=", until.date())]
     filters += [*within("sampled_at", since, until), ("group_id", "in", names)]
     rows = tables.scan_if_any("lag", *filters, columns=("group_id", "sampled_at", "lag", "flags"))

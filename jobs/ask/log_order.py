@@ -1,8 +1,8 @@
 """Puts rows of `coordinator_records` into the order of the log, however many there are.
 
-Files hold rows of many partitions, so one reading of all is sorted, and not one reading for each partition. What does
-not fit into memory goes, by partition of the log, to files in the temporary folder; then one partition after the other
-is read back and sorted.
+Files hold rows of many partitions, so all files are read once and sorted, instead of once for each partition. Rows that
+do not fit into memory are written, by partition of the log, to files in the temporary folder; then one partition after
+the other is read back and sorted.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ BYTES_IN_MEMORY = 256 * 2**20
 
 
 def in_log_order(batches: Iterable[pa.RecordBatch], bytes_max: int = BYTES_IN_MEMORY) -> Iterator[pa.Table]:
-    """Yields the rows in order, as tables: all at once if they fit into memory, else a partition of the log each."""
+    """Yields the rows in order, as tables: one table if they fit into memory, else one for each partition of the
+    log."""
     kept: list[pa.RecordBatch] = []
     size, read = 0, iter(batches)
     for batch in read:

@@ -1,6 +1,6 @@
 """`groupledger members`: the members of all groups, or of some, at an instant, with how many partitions each had.
 
-A member is there from the first record of its group that names it to the first that does not.
+A member is present from the first record of its group that names it to the first that does not.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ COLUMNS = (
     *("group_id", "member_id", "client_id", "client_host", "group_instance_id", "group_type", "joined_at"),
     "partitions",
 )
-# What a narrow terminal can do without, in this order.
+# Columns that a narrow terminal can leave out, in this order.
 OPTIONAL = ("group_type", "group_instance_id", "joined_at", "client_host")
 TENURE = (
     *("group_id", "incarnation", "member_id", "client_id", "client_host", "group_instance_id", "group_type"),

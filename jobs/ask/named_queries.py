@@ -2,7 +2,7 @@
 
     -- What the query returns, in a sentence or two.
     -- :since = 1970-01-01T00:00:00Z   What the parameter means.
-    -- :group =                        One without a value has to be given.
+    -- :group =                        A parameter without a value has to be given.
 
 Parameters are strings, and the query casts them. Each query is one text that DuckDB and Spark both run.
 """
@@ -34,7 +34,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class NamedQuery:
-    """What a query returns, its parameters, and its text."""
+    """A shipped query: its description, its parameters, and its text."""
 
     name: str
     summary: str
@@ -42,8 +42,8 @@ class NamedQuery:
     text: str
 
     def arguments(self, given: Mapping[str, str]) -> dict[str, str]:
-        """Returns a value for every parameter. Raises InputError if one is missing, or if the query has no such
-        parameter."""
+        """Returns a value for every parameter. Raises InputError if one is missing, or if a given one does not
+        exist."""
         known = {parameter.name: parameter.value for parameter in self.parameters}
         strange = [name for name in given if name not in known]
         found = {name: given.get(name, value) for name, value in known.items()}

@@ -1,8 +1,9 @@
-"""`groupledger objectives`: how groups stand by their objectives of lag, counted from the kept rounds.
+"""`groupledger objectives`: the results of groups by their objectives of lag, counted from the kept rounds.
 
 Each minute is judged by a query, by the rule of `transforms.objectives.rules.minutes`; a test compares the two. Windows
 end with the minute of the last round, or before an instant: the minute itself is not over. So the answer is exact as
-far as rounds are kept (`maintain.retention_days`), and what was not sampled, or is not kept, is unknown.
+far as rounds are kept (`maintain.retention_days`), and minutes that were not sampled, or whose rounds are not kept, are
+unknown.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ COLUMNS = (
     *("objective", "group_id", "lag_s", "target_percent", "attained_percent", "minutes_late", "minutes_unknown"),
     *("budget_left_minutes", "budget_left_percent", "burn_rate_5m", "burn_rate_1h", "burn_rate_6h", "burning"),
 )
-# What a narrow terminal can do without, in this order.
+# Columns that a narrow terminal can leave out, in this order.
 OPTIONAL = (
     *("burn_rate_6h", "burn_rate_1h", "burn_rate_5m", "budget_left_minutes", "minutes_late", "minutes_unknown"),
     *("lag_s", "target_percent"),
@@ -95,8 +96,8 @@ PARAMETERS = {
 def objectives(
     tables: ClusterRows, settings: Settings, names: Sequence[str] | None = None, until: datetime | None = None
 ) -> tuple[datetime, list[Answer]]:
-    """Returns the instant up to which minutes are counted, and a row for each objective of each group, or of some: what
-    burns comes first, then what has the least left of its budget. Raises InputError if there are no objectives, or no
+    """Returns the instant up to which minutes are counted, and a row for each objective of each group, or of some: the
+    fastest burning comes first, then the least budget left. Raises InputError if there are no objectives, or no
     rounds."""
     if not settings.objectives:
         raise InputError(
@@ -117,15 +118,15 @@ def objectives(
 
 
 def group_names(tables: ClusterRows, sampled_at: datetime) -> set[str]:
-    """Returns the groups of the history that have not ended, and those of a round."""
+    """Returns the groups of the history that have not ended, and those in a round."""
     known = tables.rows_if_any("groups", columns=("group_id", "is_alive"))
     sampled = tables.rows("lag", *of_round(sampled_at), columns=("group_id",))
     return {row["group_id"] for row in (*known, *sampled) if row.get("is_alive") is not False}
 
 
 def counted(tables: ClusterRows, held: Held, end: int) -> dict[tuple[str, str], dict[str, MinuteCounts]]:
-    """Returns the counts of each window that ends before a minute, by objective and group; nothing where no minute has
-    a round."""
+    """Returns the counts of each window that ends before a minute, by objective and group; groups without a round in
+    any minute are left out."""
     return {
         (row["objective"], row["group_id"]): {
             window: MinuteCounts(*(row[f"{state}_{window}"] for state in (MinuteState.ON_TIME, MinuteState.LATE)))
@@ -136,8 +137,8 @@ def counted(tables: ClusterRows, held: Held, end: int) -> dict[tuple[str, str], 
 
 
 def known_runs(tables: ClusterRows, held: Held, end: int) -> dict[tuple[str, str], list[tuple[int, int, str]]]:
-    """Returns what the minutes before one were, by objective and group: first minute, how many in a row, and their
-    state. What has no round is in no run."""
+    """Returns the known states of the minutes before one, by objective and group, as runs: first minute, number of
+    minutes, and their state. A minute without a round is in no run."""
     found: dict[tuple[str, str], list[tuple[int, int, str]]] = {}
     for row in _asked(tables, RUNS, held, end):
         run = (row["first"], row["minutes"], STATES[row["state"]])

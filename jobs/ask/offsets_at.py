@@ -3,10 +3,9 @@
 The instant is turned into a position in the log, and the newest record of each key below it counts: so the answer is a
 state that the log really had. An instant is known in a `complete` stretch of coverage only. Records before the stretch
 count too, since compaction keeps each key's last record; if a hole lies between, or the state was lost since, the
-answer is `unknown`. Where clocks
-went back after a failover, one instant has several positions, and a partition that they disagree on is `unknown` too. A
-partition whose last record is a removal (deleted, expired) or offset -1 has no row. A transactional commit stands where
-it was written, which is shortly before its transaction ended.
+answer is `unknown`. Where clocks went back after a failover, one instant has several positions, and a partition that
+they disagree on is `unknown` too. A partition whose last record is a removal (deleted, expired) or offset -1 has no
+row. A transactional commit counts from where it was written, which is shortly before its transaction ended.
 
 `--format csv` is what `kafka-consumer-groups --reset-offsets --from-file` reads (Kafka's ConsumerGroupCommand and
 CsvUtils): no header, a partition a line; `topic,partition,offset` for the one group that its `--group` names, else
@@ -96,8 +95,8 @@ TOLD = ("committed_offset", "leader_epoch", "metadata", "committed_at", "kafka_o
 
 def offsets_at(tables: ClusterRows, names: Sequence[str], at: datetime) -> list[Answer]:
     """Returns a row for each partition that had a committed offset, in order; offset, epoch, metadata and times are
-    null where it is `unknown`. A group that is known and has no commits has no row. Raises UnknownNameError for one
-    that is not, NotKnownError where the log of a group is not known at the instant."""
+    null where it is `unknown`. A known group without commits has no row. Raises UnknownNameError for an unknown group,
+    NotKnownError if the log of a group is not known at the instant."""
     known = tables.rows_if_any("groups", ("group_id", "in", names), columns=("group_id", "kafka_partition"))
     partitions: dict[str, int] = {row["group_id"]: row["kafka_partition"] for row in known}
     if len(partitions) < len(names):  # as before the history is made
@@ -162,8 +161,8 @@ def _answer(row: Answer) -> Answer:
 
 
 def reset_file_lines(names: Sequence[str], answers: Iterable[Answer]) -> Iterator[str]:
-    """Yields the lines of the partitions whose offset is known. Raises InputError for a name that the tool could not
-    read."""
+    """Yields the lines of the partitions whose offset is known. Raises InputError for a name that Kafka's tool could
+    not read."""
     for answer in answers:
         if answer["status"] != OffsetStatus.COMMITTED:
             continue

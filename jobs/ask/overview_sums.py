@@ -1,7 +1,7 @@
-"""Sums up what happened to many groups in parts of a window: the worst status of lag in each, and how many rebalances.
+"""Summarizes many groups in parts of a window: the worst status of lag and the number of rebalances in each part.
 
-A day of rounds of a large cluster is hundreds of millions of rows. Delta's log says how many there are at most, and
-above a bound the statuses are left out.
+A day of rounds of a large cluster is hundreds of millions of rows. Delta's log gives an upper bound of their number,
+and above a limit the statuses are left out.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ Bounds = tuple["datetime", "datetime"]
 def statuses_in_parts(
     tables: ClusterRows, names: Sequence[str], bounds: Bounds, parts: int
 ) -> dict[str, dict[int, str]] | None:
-    """Returns for each group the worst status of its partitions in each part of [since, until) in which it was sampled;
-    None if there are too many rows to look at."""
+    """Returns, for each group, the worst status of its partitions in each part of [since, until) in which it was
+    sampled; None if there are too many rows to read."""
     since, until = bounds
     if lag_rows_at_most(tables, bounds) > LAG_ROWS_MAX:
         return None
@@ -71,8 +71,8 @@ def statuses_in_parts(
 def rebalances_in_parts(
     tables: ClusterRows, bounds: Bounds, parts: int, names: Sequence[str] | None = None
 ) -> dict[str | None, dict[int, int]]:
-    """Returns how many rebalances of each of some groups began in each part; of all groups together, under None, where
-    no names are given."""
+    """Returns how many rebalances of each of some groups began in each part; without names, those of all groups
+    together, under the key None."""
     of_names: list[Filter] = [] if names is None else [("group_id", "in", names)]
     columns = ("group_id", "happened_at", "changes")
     rows = tables.scan_if_any("rebalances", *of_names, *within("happened_at", *bounds), columns=columns)
@@ -86,7 +86,7 @@ def rebalances_in_parts(
 def lag_in_parts(
     tables: ClusterRows, name: str, units: AbstractSet[tuple[str, int]], bounds: Bounds, parts: int
 ) -> dict[tuple[str, int], dict[int, int]]:
-    """Returns for some partitions of a group the most lag in each part in which it is known."""
+    """Returns, for some partitions of a group, the most lag in each part in which it is known."""
     since, until = bounds
     filters: list[Filter] = [("sample_date", ">=", since.date()), ("sample_date", "<=", until.date())]
     filters += [*within("sampled_at", since, until), ("group_id", "=", name)]
@@ -100,7 +100,7 @@ def lag_in_parts(
 
 
 def lag_rows_at_most(tables: ClusterRows, bounds: Bounds) -> int:
-    """Returns how many rows of lag there are at most in a window, by Delta's log."""
+    """Returns an upper bound of the number of rows of lag in a window, from Delta's log."""
     if not tables.exists("lag"):
         return 0
     files = tables.files("lag")

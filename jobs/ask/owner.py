@@ -1,8 +1,7 @@
 """`groupledger owner`: who owned a partition at an instant: owned, reserved, unowned, not born or ended (the group was
 not there), or unknown and why.
 
-For a group, a topic or a partition that the ledger has never seen, the answer lists the nearest names: it was not
-unowned.
+For a group, a topic or a partition that the ledger has never seen, the answer is unknown, with the most similar names.
 """
 
 from __future__ import annotations
@@ -59,8 +58,8 @@ COMMITTED_PLACES = "SELECT topic, max(partition) AS partition FROM commit_log GR
 
 
 def owner(tables: ClusterRows, name: str, topic: str, partition: int, at: datetime) -> list[Answer]:
-    """Returns one answer, or several where several members had the partition: those of a share group, or those to whom
-    an assignor gave it. The member of a reserved partition is the one that is away."""
+    """Returns one answer, or several where several members had the partition: those of a share group, or of an assignor
+    that gave it to several. For a reserved partition it names the member that is away."""
     found = _unknown(name, topic, partition, at)
     of_group = ("group_id", "=", name)
     groups = tables.rows("groups", of_group)
@@ -110,8 +109,8 @@ def owner(tables: ClusterRows, name: str, topic: str, partition: int, at: dateti
 
 
 def owner_in_all_groups(tables: ClusterRows, topic: str, partition: int, at: datetime) -> list[Answer]:
-    """Returns the answers for each group that ever had the partition and was there at the instant, those that owned it
-    first; one without a group if no group ever had it."""
+    """Returns the answers for each group that ever had the partition and existed at the instant, those that owned it
+    first; one answer without a group if no group ever had it."""
     place: list[Filter] = [("topic", "=", topic), ("partition", "=", partition)]
     had = {
         row["group_id"]
@@ -130,8 +129,8 @@ def owner_in_all_groups(tables: ClusterRows, topic: str, partition: int, at: dat
 
 
 def unseen_in(tables: ClusterRows, topic: str, partition: int) -> Unseen | None:
-    """Returns what the ledger has not seen of a place that the group never owned; None if the place exists. All commits
-    are read only for a place that nobody owned and no round sampled."""
+    """Returns which part of a place that the group never owned was never seen, the topic or the partition; None if the
+    place exists. All commits are read only for a place that nobody owned and no round sampled."""
     place = ("topic", "partition")
     seen = tables.query(
         PLACES,

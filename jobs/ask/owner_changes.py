@@ -1,9 +1,9 @@
-"""Determines which partitions of a group changed hands, and from whom to whom, in few words: an entry for each instant.
+"""Lists which partitions of a group changed hands, and from whom to whom, as short texts: an entry for each instant.
 
-A partition is taken from whoever had it before in the same incarnation of the group. A cooperative member gives up in
-one record what another takes in a later one, so a revoked partition is reported only if nobody takes it in the window.
-What a static member leaves while it is away is reported as reserved for it: it has not given it up yet. Where a hole or
-a thinned stretch hides when an interval began or ended, nothing is said of it.
+A partition is taken from its previous owner in the same incarnation of the group. A cooperative member gives up a
+partition in one record and another takes it in a later one, so a revoked partition is reported only if nobody takes it
+in the window. Partitions of a static member that is away are reported as reserved for it: it has not given them up yet.
+An interval whose beginning or end is hidden by a hole or a thinned stretch is left out.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ TOLD, PARTITIONS_TOLD = 3, 8
 
 
 class OwnerChange(NamedTuple):
-    """Who took partitions and from whom; nobody is None. `reserved_for` is who left them for a while."""
+    """Who took partitions and from whom; None for nobody. `reserved_for` is the static member that left them for a
+    while."""
 
     taken_by: str | None = None
     taken_from: str | None = None
@@ -45,7 +46,7 @@ Changes = dict[datetime, dict[OwnerChange, list["Answer"]]]
 def owner_changes(
     tables: ClusterRows, name: str, since: datetime, until: datetime | None
 ) -> Iterator[tuple[datetime, str]]:
-    """Yields each instant of [since, until) at which somebody took or gave up partitions, and the words for it."""
+    """Yields each instant of [since, until) at which a member took or gave up partitions, with a text about it."""
     of_group = ("group_id", "=", name)
     begun = (of_group, *within("valid_from", None, until))
     rows = tables.rows_if_any("assignments", *begun, columns=COLUMNS)
@@ -80,12 +81,12 @@ def changed_hands(intervals: Iterable[Answer]) -> Changes:
 
 
 def who(interval: Answer) -> str:
-    """Returns the owner, or all where the assignor gave the partition to several."""
+    """Returns the owner, or all owners where the assignor gave the partition to several."""
     return " and ".join((interval["member_id"], *(interval["other_member_ids"] or ())))
 
 
 def _words(changes: dict[OwnerChange, list[Answer]]) -> str:
-    """Returns who took what from whom, those with the most partitions first."""
+    """Returns a text about who took which partitions from whom, those with the most partitions first."""
     ordered = sorted(changes.items(), key=lambda item: (-len(item[1]), *(each or "" for each in item[0])))
     told = []
     for (member_id, taken_from, reserved_for), rows in ordered[:TOLD]:

@@ -29,8 +29,8 @@ MEMBER_COLUMNS = (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GroupHistory:
-    """Holds the rows of a group: its row in `groups`, and those of the tables that are called like the fields. Among
-    its assignments is what its members share, and what is reserved for one."""
+    """The rows of a group: its row in `groups`, and those of the tables that the fields are named after. Its
+    assignments include shared and reserved partitions."""
 
     group: Answer
     generations: list[Answer]
@@ -67,7 +67,7 @@ class GroupHistory:
 
 
 def read_history(tables: ClusterRows, name: str) -> GroupHistory:
-    """Raises UnknownNameError for a group without a row in the ledger."""
+    """Returns the history of a group. Raises UnknownNameError for a group without a row in the ledger."""
     (found,) = read_histories(tables, [group_row(tables, name)])
     return found
 
@@ -100,8 +100,8 @@ def by_group(rows: Iterable[Answer]) -> defaultdict[str, list[Answer]]:
 
 
 def owner_rows(history: GroupHistory, at: datetime) -> Iterator[Answer]:
-    """Yields a row for each partition, or for each of its owners where the assignor gave it to several. The member of
-    a reserved partition is the one that is away."""
+    """Yields one row for each partition, or one for each owner where the assignor gave it to several. For a reserved
+    partition it names the member that is away."""
     members = {row["member_id"]: row for row in history.members_at(at)}
     for (topic, partition), answer in history.owners_at(at).items():
         found = {"topic": topic, "partition": partition, "status": answer.status}
@@ -116,7 +116,7 @@ def owner_rows(history: GroupHistory, at: datetime) -> Iterator[Answer]:
 
 
 def owners_of(tables: ClusterRows, name: str, at: datetime | None) -> tuple[datetime | None, list[Answer]]:
-    """Returns the instant, which is the last that is known if none is given, and the rows of that instant."""
+    """Returns the instant (without `at`, the last one that is known), and the rows of that instant."""
     history = read_history(tables, name)
     at = at or history.known_until
     return at, [] if at is None else list(owner_rows(history, at))

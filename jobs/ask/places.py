@@ -1,5 +1,4 @@
-"""Finds groups by what goes with them: the topics that they own, and the clients and hosts of their members, now and in
-the last week."""
+"""Finds groups by the topics that they own, and by the clients and hosts of their members, now and in the last week."""
 
 from __future__ import annotations
 
@@ -47,17 +46,17 @@ def places(tables: ClusterRows) -> Places:
 
 
 def host_name(client_host: str) -> str:
-    """Returns a host as people write it: the broker puts a slash before an address."""
+    """Returns a host without the slash that the broker puts before an address."""
     return client_host.lstrip("/")
 
 
 def broker_names(host: str) -> list[str]:
-    """Returns how the broker may have written a host."""
+    """Returns the forms in which the broker may have written a host."""
     return [host_name(host), f"/{host_name(host)}"]
 
 
 def like(found: Places, text: str, most: int) -> list[tuple[str, str, int]]:
-    """Returns the places that have a text in their names, with how many groups they have, most first."""
+    """Returns the places whose names contain a text, with how many groups they have, most first."""
     wanted = text.lower()
     names = [
         (kind, name, len(groups))

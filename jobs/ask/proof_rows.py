@@ -1,7 +1,7 @@
-"""Finds the row that proves an incident, by the key that the incident has of it.
+"""Finds the row that proves an incident, by its key in the incident.
 
 A key is the row's key columns after the cluster, joined by a slash (`incidents.proofs`). Clients name groups, and a
-name may have slashes itself; what is too much belongs to the first text among the columns. Instants are ISO 8601, or
+name may contain slashes; additional parts belong to the first text among the columns. Instants are ISO 8601, or
 milliseconds.
 """
 
@@ -78,6 +78,6 @@ def _value(kind: pa.DataType, text: str) -> str | int | datetime | None:
 
 
 def shown_value(value: Any) -> str:
-    """Returns a value of a row as text, of which there may be too much to show."""
+    """Returns a value of a row as text, shortened if it is too long."""
     text = value if isinstance(value, str) else value.hex() if isinstance(value, bytes) else json_text(value).strip('"')
     return text if len(text) <= SHOWN_MAX else f"{text[:SHOWN_MAX]} and {len(text) - SHOWN_MAX:,} characters more"

@@ -1,9 +1,9 @@
 """`groupledger quality` checks with Great Expectations whether the tables hold what they promise, one suite per table.
 
-The tables are read without Spark, and only read. Of those that are partitioned by date the newest days that the cluster
-has are checked, since older dates don't change, or all of them. DuckDB makes columns of the rules, and Great
-Expectations checks frames of pandas: of a table with more than `quality.pandas_rows_max` rows one after the other, with
-the rows of a group in one of them, and the counts are added up. A table without rows is not checked, and that is said.
+The tables are read without Spark, and only read. In tables that are partitioned by date, the newest days of the cluster
+are checked, since older dates don't change, or all days. DuckDB evaluates the rules as columns, and Great Expectations
+checks pandas frames: a table with more than `quality.pandas_rows_max` rows is checked in several parts, each with all
+rows of its groups, and the counts are added up. A table without rows is reported as not checked.
 
 Results hold counts but no values, since values may be names that clients chose: `pipeline` keeps them in
 `quality_results`, and Data Docs are a folder of HTML. The answer has the first keys of the rows that break an
@@ -55,7 +55,7 @@ def check(
     *,
     all_dates: bool = False,
 ) -> list[Result]:
-    """Checks every table that is there. Returns the results; failures come first. A table without rows has none."""
+    """Checks every existing table. Returns the results; failures come first. A table without rows has no results."""
     tables.refuse_nothing()
     context = open_context(data_docs)
     checked_at = instant_of_ms(now_ms())
@@ -100,7 +100,8 @@ def row_count(tables: ClusterRows, table: str, filters: list[Filter]) -> int:
 
 
 def frames(tables: ClusterRows, suite: Suite, filters: list[Filter], parts: int) -> Iterator[pa.Table]:
-    """Yields the columns of a suite, with its rules, in so many parts; rows that a rule compares are in the same."""
+    """Yields the columns of a suite, with its rules, in `parts` parts; rows that a rule compares are in the same
+    part."""
     text = rules_query(suite)
     for part in range(parts):
         others = {name: tables.scan(name) for name in suite.reads}
@@ -109,7 +110,7 @@ def frames(tables: ClusterRows, suite: Suite, filters: list[Filter], parts: int)
 
 
 def rules_query(suite: Suite) -> str:
-    """Returns the query for a part of the table `checked`. It is made of names and texts of ours."""
+    """Returns the query over one part of the table, named `checked`. It consists only of our own names and texts."""
     key = key_of(suite.table)
     together = ["group_id"] if "group_id" in key else key
     chosen = [*(f'"{name}"' for name in suite.columns), *(f"({rule}) AS {name}" for name, rule in suite.rules.items())]
@@ -189,7 +190,7 @@ def result_of(validated: Any) -> Result:
 
 
 def error_of(info: dict[str, Any]) -> str:
-    """Returns the error of an expectation that could not be checked, without the trace."""
+    """Returns the error of an expectation that could not be checked, without the traceback."""
     found = info if "exception_message" in info else next(iter(info.values()), {})
     return printable(str(found.get("exception_message")).splitlines()[0])
 
@@ -208,8 +209,8 @@ def has_failed(results: list[Result]) -> bool:
 
 
 def import_great_expectations() -> Any:
-    """Returns the library. It asks for Spark Connect, and pyspark 4.2 ends the process at that where a program has no
-    file (`python -c`) and gRPC is missing; so Connect is not to be found meanwhile."""
+    """Returns the library. It imports Spark Connect, and pyspark 4.2 then ends the process if a program has no file
+    (`python -c`) and gRPC is missing; so Connect is hidden during the import."""
     absent = {} if CONNECT in sys.modules else {CONNECT: None}
     sys.modules.update(absent)  # type: ignore[arg-type]  # None is Python's own word for a module that is not there
     try:

@@ -1,10 +1,10 @@
-"""Makes the suite of a table from `conf/quality/TABLE.yaml` and from what the table is defined as.
+"""Builds the suite of a table from `conf/quality/TABLE.yaml` and from the table's definition.
 
-By its definition its key is unique and without nulls, and open rows lie in a partition of their own. `rules` are
-conditions in DuckDB's SQL over the rows of a group, which become columns that must be true; a rule with `reads` also
-names other tables, and is left out where they are not there. `expectations` are those of Great Expectations. A
-`value_set` is a list, or names the words that a column may have: a class of `schemas.words`, or the rows of
-`schemas.kinds`.
+From the definition it follows that the key is unique and without nulls, and that open rows lie in a partition of their
+own. `rules` are conditions in DuckDB's SQL over the rows of a group, which become columns that must be true; a rule
+with `reads` also names other tables, and is left out where they are not there. `expectations` are those of Great
+Expectations. A `value_set` is a list, or names the words that a column may have: a class of `schemas.words`, or the
+rows of `schemas.kinds`.
 """
 
 from __future__ import annotations

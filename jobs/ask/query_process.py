@@ -1,11 +1,12 @@
-"""Answers one query in a process of its own, which ends when its time is over, whatever it is doing.
+"""Runs one query in a process of its own, which ends when its time is over, whatever it is doing.
 
-DuckDB does not look at an interrupt while it parses, plans, or works within one call of a function, and such a query
-takes thirty kilobytes of text. So the system itself ends this process: by an alarm that nothing here handles, and with
-whoever asked (Linux). Its memory has a bound, too, and a query that overflows the stack ends nobody else.
+DuckDB does not check for an interrupt while it parses, plans, or works within one call of a function, and thirty
+kilobytes of text are enough for such a query. So the operating system ends this process: by an alarm that is not
+handled here, and together with its parent (Linux). Its memory is limited, too, and a query that overflows the stack
+ends only this process.
 
-A question is one object of JSON on standard input. The answer is a stream of Arrow on standard output. What went wrong,
-or null, is JSON in a file that the caller holds open: a stream may break off anywhere. `apart` asks and reads.
+The question is one JSON object on standard input, the result an Arrow stream on standard output. The error, or null, is
+JSON in a file that the caller holds open, since a stream may end anywhere. `apart` is the caller.
 """
 
 from __future__ import annotations
@@ -30,13 +31,13 @@ from groupledger.jobs.process.outside import explain
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-# So that nobody waits for it to be read: what a pipe holds, with escapes.
+# The bytes that a pipe holds, with escapes, so that writing never waits for a reader.
 TEXT_CHARACTERS_MAX = 4_000
 PARENT_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of prctl(2)
 
 
 def main() -> None:
-    """Answers, and ends with exit code 0 if it could say what came of it."""
+    """Runs the query, and ends with exit code 0 if it could report the outcome."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # a terminal's Ctrl-C arrives here, too, and is reported by the parent
     question = json.load(sys.stdin)
     end_in_time(question["timeout_s"])
@@ -48,15 +49,15 @@ def main() -> None:
 
 
 def apart_from_prints() -> int:
-    """Returns a descriptor of standard output, where from then on nothing else comes: libraries print there what they
-    like, such as DuckDB the bar of its progress where it takes the program for a notebook."""
+    """Returns a descriptor of the original standard output, and redirects other output: libraries may print there, such
+    as DuckDB's progress bar where it believes to be in a notebook."""
     out = os.dup(sys.stdout.fileno())
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     return out
 
 
 def end_in_time(timeout_s: float) -> None:
-    """Lets the system end this process after some time, and with the one that started it."""
+    """Makes the operating system end this process after some time, and together with its parent."""
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGALRM})
     signal.setitimer(signal.ITIMER_REAL, timeout_s)
@@ -79,7 +80,7 @@ def limit_memory(memory_max_bytes: int) -> None:
 
 
 def answer(question: Mapping[str, Any], out: IO[bytes]) -> dict[str, str] | None:
-    """Writes the answer as it comes. Returns what went wrong at any point of it."""
+    """Writes the result as it comes. Returns an error that happened at any point."""
     try:
         snapshots = Snapshots(question["warehouse"])
         limits = {name: question[name] for name in ("rows_max", "memory_max_bytes")}
@@ -94,7 +95,8 @@ def answer(question: Mapping[str, Any], out: IO[bytes]) -> dict[str, str] | None
 
 
 def what_failed(error: BaseException) -> dict[str, str]:
-    """Returns the class and the sentence of an error that has one; of a fault of ours its name and traceback."""
+    """Returns the class and the sentence of an error that has one; for a fault of groupledger, its name and
+    traceback."""
     known = explain(error)
     if known is not None:
         return {"kind": type(known).__name__, "text": str(known)[:TEXT_CHARACTERS_MAX]}

@@ -1,4 +1,4 @@
-"""`groupledger records`: what was decoded, in log order; as JSON in the form of Kafka's DumpLogSegments."""
+"""`groupledger records`: the decoded records, in log order; as JSON in the form of Kafka's DumpLogSegments."""
 
 from __future__ import annotations
 

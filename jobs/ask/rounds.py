@@ -1,7 +1,7 @@
 """Finds sampling rounds in the tables that have a row for each round: `lag`, `watermarks`, `group_states`.
 
 A monitor adds a round every few seconds, so that a day of them is a long table. Delta's log has the first and last
-round of each file: those of files with one cluster bound the answer from below, and only what lies above is read.
+round of each file: those of files with one cluster are a lower bound of the answer, and only files above it are read.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ def last_round(tables: ClusterRows, table: str, at: datetime | None = None) -> d
     Raises InputError if the table is not there."""
     if at is not None:
         return newest(tables, table, SAMPLED_AT, at)
-    # An answer and what is known of it both ask, and read one version of the table.
+    # An answer, and the check of what is known for it, both ask for this, and read one version of the table.
     if table not in tables.last_rounds:
         tables.last_rounds[table] = newest(tables, table, SAMPLED_AT)
     return tables.last_rounds[table]
 
 
 def newest(tables: ClusterRows, table: str, column: str, at: datetime | None = None) -> datetime | None:
-    """Returns the newest instant in a column of any table, in the same way."""
+    """Returns the newest instant in a column of any table, as `last_round` does."""
     by_then: list[Filter] = [] if at is None else [(column, "<=", at)]
     earliest = _told(tables, table, column, at)
     if earliest is not None:

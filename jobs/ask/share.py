@@ -1,7 +1,9 @@
-"""`groupledger share`: where a share group stands in each partition, in the newest pass or the last one by an instant.
+"""`groupledger share`: the position of a share group in each partition, in the newest pass or the last one by an
+instant.
 
-The first columns are those of `kafka-share-groups --describe --offsets`, with its names; then ours. What was delivered
-at least so and so often, and still waits to be delivered again, is what the group can't process.
+The first columns are those of `kafka-share-groups --describe --offsets`, with its names; then ours. Records that were
+delivered at least a given number of times, and still wait to be delivered again, are those that the group can't
+process.
 """
 
 from __future__ import annotations
@@ -49,9 +51,9 @@ ORDER BY sampled_at
 def share_partitions(
     tables: ClusterRows, name: str, at: datetime | None, deliveries_min: int
 ) -> tuple[datetime, list[Answer]]:
-    """Returns the instant of the pass that answers, and the group's rows, each with the ranges `redelivered`: those
-    available again that were delivered at least so often. Raises InputError if there was no pass by then,
-    UnknownNameError if it saw no such share group."""
+    """Returns the instant of the pass that the answer is based on, and the group's rows, each with the ranges
+    `redelivered`: those that are available again after at least `deliveries_min` deliveries. Raises InputError if there
+    was no pass by then, UnknownNameError if it saw no such share group."""
     sampled_at = last_round(tables, TABLE, at)
     if sampled_at is None:
         raise InputError(
@@ -79,7 +81,8 @@ def share_standing(tables: ClusterRows, name: str, at: datetime) -> tuple[dateti
 
 
 def share_lag_rounds(tables: ClusterRows, name: str, since: datetime, until: datetime) -> list[Answer]:
-    """Returns what is still to be done, summed up for each pass within [since, until), in the order of time."""
+    """Returns the number of records that are still to be processed, summed up for each pass within [since, until), in
+    the order of time."""
     days: list[Filter] = [("sample_date", ">=", since.date()), ("sample_date", "<=", until.date())]
     rows = tables.scan_if_any(
         TABLE, *days, *within("sampled_at", since, until), ("group_id", "=", name), columns=("sampled_at", "lag")
@@ -88,7 +91,7 @@ def share_lag_rounds(tables: ClusterRows, name: str, since: datetime, until: dat
 
 
 def cells(row: Answer) -> list[Any]:
-    """Returns what the table shows of an answer: `4-7 (3)` is a range of offsets that was delivered three times."""
+    """Returns the columns that the table shows: `4-7 (3)` is a range of offsets that was delivered three times."""
     return [_ranges(row[name]) if isinstance(row[name], list) else row[name] for name in COLUMNS.values()]
 
 

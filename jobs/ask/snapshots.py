@@ -1,7 +1,7 @@
 """Opens the Delta tables of a warehouse by delta-rs, each once, so that a question sees one version of each.
 
-Only what a question names is opened: opening costs some milliseconds, and more for each file of the table. Rows are
-read when they are asked for, from the files that can hold them.
+Only the tables that a question names are opened: opening costs some milliseconds, and more for each file of the table.
+Rows are read on request, from the files that can contain them.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ KNOWN = table_names()
 
 
 class Snapshots:
-    """The tables of a warehouse (a directory or a URI), with the rows of all clusters, as they were when each was first
-    asked for."""
+    """The tables of a warehouse (a directory or a URI), with the rows of all clusters, each in the version at which it
+    was first opened."""
 
     def __init__(self, warehouse: str) -> None:
         self.warehouse = warehouse_uri(warehouse) or "/"
@@ -63,7 +63,7 @@ class Snapshots:
         return True
 
     def open(self, table: str) -> DeltaTable:
-        """Returns a table that is there, as it was when it was first asked for."""
+        """Returns an existing table, in the version at which it was first opened."""
         return self.opened(table).delta
 
     def opened(self, table: str) -> OpenedTable:
@@ -74,12 +74,12 @@ class Snapshots:
         return self._opened[table]
 
     def schema(self, table: str) -> pa.Schema:
-        """Returns the columns of a table that is there."""
+        """Returns the columns of an existing table."""
         with self._told(table):
             return self.opened(table).schema
 
     def rows(self, table: str, columns: Sequence[str] | None = None) -> pa.RecordBatchReader:
-        """Returns the rows of a table that is there, to be read once, with some columns or all."""
+        """Returns the rows of an existing table, which can be read once, with some columns or all."""
         schema = self.schema(table)
         wanted = pa.schema([schema.field(name) for name in columns or schema.names])
         with self._told(table):

@@ -1,10 +1,10 @@
-"""Answers a query by Spark, for those who need Spark's SQL or a storage that only Hadoop reads.
+"""Runs a query with Spark, for users who need Spark's SQL or a storage that only Hadoop reads.
 
-What Spark's parser makes of a statement is looked at before anything of it runs: only nodes that read are let through,
-only relations that are views of the warehouse's tables, and no function that leaves the query. This keeps mistakes out.
-It is no wall against an attacker: Spark has no locks of its own, a function that nobody here knows may reach further,
-and a query may still take all memory and processors of its machine. What nobody may read or write, the storage has to
-protect; for strangers there is `engine`.
+The plan of Spark's parser is checked before a statement runs: only nodes that read are allowed, only views of the
+warehouse's tables, and no function with effects outside the query. This prevents mistakes. It does not protect against
+an attacker: Spark has no locks of its own, an unknown function may reach further, and a query may take all memory and
+processors of its machine. Data that a user must not read or write has to be protected by the storage; for untrusted
+users there is `engine`.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ OUTSIDE = re.compile(r"java_method|(try_)?reflect|input_file_\w+|(from|to)_(avro
 
 
 def register_views(tables: Tables) -> list[str]:
-    """Makes a temporary view of each table that is there; returns their names. Raises InputError if there is none."""
+    """Creates a temporary view of each existing table; returns their names. Raises InputError if there is none."""
     views = {table: tables.rows(table) for table in tables.existing()}
     has_commits = all(table in views or table.name in LATER for table in READ_BY_OFFSET_COMMITS)
     if has_commits:
@@ -90,7 +90,7 @@ def ask(
     rows_max: int | None = None,
     timeout_s: float,
 ) -> pa.Table:
-    """Returns the answer to one statement over the views, or its first rows.
+    """Returns the result of one statement over the views, or its first rows.
 
     Raises InputError for a statement that does more than read, is wrong, lacks a parameter, or takes too long.
     """
@@ -111,8 +111,8 @@ def ask(
 
 
 def refuse_to_do(spark: SparkSession, views: Collection[str], text: str) -> None:
-    """Raises InputError if the statement does more than read the views, and the errors of Spark's parser if it is no
-    statement."""
+    """Raises InputError if the statement does more than read the views, and the error of Spark's parser if it is
+    invalid."""
     session: Any = spark._jsparkSession  # noqa: SLF001 - the only way to Spark's parser
     found = [
         (str(node.getClass().getSimpleName()), node)
@@ -182,7 +182,7 @@ def items(sequence: Any) -> Iterator[Any]:
 
 
 def sentence(error: PySparkException | Py4JJavaError) -> str:
-    """Returns Spark's own words without the query, which they repeat, and without its plan."""
+    """Returns Spark's own error without the query, which it repeats, and without its plan."""
     text = str(error.java_exception.getMessage()) if isinstance(error, Py4JJavaError) else str(error)
     unbound = re.search(r"unbound parameter: (\w+)", text)
     if unbound is not None:

@@ -1,7 +1,7 @@
-"""`groupledger sql` prints the answer to any question: as a table, CSV or JSON.
+"""`groupledger sql` prints the result of a SQL query, as a table, CSV or JSON.
 
-All clusters are there; `cluster` is a column. `engine` answers by DuckDB, `spark_engine` by Spark; neither can write.
-Values come into a query as parameters (`:group`), never as text.
+All clusters are included; `cluster` is a column. `engine` uses DuckDB, `spark_engine` Spark; neither can write. Values
+are passed to a query as parameters (`:group`), never as text.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ NUMBER = re.compile(r"[+-]?\d+(\.\d+)?([eE][+-]?\d+)?")
 
 def print_rows(answer: pa.Table, form: str) -> None:
     """Prints rows to standard output. JSON is exact and ASCII, with BINARY as base64; in the other two forms,
-    characters that a terminal could obey are escapes, and nested values are JSON. Raises InputError if two columns have
+    characters that control a terminal are escaped, and nested values are JSON. Raises InputError if two columns have
     one name."""
     twice = {name for name in answer.column_names if answer.column_names.count(name) > 1}
     if twice:
@@ -50,14 +50,14 @@ def print_rows(answer: pa.Table, form: str) -> None:
 
 
 def csv_cell(value: object) -> str:
-    """Returns a value for a person's spreadsheet, which would take some texts for formulas: they get an apostrophe."""
+    """Returns a value for a spreadsheet. Texts that it would treat as formulas get an apostrophe."""
     text = "" if value is None else text_of(value)
     is_formula = FORMULA.match(text) and not NUMBER.fullmatch(text)
     return escaped(f"'{text}" if is_formula else text)
 
 
 def print_as_table(columns: list[str], rows: list[dict[str, Any]]) -> None:
-    """Prints rows below each other where the columns find no room beside each other."""
+    """Prints rows below each other if the columns do not fit side by side."""
     console = Console()
     if not console.is_terminal or len(columns) * COLUMN_CHARACTERS_MIN <= console.width:
         print_table(f"{len(rows):,} rows", columns, ([cell(value) for value in row.values()] for row in rows))

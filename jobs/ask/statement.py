@@ -1,8 +1,8 @@
-"""Reads a statement before DuckDB runs it: which tables it names, and whether it is one that only reads.
+"""Parses a statement before DuckDB runs it: finds the tables that it names, and refuses it unless it only reads.
 
 DuckDB's own parser gives the tree of the statement. Every node, relation and table function in it has to be on a list
-of those that are allowed, so that what a later DuckDB can do is refused until somebody has looked at it. The locks of
-`engine` hold without this; it is here for the sentence, and since a lock that fails alone is then no loss.
+of allowed ones, so that features of a later DuckDB are refused until they were reviewed. The locks of `engine` protect
+without this; it gives a clear message, and a second line of defence.
 
 Parameters are written `:name` in a query, as Spark has them, and `$name` for DuckDB. Only the sign is replaced, where
 DuckDB's tokenizer finds one in the code (not in a string or a comment); values never become text.
@@ -37,7 +37,7 @@ ALLOWED = frozenset(
 )
 TYPE_INFO = re.compile(r"[A-Z]+_TYPE_INFO")
 TABLE_FUNCTIONS = frozenset({"generate_series", "json_each", "json_tree", "range", "unnest"})
-# What may stand between EXPLAIN and the query, the second in parentheses.
+# Words that may come between EXPLAIN and the query, the second in parentheses.
 ANALYZE = re.compile(rb"analy[sz]e\b", re.IGNORECASE)
 OPTION = re.compile(rb"(analy[sz]e|format)\b", re.IGNORECASE)
 # How the tree names the tables of SHOW TABLES, and of SHOW ALL TABLES or DESCRIBE alone.
@@ -51,7 +51,7 @@ BEFORE_PARAMETER = b" \t\r\n(,=<>+-*/%|"
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Statement:
     """One statement for DuckDB that only reads. `relations` are the names, in lower case, from which it reads; some of
-    them may be `defined` by its own WITH. One that `lists_tables` asks which tables there are."""
+    them may be `defined` by its own WITH. `lists_tables`: it asks which tables there are."""
 
     text: str
     parameters: frozenset[str]
@@ -61,8 +61,8 @@ class Statement:
 
 
 def read_statement(connection: duckdb.DuckDBPyConnection, text: str) -> Statement:
-    """Raises InputError for what is not exactly one statement or does more than read, and DuckDB's error for what is
-    no statement."""
+    """Returns the statement. Raises InputError for a text that is not exactly one statement or does more than read, and
+    DuckDB's error for an invalid statement."""
     if len(text.encode()) > TEXT_MAX_BYTES:
         raise InputError(f"The query is longer than {TEXT_MAX_BYTES >> 10} KiB.")
     text = with_dollars(text)
@@ -99,7 +99,7 @@ def with_dollars(text: str) -> str:
 
 
 def explained(text: str) -> str:
-    """Returns the statement after EXPLAIN and its options."""
+    """Returns the statement that follows EXPLAIN and its options."""
     data = text.encode()
     comment = getattr(duckdb.token_type, "comment", None)
     starts = [position for position, kind in duckdb.tokenize(text) if kind != comment][1:]
@@ -134,7 +134,7 @@ def nodes(tree: Any) -> Iterator[dict[str, Any]]:
 
 
 def refuse_to_do(node: dict[str, Any]) -> None:
-    """Raises InputError for a node of the tree that may do more than read what the query was given."""
+    """Raises InputError for a node of the tree that may do more than read the given tables."""
     kind = node.get("type")
     # An expression has a class. What a function of the query's own can do, the locks of the connection decide.
     if not isinstance(kind, str) or "class" in node:
@@ -157,7 +157,7 @@ def table_name(node: dict[str, Any]) -> str:
 
 
 def shown_name(node: dict[str, Any]) -> str:
-    """Returns what SHOW or DESCRIBE names where it holds no query."""
+    """Returns the name in SHOW or DESCRIBE, if it is not a query."""
     if node["show_type"] == "SHOW_FROM":
         raise refusal("SHOW ... FROM")
     return str(node["table_name"]).strip('"').lower()

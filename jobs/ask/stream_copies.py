@@ -1,8 +1,8 @@
 """Determines which members of a streams group keep copies of tasks: standbys, and warm-ups that are to take a task
 over.
 
-Who has the active task owns the partitions that it reads, and is reported as their owner. A copy owns nothing, and
-several members may keep one.
+The member with the active task owns the partitions that the task reads, and is reported as their owner. A copy owns
+nothing, and several members may keep one.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ COLUMNS = ("member_id", "subtopology", "partition", "role", "valid_from", "valid
 
 
 def copies_now(tables: ClusterRows, name: str) -> dict[str, str]:
-    """Returns the copies of each present member that has any, in words: `standby 0_1 0_2, warmup 1_0`."""
+    """Returns the copies of each present member that has any, as text: `standby 0_1 0_2, warmup 1_0`."""
     return _in_words(tables.rows_if_any("stream_tasks", ("group_id", "=", name), ("is_open", "=", 1), columns=COLUMNS))
 
 
 def copies_at(tables: ClusterRows, name: str, at: datetime) -> dict[str, str]:
-    """Returns the same for an instant."""
+    """Returns the same as `copies_now`, for an instant."""
     rows = tables.rows_if_any("stream_tasks", ("group_id", "=", name), ("valid_from", "<=", at), columns=COLUMNS)
     return _in_words(row for row in rows if row["valid_to"] is None or at < row["valid_to"])
 

@@ -1,9 +1,9 @@
-"""Reads the rows of a Delta table that filters let pass, from the files that can hold them, as batches.
+"""Reads the rows of a Delta table that match filters, from the files that can contain them, as batches.
 
 A filter is (column, operator, value), and all filters must hold. Delta's log has the partition of each file and the
-bounds of its columns; the files that are left are read by pyarrow, and their rows are chosen. A file has the types that
+bounds of its columns; the remaining files are read by pyarrow, and their rows are filtered. A file has the types that
 its writer gave it (a merge of delta-rs writes texts as views), and may lack columns and fields that the table has: the
-rows have the types of the table, and are null where the file says nothing.
+rows have the types of the table, with null for missing values.
 
 delta-rs makes a dataset of pyarrow of a table, too. That takes a millisecond for each file, and importing it pandas
 (`process.arrow_values`).
@@ -66,8 +66,8 @@ class DataFile:
 def rows_of_files(
     table: OpenedTable, place: str, filters: Sequence[Filter], columns: Sequence[str]
 ) -> Iterator[pa.Table]:
-    """Yields the rows that pass in pieces, some of which are empty, of the table at a place (a directory or a URI) as
-    it was opened. The table must have all columns that are named."""
+    """Yields the matching rows in pieces, some of which may be empty, of the table at a place (a directory or a URI) in
+    the version that was opened. The table must have all named columns."""
     schema = table.schema
     wanted = [(name, operation, _wanted(schema, name, operation, value)) for name, operation, value in filters]
     told = pa.schema([schema.field(name) for name in columns])
@@ -111,7 +111,7 @@ def files_of(added: pa.Table, schema: pa.Schema, wanted: Iterable[Wanted]) -> li
 
 
 def with_columns(pieces: Iterable[pa.Table], wanted: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Yields rows with the columns of a schema, which are null where the rows lack them."""
+    """Yields rows with the columns of a schema; missing columns are null."""
     for rows in pieces:
         if rows.num_rows:
             yield from pa.table([_cast(rows, field) for field in wanted], schema=wanted).to_batches()
@@ -131,7 +131,7 @@ def _opened(source: NativeFile, texts: set[str]) -> ParquetFile:
 
 
 def _wanted(schema: pa.Schema, name: str, operation: str, value: Any) -> pa.Array:
-    """Returns what a filter compares with, in the type of its column."""
+    """Returns the value of a filter, in the type of its column."""
     return column_of([*value] if operation == "in" else [value], schema.field(name).type)
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def interrupted_after(timeout_s: float, interrupt: Callable[[], object]) -> Iterator[threading.Event]:
-    """Interrupts what runs in the block after some time; yields what is set from then on."""
+    """Interrupts the block after `timeout_s` seconds; yields an event that is set from then on."""
     is_late = threading.Event()
 
     def end() -> None:

@@ -1,6 +1,6 @@
-"""Reads rebalances with what the server log says started them, as `transforms.logs.rebalance_triggers` does by Spark.
+"""Reads rebalances with their triggers from the server log, as `transforms.logs.rebalance_triggers` does with Spark.
 
-Both ask the same rule (`transforms.logs.rules.triggers`), one group at a time. The cost of each rebalance is given in
+Both use the same rule (`transforms.logs.rules.triggers`), one group at a time. The cost of each rebalance is given in
 the same columns: `pause_lower_ms` and `pause_upper_ms` are the bounds of the table where the whole group stood still,
 and else those of the partitions that moved (`transforms.history.rules.pause`).
 """
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 
 def rebalances_told(tables: ClusterRows, names: Sequence[str]) -> list[Answer]:
-    """Returns the rebalances of groups, births among them, in the order of their logs, with `TRIGGER_COLUMNS`: null
-    where no imported log says what started one. A filter by time belongs after it, because what came before a rebalance
-    decides whether a line is about it."""
+    """Returns the rebalances of groups, including their creations, in the order of their logs, with `TRIGGER_COLUMNS`:
+    null where no imported log states the trigger. Filter by time only afterwards: earlier rebalances decide whether a
+    line is about a later one."""
     of_groups = ("group_id", "in", names)
     events = defaultdict(list)
     lines = tables.rows_if_any(
@@ -63,7 +63,7 @@ def _with_triggers(rows: Sequence[Answer], events: Iterable[Answer]) -> list[Ans
 
 
 def is_birth(rebalance: Answer) -> bool:
-    """Returns whether it only says that a group was created, which does not count as a rebalance."""
+    """Returns whether a row only records that a group was created, which does not count as a rebalance."""
     return any(change["kind"] == GROUP_STARTED.name for change in rebalance["changes"] or ())
 
 

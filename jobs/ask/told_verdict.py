@@ -1,7 +1,6 @@
-"""Says each part of a verdict once: for a group's page, for the text that somebody pastes, and for a row of a list.
+"""Formats the parts of a verdict for a group's page, for a text to paste into a chat, and for a row of a list.
 
-A part that nobody knows is None and is left out. All texts have names as clients gave them: whoever shows them makes
-them harmless.
+An unknown part is None and left out. The texts contain names as clients gave them: callers have to escape them.
 """
 
 from __future__ import annotations
@@ -26,8 +25,8 @@ NO_REMEDY = "No setting is known that prevents it."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpisodeSummary:
-    """One episode: what happened in one sentence, `more` about it, and all that somebody on call asks next. `until` is
-    None while it goes on. `rivals` are the causes that are left where none is proved."""
+    """One episode: what happened in one sentence, `more` about it, and the answers to the next questions of somebody on
+    call. `until` is None while it goes on. `rivals` are the causes that are left where none is proved."""
 
     severity: str
     title: str
@@ -46,7 +45,7 @@ class EpisodeSummary:
 
     @property
     def remedy(self) -> str:
-        """What to do, or how to find that out."""
+        """Returns what to do, or how to find that out."""
         if self.advice or self.more:
             return self.advice or self.more or ""
         if self.rivals and not self.change:
@@ -55,7 +54,7 @@ class EpisodeSummary:
 
 
 def told(verdict: Answer) -> list[EpisodeSummary]:
-    """Returns the episodes of a verdict (`jobs.ask.why`), the most harmful first."""
+    """Returns the summaries of the episodes of a verdict (`jobs.ask.why`), the most harmful first."""
     diagnosed = [of_diagnosis(each) for each in verdict["diagnosis"] if is_told(each)]
     return [*diagnosed, *map(of_episode, left_over(verdict))]
 
@@ -65,7 +64,7 @@ def of_diagnosis(found: Answer) -> EpisodeSummary:
 
 
 def of_episode(found: Answer) -> EpisodeSummary:
-    """Returns what an episode of incidents says (`transforms.incidents.verdicts`)."""
+    """Returns the summary of an episode of incidents (`transforms.incidents.verdicts`)."""
     confidence = found["confidence"]
     sure = "" if confidence is None or found["evidence"] == Evidence.OBSERVED else f" (confidence {confidence:.2f})"
     beside = f"; with it: {', '.join(found['other_kinds'])}" if found["other_kinds"] else ""
@@ -101,7 +100,8 @@ def sentences(text: str) -> tuple[str, str | None]:
 
 
 def who(row: Mapping[str, str | None]) -> str | None:
-    """Returns whom an episode is about: its instance or client, and the host; None if it is about the whole group."""
+    """Returns the member that an episode is about: its instance or client id, and the host; None if it is about the
+    whole group."""
     name = row["group_instance_id"] or row["client_id"] or row["member_id"]
     host = (row["client_host"] or "").lstrip("/")
     if name and row["group_instance_id"] and row["client_id"]:
@@ -121,7 +121,7 @@ def pasted(name: str, each: EpisodeSummary) -> str:
 
 
 def what_follows(harm: str | None, to_do: str | None, change: str | None, known: str | None) -> str:
-    """Returns the end of an episode's text: harm, what to do, what to change, and how it is known, as far as known."""
+    """Returns the end of an episode's text: harm, action, setting, and how it is known, as far as these are known."""
     parts = (
         f"Harm: {harm}." if harm else "",
         to_do or "",

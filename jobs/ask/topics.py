@@ -1,7 +1,7 @@
 """`groupledger topics`: the topics that the last sampling round has, with the lag of all groups that read them.
 
-Lag comes from the newest round of `lag`, summed up as everywhere (`lag_sums`); a topic that no group reads is there
-with the ends of its partitions alone.
+Lag comes from the newest round of `lag`, summed up as everywhere (`lag_sums`); a topic that no group reads is listed
+with the ends of its partitions only.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ COLUMNS = (
     *("topic", "partitions", "groups", "lag_sum", "partitions_without_lag", "lag_seconds_max", "status"),
     "worst_group",
 )
-# What a narrow terminal can do without, in this order.
+# Columns that a narrow terminal can leave out, in this order.
 OPTIONAL = ("partitions_without_lag", "lag_seconds_max", "partitions", "worst_group")
 PARTITIONS = "SELECT topic, count(DISTINCT partition) AS partitions FROM watermarks GROUP BY topic"
 

@@ -1,4 +1,4 @@
-"""Reads which groups a step can't judge: the open rows of `troubles`."""
+"""Reads the groups on which a step fails: the open rows of `troubles`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads what happened to groups, replays it under other settings, and computes what these would have saved."""
+"""Reads the history of groups, replays it under other settings, and computes how much these would have saved."""
 
 from __future__ import annotations
 
@@ -30,8 +30,9 @@ WINDOW = timedelta(days=7)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WhatIfQuestion:
-    """The question: each of `asked` is one combination of settings, as differences from what a group has. `actual` is
-    what the ledger can't see of that, in the same words; `consumer_session_ms` is the setting by which it was made."""
+    """A question. Each of `asked` is one combination of settings, as differences from the group's actual ones. `actual`
+    are actual settings that the ledger can't see, in the same form. `consumer_session_ms` is the session timeout with
+    which the ledger was made."""
 
     since: datetime
     until: datetime
@@ -55,8 +56,8 @@ def settings_in(text: str) -> tuple[str, ...]:
 
 
 def what_if(tables: ClusterRows, names: Sequence[str] | None, question: WhatIfQuestion) -> Iterator[list[Answer]]:
-    """Yields the answers for each group, or for all that rebalanced in the time. Raises InputError for settings that
-    don't exist, and for a group that the ledger does not know."""
+    """Yields the answers for each named group, or for all that rebalanced in the time. Raises InputError for unknown
+    settings or groups."""
     for asked in (question.actual, *question.asked):
         _changed(Setting(), asked)
     if names is None:
@@ -137,7 +138,7 @@ def _of_group(tables: ClusterRows, name: str, question: WhatIfQuestion) -> list[
 
 
 def _changed_or_refused(setting: Setting, asked: Iterable[str]) -> Setting | str:
-    """Returns the setting asked for, or why it does not go with what the group has."""
+    """Returns the setting asked for, or why it can't be combined with the group's settings."""
     try:
         return changed(setting, asked)
     except SettingError as error:

@@ -1,9 +1,9 @@
-"""Has a what-if computed by a process of its own, for a server that has others to answer.
+"""Computes a what-if in a process of its own, so that a server can answer other requests meanwhile.
 
 It plays the group's members ten times for each setting, which keeps a processor busy for seconds, and for a group that
-rebalances all day far longer. So the process ends when its time is over, and its memory has a bound, as those of
-queries (`query_process`). The question is JSON on its standard input, and the answer, or what went wrong, JSON on its
-standard output.
+rebalances all day far longer. So the process ends when its time is over, and its memory is limited, as for queries
+(`query_process`). The question is JSON on its standard input, and the answer, or the error, JSON on its standard
+output.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
     from groupledger.jobs.process.output import Answer
 
 MEMORY_MAX_BYTES = 1 << 30
-# What it imports lies where this process found it, and never in the folder where somebody works.
+# It imports groupledger from the same place as this process, and never from the working directory.
 PROGRAM = (
     "import sys; sys.path[:] = filter(None, sys.path); from groupledger.jobs.ask.what_if_apart import main; main()"
 )
 
 
 class WhatIfError(Exception):
-    """A fault of ours in the process of a what-if; the text is the traceback there."""
+    """A fault of groupledger in the process of a what-if; the text is the traceback from there."""
 
 
 def ask(warehouse: str, cluster: str, name: str, question: WhatIfQuestion, timeout_s: float) -> list[Answer]:
-    """Returns the answers for a group. Raises InputError for settings that don't exist and if it takes too long, and
+    """Returns the answers for a group. Raises InputError for unknown settings and if it takes too long, and
     OutsideError if the tables can't be read."""
     asked = {"warehouse": warehouse, "cluster": cluster, "name": name, "question": asdict(question)}
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""Reads the answers of what-if that were kept, the newest ones, and sums them up."""
+"""Reads the newest stored answers of what-if, and sums them up."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ TOLD_BY_NAME: Final = 10
 
 
 def kept_of_group(tables: ClusterRows, name: str) -> list[Answer]:
-    """Returns what the newest run with the group said of it, those that save most first; empty if none was kept."""
+    """Returns the answers about a group from the newest run that included it, the greatest savings first; empty if none
+    was stored."""
     return kept_of_groups(tables, [name])[name]
 
 
 def kept_of_groups(tables: ClusterRows, names: Sequence[str]) -> defaultdict[str, list[Answer]]:
-    """Returns the same for several groups, by their names."""
+    """Returns the same as `kept_of_group` for several groups, by name."""
     found: defaultdict[str, list[Answer]] = defaultdict(list)
     rows = tables.rows_if_any("what_if_effects", ("group_id", "in", names))
     for row in sorted(rows, key=itemgetter("ran_at"), reverse=True):
@@ -36,7 +37,7 @@ def kept_of_groups(tables: ClusterRows, names: Sequence[str]) -> defaultdict[str
 
 
 def kept_totals(tables: ClusterRows) -> list[Answer]:
-    """Returns what the newest run said of all its groups, a row for each setting; nothing if none was kept."""
+    """Returns the sums of the newest run over all its groups, a row for each setting; empty if none was stored."""
     if not tables.exists("what_if_runs") or not tables.exists("what_if_effects"):
         return []
     runs = tables.rows("what_if_runs", columns=("run_id", "ran_at"))
@@ -49,7 +50,7 @@ def kept_totals(tables: ClusterRows) -> list[Answer]:
 
 
 def totals(found: Iterable[Answer]) -> list[Answer]:
-    """Returns for each setting what it would have saved over all groups for which that is known."""
+    """Returns, for each setting, the savings over all groups for which they are known."""
     by_setting: dict[str, list[Answer]] = {}
     for answer in found:
         by_setting.setdefault(answer["setting"], []).append(answer)
@@ -79,7 +80,7 @@ def _total(setting: str, rows: Sequence[Answer]) -> Answer:
 
 
 def sentence(total: Answer) -> str:
-    """Returns what a setting would have saved, in one number, and for how many groups that is known."""
+    """Returns a sentence with the saving of a setting in one number, and for how many groups it is known."""
     spared, observed = total["rebalances_spared"], total["rebalances_observed"]
     about = "" if total["rebalances_spared_low"] == total["rebalances_spared_high"] else "about "
     what = (

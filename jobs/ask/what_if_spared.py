@@ -27,7 +27,7 @@ UNCLEAR = "unclear"
 
 
 def capped(figure: Figure) -> Answer:
-    """Returns the figure with the saving cut at what there was."""
+    """Returns the figure with the saving limited to the observed value."""
     most = figure["replayed_high"] if figure["observed_high"] is None else figure["observed_high"]
     if most is None:
         return dict(figure)
@@ -39,7 +39,7 @@ def capped_answer(answer: Answer) -> Answer:
 
 
 def spared(figure: Figure) -> float | None:
-    """Returns what is saved, below 0 if it costs; None if it is unclear which of both."""
+    """Returns the saving, negative for a cost; None if it is unclear whether the setting saves or costs."""
     low, high = round(figure["spared_low"]), round(figure["spared_high"])
     if low < 0 < high:
         return None
@@ -48,7 +48,7 @@ def spared(figure: Figure) -> float | None:
 
 
 def spared_text(figure: Figure) -> str:
-    """Returns `6`, `about 20`, `about -3` for what it costs, or that it is unclear."""
+    """Returns `6`, `about 20`, `about -3` for a cost, or that it is unclear."""
     number = spared(figure)
     if number is None:
         return UNCLEAR
@@ -66,8 +66,8 @@ def interval_text(figure: Figure, name: str) -> str | None:
 
 
 def would_be(figure: Figure) -> int:
-    """Returns what it would have been: what was observed less what is saved or, where either is not one number, the
-    middle of what the setting came to."""
+    """Returns the value under the other setting: the observed value less the saving or, where either is not a single
+    number, the middle of the simulated interval."""
     number, low, high = spared(figure), figure["observed_low"], figure["observed_high"]
     if number is None or low is None or low != high:
         middle: float = (figure["asked_low"] + figure["asked_high"]) / 2
@@ -77,7 +77,7 @@ def would_be(figure: Figure) -> int:
 
 
 def with_numbers(answers: Iterable[Answer]) -> list[Answer]:
-    """Returns answers for a program: each figure has the number as `spared`, null if it is unclear."""
+    """Returns answers for a program: each figure has its saving as `spared`, null if it is unclear."""
     return [
         {**answer, **{name: {"spared": spared(figure), **figure} for name, figure in _figures(answer)}}
         for answer in answers

@@ -1,9 +1,9 @@
-"""`groupledger why`: what is wrong with a group, and everything that the ledger knows of it in one order.
+"""`groupledger why`: what is wrong with a group, and all its events in one list.
 
 The verdict comes first: what is wrong and why, the most harmful first (`jobs.ask.diagnosis`), beside the episodes of
-incidents that it rests on (`transforms.incidents.verdicts`). Then incidents, rebalances, who took over what, what
-happened to committed offsets and each change of the group's lag status are listed by time. Without an incident,
-the verdict names what most of the rebalances began with, if a member's silence or slowness began them.
+incidents that it rests on (`transforms.incidents.verdicts`). Then incidents, rebalances, changes of owners, events of
+committed offsets and each change of the group's lag status are listed by time. Without an incident, the verdict names
+the most frequent trigger of rebalances, if that is a member's silence or slowness.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ STATIC_MEMBERSHIP = "group.instance.id"
 
 
 def why(tables: ClusterRows, name: str, since: datetime, until: datetime | None) -> tuple[list[Answer], Answer]:
-    """Returns what happened in [since, until), in the order of time, and the verdict."""
+    """Returns the events in [since, until), in the order of time, and the verdict."""
     group = group_row(tables, name)
     every = _incidents(tables, name, since, until)
     incidents = [row for row in every if row["severity"] != Severity.INFO]
@@ -69,7 +69,7 @@ def why(tables: ClusterRows, name: str, since: datetime, until: datetime | None)
 
 def verdict(incidents: Iterable[Answer], rebalances: Iterable[Answer], diagnosis: Sequence[Answer] = ()) -> Answer:
     """Returns the diagnosis; the episodes of incidents, the most harmful first, and the root, advice and settings of
-    the first one; without episodes those that most of the rebalances share, and null if no cause was found."""
+    the first one; without episodes, those of the most frequent trigger of rebalances; null if no cause was found."""
     episodes = verdicts(incidents)
     if episodes:
         worst = episodes[0]
@@ -132,7 +132,7 @@ def _of_rebalances(rebalances: Iterable[Answer]) -> Iterator[Answer]:
 
 
 def _of_offsets(tables: ClusterRows, name: str, since: datetime, until: datetime | None) -> Iterator[Answer]:
-    """Yields an entry for each topic of which something happened to committed offsets at one instant."""
+    """Yields one entry for each topic and instant with events of committed offsets."""
     filters: list[Filter] = [("group_id", "=", name), ("happened_at", ">=", since)]
     if until is not None:
         filters.append(("happened_at", "<", until))

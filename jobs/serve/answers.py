@@ -1,4 +1,4 @@
-"""Asks the warehouse for a request: which cluster, which group, which instant.
+"""Answers a request from the warehouse: resolves its cluster, group and instant.
 
 Each request opens the tables again, so that its answer comes from one version of each. Errors are problem details (RFC
 9457).
@@ -43,14 +43,14 @@ EARLIEST, LATEST = datetime(1970, 1, 1, tzinfo=timezone.utc), datetime(9998, 1, 
 QUESTION_S = 30.0
 ANY_TIME = Time()
 CLUSTERS = "clusters"
-# What the list of groups is made of.
+# The tables of the list of groups.
 LISTED = ("groups", "group_states", "lag", "incidents")
 
 
 @dataclass(frozen=True, slots=True)
 class Warehouse:
-    """What the server asks: a warehouse, by settings that name teams. What many ask for is kept until one of its tables
-    has another version."""
+    """What the server reads: a warehouse, with settings that name teams. Results that many requests need are cached
+    until one of their tables has another version."""
 
     place: str
     settings: Settings
@@ -61,7 +61,7 @@ class Warehouse:
         return clusters_of(Snapshots(self.place))
 
     def rows(self, cluster: str) -> ClusterRows:
-        """Returns the rows of a cluster, whose name stands in a path. Raises UnknownNameError if it is not there."""
+        """Returns the rows of a cluster, by its name in a path. Raises UnknownNameError if it does not exist."""
         name = name_in(cluster)
         tables = ClusterRows(self.place, name, QUESTION_S)
         known = self._kept.get(CLUSTERS, (tables.version("coverage"),), self.clusters)
@@ -71,7 +71,7 @@ class Warehouse:
         return tables
 
     def settings_kept(self, tables: ClusterRows) -> Settings:
-        """Returns the settings of a question, with those that are kept with the tables, as commands have them."""
+        """Returns the settings of a question, combined with those kept with the tables, as for commands."""
         return with_kept(self.settings, kept_settings(tables.small_files, tables.cluster))
 
     def groups(self, tables: ClusterRows) -> list[Answer]:
@@ -79,13 +79,14 @@ class Warehouse:
         return self.kept(tables, LISTED, lambda: every_group(tables, self.settings.team_patterns()))
 
     def kept(self, tables: ClusterRows, of: tuple[str, ...], make: Callable[[], Kind], *which: str) -> Kind:
-        """Returns what is made of these tables, which tell it apart from what is made of others; `which` tells apart
-        what is made of the same. It is kept for good, so of a few words only."""
+        """Returns a cached value that is computed from the tables `of`. `which` distinguishes values from the same
+        tables. A value is kept for good, so `which` must have only few values."""
         found: Kind = self._kept.get((tables.cluster, of, which), tuple(tables.version(table) for table in of), make)
         return found
 
     def made_of(self, inputs: tuple[object, ...], make: Callable[[], Kind], *which: str) -> Kind:
-        """Returns what is made of inputs that are kept themselves: it is made again as soon as one of them is."""
+        """Returns a cached value that is computed from other cached values: it is computed again as soon as one of them
+        is."""
         # The inputs are kept with it, so that no other object gets the identity of one.
         kept = self._kept.get(which, tuple(map(id, inputs)), lambda: (inputs, make()))
         found: Kind = kept[1]
@@ -93,7 +94,7 @@ class Warehouse:
 
 
 def instant_in(text: str | None) -> datetime | None:
-    """Returns the instant that a parameter names, in any form that the command line reads. Raises InputError."""
+    """Returns the instant in a parameter, in any form that the command line accepts. Raises InputError."""
     if not text:
         return None
     now = instant_of_ms(now_ms())
@@ -111,7 +112,7 @@ def instant_in(text: str | None) -> datetime | None:
 def known_of(
     tables: ClusterRows, sources: Sequence[str], time: Time = ANY_TIME, names: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """Returns what is known of the time that was asked: `known_until` by source, and `not_known`, a sentence where the
+    """Returns what is known of the time of a question: `known_until` by source, and `not_known`, a sentence if the
     question reaches beyond the sources that it needs."""
     known = sources_known(tables, names)
     why = why_not_known(known, sources, time)
@@ -125,7 +126,7 @@ def known_answer(
     time: Time = ANY_TIME,
     names: Sequence[str] = (),
 ) -> Response:
-    """Answers, with what is known of the time that was asked."""
+    """Returns a response with an answer and what is known of the time of the question."""
     return json_answer({**known_of(tables, sources, time, names), **answer})
 
 
@@ -134,7 +135,7 @@ def json_answer(value: Any, status: int = 200, media_type: str = "application/js
 
 
 def problem_answer(status: int, detail: str, headers: Mapping[str, str] | None = None) -> Response:
-    """Returns problem details. They have no type of their own, and so their title is that of the status."""
+    """Returns problem details. They have no type of their own, so their title is that of the status."""
     found = {"type": "about:blank", "title": HTTPStatus(status).phrase, "status": status, "detail": detail}
     answer = json_answer(found, status, "application/problem+json")
     answer.headers.update(headers or {})

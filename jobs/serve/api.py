@@ -1,10 +1,10 @@
-"""The JSON of the pages, for programs: `/api/v1/...`, with the fields that the command line prints with --json.
+"""Serves the JSON of the pages to programs: `/api/v1/...`, with the fields that the command line prints with --json.
 
-Names in paths are percent-encoded, slashes too. Instants are ISO 8601 in UTC in answers, and in questions
-also 14:03 or 2h. `known_until` has for each source the instant until which it was read (of a group its partition of
-the log), and `not_known` a sentence where the question reaches beyond the sources that it needs.
-Lists of groups, and those by partition, member or incident, come in pages (`jobs.serve.cursors`), with the `count` of
-all rows. `jobs.serve.answer_models` describes the answers.
+Names in paths are percent-encoded, slashes too. Instants are ISO 8601 in UTC in answers, and in questions also 14:03 or
+2h. `known_until` has for each source the instant until which it was read (of a group its partition of the log), and
+`not_known` a sentence where the question reaches beyond the sources that it needs. Lists of groups, and those by
+partition, member or incident, come in pages (`jobs.serve.cursors`), with the `count` of all rows.
+`jobs.serve.answer_models` describes the answers.
 """
 
 from __future__ import annotations
@@ -392,7 +392,7 @@ def of_lag(api: APIRouter, warehouse: Warehouse) -> None:
 
 
 def given(parameter: str, text: str) -> datetime:
-    """Returns the instant that a parameter names, which may not be left empty."""
+    """Returns the instant in a parameter, which must not be empty."""
     found = instant_in(text)
     if found is None:
         raise InputError(f"Give an instant: {parameter}=2h.")
@@ -400,7 +400,7 @@ def given(parameter: str, text: str) -> datetime:
 
 
 def refuse_other_teams(warehouse: Warehouse, team: str | None) -> None:
-    """Raises InputError for a team that the settings don't have."""
+    """Raises InputError for a team that is not in the settings."""
     teams = warehouse.settings.team_patterns()
     if team is not None and team not in teams:
         raise InputError(f"team is one of {', '.join(teams)}." if teams else "The settings have no teams.")

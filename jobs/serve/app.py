@@ -1,6 +1,6 @@
-"""Puts the server together: pages, their JSON and Burrow's API over one warehouse. It writes nothing.
+"""Assembles the server: pages, their JSON and Burrow's API over one warehouse. It writes nothing.
 
-A question goes through the guards, the entrance if there is one, and the slots; `/livez` and `/readyz` are answered by
+A request goes through the guards, the entrance if there is one, and the slots; `/livez` and `/readyz` are answered by
 the guards.
 """
 
@@ -47,8 +47,8 @@ def make_app(
     *,
     with_mcp: bool = False,
 ) -> ASGIApp:
-    """Returns the application; `hosts` are the names that it answers to. It asks nobody who is there if it has neither
-    passwords nor a proxy. With `with_mcp` it answers the Model Context Protocol at MCP, too."""
+    """Returns the application; `hosts` are the host names that it accepts. Without passwords and proxy it does not
+    authenticate users. With `with_mcp` it also serves the Model Context Protocol at MCP."""
     asked = questions(warehouse, proxy)
     slots = Slots(over_http(asked, MCP) if with_mcp else asked, Places(ANSWERED_AT_ONCE, OF_ONE_ADDRESS, proxy))
     entrance = slots if passwords is None and proxy is None else Entrance(slots, passwords, proxy)
@@ -62,7 +62,7 @@ def over_http(app: FastAPI, path: str) -> ASGIApp:
 
 
 def questions(warehouse: Warehouse, proxy: Proxy | None = None) -> FastAPI:
-    """Returns what answers questions."""
+    """Returns the application that answers questions."""
     app = Questions(
         title="groupledger",
         version=version("groupledger"),
@@ -104,7 +104,7 @@ async def _few_threads(_app: FastAPI) -> AsyncIterator[None]:
 
 
 def asked_wrongly(error: Exception) -> Exception:
-    """Returns what is wrong with a question in one sentence, where the framework has found it; else the error."""
+    """Returns an error of the framework about a wrong request as one sentence; any other error as it is."""
     if isinstance(error, RequestValidationError):
         wrong = "; ".join(f"{'.'.join(map(str, each['loc'][1:]))}: {each['msg']}" for each in error.errors())
         return InputError(f"The question is wrong: {wrong}.")

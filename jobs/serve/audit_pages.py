@@ -1,4 +1,5 @@
-"""The page of what was done to committed offsets, of a group or of a cluster; its JSON; and the file that undoes it."""
+"""Serves the page of acts on committed offsets, of a group or of a cluster, its JSON, and the file that undoes an
+act."""
 
 from __future__ import annotations
 
@@ -95,5 +96,5 @@ def list_of_acts(warehouse: Warehouse) -> ListInTime:
 
 
 def to_undo(cluster: str, act: Answer) -> str:
-    """Returns the address of the file that undoes an act."""
+    """Returns the URL of the file that undoes an act."""
     return link(f"/api/v1{group_path(cluster, act['group_id'])}/audit/undo", record=act["record"])

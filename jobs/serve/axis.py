@@ -1,4 +1,5 @@
-"""A window of time as an axis of a picture: places are per cent of its width, so that a picture fits any screen."""
+"""Maps a window of time to the axis of a picture: positions are per cent of its width, so that a picture fits any
+screen."""
 
 from __future__ import annotations
 
@@ -39,11 +40,11 @@ class Window:
         return self.until - self.since
 
     def x(self, at: datetime) -> float:
-        """Returns where an instant stands, in per cent; what lies outside stands at the edge."""
+        """Returns the position of an instant, in per cent; an instant outside the window is at the edge."""
         return round(100 * min(max((at - self.since) / self.lasts, 0.0), 1.0), 2)
 
     def part(self, number: int, parts: int) -> datetime:
-        """Returns when a part begins, of so many of the same length."""
+        """Returns the beginning of one of `parts` parts of equal length."""
         return self.since + self.lasts * number / parts
 
 

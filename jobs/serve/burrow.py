@@ -1,9 +1,9 @@
-"""Burrow's HTTP API, version 3, answered from the newest sampling round: what reads Burrow reads this.
+"""Serves Burrow's HTTP API, version 3, from the newest sampling round, for clients of Burrow.
 
 Statuses are those of Burrow's rules (`lag.burrow_status`). As in all sums, partitions that a group no longer subscribes
-to are left out; so are those that Burrow would not know. A group that the ledger knows and that has no commits
-has its name and no partitions; one that has ended, or that nobody knows, is not found. Of the window that Burrow keeps
-in memory only its end is given, in `start` too: earlier rounds are in the table `lag`.
+to are left out; so are those that Burrow would not know. A known group without commits has its name and no partitions;
+one that has ended, or is unknown, is not found. Of the window that Burrow keeps in memory only the end is returned, in
+`start` too: earlier rounds are in the table `lag`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class BurrowRequest(BaseModel):
 
 
 class BurrowAnswer(BaseModel):
-    """What all of Burrow's answers have; beside it stands what was asked for."""
+    """The common fields of Burrow's answers; each adds the requested data."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -55,7 +55,7 @@ TOLD: dict[int | str, dict[str, Any]] = {
 
 
 def routes(warehouse: Warehouse) -> APIRouter:
-    """Returns the routes of a warehouse, each of whose clusters is one of Burrow's."""
+    """Returns the routes of a warehouse. Each of its clusters is a cluster of Burrow."""
     api = APIRouter(
         prefix=PREFIX,
         default_response_class=JSONResponse,
@@ -107,8 +107,8 @@ def routes(warehouse: Warehouse) -> APIRouter:
 
 
 def rows_of(warehouse: Warehouse, cluster: str, group: str) -> list[LagRow]:
-    """Returns the group's rows of the newest round. Raises UnknownNameError for a group that has ended, or that nobody
-    knows."""
+    """Returns the group's rows of the newest round. Raises UnknownNameError for a group that has ended, or is
+    unknown."""
     tables, name = warehouse.rows(cluster), name_in(group)
     _, rows = lag_at(tables, name, None)
     if not rows and group_row(tables, name)["is_alive"] is False:
@@ -126,7 +126,7 @@ def newest(tables: ClusterRows, table: str, *columns: str, filters: list[Filter]
 
 def ends_of(tables: ClusterRows, topic: str) -> list[int | None]:
     """Returns the end of each partition of a topic, null where the round has none. Raises UnknownNameError for a topic
-    that it does not have."""
+    that the round does not have."""
     rows = newest(tables, "watermarks", "partition", "high_watermark", filters=[("topic", "=", topic)])
     if not rows:
         raise UnknownNameError("The newest sampling round has no such topic.")
@@ -135,8 +135,9 @@ def ends_of(tables: ClusterRows, topic: str) -> list[int | None]:
 
 
 def partitions_by_topic(rows: Iterable[LagRow]) -> dict[str, list[dict[str, Any]]]:
-    """Returns the value of each partition at its place; `rows` are in the order of their keys. A partition without a
-    known end that lies after a gap is left out, as the topic may not have it: a client may commit 2,147,483,647."""
+    """Returns the value of each partition, in a list by partition number; `rows` are in the order of their keys. A
+    partition without a known end that lies after a gap is left out, as the topic may not have it: a client may commit
+    for partition 2,147,483,647."""
     topics: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
         partitions = topics.setdefault(row.topic, [])
@@ -155,7 +156,7 @@ def partitions_by_topic(rows: Iterable[LagRow]) -> dict[str, list[dict[str, Any]
 
 
 def status_of(cluster: str, group_id: str, rows: list[LagRow]) -> dict[str, Any]:
-    """Returns Burrow's object about a group, with one field more: how many partitions are in no number."""
+    """Returns Burrow's object for a group, with one more field: the number of partitions that no figure includes."""
     counted = [row for row in rows if LagFlag.UNSUBSCRIBED not in row.flags]
     partitions: list[dict[str, Any]] = [
         {
@@ -204,7 +205,7 @@ def told(request: Request, message: str, **found: Any) -> Response:
 
 
 def refused(request: Request, status: int, message: str) -> Response:
-    """Returns an error in Burrow's form: clients look for `error`, and take a `status` for that of a group."""
+    """Returns an error in Burrow's form: clients look for `error`, and take `status` for that of a group."""
     return json_answer({"error": True, "message": message, "request": asked(request)}, status)
 
 

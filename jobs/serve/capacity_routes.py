@@ -1,4 +1,5 @@
-"""The JSON of a group's capacity, and the line about it on the group's page. `groupledger capacity` prints the same."""
+"""Serves the JSON of a group's capacity, and makes the line about it on the group's page. `groupledger capacity` prints
+the same."""
 
 from __future__ import annotations
 
@@ -51,7 +52,8 @@ def api_routes(api: APIRouter, warehouse: Warehouse) -> None:
 
 
 def capacity_line(tables: ClusterRows, name: str, no_commit: str, until: datetime) -> str | None:
-    """Returns what the rounds of the hour before an instant say; None where the group had no partition in them."""
+    """Returns a sentence about capacity from the rounds of the hour before an instant; None if the group had no
+    partition in them."""
     last = last_round(tables, "lag", until) if tables.exists("lag") else None
     if last is None:
         return None

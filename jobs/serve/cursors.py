@@ -51,13 +51,13 @@ def page_of_members(rows: Sequence[Answer], limit: int, cursor: str | None) -> d
 
 
 def page_of_incidents(rows: Sequence[Answer], limit: int, cursor: str | None) -> dict[str, Any]:
-    """Returns a page of incidents, which are in the order in which they began."""
+    """Returns a page of incidents, in the order in which they began."""
     found, following = cut(rows, _began, (int, str, str), limit, cursor)
     return {"incidents": found, "count": len(rows), "next": following}
 
 
 def page_by_number(rows: Sequence[Answer], name: str, limit: int, cursor: str | None) -> dict[str, Any]:
-    """Returns a page of rows that have no order but their own, and are the same whenever they are asked for."""
+    """Returns a page of rows that have no sort key, and are the same for every request."""
     numbers = {id(row): number for number, row in enumerate(rows)}
     found, following = cut(rows, lambda row: (numbers[id(row)],), (int,), limit, cursor)
     return {name: found, "count": len(rows), "next": following}
@@ -66,7 +66,7 @@ def page_by_number(rows: Sequence[Answer], name: str, limit: int, cursor: str | 
 def cut(
     rows: Sequence[Answer], key: Callable[[Answer], Key], types: tuple[type, ...], limit: int, cursor: str | None
 ) -> tuple[list[Answer], str | None]:
-    """Returns the page behind a cursor, of rows in the order of a key, and the next cursor."""
+    """Returns the page after a cursor, of rows in the order of a key, and the next cursor."""
     if cursor is not None:
         last = read_cursor(cursor, types)
         rows = [row for row in rows if key(row) > last]

@@ -1,5 +1,5 @@
-"""The page of deployments, of a group or of a cluster, and their JSON. `groupledger deploys` and `deploy` print the
-same."""
+"""Serves the page of deployments, of a group or of a cluster, and their JSON. `groupledger deploys` and `deploy` print
+the same."""
 
 from __future__ import annotations
 

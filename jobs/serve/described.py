@@ -72,7 +72,7 @@ REFUSALS: dict[int | str, dict[str, Any]] = {
 
 
 class Questions(FastAPI):
-    """An application whose OpenAPI document has the form of its errors, too, and examples of its answers."""
+    """An application whose OpenAPI document includes the form of its errors, and examples of its answers."""
 
     def openapi(self) -> dict[str, Any]:
         if self.openapi_schema is None:
@@ -86,8 +86,8 @@ class Questions(FastAPI):
 
 
 async def refuse_unknown(request: Request) -> None:
-    """Raises InputError for a parameter that the operation does not have: a filter with a slip in its name would else
-    answer as if nobody had asked for it."""
+    """Raises InputError for a parameter that the operation does not have: otherwise a filter with a misspelled name
+    would be ignored."""
     route: APIRoute = request.scope["route"]
     known = [each.alias for each in route.dependant.query_params]
     unknown = next((name for name in request.query_params if name not in known), None)
@@ -108,7 +108,7 @@ def described_router() -> APIRouter:
 
 
 def answering(name: str, tag: str, model: type[Row]) -> dict[str, Any]:
-    """Returns what an operation is described by: its id, its tag and its answer."""
+    """Returns the description of an operation: its id, its tag and its answer."""
     return {
         "operation_id": name,
         "tags": [tag],
@@ -127,7 +127,7 @@ def examples() -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class OneOf:
-    """The type of a parameter that is one of some words. Another one raises InputError, which names them."""
+    """The type of a parameter that must be one of some words. Any other value raises InputError, which names them."""
 
     parameter: str
     words: tuple[str, ...]

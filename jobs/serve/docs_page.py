@@ -95,7 +95,7 @@ def type_of(schema: Mapping[str, Any]) -> str:
 
 
 def named(schema: Mapping[str, Any]) -> str | None:
-    """Returns the name of the object that a schema is, or has in a list."""
+    """Returns the name of the object that a schema describes, or of the objects in its list."""
     inner = (schema, schema.get("items", {}), *schema.get("anyOf", ()))
     deep = (*inner, *(each.get("items", {}) for each in inner))
     return next((each["$ref"].removeprefix(REFERENCE) for each in deep if "$ref" in each), None)

@@ -1,4 +1,4 @@
-"""Asks who is there before a page or its JSON is shown: by a password, or by the name that a trusted proxy sends.
+"""Authenticates users before a page or its JSON is shown: by a password, or by the name that a trusted proxy sends.
 
 - A header with a name is believed only of a peer that was given as a proxy, and only if it comes once. The peer is who
   holds the connection; nothing that a request says of where it comes from is looked at.
@@ -65,7 +65,7 @@ class Proxy:
 
 @dataclass(slots=True)
 class Entrance:
-    """An ASGI application around another, for those that have a password or whom a proxy names."""
+    """An ASGI application around another one, for users with a password or whose name a proxy sends."""
 
     app: ASGIApp
     passwords: Passwords | None = None
@@ -112,7 +112,7 @@ class Entrance:
 
 
 def credentials_in(header: str) -> tuple[str, bytes] | None:
-    """Returns the name and the password of a header (RFC 7617); None if it has none."""
+    """Returns the name and the password in a header (RFC 7617); None if it has none."""
     scheme, _, told = header.partition(" ")
     try:
         name, colon, password = base64.b64decode(told.strip(), validate=True).partition(b":")
@@ -122,7 +122,7 @@ def credentials_in(header: str) -> tuple[str, bytes] | None:
 
 
 def proxy_of(header: str, peers: Iterable[str]) -> Proxy:
-    """Returns the proxy that peers, addresses or networks, are. Raises InputError if one is neither."""
+    """Returns the proxy for peers, each an address or a network. Raises InputError for any other text."""
     return Proxy(header, [network_of(peer) for peer in peers])
 
 

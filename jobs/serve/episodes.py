@@ -1,4 +1,4 @@
-"""Puts incidents together to episodes, as pages and the report show them: what began each, and what proves it."""
+"""Groups incidents into episodes, as pages and the report show them, with the rows that prove each."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Episode:
-    """An episode with its incidents, those that began first before the others."""
+    """An episode with its incidents, in the order in which they began."""
 
     episode_id: str
     told: EpisodeSummary
@@ -70,7 +70,7 @@ def incidents_within(
     severity: str = Severity.WARNING,
     names: Sequence[str] | None = None,
 ) -> list[Answer]:
-    """Returns the incidents of some groups or of all that were there in [since, until)."""
+    """Returns the incidents of some groups or of all that overlap [since, until)."""
     if not tables.exists("incidents"):
         return []
     found = incidents_of(tables, names or None, since, None, severity)

@@ -26,7 +26,7 @@ NOT_FOUND = 404
 
 
 def is_for_people(request: Request) -> bool:
-    """Returns whether a browser asks for a page."""
+    """Returns whether a browser requests a page."""
     return "text/html" in request.headers.get("accept", "") and not request.url.path.startswith(OF_PROGRAMS)
 
 
@@ -43,7 +43,7 @@ def error_page(environment: Environment, warehouse: Warehouse, request: Request,
 
 
 def nearest(warehouse: Warehouse, path: str) -> tuple[str | None, list[tuple[str, str]]]:
-    """Returns the cluster of a path, if the warehouse has it, and names with addresses that may have been meant."""
+    """Returns the cluster in a path, if the warehouse has it, and similar names with their URLs."""
     asked = CLUSTER.fullmatch(path)
     try:
         clusters = warehouse.clusters()
@@ -55,6 +55,6 @@ def nearest(warehouse: Warehouse, path: str) -> tuple[str | None, list[tuple[str
         names = [row["group_id"] for row in warehouse.groups(tables)]
         unseen = unseen_group(name_in(asked[2]), names)
     except JobError:
-        # What could not be read for the page can't be read for its error either.
+        # If the tables could not be read for the page, they can't be read for its error either.
         return None, []
     return tables.cluster, [(each, group_path(tables.cluster, each)) for each in unseen.nearest_names]

@@ -1,7 +1,7 @@
 """Server-sent events of a cluster: `round` when a sampling round was added, `incident` for each that is new.
 
-A client that comes again sees what is new from then on only: what was before is in the tables. So is an incident that
-ended more than a day before the newest one, as happens with a log that is imported late. Each client costs a look at
+A client that reconnects gets only new events: earlier ones are in the tables. The same applies to an incident that
+ended more than a day before the newest one, as may happen with a log that is imported late. Each client costs a look at
 the versions of two tables every few seconds, so there is a bound on them, for one address, too; what has changed is
 read once for all. A client has its place from before the first look, so that many who come at once are not all let in.
 """
@@ -68,7 +68,7 @@ def routes(warehouse: Warehouse, proxy: Proxy | None) -> APIRouter:
 
 
 class Stream(StreamingResponse):
-    """An answer without an end, which gives its place back when it is over, also if it has never begun."""
+    """A response without an end, which releases its place when it is over, even if it has never begun."""
 
     def __init__(self, content: AsyncIterator[str], place: ExitStack) -> None:
         super().__init__(content, media_type="text/event-stream")

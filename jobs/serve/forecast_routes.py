@@ -1,4 +1,4 @@
-"""What is to come of a group, as JSON; its page has the same in sentences."""
+"""Serves the forecasts of a group as JSON; its page has the same in sentences."""
 
 from __future__ import annotations
 

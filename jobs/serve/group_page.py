@@ -1,7 +1,8 @@
-"""The page of a group at any instant: the verdict of the day that ends with its window, a picture, and who owned what.
+"""Serves the page of a group at any instant: the verdict of the day that ends with its window, a picture, and the
+owners.
 
-The verdict is that of `groupledger why`. Asked for an instant, it begins with the episode that was going on then.
-A group that has ended is shown in its last hour, unless an instant is asked for.
+The verdict is that of `groupledger why`. Asked for an instant, it begins with the episode that was going on then. A
+group that has ended is shown in its last hour, unless an instant is asked for.
 """
 
 from __future__ import annotations
@@ -87,8 +88,8 @@ def routes(warehouse: Warehouse, environment: Environment) -> APIRouter:
 
 
 def from_rounds(tables: ClusterRows, rows: GroupRows, no_commit: str, until: datetime) -> dict[str, Any]:
-    """Returns in sentences the capacity of a group and what is to come of it, for which each partition is read in many
-    rounds; nothing of a group with more partitions than a page shows."""
+    """Returns sentences about the capacity and the forecasts of a group, for which each partition is read in many
+    rounds; empty for a group with more partitions than a page shows."""
     if len(rows.standing) > OWNERS_MAX:
         return {"capacity": None, "coming": []}
     capacity = capacity_line(tables, rows.history.group["group_id"], no_commit, until)
@@ -96,16 +97,16 @@ def from_rounds(tables: ClusterRows, rows: GroupRows, no_commit: str, until: dat
 
 
 def coming(tables: ClusterRows, rows: GroupRows) -> list[str]:
-    """Returns in sentences what is to come of a group, as it looked at the instant; nothing of a group that was not
-    sampled, or has no lag of its own."""
+    """Returns sentences about the forecasts of a group at the instant; empty for a group that was not sampled, or has
+    no lag of its own."""
     if rows.sampled_at is None or not rows.standing or rows.history.group["group_type"] == GroupType.SHARE:
         return []
     return sentences(forecasts(tables, rows.history.group["group_id"], rows.sampled_at)[1])
 
 
 def verdict_values(tables: ClusterRows, name: str, within: Window, asked: datetime | None) -> dict[str, Any]:
-    """Returns the episodes of the day that ends with a window, or of the window if it is longer: those of the instant
-    that was asked for first, and else the most harmful."""
+    """Returns the episodes of the day that ends with a window, or of the window if it is longer: those at the given
+    instant first, or else the most harmful first."""
     since = min(within.since, within.until - DAY)
     _, verdict = why(tables, name, since, within.until + timedelta(milliseconds=1))
     episodes = told(verdict)
@@ -133,7 +134,7 @@ def text_of(lasts: timedelta) -> str:
 
 
 def length(text: str) -> timedelta:
-    """Returns how long a window is. Raises InputError."""
+    """Returns the length of a window. Raises InputError."""
     found = AGO.fullmatch(text)
     lasts = found and timedelta(**{UNITS[found[2]]: min(int(found[1]), 10_000_000)})
     if not lasts or lasts > 366 * DAY:
@@ -142,8 +143,8 @@ def length(text: str) -> timedelta:
 
 
 def window_of(history: GroupHistory, at: datetime | None, until: datetime | None, lasts: timedelta) -> Window:
-    """Returns the window of a page. One without an end is one around the instant, or the last; so is one that the
-    instant lies outside of."""
+    """Returns the window of a page. If `until` is missing, or the instant lies outside, the window is around the
+    instant, or around the last known one."""
     end = history.group["last_seen_at"] if has_ended(history) else None
     last = end or history.known_until or history.group["last_seen_at"]
     if at is not None and until is not None and not until - lasts <= at <= until:

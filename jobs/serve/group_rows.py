@@ -1,4 +1,4 @@
-"""Reads what the picture of a group shows: for a page that is asked for one group, for the report many at a time.
+"""Reads the rows for the picture of a group: for a page one group, for the report many at a time.
 
 A window without rows has a picture, too. What started before a window and goes on in it is part of it.
 """
@@ -60,7 +60,8 @@ class GroupRows:
 def read_groups(
     tables: ClusterRows, histories: Sequence[GroupHistory], since: datetime, until: datetime, at: datetime
 ) -> Iterator[GroupRows]:
-    """Yields the rows of each group by one read of each table, but for what only share and streams groups have."""
+    """Yields the rows of each group with one read of each table, except the rows that only share and streams groups
+    have."""
     names = [history.group["group_id"] for history in histories]
     connect = by_group(_connect_assignments(tables, names))
     rebalances = by_group(true_rebalances(tables, names, None, None) if tables.exists("rebalances") else ())

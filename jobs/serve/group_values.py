@@ -1,4 +1,4 @@
-"""Makes of a group's rows what the templates of its page show: its picture, and the answer at an instant."""
+"""Converts a group's rows into the values for the templates of its page: its picture, and the answer at an instant."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ OWNERS_MAX = 500
 
 
 def group_values(rows: GroupRows, window: Window, at: datetime, rebalances_max: int) -> dict[str, Any]:
-    """Returns what the templates of a group show, by their names."""
+    """Returns the values for the templates of a group, by name."""
     history = rows.history
     unknown = why_unknown(history.coverage, at)
     owners = list(owner_rows(history, at))

@@ -1,4 +1,4 @@
-"""Stands before the pages and their JSON: what every request and every answer goes through.
+"""Checks every request and every response of the pages and their JSON.
 
 - A path is matched as it was sent, with its percent signs: so a group named `a/owners` is another path than the owners
   of `a`. What the path names is decoded where it is used.
@@ -41,9 +41,9 @@ HEADERS = {
 
 
 class Guards:
-    """An ASGI application around another. `hosts` are the names that the Host header may have, without ports; none
-    means any. `health` has by path what returns why the server can't do its work, None if it can. `posted` are the
-    paths at which a question is a body."""
+    """An ASGI application around another one. `hosts` are the allowed names in the Host header, without ports; empty
+    means any. `health` has, by path, a function that returns why the server can't work, None if it can. `posted` are
+    the paths that accept a body."""
 
     def __init__(
         self,
@@ -92,8 +92,8 @@ class Guards:
 
 
 async def without_body(app: ASGIApp, scope: Scope, send: Send) -> None:
-    """Sends the head of an application's answer. As soon as it is sent, the application learns that nobody listens any
-    more, which ends an answer that goes on for ever."""
+    """Sends only the head of an application's response. Then the application sees a disconnected client, which ends a
+    response without an end."""
     is_sent = anyio.Event()
 
     async def gone() -> Message:
@@ -110,14 +110,14 @@ async def without_body(app: ASGIApp, scope: Scope, send: Send) -> None:
 
 
 def path_as_sent(scope: Scope) -> str:
-    """Returns the path with its percent signs, as the request line has it, and with the empty name written out that
-    stands between two slashes."""
+    """Returns the path with its percent signs, as in the request line, with the empty name between two slashes written
+    out."""
     raw: bytes = scope.get("raw_path") or scope["path"].encode()
     return BETWEEN_SLASHES.sub(f"/{part('')}", raw.partition(b"?")[0].decode("latin-1"))
 
 
 def host_of(scope: Scope) -> str:
-    """Returns the host that was asked for, without the port."""
+    """Returns the requested host, without the port."""
     return without_port(Headers(scope=scope).get("host", ""))
 
 

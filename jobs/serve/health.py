@@ -29,7 +29,7 @@ async def lives() -> str | None:
 
 @dataclass(slots=True)
 class Readiness:
-    """Whether the warehouse could be read lately."""
+    """Whether the warehouse could be read recently."""
 
     warehouse: Warehouse
     _limiter: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(1))

@@ -1,4 +1,4 @@
-"""Reads how the lag of each partition in a picture went: the most in each part of the window."""
+"""Reads the lag of each partition in a picture: the most in each part of the window."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PARTS = 96
 def heat_of(
     tables: ClusterRows, rows: GroupRows, window: Window
 ) -> dict[tuple[str, int], list[tuple[datetime, datetime, int, int]]]:
-    """Returns for each partition that is drawn stretches with their lag, and the most that any of them had."""
+    """Returns, for each drawn partition, stretches of time with their lag, and the most lag of all partitions."""
     units, name = {*chosen(rows)}, rows.history.group["group_id"]
     parts = lag_in_parts(tables, name, units, (window.since, window.until), PARTS)
     most = max((lag for of_unit in parts.values() for lag in of_unit.values()), default=0)

@@ -1,4 +1,4 @@
-"""Asks the application in its own process, as a client would by HTTP, without a connection."""
+"""Sends requests to the application within its own process, as a client would by HTTP, without a connection."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ if TYPE_CHECKING:
 
 
 class Told(NamedTuple):
-    """What was answered: the status, and the value of the JSON."""
+    """The response: the status, and the value of the JSON."""
 
     status: int
     value: Any
 
 
 async def ask(app: ASGIApp, path: str, parameters: Mapping[str, object]) -> Told:
-    """Returns the answer to GET; a parameter that is a list is given once for each value, and one that is None not at
-    all."""
+    """Returns the response to GET; a parameter that is a list is sent once for each value, and one that is None is left
+    out."""
     given = {
         name: str(value).lower() if isinstance(value, bool) else value
         for name, value in parameters.items()

@@ -1,4 +1,4 @@
-"""The page of a cluster's incidents, by episode and day, and the page of one row that proves something.
+"""Serves the page of a cluster's incidents, by episode and day, and the page of one row that proves an incident.
 
 An episode is shown once, with what probably began it first, then what went with it. The window is the last day that was
 searched, unless one is asked for; a filter by kind finds an episode by any of its incidents.
@@ -101,7 +101,8 @@ def routes(warehouse: Warehouse, environment: Environment) -> APIRouter:
 
 
 def row_path(tables: ClusterRows, proof: Answer) -> str | None:
-    """Returns the page of a row that proves something; None if the warehouse has not its table, as a demo's."""
+    """Returns the URL of the page of a row that proves an incident; None if the warehouse lacks its table, as a demo
+    does."""
     if not tables.exists(proof["table_name"]):
         return None
     return link(f"/clusters/{part(tables.cluster)}/rows/{part(proof['table_name'])}", key=proof["row_key"])
@@ -116,7 +117,7 @@ def _is_wanted(each: Episode, asked: Mapping[str, str | None], team_of: Mapping[
 
 
 def _facets(every: Sequence[Episode], team_of: Mapping[str, str | None]) -> dict[str, list[tuple[str, int]]]:
-    """Returns what the window can be narrowed to, with how many episodes each leaves."""
+    """Returns the filters for the window, with how many episodes match each."""
     values: dict[str, Callable[[Episode], Iterable[str | None]]] = {
         "kind": lambda each: each.kinds,
         "group": lambda each: (each.group_id,),

@@ -1,4 +1,4 @@
-"""The JSON of the inventory of clients. `groupledger inventory` prints the same."""
+"""Serves the JSON of the inventory of clients. `groupledger inventory` prints the same."""
 
 from __future__ import annotations
 

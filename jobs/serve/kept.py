@@ -1,4 +1,5 @@
-"""Keeps what was made of tables until one of them has another version, and makes it once, however many ask for it."""
+"""Caches values computed from tables until one of the tables has another version, and computes each once, however many
+requests need it."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 """Lays out a group's window of time as shapes: a lane for each partition with its owners, by topic, and the lag below.
 
-Everything stands on one axis: who owned a partition, when nobody did, what is not known, rebalances and incidents. A
-shape is places in per cent of the width, a class for the style sheet and a text; the template makes SVG of them, and
+Everything is drawn on one time axis: owners, times without an owner, unknown times, rebalances and incidents. A shape
+has positions in per cent of the width, a class for the style sheet and a text; the template makes SVG of them, and
 escapes the texts. The answers are those of `transforms.report.rules.report_ownership`. A week may have more of them
-than a lane has pixels: what would lie in a pixel that is filled is not drawn. The same as rows is for a table beside
-the picture.
+than a lane has pixels: a shape within a pixel that is already filled is not drawn. The same data is also returned as
+rows, for a table beside the picture.
 
 Only an outage has the colour of alarm: a partition that nobody owns while the group is there, and a group without
 members for which records wait, or nobody knows whether any do.
@@ -45,7 +45,7 @@ LABEL_MIN = 6.0
 
 
 class Shape(NamedTuple):
-    """`label` stands in the shape, if there is room; `text` is all that is said of it."""
+    """A shape. `label` is drawn in the shape, if there is room; `text` has all its information."""
 
     x: float
     width: float
@@ -63,7 +63,7 @@ class Mark(NamedTuple):
 
 
 class Stretch(NamedTuple):
-    """Says who owned a partition from when to when, or that nobody did, or that it is not known."""
+    """A time in which a partition had one owner, or nobody owned it, or that is not known."""
 
     topic: str
     partition: int
@@ -121,7 +121,7 @@ class Drawing:
 
     @property
     def keys(self) -> list[Look]:
-        """The owners as the key shows them: each once, also one that has restarted."""
+        """Returns the owners for the legend: each once, even if it restarted."""
         return [*{look.name: look for look in reversed(self.owners.values())}.values()][::-1]
 
     partitions_left_out: int = 0
@@ -147,7 +147,7 @@ def draw(rows: GroupRows, window: Window, at: datetime) -> Drawing:
 
 
 def chosen(rows: GroupRows) -> list[tuple[str, int]]:
-    """Returns the partitions that are drawn, by topic and number: all, or those with the most trouble. A group may have
+    """Returns the partitions to draw, by topic and number: all, or those with the most trouble. A group may have
     100,000 partitions."""
     units = sorted({(row["topic"], row["partition"]) for row in _assigned(rows)})
     if len(units) <= LANES_MAX:
@@ -286,6 +286,6 @@ def _lag(window: Window, points: Sequence[Answer]) -> LagChart:
 
 
 def round_up(value: int) -> int:
-    """Returns the next number of 1, 2 or 5 with zeros, for the end of an axis."""
+    """Returns the next number of the form 1, 2 or 5 with zeros, for the end of an axis."""
     unit = 10 ** (len(str(max(value, 1))) - 1)
     return next(unit * factor for factor in (1, 2, 5, 10) if unit * factor >= value) if value > 0 else 1

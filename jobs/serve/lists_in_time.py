@@ -1,4 +1,4 @@
-"""Lists of what happened in a time to a group, or to all groups of a cluster, as JSON and as a page.
+"""Serves lists of events in a time, of a group or of all groups of a cluster, as JSON and as a page.
 
 `audit_pages` and `deploy_pages` name what is listed. Only the last rows are sent or shown.
 """
@@ -31,8 +31,8 @@ SHOWN_MAX = 200
 
 @dataclass(frozen=True)
 class ListInTime:
-    """`name` is that of the rows, in the JSON and in the template. `find` returns them in the order of time, of a group
-    or, without one, of all. `shown` is what else its page shows."""
+    """`name` is the name of the rows, in the JSON and in the template. `find` returns them in the order of time, of a
+    group or, without one, of all. `shown` returns further values for its page."""
 
     warehouse: Warehouse
     name: str
@@ -41,7 +41,7 @@ class ListInTime:
     shown: Mapping[str, object]
 
     def answer(self, cluster: str, group: str | None, since: str | None, until: str | None, limit: int) -> Response:
-        """Answers with the last rows as JSON. Cluster and group are as they stand in a path."""
+        """Returns the last rows as JSON. Cluster and group are encoded as in a path."""
         tables, name, time, found = self._found(cluster, group, since, until)
         answer = {self.name: found[-limit:], "left_out": max(len(found) - limit, 0)}
         return known_answer(answer, tables, HISTORY, time, _names(name))
@@ -49,7 +49,7 @@ class ListInTime:
     def page(
         self, environment: Environment, cluster: str, group: str | None, since: str | None, until: str | None
     ) -> HTMLResponse:
-        """Answers with the last rows as a page."""
+        """Returns the last rows as a page."""
         tables, name, time, found = self._found(cluster, group, since, until)
         text = environment.get_template(self.template).render(
             cluster=tables.cluster,

@@ -1,7 +1,7 @@
 """Serves the tools (`jobs.serve.tools_of_api`) by the Model Context Protocol with its own SDK: over standard input and
-output to a client that started this process, and over HTTP at `/mcp`, where serve's login, hosts and bounds hold.
+output to a client that started this process, and over HTTP at `/mcp`, where serve's login, hosts and limits apply.
 
-Over HTTP nothing is kept between requests: each is answered by one JSON object.
+Over HTTP no state is kept between requests: each is answered by one JSON object.
 """
 
 from __future__ import annotations
@@ -75,14 +75,14 @@ def mcp_server(app: FastAPI) -> Server[Any]:
 
 
 def result(value: Mapping[str, Any], *, is_error: bool) -> CallToolResult:
-    """Returns an answer as data, and the same as text for clients that know no other form."""
+    """Returns an answer as data, and the same as text for clients that support no other form."""
     return CallToolResult(
         content=[TextContent(type="text", text=json_text(value))], structured_content=value, is_error=is_error
     )
 
 
 def serve_stdio(app: FastAPI) -> None:
-    """Answers on standard input and output until the client ends."""
+    """Serves on standard input and output until the client ends."""
 
     async def run() -> None:
         to_thread.current_default_thread_limiter().total_tokens = THREADS
@@ -94,7 +94,7 @@ def serve_stdio(app: FastAPI) -> None:
 
 
 class WithMcp:
-    """An ASGI application that answers the protocol at one path, and has another application for all others."""
+    """An ASGI application that serves the protocol at one path, and passes all others to another application."""
 
     def __init__(self, app: FastAPI, path: str) -> None:
         self.app: ASGIApp = app

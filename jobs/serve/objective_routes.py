@@ -1,4 +1,5 @@
-"""How groups stand by their objectives of lag: the page and its JSON. `groupledger objectives` prints the same.
+"""Serves the results of groups by their objectives of lag: the page and its JSON. `groupledger objectives` prints the
+same.
 
 Its windows are long, and all rounds in them are read: it is a page of its own and not a part of the group's.
 """
@@ -72,7 +73,7 @@ def page_routes(warehouse: Warehouse, environment: Environment) -> APIRouter:
 def asked(
     warehouse: Warehouse, tables: ClusterRows, group: str | None, until: datetime | None
 ) -> tuple[datetime | None, list[Answer]]:
-    """Returns until when minutes are counted, and the rows; none where the settings have no objectives."""
+    """Returns until when minutes are counted, and the rows; no rows if the settings have no objectives."""
     if group is not None:
         group_row(tables, group)
     if not warehouse.settings.objectives:

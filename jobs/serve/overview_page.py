@@ -1,8 +1,8 @@
-"""The overview: what hurts in a window of time, and a list of groups as strips over it, newest trouble on top.
+"""Serves the overview: the troubles in a window of time, and a list of groups as strips over it, newest trouble on top.
 
 The window ends with what the ledger knows, so that the tables of a cluster that is gone open on their own last day. The
-list shows a page of groups: 10,000 cost little more than a hundred. Who searches finds groups that have ended, too, by
-their names and by the topics, clients and hosts that go with them.
+list shows a page of groups: 10,000 cost little more than a hundred. A search finds groups that have ended, too, by
+their names and by their topics, clients and hosts.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ A_DAY = "1d"
 WINDOWS = ("1h", "6h", A_DAY, "7d")
 PLACES_MAX = 12
 TROUBLE = "trouble"
-# What each column is sorted by. Of numbers the greatest comes first, unless the sort begins with a minus.
+# The sort key of each column. For numbers the greatest comes first, unless the sort begins with a minus.
 SORTS: Mapping[str, Callable[[Answer], Any]] = {
     "group": lambda row: row["group_id"],
     "status": lambda row: None if row["status"] is None else rank(row)[0],
@@ -68,7 +68,7 @@ SORTS: Mapping[str, Callable[[Answer], Any]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """What a link to the overview holds."""
+    """The parameters of a link to the overview."""
 
     q: str | None
     status: Sequence[str]
@@ -88,20 +88,20 @@ class Asked:
         return any((self.q, self.status, self.type, self.team, self.topic, self.client, self.host))
 
     def link(self, **changed: object) -> str:
-        """Returns a link to the same with something else; it begins at the first row."""
+        """Returns a link to the same page with some parameters changed; it begins at the first row."""
         now: dict[str, object] = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "page"}
         now |= {"all": "true" if self.all else None, "sort": None if self.sort == TROUBLE else self.sort}
         now |= {"window": None if self.window == A_DAY else self.window}
         return link("", **{**now, **changed}) or "?"
 
     def sorted_by(self, column: str) -> str:
-        """Returns a link to the list sorted by a column, the other way round if it is."""
+        """Returns a link to the list sorted by a column, reversed if it is sorted by it already."""
         return self.link(sort=f"-{column}" if self.sort == column else column)
 
 
 @dataclass(frozen=True, slots=True)
 class OfWindow:
-    """What all pages of a window share."""
+    """The data that all pages of a window share."""
 
     period: Period
     values: dict[str, Any]
@@ -110,7 +110,7 @@ class OfWindow:
 
 @dataclass(frozen=True, slots=True)
 class OfGroups:
-    """All groups of a window, those with the newest trouble first, and how many are in which state and trouble."""
+    """All groups of a window, those with the newest trouble first, and the numbers of groups by state and trouble."""
 
     rows: list[Answer]
     counts: dict[str, Any]
@@ -139,7 +139,7 @@ def routes(warehouse: Warehouse, environment: Environment) -> APIRouter:
         tables = warehouse.rows(cluster)
         asked = Asked(
             q=q or None,
-            status=[each for each in status or () if each],  # a form sends what is not chosen as nothing
+            status=[each for each in status or () if each],  # a form sends an unchosen status as an empty text
             type=type or None,
             team=team or None,
             topic=topic or None,
@@ -158,7 +158,7 @@ def routes(warehouse: Warehouse, environment: Environment) -> APIRouter:
 
 
 def overview_values(warehouse: Warehouse, tables: ClusterRows, asked: Asked) -> dict[str, Any]:
-    """Returns what the template shows, by its names."""
+    """Returns the values for the template, by name."""
     end = instant_in(asked.until)
     last = end or last_known(tables) or instant_of_ms(now_ms())
     within = Window(last - length(asked.window), last)
@@ -193,7 +193,7 @@ def overview_values(warehouse: Warehouse, tables: ClusterRows, asked: Asked) -> 
 
 
 def _shared(warehouse: Warehouse, tables: ClusterRows, asked: Asked, within: Window) -> OfWindow:
-    """Returns what all pages of a window share. That of a usual window that ends now is kept."""
+    """Returns the data that all pages of a window share. For a usual window that ends now it is cached."""
 
     def made() -> OfWindow:
         period = of_period(tables, within, (), warehouse.diagnoses)
@@ -222,8 +222,8 @@ def _every(warehouse: Warehouse, tables: ClusterRows, asked: Asked, shared: OfWi
 def _wanted(
     warehouse: Warehouse, tables: ClusterRows, asked: Asked, every: Sequence[Answer]
 ) -> tuple[list[Answer], list[tuple[str, str, int]]]:
-    """Returns the groups that are asked for, and places with names like what is searched for. Groups that have ended
-    are left out if they had no trouble in the window, unless somebody searches."""
+    """Returns the groups that match the request, and places with names similar to the searched one. Groups that have
+    ended are left out if they had no trouble in the window, except in a search."""
     wanted = GroupFilter(
         statuses=asked.status, group_types=[asked.type] if asked.type else (), team=asked.team, with_ended=True
     )
@@ -246,8 +246,8 @@ def _wanted(
 
 
 def _sorted(rows: Sequence[Answer], sort: str) -> list[Answer]:
-    """Returns rows, which are in the order of trouble, in one that ends in the name. Raises InputError for one that is
-    none."""
+    """Returns rows, which are in the order of trouble, sorted by a column and then by name. Raises InputError for an
+    unknown sort order."""
     if sort == TROUBLE:
         return [*rows]
     column = sort.removeprefix("-")

@@ -1,4 +1,4 @@
-"""Reads what stands around a list of groups: incidents, who rebalanced most, and what the ledger knows at all."""
+"""Reads the data around a list of groups: incidents, the groups that rebalanced most, and the ledger's coverage."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SHOWN = 10
 EPISODES_MAX = 200
 HOLES_MAX = 50
 SEVERITIES = words_of(Severity)[::-1]  # the gravest first
-# What of a group's lag is trouble now.
+# The lag statuses that are trouble now.
 TROUBLED = {
     *(LagStatus.GROWING, LagStatus.REWOUND, LagStatus.AHEAD_OF_LOG, LagStatus.STALLED, LagStatus.STOPPED),
 }
@@ -52,7 +52,7 @@ def of_period(tables: ClusterRows, window: Window, names: Sequence[str], diagnos
 
 
 def period_values(tables: ClusterRows, period: Period) -> dict[str, Any]:
-    """Returns what the templates show of a period beside the list of groups."""
+    """Returns the values of a period for the templates, beside the list of groups."""
     since, until = period.window.since, period.window.until
     has_history = tables.exists("rebalances")
     return {
@@ -70,8 +70,8 @@ def period_values(tables: ClusterRows, period: Period) -> dict[str, Any]:
 
 
 def with_episodes(groups: Sequence[Answer], period: Period) -> list[Answer]:
-    """Returns rows of groups with `worst`, their most harmful episode, how many there are, and since when trouble was
-    seen last: it is `trouble_at` the window's end while it goes on."""
+    """Returns rows of groups with `worst`, their most harmful episode, the number of episodes, and `trouble_at`, when
+    trouble was last seen: the window's end while it goes on."""
     of_groups = by_groups(period.episodes)
     rows = []
     for row in groups:
@@ -85,14 +85,14 @@ def with_episodes(groups: Sequence[Answer], period: Period) -> list[Answer]:
 
 
 def newest_trouble(row: Answer) -> tuple[Any, ...]:
-    """Returns the place of a group in a list: the newest trouble first, then those that live."""
+    """Returns the sort key of a group in a list: the newest trouble first, then groups that are alive."""
     at: datetime | None = row["trouble_at"]
     severity = -1 if row["worst"] is None else words_of(Severity).index(row["worst"].told.severity)
     return at is None, -(at.timestamp() if at else 0), -severity, row["is_alive"] is False, rank(row)
 
 
 def incident_kinds(incidents: Iterable[Answer]) -> list[Answer]:
-    """Returns a row for each kind, the gravest first."""
+    """Returns one row for each kind, the most severe first."""
     of_kinds: dict[tuple[str, str, str], list[Answer]] = {}
     for row in incidents:
         of_kinds.setdefault((row["severity"], row["kind"], row["evidence"]), []).append(row)
@@ -109,8 +109,8 @@ def incident_kinds(incidents: Iterable[Answer]) -> list[Answer]:
 
 
 def coverage(rows: Iterable[Answer]) -> dict[str, Any]:
-    """Returns what the ledger knows of how many partitions of `__consumer_offsets`, and which stretches nobody read. A
-    row without its words is another engine's, and says nothing."""
+    """Returns for how many partitions of `__consumer_offsets` the ledger has coverage, and which stretches were not
+    read. A row without `completeness` comes from another engine, and is ignored."""
     kinds: dict[str, list[Answer]] = {kind: [] for kind in words_of(Completeness)}
     for row in rows:
         if row["completeness"] is not None:
@@ -128,7 +128,7 @@ def coverage(rows: Iterable[Answer]) -> dict[str, Any]:
 
 
 def counts(every: list[dict[str, Any]]) -> dict[str, Any]:
-    """Returns what stands above the list: how many groups are in which state, and in which trouble."""
+    """Returns the numbers above the list: how many groups are in each state, and in each trouble."""
     return {
         "has_teams": any(row["team"] for row in every),
         "states": Counter(row["state"] or "with members" for row in every).most_common(),

@@ -1,7 +1,8 @@
-"""Gives each owner in a picture a colour by who it is, so that a pod keeps its own after a restart, in another shade.
+"""Gives each owner in a picture a colour by its identity, so that a pod keeps its colour after a restart, in another
+shade.
 
-Who it is: its instance id, or else its client id, or else its member id. Where several members have one client id at
-the same time, the host distinguishes them. A colour is chosen by a hash of that, so that it is the same in every
+The identity is the instance id, or else the client id, or else the member id. Where several members have one client id
+at the same time, the host distinguishes them. A colour is chosen by a hash of that, so that it is the same in every
 window, and the next free one where two have the same; with more owners than colours some share one.
 """
 

@@ -1,4 +1,5 @@
-"""Puts the pages together, with their files of style and script. Every link to a page holds all that it shows."""
+"""Assembles the pages, with their style sheets and scripts. The URL of a page contains everything that determines its
+content."""
 
 from __future__ import annotations
 

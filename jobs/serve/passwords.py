@@ -55,7 +55,7 @@ class Passwords:
         self._refresh()
 
     def remembers(self, name: str, password: bytes) -> bool:
-        """Returns whether this was found right, or used, lately. It costs next to nothing."""
+        """Returns whether this password was verified, or used, recently. It costs next to nothing."""
         self._refresh()
         digest, now = self._digest(name, self._hashes.get(name, b""), password), time.monotonic()
         with self._one:
@@ -65,8 +65,8 @@ class Passwords:
         return True
 
     def are_right(self, name: str, password: bytes) -> bool:
-        """Returns whether this is a name of the file with its password. Where it is not known from before, it takes as
-        long as the file wants of bcrypt."""
+        """Returns whether this is a name of the file with its password. Unless it was verified recently, it takes the
+        time that bcrypt needs."""
         # A page asks for its files at once, each with the same password, which is tried once.
         if self.remembers(name, password):
             return True
@@ -103,12 +103,13 @@ class Passwords:
         self._hashes = hashes_in(text, self.file)
         cost = max(found[4:6] for found in self._hashes.values())
         self._nobody = b"$2b$" + cost + NOTHING
-        # What is remembered of a line that has changed is never asked for again.
+        # Verified passwords of a changed line are never looked up again.
         self._stamp = stamp
 
 
 def hashes_in(text: str, file: Path) -> dict[str, bytes]:
-    """Returns the hash of each name. Raises InputError, which shows no hash, if a line is not a name with one."""
+    """Returns the hash of each name. Raises InputError, which shows no hash, for a line that is not a name with a
+    bcrypt hash."""
     found: dict[str, bytes] = {}
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip() or line.startswith("#"):

@@ -1,4 +1,5 @@
-"""The page of a client or of a host: all groups that it is or was a member of, so that one bad node shows in many."""
+"""Serves the page of a client or of a host: all groups that it is or was a member of, which shows that one bad node
+affects many."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The queries that groupledger ships, for programs: their list, and the answer to one. Others are not taken.
+"""Serves the queries that groupledger ships to programs: their list, and the result of one. Other queries are refused.
 
 A query runs in a process of its own (`jobs.ask.apart`), with the time of any question, some of its memory and so many
 rows; few run at once.

@@ -1,4 +1,5 @@
-"""The pages that answer one question: why a group is in trouble, what changed between two instants, who reads a topic.
+"""Serves the pages that answer one question: why a group is in trouble, what changed between two instants, who reads a
+topic.
 
 They show what `groupledger why`, `diff` and `readers` print; each instant in them leads to the group's page at it.
 """
@@ -89,8 +90,8 @@ def routes(warehouse: Warehouse, environment: Environment) -> APIRouter:
 
 
 def readers_with_lag(tables: ClusterRows, topic: str) -> dict[str, Any]:
-    """Returns the groups that read a topic, each with its lag there in the last sampling round, and that round; for a
-    topic that is not known, those with a name like it."""
+    """Returns the groups that read a topic, each with its lag there in the last sampling round, and that round; for an
+    unknown topic, topics with similar names."""
     sampled_at = last_round(tables, "lag") if tables.exists("lag") else None
     sums = [] if sampled_at is None else sums_of_round(tables, sampled_at, None, by_topic=True)
     of_group = {row["group_id"]: row for row in sums if row["topic"] == topic}

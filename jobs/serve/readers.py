@@ -19,16 +19,17 @@ ASK = "ask whoever runs groupledger"
 OF_OURS = "This is a fault of groupledger: its log says which."
 OF_THE_TABLES = f"The ledger's tables can't be read now: ask again later, or {ASK}; its log says why."
 OF_THE_STATE = f"The ledger can't answer this now: {ASK}; its log says why."
-# What a sentence for readers has not: commands and options.
+# Commands and options, which a sentence for clients must not contain.
 FOR_OPERATORS = re.compile("`|(?:^| )--[a-z]")
 
 
 class BusyError(JobError):
-    """Too many ask for this at once."""
+    """Too many requests ask for this at the same time."""
 
 
 def told_of(error: BaseException, warehouse: str) -> tuple[int, str]:
-    """Returns the status and the sentence that a request gets for an error. The log gets what readers don't."""
+    """Returns the status and the sentence of the response for an error. Details that clients must not see are
+    logged."""
     known = explain(error)
     if known is None:
         told = f"groupledger serve: a request failed by a fault of groupledger ({type(error).__name__})"
@@ -45,7 +46,7 @@ def told_of(error: BaseException, warehouse: str) -> tuple[int, str]:
 
 
 def place_of(error: BaseException) -> str:
-    """Returns where an error was raised, which is the same whatever names its sentence has."""
+    """Returns where an error was raised, which does not depend on the names in its sentence."""
     *_, (frame, line) = walk_tb(error.__traceback__) if error.__traceback__ else [(None, 0)]
     return f"{type(error).__name__} {frame and frame.f_code.co_filename}:{line}"
 

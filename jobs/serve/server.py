@@ -60,7 +60,7 @@ def serve(
 
 
 def limits_of(settings: ServeSettings, say: Callable[[str], None]) -> ClientLimits:
-    """Returns what the server takes from its clients. It says so if the process may not have as many connections."""
+    """Returns the limits for clients. It reports if the process may not open as many connections."""
     room = room_for(settings.connections_max)
     if room < settings.connections_max:
         say(f"groupledger may open so few files that it takes {room} connections only: raise the limit (`ulimit -n`)")
@@ -89,7 +89,7 @@ def address(listen: str) -> tuple[str, int]:
 
 
 def is_loopback(host: str) -> bool:
-    """Returns whether only this machine reaches the address."""
+    """Returns whether only this machine can reach the address."""
     try:
         return ip_address(host.strip("[]")).is_loopback
     except ValueError:

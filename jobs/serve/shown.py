@@ -1,4 +1,4 @@
-"""Makes pages of templates: every value is escaped, and a few filters write times, numbers and names for people."""
+"""Renders pages from templates: every value is escaped, and a few filters format times, numbers and names."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 
 def templates() -> Environment:
-    """Returns what makes pages of templates. Every value is escaped, and what has no picture of its own is shown as an
-    escape: names come from clients."""
+    """Returns the template environment. Every value is escaped, and characters without a glyph are shown as escapes:
+    names come from clients."""
     loader = PackageLoader("groupledger.jobs.serve")
     found = Environment(loader=loader, autoescape=True, trim_blocks=True, undefined=StrictUndefined, finalize=readable)
     found.filters |= {
@@ -55,7 +55,8 @@ def instant(at: datetime | None) -> str:
 
 
 def when(at: datetime | None) -> str | Markup:
-    """Returns an instant for people, which the page's script shows in their zone; its title is the whole of it."""
+    """Returns an instant as text, which the page's script converts to the user's zone; its title is the full
+    instant."""
     if at is None:
         return "-"
     whole = iso(at)  # there is nothing to escape in an instant
@@ -71,7 +72,7 @@ def day(at: datetime) -> str:
 
 
 def named(name: str) -> str:
-    """Returns a name to be shown; the empty one, which Kafka takes for a group, has to be seen, too."""
+    """Returns a name to be shown; the empty name, which Kafka allows for a group, is made visible, too."""
     return name or "(the empty name)"
 
 
@@ -98,7 +99,7 @@ def topic_path(cluster: str, topic: str) -> str:
 
 
 def place_path(cluster: str, kind: str, name: str) -> str:
-    """Returns the page of a topic, a client or a host."""
+    """Returns the URL of the page of a topic, a client or a host."""
     return f"/clusters/{part(cluster)}/{kind}s/{part(name)}"
 
 

@@ -29,12 +29,12 @@ ANSWERED_AT_ONCE, OF_ONE_ADDRESS = 128, 64
 
 
 class NoPlaceError(Exception):
-    """All places are taken."""
+    """All places are in use."""
 
 
 @dataclass(slots=True)
 class Places:
-    """So many places, and so many for one address."""
+    """A number of places, with a limit for one address."""
 
     every: int
     of_one: int
@@ -43,7 +43,7 @@ class Places:
 
     @contextmanager
     def one(self, scope: Scope) -> Iterator[None]:
-        """Takes a place for whoever asks. Raises NoPlaceError."""
+        """Takes a place for a request. Raises NoPlaceError."""
         client = scope.get("client")
         address = address_of(client[0]) if client else ""
         is_shared = self.proxy is not None and self.proxy.trusts(scope)
@@ -60,7 +60,7 @@ class Places:
 
 @dataclass(frozen=True, slots=True)
 class Slots:
-    """An ASGI application around another, which has a place for each of its questions but the streams'."""
+    """An ASGI application around another one; each request takes a place, except streams of events."""
 
     app: ASGIApp
     places: Places

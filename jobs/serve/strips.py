@@ -44,7 +44,7 @@ class Shape(NamedTuple):
 
 
 class Bar(NamedTuple):
-    """What happened to all groups in a part of the window; `height` is in pixels from `y` down."""
+    """The events of all groups in a part of the window; `height` is in pixels from `y` down."""
 
     x: float
     width: float
@@ -102,7 +102,7 @@ def picture(
 
 
 def histogram(tables: ClusterRows, window: Window, incidents: Iterable[Answer]) -> list[Bar]:
-    """Returns how many rebalances and incidents of all groups there were in each part."""
+    """Returns the numbers of rebalances and incidents of all groups in each part of the window."""
     rebalances = rebalances_in_parts(tables, (window.since, window.until), BARS).get(None, {})
     counted: dict[str, dict[int, int]] = {each: {} for each in SEVERITIES[:-1]}
     for row in incidents:
@@ -132,7 +132,7 @@ def _bars(window: Window, counted: Mapping[str, Mapping[int, int]], top: int, wh
 
 
 def held(of_groups: Mapping[Any, Mapping[int, Any]]) -> int:
-    """Returns over how many parts a status holds without another round."""
+    """Returns for how many parts a status holds without another round."""
     distances = [
         after - before
         for parts in of_groups.values()

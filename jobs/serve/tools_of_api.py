@@ -1,4 +1,4 @@
-"""The questions of the API as tools of the Model Context Protocol, made of the OpenAPI document.
+"""Offers the operations of the API as tools of the Model Context Protocol, generated from the OpenAPI document.
 
 A tool is an operation: its arguments are the operation's parameters, its answer is the operation's answer, and an error
 is the same problem. So the two can't differ, and the bounds of the API hold.
@@ -75,8 +75,8 @@ def tool_of(name: str, path: str, operation: Mapping[str, Any], schemas: Mapping
 
 
 def arguments_of(parameters: Any) -> dict[str, Any]:
-    """Returns the schema of an operation's parameters. The cluster may be left out where there is only one, and a list
-    has fewer rows if nobody asks for more."""
+    """Returns the schema of an operation's parameters. The cluster may be left out if there is only one, and the
+    default limit of a list is lower."""
     properties = {each["name"]: {**each["schema"], "description": each["description"]} for each in parameters}
     if "default" in properties.get("limit", {}):
         properties["limit"] |= {"default": ROWS}
@@ -85,7 +85,7 @@ def arguments_of(parameters: Any) -> dict[str, Any]:
 
 
 def with_definitions(schema: Mapping[str, Any], schemas: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns a schema that holds all that it refers to."""
+    """Returns a schema that contains everything that it refers to."""
     name = schema["$ref"].removeprefix(REFERENCE)
     needed = {name, *referred_to(schemas[name], schemas)}
     whole = {**schemas[name], "$defs": {each: schemas[each] for each in sorted(needed - {name})}}
@@ -103,7 +103,7 @@ def untitled(schema: Any) -> Any:
 
 
 def referred_to(schema: Any, schemas: Mapping[str, Any]) -> Iterator[str]:
-    """Yields the names of the schemas that one needs."""
+    """Yields the names of the schemas that a schema refers to."""
     if isinstance(schema, list):
         for each in schema:
             yield from referred_to(each, schemas)
@@ -118,7 +118,7 @@ def referred_to(schema: Any, schemas: Mapping[str, Any]) -> Iterator[str]:
 
 
 async def call(app: ASGIApp, tool: Tool, arguments: Mapping[str, Any]) -> Told:
-    """Returns the answer of the application to a tool's operation; a problem where the arguments are wrong."""
+    """Returns the application's response to a tool's operation; a problem if the arguments are invalid."""
     given = {name: value for name, value in arguments.items() if value is not None}
     try:
         if "{cluster}" in tool.path and "cluster" not in given:
@@ -141,8 +141,8 @@ def the_only_one(clusters: Any) -> str:
 
 
 def check(tool: Tool, given: Mapping[str, Any]) -> None:
-    """Raises InputError for arguments that don't fit into a path and its parameters: what they mean is checked by the
-    operation."""
+    """Raises InputError for arguments that can't be put into a path and its parameters; the operation checks their
+    meaning."""
     known, required = tool.arguments["properties"], tool.arguments["required"]
     missing = [name for name in required if name not in given]
     strange = [name for name in given if name not in known]

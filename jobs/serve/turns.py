@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 
 class NoTurnError(Exception):
-    """Too many wait already."""
+    """Too many requests are waiting already."""
 
 
 @dataclass(slots=True)
 class Turns:
-    """One turn at a time. At most `every` wait for it, and `of_one` of an address."""
+    """Gives one turn at a time. At most `every` requests wait, and at most `of_one` from one address."""
 
     every: int
     of_one: int

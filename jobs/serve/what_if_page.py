@@ -1,4 +1,4 @@
-"""The page that answers `groupledger what-if` for a group: a form of the settings, and what they would have come to.
+"""Serves the page that answers `groupledger what-if` for a group: a form for the settings, and their simulated results.
 
 The form asks by GET, so that an answer has an address, and works without a script. A setting that is left as it is is
 not asked about. An answer is computed in a process of its own (`jobs.ask.what_if_apart`), few at once.
@@ -86,7 +86,7 @@ def routes(warehouse: Warehouse, environment: Environment) -> APIRouter:
 
 
 def settings_of(given: Mapping[str, str]) -> Iterator[str]:
-    """Yields the settings that a form asks about. Raises InputError for a field or a word that it does not have."""
+    """Yields the settings in a form. Raises InputError for an unknown field or value."""
     unknown = next((field for field in given if field not in FIELDS), None)
     if unknown is not None:
         raise InputError(f"This page has no parameter {printable(unknown)}: it has {', '.join(FIELDS)}.")
@@ -99,7 +99,7 @@ def settings_of(given: Mapping[str, str]) -> Iterator[str]:
 
 
 def lead(answer: Answer) -> tuple[str, str]:
-    """Returns the one number of an answer, and what it is the number of; or why there is none."""
+    """Returns the one number of an answer, and what it counts; or why there is none."""
     figure = answer["rebalances"]
     if answer["refusal"] is not None:
         return "unknown", str(answer["refusal"])

@@ -1,4 +1,4 @@
-"""Adds up what a deployment cost, and compares it with those before.
+"""Adds up the cost of a deployment, and compares it with earlier ones.
 
 Its rebalances are those from its first departure or arrival to its last, and their cooperative follow-ups. Partitions
 stand still longer than they are without an owner: under the eager protocol a record hands all of them over at once,
@@ -30,8 +30,8 @@ COMPARED = ("lasted_seconds", "rebalances", "unowned_partition_seconds", "stoppe
 def cost_of(
     turnover: Turnover, rebalances: Iterable[Row], assignments: Iterable[Row], rounds: Sequence[Row]
 ) -> dict[str, Any]:
-    """Returns the cost of a turnover by the rows of its group; `rounds` have the sum of lag, in the order of time. What
-    is not known is null."""
+    """Returns the cost of a turnover, from the rows of its group; `rounds` have the sum of lag, in the order of time.
+    Unknown values are null."""
     began, ended = turnover.began_at, turnover.ended_at
     found = _with_follow_ups(rebalances, turnover)
     observed = observed_of(found)
@@ -63,7 +63,8 @@ def _with_follow_ups(rebalances: Iterable[Row], turnover: Turnover) -> list[Row]
 
 
 def compared(costs: Sequence[Row]) -> dict[str, Any] | None:
-    """Returns the medians of a group's deployments before, of the last COMPARED_MAX of them; None if there are none."""
+    """Returns the medians of a group's earlier deployments, of the last COMPARED_MAX of them; None if there are
+    none."""
     last = costs[-COMPARED_MAX:]
     if not last:
         return None

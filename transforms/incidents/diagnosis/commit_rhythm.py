@@ -1,4 +1,4 @@
-"""Sees in the request log whether a member still polls, by the rhythm of its commits.
+"""Determines from the request log whether a member still polls, by the interval of its commits.
 
 Java's client and kafka-python commit automatically as they are polled, each auto.commit.interval.ms, whether or not
 there is anything new: also what is paused, and what stands. So a member whose commits had such a rhythm and that goes
@@ -36,7 +36,7 @@ LEAVES_WITHIN = timedelta(seconds=20)  # a client looks at its interval now and 
 
 
 def has_ceased(requests: Iterable[Row], member_id: str, at: datetime) -> bool:
-    """Returns whether a member that commits as it polls has not done so for long at an instant."""
+    """Returns whether a member that commits when it polls had not committed for long at an instant."""
     commits = _commits(requests, member_id, at)
     usual = _rhythm(commits)
     return (
@@ -47,8 +47,8 @@ def has_ceased(requests: Iterable[Row], member_id: str, at: datetime) -> bool:
 
 
 def with_poll_timeouts(members: Iterable[Row], requests: Sequence[Row]) -> list[dict[str, Any]]:
-    """Returns rows of `members` with the causes of a log (`with_logged_causes`); who left by itself without a reason,
-    when it had not committed for as long as it may go without a poll, left for that."""
+    """Returns the given rows of `members`, with the causes of a log (`with_logged_causes`). A member that left by
+    itself without a reason, after not committing for its poll interval, gets that as its cause."""
     guess = {"leave_cause": LEFT_POLL_TIMEOUT.name, "leave_cause_confidence": SILENT_BEFORE_IT_LEFT}
     known = {"leave_cause_confidence": SURE_OF_A_RHYTHM}
     return [

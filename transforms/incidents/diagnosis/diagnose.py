@@ -1,13 +1,13 @@
 """Diagnoses a group: for each episode of a symptom its cause with the proof, or the rivals and what distinguishes them.
 
-Each diagnosis says who, since when and until when, at what harm, why, how that is known, and what to change. They stand
-in the order of harm, as somebody on call needs them. Episodes with one cause that touch each other are one diagnosis.
+Each diagnosis has the members concerned, the time, the harm, the cause, how that is known, and what to change. They are
+ordered by harm, as somebody on call needs them. Episodes with one cause that touch each other are one diagnosis.
 
 A severity follows the harm: a cause that cost nothing is as mild as its row says, unless its incident says otherwise.
-Without samples nobody knows what waited, and then harm is assumed.
+Without samples it is not known whether records waited, and then harm is assumed.
 
-Names in the sentences are those that clients gave: whoever prints them makes them harmless. This lies beside `rules`,
-since questions import it, and `rules` brings the reference coordinator.
+Names in the sentences come from clients and are not escaped: whoever prints them escapes them. This package is not part
+of `rules`, since questions import it, and `rules` brings the reference coordinator.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ SINCE_DEPARTURE = {
     members.MEMBERS_EXPIRED,
     members.MEMBERS_POLLED_TOO_LATE,
 }
-# What a change may be where nothing else is wrong.
+# The kinds of change that may explain an episode where nothing else is wrong.
 IN_ORDER = {
     cause.name
     for cause in (
@@ -133,8 +133,8 @@ def _diagnosis(episode: Episode, rows: GroupRows) -> Diagnosis:
 def _sentences(
     cause: Cause | None, incident: Row | None, episode: Episode, facts: frozenset[str], names: Mapping[str, str]
 ) -> Diagnosis:
-    """Returns what happened, what to do and what to change: an incident that says the same says it, so that all that
-    is said of it agrees."""
+    """Returns the texts of a diagnosis: what happened, what to do and what to change. If an incident describes the same
+    cause, its texts are used, so that all texts agree."""
     says_it = incident is not None and (cause is None or incident["kind"] == cause.kind)
     if incident is not None and says_it:
         return {
@@ -216,7 +216,7 @@ def _name(who: Row | None) -> str:
 
 
 def _gravest(incidents: Iterable[Row], cause: Cause | None) -> Row | None:
-    """Returns the incident that says what the cause is, or else the gravest."""
+    """Returns the incident that describes the cause, or else the most severe one."""
 
     def gravity(row: Row) -> tuple[Any, ...]:
         is_its = cause is not None and row["kind"] == cause.kind
@@ -259,7 +259,7 @@ def _source(source: str, is_logged: bool) -> str:
 
 
 def _is_settled(one: Diagnosis, other: Diagnosis) -> bool:
-    """Returns whether another diagnosis of that time says what this one, which has no cause, leaves open."""
+    """Returns whether another diagnosis of the same time gives the cause that this one lacks."""
     if one["cause"] is not None or other["cause"] is None or not {*one["episode_ids"]} <= {*other["episode_ids"]}:
         return False
     names = [rival["cause"] for rival in one["rivals"]]

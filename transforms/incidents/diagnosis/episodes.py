@@ -44,7 +44,7 @@ SYMPTOM_OF_STATUS = {
 }
 LENGTHENS = {LagStatus.REBALANCING, LagStatus.REWOUND, LagStatus.UNKNOWN}
 GONE_EVENTS = {OffsetEventKind.GROUP_DELETED, OffsetEventKind.EXPIRED, OffsetEventKind.TOPIC_DELETED}
-STRETCHES_TOGETHER = timedelta(seconds=30)  # what is well for longer begins anew
+STRETCHES_TOGETHER = timedelta(seconds=30)  # after a longer time without the symptom, a new stretch begins
 OF_A_MOMENT = {LagStatus.NO_COMMIT, LagStatus.GROWING, LagStatus.WAITING_FOR_TRANSACTION}
 LATE_S = 30
 MOMENT_MAX = timedelta(minutes=1)
@@ -118,7 +118,7 @@ def _is_late(row: Row) -> bool:
 
 
 def _is_unsubscribed(row: Row) -> bool:
-    """Returns whether all that lags is what no member subscribes to any more: it counts in no sum."""
+    """Returns whether all lag is in topics that no member subscribes to any more, which no sum includes."""
     return bool(row["status"] == LagStatus.OK and row["partitions_unsubscribed"])
 
 

@@ -1,4 +1,4 @@
-"""Holds what a diagnosis is made from: rows of one group, episodes of symptoms, and the signs seen in them."""
+"""Holds the input of a diagnosis: rows of one group, episodes of symptoms, and the signs seen in them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     Row = Mapping[str, Any]
 
-# What belongs to an episode may lie a little beside it: a departure before the record that it led to.
+# Evidence may lie a little outside its episode: a departure comes before the record that it led to.
 AROUND = timedelta(seconds=60)
 RIGHT_BESIDE = timedelta(seconds=1)
 FOR_EVER = datetime.max.replace(tzinfo=timezone.utc)
@@ -50,8 +50,8 @@ class GroupRows:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Episode:
-    """A time in which symptoms showed. `until` is None while it goes on. One that `is_change` is no trouble by
-    itself, as members come or go; those before and after it are those right beside it."""
+    """A time in which symptoms showed. `until` is None while it goes on. `is_change`: the episode is only a change of
+    members, not trouble by itself."""
 
     symptoms: tuple[Symptom, ...]
     since: datetime
@@ -69,18 +69,18 @@ class Episode:
         return at is not None and self.since - self.around <= at <= self.last_seen_at + self.around
 
     def holds_any(self, began_at: datetime, ended_at: datetime) -> bool:
-        """Returns whether the episode and a time have an instant in common, or almost."""
+        """Returns whether the episode and a time overlap, or nearly do."""
         return began_at <= self.last_seen_at + self.around and ended_at >= self.since - self.around
 
     def within(self, rows: Iterable[Row], column: str) -> list[Row]:
-        """Returns the rows whose instant lies in the episode, or shortly beside it."""
+        """Returns the rows whose instant lies in the episode, or shortly before or after it."""
         return [row for row in rows if self.holds(row[column])]
 
 
 @dataclass(slots=True)
 class Seen:
-    """The signs that were seen: `known` with their confidence, and those that are only possible; `logged` are known
-    from a broker's log."""
+    """The signs that were seen: `known` ones with their confidence, and those that are only possible; `logged` ones are
+    known from a broker's log."""
 
     known: dict[str, float] = field(default_factory=dict)
     possible: set[str] = field(default_factory=set)
@@ -97,6 +97,7 @@ class Seen:
 
 
 def changes_of_members(rows: GroupRows) -> list[Turnover]:
-    """Returns how the members of the group changed, without its beginning and what came and went again."""
+    """Returns how the members of the group changed, without the group's beginning and without members that came and
+    went again."""
     found = turnovers(rows.members, rows.known_until or FOR_EVER)
     return [each for each in found if each.kind not in {TurnoverKind.BEGAN, TurnoverKind.RESTLESS}]

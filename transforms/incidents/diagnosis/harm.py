@@ -1,7 +1,7 @@
-"""Counts what an episode cost: records never read, records read twice, records of lag, and time without an owner.
+"""Counts the harm of an episode: records never read, records read twice, records of lag, and time without an owner.
 
-What nobody can know is null. Bounds are those of incidents and of offset events; each counts the same records, so that
-the highest is taken and nothing is added up twice.
+Unknown values are null. Bounds come from incidents and from offset events; both count the same records, so the highest
+is taken and nothing is counted twice.
 """
 
 from __future__ import annotations
@@ -62,7 +62,8 @@ def is_harmful(harm: Mapping[str, Any]) -> bool:
 
 
 def unowned_seconds(assignments: Iterable[Row], since: datetime, last: datetime) -> int | None:
-    """Returns for how long partitions that had an owner between two instants had none between two owners, added up."""
+    """Returns for how many seconds partitions had no owner between two owners, in the time between two instants, added
+    up."""
     owned: defaultdict[tuple[str, int], list[Row]] = defaultdict(list)
     for row in assignments:
         if row["valid_from"] <= last and (row["valid_to"] or since) >= since:

@@ -46,8 +46,8 @@ _STANDING = {LagStatus.STOPPED, LagStatus.STALLED, LagStatus.WAITING_FOR_TRANSAC
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LagSeen:
-    """The rows of the last round of an episode, those among them that are as bad as the group, and by place how far
-    commits and ends went on since its first one, where that is known."""
+    """The rows of the last round of an episode, those among them with the group's status, and by place how far commits
+    and ends advanced since its first round, where that is known."""
 
     rows: Sequence[Row] = ()
     lagging: Sequence[Row] = ()
@@ -65,7 +65,7 @@ class LagSeen:
 
 
 def lag_seen(episode: Episode, rows: GroupRows) -> LagSeen:
-    """Returns what the rounds of an episode show; empty without rounds."""
+    """Returns the lag in the rounds of an episode; empty without rounds."""
     if not episode.rounds:
         return LagSeen()
     first, last = episode.rounds[0]["sampled_at"], episode.rounds[-1]["sampled_at"]
@@ -153,7 +153,7 @@ def _of_pace(seen: LagSeen) -> Iterator[Sign]:
 
 
 def _of_owners(seen: LagSeen, rows: GroupRows) -> Iterator[Sign]:
-    """Yields what is seen of the owners of partitions that stand."""
+    """Yields the signs of the owners of partitions that stand still."""
     if _goes_on_elsewhere(seen, rows):
         yield signs.OWNER_GOES_ON
     new = [row for row in seen.lagging if row["status"] == LagStatus.NO_COMMIT]
@@ -192,8 +192,9 @@ def _passed_over(rows: GroupRows) -> set[Place]:
 
 
 def _has_passed_its_interval(lag: Row, rows: GroupRows) -> bool:
-    """Returns whether a partition has stood in its owner's hands for longer than the owner may go without a poll. Only
-    of some clients it is known that they leave then, and that they join with that time as their rebalance timeout."""
+    """Returns whether a partition has stood still in its owner's hands for longer than the owner's poll interval
+    allows. Only of some clients it is known that they leave then, and that they join with that interval as their
+    rebalance timeout."""
     since = lag["no_progress_since"]
     owner = next((row for row in reversed(rows.members) if row["member_id"] == lag["owner"]), None)
     if since is None or owner is None or not owner["rebalance_timeout_ms"] or owner["left_at"] is not None:
@@ -245,7 +246,7 @@ def _of_spread(seen: LagSeen, rows: GroupRows) -> Iterator[Sign]:
 
 
 def _of_one_owner(seen: LagSeen, rows: GroupRows, lag: Mapping[Place, int]) -> Iterator[Sign]:
-    """Yields what is seen of the owner that has most of the lag, if it goes on, and was there from the beginning."""
+    """Yields the signs of the owner with most of the lag, if it makes progress, and was present from the beginning."""
     total, produced = sum(lag.values()), seen.produced or {}
     of_owner: defaultdict[str, list[Place]] = defaultdict(list)
     for row in seen.rows:

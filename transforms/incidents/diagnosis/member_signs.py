@@ -53,15 +53,16 @@ SURE_BY_LOG = 1.0  # as `with_logged_causes` says it; the history is never so su
 
 
 def identity(row: Row) -> Who:
-    """Returns by what a process is known again: its instance id, or else its client id and host."""
+    """Returns the identity by which a process is recognized: its instance id, or else its client id and host."""
     if row["group_instance_id"] is not None:
         return None, None, row["group_instance_id"]
     return row["client_id"], row["client_host"], None
 
 
 def restless(episode: Episode, rows: GroupRows) -> tuple[Who, list[Row]] | None:
-    """Returns who came and went again and again in the episode, with these tenures. Processes of one client id on one
-    host can't be distinguished: so many of them as were there at once count as one round of restarts."""
+    """Returns the process that joined and left again and again in the episode, with these tenures. Processes of one
+    client id on one host can't be distinguished: as many of them as were present at once count as one round of
+    restarts."""
     tenures: defaultdict[Who, list[Row]] = defaultdict(list)
     for row in rows.members:
         tenures[identity(row)].append(row)
@@ -75,7 +76,8 @@ def restless(episode: Episode, rows: GroupRows) -> tuple[Who, list[Row]] | None:
 
 
 def last_departures(episode: Episode, rows: GroupRows) -> list[Row]:
-    """Returns the last members of a group that has none at the end of an episode, with which it ended."""
+    """Returns the last members of a group that has none at the end of an episode; the group became empty when they
+    left."""
     gone = [
         row for row in rows.members if row["left_at"] is not None and row["left_at"] <= episode.last_seen_at + AROUND
     ]
@@ -86,7 +88,7 @@ def last_departures(episode: Episode, rows: GroupRows) -> list[Row]:
 
 
 def members_at(rows: GroupRows, at: datetime) -> list[Row]:
-    """A member whose beginning is not known was there before all that is."""
+    """Returns the members at an instant. One whose beginning is not known counts as present before everything known."""
     begun = [row for row in rows.members if row["joined_at"] is None or row["joined_at"] <= at]
     return [row for row in begun if row["left_at"] is None or row["left_at"] > at]
 
@@ -101,7 +103,7 @@ def subscribe_apart(members: Sequence[Row]) -> bool:
 
 
 def see_members(episode: Episode, rows: GroupRows, seen: Seen) -> None:
-    """Adds the signs of members."""
+    """Adds the signs of members to `seen`."""
     gone = episode.within(rows.members, "left_at")
     logged = {
         event["member_id"]
@@ -196,7 +198,7 @@ def _of_turnover(episode: Episode, rows: GroupRows, gone: Sequence[Row]) -> Iter
 
 
 def _of_changes(turns: Sequence[Row]) -> Iterator[Sign]:
-    """Yields what the members' metadata show to have changed from one generation to the next."""
+    """Yields the changes in the members' metadata from one generation to the next."""
     kinds = [{change["kind"] for change in row["changes"] or ()} for row in turns]
     if turns and 2 * sum(PARTITIONS_ADDED.name in each for each in kinds) >= len(turns):
         yield signs.PARTITIONS_ADDED

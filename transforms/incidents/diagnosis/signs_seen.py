@@ -1,4 +1,4 @@
-"""Sees the signs of an episode: those that rows say by their words, and those of lag, members and logs."""
+"""Finds the signs of an episode: those that rows state directly, and those of lag, members and logs."""
 
 from __future__ import annotations
 
@@ -72,8 +72,8 @@ def _see_by_words(sign: Sign, episode: Episode, rows: GroupRows, lag: LagSeen, s
 
 
 def is_of_nobody(incident: Row, rows: GroupRows) -> bool:
-    """Returns whether only a line tells of a member that never owned anything or was in a generation: one that still
-    waits to join is dropped as well, and for another reason than its silence."""
+    """Returns whether an incident is only a log line about a member that never owned anything or was in a generation.
+    Such a member was still waiting to join, and is removed for another reason than its silence."""
     member_id = incident["member_id"]
     return bool(
         incident["evidence"] == Evidence.LOGGED
@@ -99,7 +99,7 @@ def _was_there(rows: GroupRows, at: datetime) -> bool:
 
 
 def _see_owners(rows: GroupRows, lag: LagSeen, seen: Seen) -> None:
-    """Sees whether the request log has requests of those who own what lags, before the last round."""
+    """Adds whether the request log has requests of the owners of lagging partitions, before the last round."""
     owners = {row["owner"] for row in lag.lagging if row["owner"] is not None}
     if not owners:
         return

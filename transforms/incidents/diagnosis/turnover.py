@@ -1,8 +1,8 @@
 """Finds the times in which a group's members changed: a deployment, a change of their number, two applications.
 
-None of these is trouble by itself, so an episode of it is never more than its cause is without harm. It is there for
-whoever asks what happened. What changed together is the rule of `transforms.history.rules.turnovers`: a group that
-begins has not changed, and a process that comes and goes is not a change of the group (`member_signs.restless`).
+None of these is trouble by itself, so an episode of it has the severity that its cause has without harm. It is listed
+to show what happened. `transforms.history.rules.turnovers` decides which changes belong together: a group that begins
+has not changed, and a process that comes and goes is not a change of the group (`member_signs.restless`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def turnovers(rows: GroupRows) -> Iterator[Episode]:
-    """Yields the times in which members changed, and that in which two applications shared the group."""
+    """Yields the times in which members changed, and the time in which two applications shared the group."""
     yield from _two_applications(rows)
     for change in changes_of_members(rows):
         since, last = change.began_at, change.ended_at
