@@ -75,6 +75,15 @@ ASKED: dict[str, tuple[str, dict[str, object]]] = {
 """A question for each operation, by its id: path and parameters."""
 
 
+def tool_arguments(name: str) -> dict[str, Any]:
+    """Returns the arguments of an assistant's tool that ask what `ASKED` does of its operation."""
+    path, parameters = ASKED[name]
+    of_group = next(({"group": each} for each in (GROUP, DEPLOYED) if f"groups/{each}" in path), {})
+    of_topic = {"topic": TOPIC} if f"topics/{TOPIC}" in path else {}
+    of_query = {"query": path.rpartition("/")[2]} if "queries/" in path else {}
+    return of_group | of_topic | of_query | parameters
+
+
 def fill(directory: Path) -> Path:
     """Writes the shipped demo day, with an answer of what-if, as a warehouse whose day ends at END. Returns its
     path."""

@@ -26,7 +26,7 @@ from groupledger.jobs.serve.mcp_server import BODY_MAX_BYTES, mcp_server
 from groupledger.jobs.serve.passwords import Passwords
 from groupledger.jobs.serve.tools_of_api import NAMES, ROWS, UNTRUSTED
 from tests.jobs.serve.serving import AT, MINUTE, fill, served, write
-from tools.api_examples import ASKED, DEPLOYED, GROUP, OBJECTIVES, OF_CLUSTER, TOPIC
+from tools.api_examples import ASKED, GROUP, OBJECTIVES, OF_CLUSTER, TOPIC, tool_arguments
 from tools.api_examples import fill as fill_demo
 
 if TYPE_CHECKING:
@@ -77,18 +77,9 @@ def schemas(app: FastAPI) -> dict[str, Any]:
     return asyncio.run(listed())
 
 
-def arguments(name: str) -> dict[str, Any]:
-    """Returns the arguments of a tool that ask what `ASKED` does of its operation."""
-    path, parameters = ASKED[name]
-    of_group = next(({"group": each} for each in (GROUP, DEPLOYED) if f"groups/{each}" in path), {})
-    of_topic = {"topic": TOPIC} if f"topics/{TOPIC}" in path else {}
-    of_query = {"query": path.rpartition("/")[2]} if "queries/" in path else {}
-    return of_group | of_topic | of_query | parameters
-
-
 def test_each_tool_answers_as_the_api_does(app: FastAPI) -> None:
     """Goal: the structured content and the text of each tool are the answer of its operation, of the declared form."""
-    found = called(app, *((name, arguments(name)) for name in NAMES))
+    found = called(app, *((name, tool_arguments(name)) for name in NAMES))
     declared = schemas(app)
     assert {*declared} == {*NAMES}
     for name, result in zip(NAMES, found, strict=True):
@@ -204,6 +195,19 @@ def test_what_is_refused(app: FastAPI) -> None:
     for (name, _, words), result in zip(calls, found, strict=True):
         assert result.is_error, name
         assert words in result.structured_content["detail"], result.structured_content
+
+
+def test_unknown_is_an_answer(app: FastAPI) -> None:
+    """Goal: what lies after all that was read is unknown, with a sentence that says until when it was read."""
+    later = "2027-01-01T00:00:00Z"
+    owner, why = called(
+        app,
+        ("owner", {"group": GROUP, "topic": TOPIC, "partition": 2, "at": later}),
+        ("why", {"group": GROUP, "since": later}),
+    )
+    assert [each["status"] for each in owner.structured_content["owners"]] == ["unknown"]
+    for answer in (owner, why):
+        assert "2026-11-25" in answer.structured_content["not_known"]
 
 
 def test_queries_have_bounds(app: FastAPI, warehouse: Path, monkeypatch: pytest.MonkeyPatch) -> None:
