@@ -94,8 +94,10 @@ def test_page_with_lag_and_incidents(spark: SparkSession, warehouse: str, tmp_pa
     ]
     incident: dict[str, Any] = {"group_id": "g1", "kind": "offset_rewind", "severity": "error", "evidence": "inferred"}
     incident |= {"first_seen_at": at(3), "last_seen_at": at(4), "occurrences": 2, "explanation": "It went back."}
+    incident |= {"episode_id": "e", "confidence": 0.95}
     after = {**incident, "incident_id": "2", "kind": "session_expired", "first_seen_at": at(200)}
-    suspected = {**incident, "incident_id": "3", "kind": "zombie_commit_suspected", "severity": "info"}
+    suspected = {**incident, "incident_id": "3", "episode_id": "z", "kind": "zombie_commit_suspected"}
+    suspected["severity"] = "info"
     added: dict[Table, list[dict[str, Any]]] = {
         LAG: [{**lag, **each, **number} for each in times for number in numbers],
         INCIDENTS: [{**incident, "incident_id": "1"}, {**after, "last_seen_at": at(300)}, suspected],

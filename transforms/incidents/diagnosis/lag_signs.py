@@ -188,7 +188,7 @@ def _commits_elsewhere(lag: Row, seen: LagSeen) -> bool:
 def _passed_over(rows: GroupRows) -> set[Place]:
     """Returns the new partitions whose first commit lies after records that they had before anybody took them."""
     found = (row["partitions"] for row in rows.incidents if row["kind"] == PARTITION_NOT_READ.name)
-    return {(each["topic"], each["partition"]) for partitions in found for each in partitions}
+    return {(each["topic"], each["partition"]) for partitions in found for each in partitions or ()}
 
 
 def _has_passed_its_interval(lag: Row, rows: GroupRows) -> bool:

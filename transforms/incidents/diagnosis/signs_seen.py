@@ -56,7 +56,7 @@ def _see_by_words(sign: Sign, episode: Episode, rows: GroupRows, lag: LagSeen, s
         if is_it and is_of_nobody(row, rows):
             seen.possible.add(sign.name)
         elif is_it and (is_observed or not sign.is_logged):
-            seen.add(sign.name, row["confidence"], is_logged=is_observed)
+            seen.add(sign.name, row["confidence"] or 0.0, is_logged=is_observed)
     if sign.triggers:
         _see_trigger(sign, episode, rows, seen)
     if any(
