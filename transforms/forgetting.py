@@ -54,7 +54,8 @@ _MEMBER_UUID = r"-[0-9A-Za-z_]{8}[0-9A-Za-z_-]{14,28}"
 
 @dataclass(frozen=True)
 class Forgotten:
-    """A name to be forgotten, and its hash if hosts are hashed."""
+    """A name to be forgotten: its kind (group, client or host), and the texts that mean it, including the hash if hosts
+    are hashed."""
 
     kind: str
     names: tuple[str, ...]

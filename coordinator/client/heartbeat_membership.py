@@ -179,7 +179,8 @@ class HeartbeatMembership(ABC, Generic[Target, Words]):
         """Does nothing: a changed subscription is sent with the next heartbeat that is due."""
 
     def ensure_active_group(self, now_ms: int) -> bool:
-        """Reconciles if that waits for a poll, and returns whether it did. Committed offsets may always be fetched."""
+        """Reconciles as far as that waits for a poll. Always returns true, since committed offsets may be fetched at
+        any time."""
         self._reconcile(now_ms, is_polled=True)
         self.run_heartbeats(now_ms)
         return True

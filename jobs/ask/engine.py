@@ -209,7 +209,8 @@ def first_rows(answer: pa.RecordBatchReader, rows_max: int | None) -> Iterator[p
 
 
 def failure(error: Exception, memory_max_bytes: int) -> JobError:
-    """Returns DuckDB's own error in one line, without the query, which it repeats."""
+    """Returns the error for a failed query, with DuckDB's own text in one line but without the query, which DuckDB
+    repeats."""
     text = str(error)
     if isinstance(error, MemoryError) or "Out of Memory Error" in text or "bad allocation" in text:
         return InputError(

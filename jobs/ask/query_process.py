@@ -66,8 +66,8 @@ def end_in_time(timeout_s: float) -> None:
 
 
 def limit_memory(memory_max_bytes: int) -> None:
-    """Lets the system refuse this process more than a quarter above the memory of a query, beyond what it has, where
-    the system can say how much memory it has (Linux). No file is left of what it held when it breaks down."""
+    """Limits the memory of this process to its present size, the memory of a query, and a quarter of that (on Linux
+    only). Also turns off core dumps, which would contain the query's data."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     status = Path("/proc/self/status")
     match = re.search(r"VmData:\s+(\d+) kB", status.read_text()) if status.exists() else None

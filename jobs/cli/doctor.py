@@ -205,8 +205,7 @@ def write_check(warehouse: str) -> Check:
 
 
 def java_errors(path: str | None) -> tuple[type[Py4JJavaError], ...]:
-    """Returns the errors that Hadoop's client raises; empty if it is not installed, since a local directory does not
-    need it."""
+    """Returns the errors that Hadoop's client raises. Empty for a local directory, which does not need the client."""
     if path is not None:
         return ()
     from py4j.protocol import Py4JJavaError

@@ -1,12 +1,12 @@
 """Keeps the state after a sampling round for the next one (`transforms.lag.lag_seeds`), so that earlier rounds are not
 read again.
 
-The seeds are written once an hour of rounds is new, as one Delta commit whose batch is numbered by their last round;
-later rounds are read again by each run. Seeds that are missing, or newer than the rows of `lag` (because that table was
-restored), are not used: all rounds are read again, which gives the same rows and takes longer. The same happens after a
-rebuild of the history, which is made where records that were read already have changed (`drop_seeds`). Retention does
-not remove seeds: they know what a group had committed for longer than the records do. So seeds of commits whose records
-are gone are always used (`first_seeds`).
+The seeds are written once they are an hour of rounds late, as one Delta commit whose batch is numbered by their last
+round; later rounds are read again by each run. Seeds that are missing, or newer than the rows of `lag` (because that
+table was restored), are not used: all rounds are read again, which gives the same rows and takes longer. The same
+happens after a rebuild of the history, which is made where records that were read already have changed (`drop_seeds`).
+Retention does not remove seeds: they know what a group had committed for longer than the records do. So seeds of
+commits whose records are gone are always used (`first_seeds`).
 
 Rounds come in order, so later ones are found by their dates. Commits may have been ingested long before a round counts
 them: the seeds note the earliest date of ingest of such commits. A day is added, for clocks that were set back.
@@ -67,7 +67,7 @@ def first_seeds(ledger: Ledger) -> Seeds:
 
 
 def seeds_at(ledger: Ledger, last_ms: int, rules: LagRules) -> Seeds:
-    """Returns the seeds after the round of an instant, and writes them if an hour is new."""
+    """Returns the seeds after the round of an instant. Writes them if the stored ones are an hour or more older."""
     ledger.create(LAG_SEEDS)
     kept = _kept_seeds(ledger, last_ms, rules)
     if kept.sampled_at_ms == last_ms:

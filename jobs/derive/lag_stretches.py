@@ -1,9 +1,9 @@
 """Keeps the stretches of `lag` that incidents are made of, so that each round is read only once.
 
-The stretches (`transforms.incidents.lag_stretches`) are written once an hour of rounds is new, into a small file,
-`_groupledger/<cluster>/lag_stretches.json`, with the last round in them; later rounds are read from `lag`. If the file
-is newer than the table, because the table was restored or made again, or if it was written with other settings, it is
-not used: all rounds are read again.
+The stretches (`transforms.incidents.lag_stretches`) are written once the file is an hour of rounds late, into a small
+file, `_groupledger/<cluster>/lag_stretches.json`, with the last round in them; later rounds are read from `lag`. If the
+file is newer than the table, because the table was restored or made again, or if it was written with other settings, it
+is not used: all rounds are read again.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class KeptStretches:
 
 
 def stretches_of_lag(ledger: Ledger, gap_ms: int) -> DataFrame:
-    """Returns the stretches of all rounds whose lag is computed, and writes them if an hour is new."""
+    """Returns the stretches of all rounds whose lag is computed, and writes them if the file is an hour late."""
     last_ms = last_sampled_at_ms(ledger, LAG)
     kept = (
         read_progress(ledger, NAME, KeptStretches, "move it out of the warehouse: all rounds are then read again")

@@ -1,9 +1,9 @@
 """Keeps the samples that show open transactions in `__consumer_offsets`, so that each sample is read only once.
 
-The samples that incidents need (`transforms.incidents.open_transactions`) are written once an hour of rounds is new,
-into a small file, `_groupledger/<cluster>/open_transactions.json`, with the last round in it; later rounds are read
-from `watermarks`. If the file is newer than the table, because the table was restored, or if it was written with other
-settings, it is not used: all samples are read again.
+The samples that incidents need (`transforms.incidents.open_transactions`) are written once the file is an hour of
+rounds late, into a small file, `_groupledger/<cluster>/open_transactions.json`, with the last round in it; later rounds
+are read from `watermarks`. If the file is newer than the table, because the table was restored, or if it was written
+with other settings, it is not used: all samples are read again.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ class KeptSamples:
 
 
 def sampled_transactions(ledger: Ledger, stalled_ms: int) -> DataFrame:
-    """Returns the samples that show transactions open for `stalled_ms` or longer, and writes them if an hour is new."""
+    """Returns the samples that show transactions open for `stalled_ms` or longer, and writes them if the file is an
+    hour late."""
     last_ms = last_sampled_at_ms(ledger, WATERMARKS)
     kept = (
         read_progress(ledger, NAME, KeptSamples, "move it out of the warehouse: all samples are then read again")

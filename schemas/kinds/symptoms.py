@@ -95,7 +95,7 @@ SYMPTOMS = rows_of(globals(), Symptom)
 
 
 def symptom_of_kind(kind: str) -> Symptom | None:
-    """Returns the symptom that an incident of this kind shows. A kind of refusal without a row of its own has the
-    symptom of the row that lists the same refusal."""
+    """Returns the symptom that an incident of this kind shows. If several list the kind, a more specific one than
+    REQUEST_REFUSED."""
     found = [symptom for symptom in SYMPTOMS if kind in symptom.kinds]
     return min(found, key=lambda symptom: symptom == REQUEST_REFUSED, default=None)

@@ -64,7 +64,8 @@ def store(ring: deque[StoredCommit], commit: Commit, high_watermark_before: int 
 def partition_status(
     ring: Sequence[StoredCommit], recent_ends: Iterable[int], lag: int, now_ms: int, rules: BurrowRules
 ) -> str:
-    """Returns the status; `recent_ends` are the newest samples of the log's end, `lag` is that of now."""
+    """Returns the status. `recent_ends` are the newest samples of the end of the log, `lag` is the present lag in
+    records."""
     if lag <= rules.allowed_lag or not ring or len(ring) < rules.minimum_complete * rules.intervals:
         return BurrowStatus.OK
     first, last = ring[0], ring[-1]

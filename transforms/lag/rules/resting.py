@@ -20,7 +20,7 @@ MARKERS_MAX = 16
 
 
 class Place(NamedTuple):
-    """The columns of a row of `lag` that are needed here."""
+    """The columns of a row of `lag` that show whether a group rests close before the end of a partition."""
 
     topic: str
     partition: int
