@@ -59,7 +59,6 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> ByFolder:
     return ByFolder(config, log)
 
 
-# Tests that start processes of their own, and all that is measured, run as it is in production.
 # A run opens hundreds of warehouses. Delta keeps the plans of each table's snapshot for an hour, some megabytes each,
 # and Spark those of the last thousand queries: the collector of the full heap took two thirds of a run's time. What
 # Python's frames still hold goes at the end of each file.
@@ -80,6 +79,17 @@ def spark() -> Iterator[SparkSession]:
     session = spark_session("groupledger tests", OF_TESTS, SHORT_LIVED)
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _of_few_rows(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Lets the Spark of each process that a test starts plan as the session here does. What is measured, and what is
+    submitted to a cluster, has Spark's own settings."""
+    folder = tmp_path_factory.mktemp("spark-conf")
+    (folder / "spark-defaults.conf").write_text("".join(f"{key} {value}\n" for key, value in OF_FEW_ROWS.items()))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SPARK_CONF_DIR", str(folder))
+        yield
 
 
 @pytest.fixture(autouse=True)

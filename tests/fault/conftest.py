@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lab.kafka.local_broker import LocalBroker
-from lab.warehouses.sessions import OF_FEW_ROWS
 from tests.fault.topic import PARTITIONS, fill, make_topic
 
 if TYPE_CHECKING:
@@ -23,14 +22,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if Path(__file__).parent in item.path.parents:
             item.add_marker("fault")
-
-
-@pytest.fixture(autouse=True)
-def _of_few_rows(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lets the Spark of each process that a test starts be as the tests' own: what is broken here is no plan of it."""
-    folder = tmp_path_factory.mktemp("spark-conf")
-    (folder / "spark-defaults.conf").write_text("".join(f"{key} {value}\n" for key, value in OF_FEW_ROWS.items()))
-    monkeypatch.setenv("SPARK_CONF_DIR", str(folder))
 
 
 @pytest.fixture

@@ -18,6 +18,8 @@ from tools.build_archive import ROOT, build
 
 pytestmark = [pytest.mark.java, pytest.mark.slow]
 
+UNSET = ("PYSPARK", "PYTHONPATH", "SPARK_CONF_DIR")
+
 
 def test_pipeline_in_a_local_cluster(tmp_path: Path) -> None:
     """Goal: `ingest` decodes on executors that have nothing but the archive and the interpreter's libraries."""
@@ -32,7 +34,7 @@ def test_pipeline_in_a_local_cluster(tmp_path: Path) -> None:
         *("--conf", f"spark.pyspark.python={sys.executable}", "--conf", "spark.ui.enabled=false"),
         *("--jars", ",".join(local_jars()), "--py-files", str(archive), str(job)),
     ]
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYSPARK", "PYTHONPATH"))}
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(UNSET)}
     environment["SPARK_HOME"] = str(spark_home)
     environment["JAVA_TOOL_OPTIONS"] = SHORT_LIVED
 
