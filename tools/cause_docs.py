@@ -25,16 +25,16 @@ PAGE = Path(__file__).resolve().parent.parent / "docs" / "causes.md"
 HEAD = """\
 # Symptoms and causes
 
-<!-- Generated from `schemas/kinds/symptoms.py` and `schemas/kinds/causes` by `python -m tools.cause_docs`; a test compares
-them. -->
+<!-- Generated from `schemas/kinds/symptoms.py` and `schemas/kinds/causes` by `python -m tools.cause_docs`; a test
+compares them. -->
 
 `groupledger why NAME` starts with a diagnosis: the symptom, since when, the harm and the cause. For each symptom it
 goes through all possible causes and looks for evidence for and against each of them. A cause is **proved** when all the
 evidence of one proof was seen and nothing excludes it. Otherwise `why` lists the causes that remain possible, and says
 what would decide between them. A server log outweighs a guess from records.
 
-Below the cause stand its cost (`harm`), the settings (`change`) and the source of the evidence (`known`). After `with it`
-come other causes and kinds of incidents that were seen at the same time.
+Below the cause stand its cost (`harm`), the settings (`change`) and the source of the evidence (`known`). After `with
+it` come other causes and kinds of incidents that were seen at the same time.
 
 Each piece of evidence comes from one source: the topic (`__consumer_offsets`), samples (the rounds of a monitor), a
 server log or a request log. Evidence from a source that was never imported cannot be seen, so more causes remain
