@@ -179,7 +179,8 @@ def regained(found: Sequence[Stretch], position: int, end: tuple[int, int]) -> l
     now, as offset and time in milliseconds.
 
     If the stretches do not say how far the log is complete, or if rows lie after them, the part up to the log's end
-    counts as compacted, and the state of groups without a record there as lost.
+    counts as compacted, and the state of groups without a record there as lost. A reading that had begun at `position`
+    and had read nothing leaves no stretch: it is not regained, and the reading before it goes on.
     """
     readings = readings_of(found)
     told_to = found[-1].to_offset if found else 0
