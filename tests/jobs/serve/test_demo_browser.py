@@ -38,6 +38,7 @@ PAGES = {
 }
 STATUS = "performance.getEntriesByType('navigation')[0].responseStatus"
 INCIDENTS_MIN = 12
+LONG_NAME = "é" * 1_000
 
 
 @pytest.fixture(scope="module")
@@ -95,6 +96,14 @@ def test_ten_seconds(browser: Browser, client: Client) -> None:
     """Goal: a link to an incident shows what happened, since when, to whom and what to do, in the first screen of a
     desk's browser and of a telephone."""
     assert len(looked_at(browser, client, "demo", "warning")) >= INCIDENTS_MIN
+
+
+def test_ten_seconds_of_a_long_name(browser: Browser, tmp_path: Path) -> None:
+    """Goal: so it is of a group whose name alone would fill a telephone's screen."""
+    fill(tmp_path, LONG_NAME, "orders", "pod-b")
+    with served(tmp_path) as client:
+        assert looked_at(browser, client, CLUSTER, "warning") == ["session_expired"]
+        browser.visit("about:blank")
 
 
 def test_many_partitions(browser: Browser, tmp_path: Path) -> None:
