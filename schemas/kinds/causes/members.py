@@ -81,6 +81,11 @@ MEMBERS_POLLED_TOO_LATE = Cause(
     told_apart_by=_IMPORT,
     severity=Severity.ERROR,
 )
+# Where a static member would not stop the loop: it is one already, has none, or ends at the same record again.
+NO_USE_OF_INSTANCE_IDS = (
+    *(Fact.SHARE_GROUP, Fact.STREAMS_GROUP),
+    *(signs.STATIC_MEMBERS.name, signs.OWNERS_STOP_AT_ONE_OFFSET.name),
+)
 CRASH_LOOP = Cause(
     name="crash_loop",
     symptoms=(*_RESTLESS, NOBODY_HAS_PARTITIONS, NO_PROGRESS, BEHIND),
@@ -98,12 +103,16 @@ CRASH_LOOP = Cause(
     advice=(
         "It is restarted and ends again: look in its own log for the reason",
         Clause(
+            ", and at the records at the committed offsets, which no owner gets past",
+            needs=(signs.OWNERS_STOP_AT_ONE_OFFSET.name,),
+        ),
+        Clause(
             ". With a group.instance.id, a restart within the session timeout causes no rebalance",
-            excludes=(Fact.SHARE_GROUP, Fact.STREAMS_GROUP, signs.STATIC_MEMBERS.name),
+            excludes=NO_USE_OF_INSTANCE_IDS,
         ),
         ".",
     ),
-    settings=(STATIC_MEMBERSHIP,),
+    settings=(Clause("group.instance.id", excludes=NO_USE_OF_INSTANCE_IDS),),
     told_apart_by="The process's own log, and the number of restarts that its supervisor counted.",
     severity=Severity.ERROR,
     harmless=Severity.WARNING,

@@ -156,7 +156,7 @@ def found(**rows: Any) -> list[dict[str, Any]]:
 FOLLOW_UP = rebalance(0.1, "joined", caused_by_generation=4)
 LINES = [line("stabilized")]
 MEMBERS = [member("m0", -9, None), member("m1", -9, None), member("m2", -9, None)]
-STORM = incident("rebalance_storm", evidence="inferred", severity="warning", confidence=0.95)
+STORM = incident("rebalance_storm", evidence="inferred", severity="warning", confidence=0.95, group_instance_id=None)
 NOT_STORED = {"kind": "assignment_not_stored"}
 STOPPED = sampled(*(lag(at, 0, 50, 90, "stopped", no_progress_since=AT - MINUTE) for at in (0, 3)))
 EMPTY = sampled(*(lag(at, 0, 50, 90, "stopped", owned=False, owner=None, group_state="Empty") for at in (0, 3)))
@@ -454,6 +454,7 @@ def test_an_incident_proves_its_cause(cause: Any) -> None:
 def test_who_came_and_went() -> None:
     """Goal: a crash loop says who, where, how often, since when and at what harm; the storm goes with it."""
     flapping = incident("member_flapping", evidence="inferred", severity="warning", episode_id="f", is_open=True)
+    flapping["group_instance_id"] = None
     assignments = [
         {
             "topic": "t",
@@ -674,6 +675,16 @@ def test_advice_fits_a_group_of_kip_848() -> None:
     (first,) = found(group_type="consumer", incidents=[STORM], members=LOOP)
     assert "Members that keep their partitions continue to process." in first["explanation"]
     assert "strategy" not in f"{first['advice']} {first['setting_to_change']}"
+
+
+def test_a_loop_that_ends_at_the_same_offsets() -> None:
+    """Goal: who ends at a record and is restarted is sent to the record, and not to a setting for shorter restarts."""
+    stopped = [owner("m0", -5), owner("m1", 1)]
+    for assignments, is_at_record in (([], False), (stopped, True)):
+        (first, *_) = found(incidents=[STORM], members=LOOP, assignments=assignments, **STOPPED)
+        assert first["cause"] == "crash_loop"
+        assert ("at the committed offsets" in first["advice"]) == is_at_record
+        assert (first["setting_to_change"] is None) == is_at_record
 
 
 def test_the_most_harmful_comes_first() -> None:
