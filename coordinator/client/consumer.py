@@ -278,6 +278,7 @@ class Consumer:
         return None if state is None or state.position is None else state.position.offset
 
     def fetch_state(self, topic: str, partition: int) -> FetchState | None:
-        """Returns the state of a partition; None if it is not owned."""
+        """Returns what the consumer does with a partition: it looks for a position, fetches, or waits for a reset or a
+        validation of its offset. None if the partition is not owned."""
         state = self._subscriptions.partitions.get(TopicPartition(topic, partition))
         return None if state is None else state.fetch_state

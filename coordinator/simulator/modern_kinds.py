@@ -81,7 +81,8 @@ class GroupKind(Protocol):
         """Yields the partitions that a member has, or still has to give up."""
 
     def tasks(self, member: Any) -> Iterable[Task]:
-        """Returns the tasks that a member has, or still has to give up."""
+        """Returns the tasks, of every role, that a member of a streams group has or still has to give up; none for
+        other types of groups."""
 
     def departures(self, call: Call) -> Mapping[str, str]:
         """Returns why members left, by member id."""

@@ -91,8 +91,12 @@ class Question(Job):
 
 
 def question(*sources: str) -> Callable[[Callable[..., object]], Callable[..., object]]:
-    """Adds the options that all questions have to a command, and passes a Question, which answers from these sources,
-    as its first argument."""
+    """Makes a command a question to the warehouse. `sources` are the words of `Source` that it is answered from.
+
+    It adds --warehouse, --cluster, --conf, --json and --tz, and passes a Question as the first argument; groups and
+    times come from the command's own options. After the answer it prints until when the sources are known. Raises
+    NotKnownError (exit code 4) if the command asked about a later time.
+    """
 
     def of_command(command: Callable[..., object]) -> Callable[..., object]:
         @wraps(command)

@@ -1,4 +1,4 @@
-"""Reads a streaming checkpoint: the query's id, and the offsets up to which batches were planned and committed.
+"""Reads a streaming checkpoint: the query's id, its last planned and last committed batch, and a batch's offsets.
 
 Spark writes `metadata` (the id of the query, which is also its transaction id in Delta), `offsets/N` before batch N
 runs and `commits/N` after it. Each `offsets/N` holds a version line, a line about the batch, and one line per source
@@ -28,7 +28,8 @@ NO_OFFSET = "-"
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """The progress of a query; `planned_batch` and `committed_batch` are None before the first batch."""
+    """The progress of a query: the highest N of `offsets/N` (planned) and of `commits/N` (committed). Each is None
+    before the first such file. `source_offset` reads the offsets themselves."""
 
     query_id: str
     planned_batch: int | None

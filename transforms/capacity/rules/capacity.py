@@ -70,7 +70,11 @@ class Capacity:
     findings: list[str]
 
     def asked(self, members: int, assignor: str | None, lag: int | None) -> Deal:
-        """Returns the load with another number of members."""
+        """Returns how the group would do with another number of members, each at the group's typical pace.
+
+        The Deal has the most loaded member's records per second, the share of its pace that they take, the number of
+        idle members, and the seconds until `lag` offsets are read. It deals the partitions by the assignor.
+        """
         rates = _known(self.rates)
         heaviest = heaviest_per_s(rates, members, assignor)
         pace = self.pace.per_s

@@ -193,8 +193,12 @@ def lag_row(
 
 
 def out_of_date(row: LagRow, group_state: str | None) -> LagRow:
-    """Returns a row whose round is too long ago without its lag: it keeps the group and partition, and until when
-    commits are known. `group_state` is newer."""
+    """Returns the row of a round that is too old to be shown as the present.
+
+    Offsets, the time of the commit and all columns about lag (`_OF_A_MOMENT`) become None, the status UNKNOWN and the
+    flags COMMITS_LATE, with UNSUBSCRIBED and UNOWNED where the row has them. `group_state` is the present state of the
+    group. Owner and client stay. `commits_until_ms` stays too, or becomes the time of the round where it was None.
+    """
     nothing: dict[str, Any] = dict.fromkeys(_OF_A_MOMENT)
     flags = tuple(flag for flag in row.flags if flag in (LagFlag.UNSUBSCRIBED, LagFlag.UNOWNED))
     nothing |= {"status": LagStatus.UNKNOWN, "flags": (LagFlag.COMMITS_LATE, *flags), "group_state": group_state}

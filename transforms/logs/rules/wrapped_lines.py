@@ -69,8 +69,12 @@ class WrappedLines:
         return True
 
     def take(self, line_number: int, text: str) -> Taken:
-        """Takes the next line and returns the lines that it completes. A line that is too long is not joined further;
-        its parts become lines of their own."""
+        """Takes the next line of the file and returns it without the prefixes of its containers.
+
+        If a container cut a line and its rest is still to come, `goes_on` is true and the text is its first part only.
+        The call with the last part returns the whole line, under the number of its first part. When the joined parts
+        have more than `characters_max` characters, the call returns what is joined, and the next part begins a line.
+        """
         if self.take_plain(text):
             return Taken(text, line_number)
         inner, source, outer_us, joined = text.lstrip(_IGNORED), "", None, None
