@@ -75,9 +75,12 @@ def mcp_server(app: FastAPI) -> Server[Any]:
 
 
 def result(value: Mapping[str, Any], *, is_error: bool) -> CallToolResult:
-    """Returns an answer as data, and the same as text for clients that support no other form."""
+    """Returns an answer as data, and the same as text for clients that support no other form. An error is text alone:
+    clients refuse data that is not of the tool's output schema, and show nothing of it."""
     return CallToolResult(
-        content=[TextContent(type="text", text=json_text(value))], structured_content=value, is_error=is_error
+        content=[TextContent(type="text", text=json_text(value))],
+        structured_content=None if is_error else value,
+        is_error=is_error,
     )
 
 
