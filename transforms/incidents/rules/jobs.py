@@ -4,7 +4,9 @@ A job is a group whose processes start, work, leave in good order, and are gone 
 each of them, and nobody is stopped by that who would have gone on. A run of a group lasts from one empty generation to
 the next. It was a job's if all of its members left by themselves, none of them came twice, and there was no more than
 one rebalance for each that came and one for each that left. Whoever restarts beside members that stay, or whose session
-runs out, is no job: the group is not empty in between, or its members did not leave.
+runs out, is no job: the group is not empty in between, or its members did not leave. Nor is a process a job that is
+started again at once, again and again: no schedule does that, but whoever restarts a process that fails at a record and
+closes its consumer as it ends.
 """
 
 from __future__ import annotations
@@ -14,16 +16,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from groupledger.schemas.kinds import triggers
-from groupledger.transforms.incidents.rules.inferred import DOUBTFUL, identity
+from groupledger.transforms.incidents.rules.inferred import DOUBTFUL, identity, milliseconds
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from groupledger.transforms.incidents.rules.facts import GroupFacts
 
     Row = dict[str, Any]
 
 REBALANCES_PER_TENURE = 2
+RESTART_MS = 10_000  # a supervisor starts a process again within this, a schedule rarely does
+RESTARTED_MS_MAX = 60_000  # so short are the runs of a process that fails at a record
+RESTARTED_RUNS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +48,8 @@ def job_runs(facts: GroupFacts) -> JobRuns:
     empty = sorted(row["kafka_offset"] for row in facts.generations if row["member_count"] == 0)
     tenures = _by_run(facts.members, "from_offset", empty)
     rebalances = _by_run(facts.rebalances, "kafka_offset", empty)
-    ends = (end for end in empty if _is_job(tenures.get(end, []), len(rebalances.get(end, [])), end))
-    return JobRuns(empty, frozenset(ends))
+    ends = {end for end in empty if _is_job(tenures.get(end, []), len(rebalances.get(end, [])), end)}
+    return JobRuns(empty, frozenset(ends.difference(_restarted(tenures))))
 
 
 def _by_run(rows: Sequence[Row], column: str, empty: Sequence[int]) -> dict[int, list[Row]]:
@@ -63,6 +68,22 @@ def _is_job(tenures: Sequence[Row], rebalances: int, end: int) -> bool:
         and rebalances <= REBALANCES_PER_TENURE * len(tenures)
         and all(_left_by_itself(row, end) for row in tenures)
     )
+
+
+def _restarted(tenures: Mapping[int, Sequence[Row]]) -> Iterator[int]:
+    """Yields the ends of short runs that followed one another at once."""
+    chains: list[list[int]] = []
+    before_ms = None
+    for end, rows in sorted(tenures.items()):
+        begin_ms = min(milliseconds(row["joined_at"]) for row in rows)
+        end_ms = max(milliseconds(row["left_at"]) for row in rows)
+        is_short = end_ms - begin_ms < RESTARTED_MS_MAX
+        if before_ms is None or begin_ms - before_ms >= RESTART_MS:
+            chains.append([])
+        if is_short:
+            chains[-1].append(end)
+        before_ms = end_ms if is_short else None
+    yield from (end for chain in chains if len(chain) >= RESTARTED_RUNS for end in chain)
 
 
 def _left_by_itself(row: Row, end: int) -> bool:

@@ -203,14 +203,14 @@ def test_flapping() -> None:
     assert kinds(facts(members=rare)) == {}
 
 
-def job(runs: int, *, stays: bool = False, **left: Any) -> GroupFacts:
+def job(runs: int, *, every: int = 60, pause: int = 30, stays: bool = False, **left: Any) -> GroupFacts:
     """A process that joins each minute and is gone half a minute later, alone or beside one that stays."""
     ended = {"leave_cause": "left", "leave_cause_confidence": 0.95, **left}
     generations, rebalances, members = [generation(0, 10, 60, member_count=0)], [], []
     for run in range(1, runs + 1):
-        begin, end = run * 60, run * 60 + 30
+        begin, end = run * every, (run + 1) * every - pause
         generations.append(generation(2 * run - 1, begin, end, member_count=1 + stays))
-        generations.append(generation(2 * run, end, end + 30, member_count=int(stays)))
+        generations.append(generation(2 * run, end, end + pause, member_count=int(stays)))
         rebalances += [rebalance(2 * run - 1, begin, member_count=1), rebalance(2 * run, end, member_count=0)]
         members.append(tenure(f"m-{run}", begin, end, **ended))
     if stays:
@@ -226,6 +226,15 @@ def test_a_job_that_runs_each_minute() -> None:
     assert kinds(job(20, stays=True)).keys() == patterns
     assert kinds(job(20, leave_cause=None)).keys() == patterns
     assert kinds(job(20, leave_cause_confidence=0.5)).keys() == patterns
+
+
+def test_a_process_that_fails_at_a_record() -> None:
+    """Goal: who closes its consumer as it fails, and is started again at once, is no job that a schedule runs; a few
+    restarts, and long runs, are nothing."""
+    assert kinds(job(40, every=4, pause=2)).keys() == {"member_flapping", "rebalance_storm"}
+    assert kinds(job(2, every=4, pause=2)) == {}
+    assert kinds(job(20, every=120, pause=2)) == {}
+    assert kinds(job(20, every=30, pause=10)) == {}
 
 
 def test_a_job_that_does_not_come_to_rest() -> None:
