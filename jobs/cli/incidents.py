@@ -72,5 +72,7 @@ def incidents(
     for incident in found:
         click.echo("\n".join(diagnosed_lines(incident, diagnoses.get(incident["episode_id"]))))
     if not found:
-        job.say_none(f"no incidents of severity {severity} or above")
+        lesser = len(incidents_of(tables, names, since, kind, Severity.INFO))
+        others = f" ({lesser:,} of less: --severity {Severity.INFO})" if lesser else ""
+        job.say_none(f"no incidents of severity {severity} or above{others}")
     return judged_nobody
