@@ -88,7 +88,7 @@ def in_a_process(*arguments: str, answer: Path, file_bytes: int = resource.RLIM_
     with answer.open("w") as file:
         done = subprocess.run(
             [*PROGRAM, *arguments],
-            env=BUFFERED,
+            env=BUFFERED | {"PYTHONDONTWRITEBYTECODE": "1"},  # Python 3.11 would leave half a file of it
             stdout=file,
             stderr=subprocess.PIPE,
             text=True,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import resource
+import sys
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -192,9 +193,10 @@ def test_causes_that_lead_back(length: int) -> None:
     assert explain(chain[0]) is None
 
 
-def test_real_errors_of_a_file_that_is_too_large(tmp_path: Path) -> None:
+def test_real_errors_of_a_file_that_is_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Goal: what Python and Arrow really raise while a disk takes no more is known; a limit of the process stands in
     for a disk that is full."""
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # Python 3.11 would leave half a file of it
     rows = pa.table({"bytes": [os.urandom(8) for _ in range(10_000)]})
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1_000, limits[1]))
