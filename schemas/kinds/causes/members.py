@@ -83,7 +83,7 @@ MEMBERS_POLLED_TOO_LATE = Cause(
 )
 # Where a static member would not stop the loop: it is one already, has none, or ends at the same record again.
 NO_USE_OF_INSTANCE_IDS = (
-    *(Fact.SHARE_GROUP, Fact.STREAMS_GROUP),
+    *STATIC_MEMBERSHIP.excludes,
     *(signs.STATIC_MEMBERS.name, signs.OWNERS_STOP_AT_ONE_OFFSET.name),
 )
 CRASH_LOOP = Cause(

@@ -18,6 +18,7 @@ from groupledger.schemas.kafka.group_states import CLASSIC_REBALANCING, MODERN_R
 from groupledger.schemas.kinds import signs
 from groupledger.schemas.kinds.incidents import PARTITION_NOT_READ
 from groupledger.schemas.words import LagStatus
+from groupledger.transforms.incidents.diagnosis.commit_rhythm import LEAVES_WITHIN
 from groupledger.transforms.lag.rules.status import SEVERITY
 
 if TYPE_CHECKING:
@@ -39,7 +40,6 @@ STANDS_FOR_LONG = timedelta(minutes=1)  # a restart takes less
 # Java's client, librdkafka with what is built on it, and kafka-python, as the request log names them.
 LEAVE_UNPOLLED = ("apache-kafka-java", "librdkafka", "confluent-kafka-", "kafka-python")
 LATE_S = 30  # an owner that is later than this in a partition has a backlog there
-LEAVES_WITHIN = timedelta(seconds=20)  # a client looks at its interval now and then, and a leave takes a round
 GROWS_FOR_LONG = timedelta(minutes=1)  # a burst is over before
 _STANDING = {LagStatus.STOPPED, LagStatus.STALLED, LagStatus.WAITING_FOR_TRANSACTION, LagStatus.AHEAD_OF_LOG}
 
