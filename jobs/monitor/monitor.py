@@ -45,6 +45,7 @@ from groupledger.jobs.kafka.brokers import connect
 from groupledger.jobs.kafka.markers import Markers
 from groupledger.jobs.kafka.sampling import ends_of, sample_watermarks, take_round
 from groupledger.jobs.monitor.commits import behind, ingest_positions
+from groupledger.jobs.monitor.expiry_ahead import known_retention_s
 from groupledger.jobs.monitor.exposition import Exposition
 from groupledger.jobs.monitor.own_metrics import (
     BEHIND,
@@ -136,6 +137,7 @@ def watch_cluster(
         ledger.create(*INGEST_TABLES, *SAMPLE_TABLES, LAG)
         ingesting = Worker("ingest", lambda: ingest_kafka(ledger, followed, stop))
         rounds = RoundLoop(ledger, brokers, bootstrap_servers, common, ingesting, stop)
+        rounds.state.expiry.retention_s = known_retention_s(ledger, bootstrap_servers)
         context, tag = ledger.spark.sparkContext, history_of(ledger.cluster)
 
         def cancel_history() -> None:
