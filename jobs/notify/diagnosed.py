@@ -28,7 +28,7 @@ DIAGNOSIS_S = 10
 UNREADABLE = (JobError, DeltaError, OSError, pa.ArrowException)
 
 
-class Diagnoses:
+class Diagnoser:
     """Diagnoses the episodes of one cluster. The threads of several receivers share it."""
 
     def __init__(

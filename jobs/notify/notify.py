@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from groupledger.jobs.notify.diagnosed import Diagnoses
+from groupledger.jobs.notify.diagnosed import Diagnoser
 from groupledger.jobs.notify.episodes import (
     Episode,
     Message,
@@ -111,7 +111,7 @@ class Notifier:
         self._stop = stop or threading.Event()
         self._settings = ledger.settings.notify
         self._receivers = receivers_of(self._settings)
-        self._diagnoses = Diagnoses(ledger.warehouse, ledger.cluster)
+        self._diagnoser = Diagnoser(ledger.warehouse, ledger.cluster)
         self._told: State = {}
         self._lock = threading.Lock()  # guards the sent messages and their file
         self._is_read = self._is_noted = False
@@ -152,7 +152,7 @@ class Notifier:
             self._is_read = True
         since_ms = now_ms - self._settings.age_max_s * 1_000
         episodes = self._episodes(since_ms)
-        self._diagnoses.begin(episodes)
+        self._diagnoser.begin(episodes)
         for receiver in self._receivers:
             before = self._workers.get(receiver.name)
             if before is None or not before.is_alive():
@@ -197,7 +197,7 @@ class Notifier:
         """Returns a message about trouble in the words of the group's diagnosis; its end needs none."""
         if message.episode is None or message.event == "resolved":
             return message
-        return replace(message, episode=self._diagnoses.of(message.episode))
+        return replace(message, episode=self._diagnoser.of(message.episode))
 
     def _note(self, name: str, told: dict[str, Notified]) -> None:
         with self._lock:
