@@ -50,7 +50,7 @@ FOUND = EpisodeSummary(
     rivals=(),
     episode_ids=("e1",),
 )
-CONTEXT = MessageContext(cluster="east", link=None, key=None, now_ms=EPISODE.last_seen_ms, alert_s=180)
+CONTEXT = MessageContext(cluster="east", link=None, key=None)
 
 
 def test_the_words_of_a_diagnosis() -> None:
