@@ -212,6 +212,24 @@ def test_roots(given: dict[str, Any], kinds: set[str], root: str | None) -> None
     assert {row["probable_root"] for row in rows.values()} == ({root} if root else set())
 
 
+@pytest.mark.parametrize(
+    ("joined_s", "is_start_known", "root"),
+    [
+        (10, True, "coordinator_failover"),
+        (55, False, "coordinator_failover"),
+        (55, True, "stale_generation_kept"),
+    ],
+)
+def test_an_absence_before_the_member_joined(joined_s: int, is_start_known: bool, root: str) -> None:
+    """Goal: a coordinator that was away before the refused member joined, as that of a broker that has just started,
+    is not why the member was refused."""
+    away = request("HEARTBEAT", 16, T + 51_000, "m-2")
+    refused = request("OFFSET_COMMIT", 22, T + 60_000, "m-2", offsets=OFFSETS, client_id="other")
+    members = [tenure("m-1", 10, 50), tenure("m-2", joined_s, None, is_start_known=is_start_known)]
+    rows = found(facts(requests=[away, refused], members=members))
+    assert {kind: row["probable_root"] for kind, row in rows.items()} == {"illegal_generation": root}
+
+
 def test_a_leader_that_is_paused_before_it_assigns() -> None:
     """Goal: the server's log alone tells, in one episode, that its session ran out and what the others waited for."""
     events = [
