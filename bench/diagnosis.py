@@ -1,10 +1,12 @@
 """Measures how true the diagnosis of real groups is, with a broker, Kafka's Java client, librdkafka and kafka-python.
 
 Each cause of the table of causes that one broker and its clients can be brought to is played (`lab.diagnosis`), a small
-group for each, all side by side on one timeline, under names without a meaning. The ledger is then asked about every
-group at three levels of evidence: with all sources, without the brokers' logs, and from the topic alone.
+group for each, sixty side by side on one timeline and one broker, under names without a meaning: more of them and two
+cores let healthy sessions end. Each such round has a folder of its own. The ledger is then asked about every group at
+three levels of evidence: with all sources, without the brokers' logs, and from the topic alone.
 
-    python -m bench.diagnosis [--repeat 1] [--minutes 4.5] [--only NAME ...] [--clients java ...] [--keep FOLDER]
+    python -m bench.diagnosis [--repeat 1] [--minutes 4.5] [--only NAME ...] [--clients java ...] [--at-once 60]
+                              [--keep FOLDER]
     python -m bench.diagnosis --restart --only well well_modern well_static     # the coordinator goes and comes back
     python -m bench.diagnosis --again FOLDER     # judges a run that was kept, with today's rules
 
@@ -46,6 +48,7 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=4.5)
     parser.add_argument("--only", nargs="+", metavar="NAME", help="the plays; by default all")
     parser.add_argument("--clients", nargs="+", default=CLIENTS, choices=CLIENTS)
+    parser.add_argument("--at-once", type=int, default=60, help="how many groups play on one broker")
     parser.add_argument("--restart", action="store_true", help="start the broker again in the middle")
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="where all of it stays")
     parser.add_argument("--again", type=Path, metavar="FOLDER", help="judge a run that was kept")
@@ -54,11 +57,21 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="groupledger-diagnosis-") as made:
         folder = (arguments.again or arguments.keep or Path(made)).resolve()
         if arguments.again is None:
-            timeline = Timeline(seconds=arguments.minutes * 60, restarts=arguments.restart)
-            play_all(folder, chosen(arguments), timeline)
+            play_rounds(folder, arguments)
+        rounds = sorted(each.parent for each in folder.rglob("truth.jsonl"))
         if not arguments.as_it_is:
-            make_warehouses(folder)
-        return report(folder, read_truth(folder / "truth.jsonl"))
+            for each in rounds:
+                make_warehouses(each)
+        return report([(each, played) for each in rounds for played in read_truth(each / "truth.jsonl")])
+
+
+def play_rounds(folder: Path, arguments: argparse.Namespace) -> None:
+    timeline = Timeline(seconds=arguments.minutes * 60, restarts=arguments.restart)
+    # Plays of one family stand beside each other; each round gets some of every family.
+    plays = list(chosen(arguments))
+    count = -(-len(plays) // arguments.at_once)
+    for number in range(count):
+        play_all(folder / f"round-{number + 1:02}", plays[number::count], timeline)
 
 
 def chosen(arguments: argparse.Namespace) -> Iterator[tuple[Play, str]]:
@@ -69,23 +82,26 @@ def chosen(arguments: argparse.Namespace) -> Iterator[tuple[Play, str]]:
                     yield from [(play, client)] * arguments.repeat
 
 
-def report(folder: Path, all_played: Sequence[Played]) -> int:
-    spoiled = [each for each in all_played if each.fault or each.removals]
-    for each in spoiled:
-        reason = each.fault or f"{each.removals} sessions ended by themselves"
-        print(f"not judged: {each.play} with {each.client} ({each.group_id}): {reason}")
-    played = [each for each in all_played if each not in spoiled]
-    blamed = 0
+def report(all_played: Sequence[tuple[Path, Played]]) -> int:
+    """Prints the judgement at each level, of groups with the folders of their rounds."""
+    played, blamed = [], 0
+    for folder, each in all_played:
+        if each.fault or each.removals:
+            reason = each.fault or f"{each.removals} sessions ended by themselves"
+            print(f"not judged: {each.play} with {each.client} ({folder.name}/{each.group_id}): {reason}")
+        else:
+            played.append((folder, each))
     for level in LEVELS:
-        (folder / f"answers-{level}.jsonl").unlink(missing_ok=True)
-        found = [(each, of_group(folder, level, each)) for each in played]
+        for folder in {folder for folder, _ in played}:
+            (folder / f"answers-{level}.jsonl").unlink(missing_ok=True)
+        found = [(each, of_group(folder, level, each)) for folder, each in played]
         print_level(level, found)
         blamed += sum(len(one.blamed) for _, one in found)
     return int(bool(blamed))
 
 
 def of_group(folder: Path, level: str, played: Played) -> Judged:
-    """Returns the judgement of the answer about a group, and writes the answer into the folder."""
+    """Returns the judgement of the answer about a group, and writes the answer into the folder of its round."""
     verdict = answer(folder / level, played.group_id, played.began_ms)
     row = {"group": played.group_id, "play": played.play, "client": played.client, "verdict": verdict}
     with (folder / f"answers-{level}.jsonl").open("a") as lines:

@@ -47,6 +47,7 @@ CALM_S = 75.0
 """When things begin to go wrong, by default, and how long after that processes are killed, stopped and go on."""
 KILLED_AFTER_S, FROZEN_AFTER_S, THAWED_AFTER_S = 10.0, 15.0, 45.0
 FEED_EVERY_S = 0.5
+QUEUED_MAX = 50_000  # below librdkafka's own limit, at which it raises: the broker is slower than the rates
 NEW_PARTITIONS = {"topic.metadata.refresh.interval.ms": 5_000}  # it writes to them as soon
 PROPERTIES = {
     "group.max.size": "4",
@@ -94,6 +95,8 @@ class Feed(threading.Thread):
                 self._due[topic, partition] += rate * FEED_EVERY_S
                 while self._due[topic, partition] >= 1:
                     self._due[topic, partition] -= 1
+                    while len(self._producer) >= QUEUED_MAX and not self._stopped.is_set():
+                        self._producer.poll(FEED_EVERY_S)
                     with suppress(KafkaException):  # its topic is gone
                         self._producer.produce(topic, b"x" * self._sizes[topic], partition=partition)
             self._producer.poll(0)
