@@ -24,6 +24,7 @@ OTHER = "other"
 # Libraries whose warnings are heard: asyncio and uvicorn about their clients, kafka-python about brokers.
 SERVER_LOGGERS = ("uvicorn.error", "asyncio")
 KAFKA_LOGGERS = ("kafka",)
+KAFKA_EVENT_LOOP_LOGGER = "kafka.net.selector"
 
 
 @dataclass(slots=True)
@@ -77,8 +78,10 @@ def listen_to_server() -> None:
 
 
 def listen_to_kafka() -> None:
-    """Sends the warnings of kafka-python to `tell`."""
+    """Sends the warnings of kafka-python to `tell`, except those of its event loop: a step that took longer than 0.1 s
+    shows a busy machine, and nobody can act on it."""
     _listen(KAFKA_LOGGERS, "kafka-python", with_traces=False)
+    logging.getLogger(KAFKA_EVENT_LOOP_LOGGER).setLevel(logging.ERROR)
 
 
 def _listen(names: Sequence[str], whose: str, *, with_traces: bool) -> None:
