@@ -26,9 +26,11 @@ NO_REMEDY = "No setting is known that prevents it."
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpisodeSummary:
     """One episode: what happened in one sentence, `more` about it, and the answers to the next questions of somebody on
-    call. `until` is None while it goes on. `rivals` are the causes that are left where none is proved."""
+    call. `until` is None while it goes on. `rivals` are the causes that are left where none is proved, and then `cause`
+    is None, as it is where incidents have no diagnosis."""
 
     severity: str
+    cause: str | None
     title: str
     what: str
     more: str | None
@@ -60,7 +62,9 @@ def told(verdict: Answer) -> list[EpisodeSummary]:
 
 
 def of_diagnosis(found: Answer) -> EpisodeSummary:
-    return _told(found, title(found), known_by(found), found["advice"], found["rivals"], found["episode_ids"])
+    return _told(
+        found, title(found), known_by(found), found["advice"], found["rivals"], found["episode_ids"], found["cause"]
+    )
 
 
 def of_episode(found: Answer) -> EpisodeSummary:
@@ -72,11 +76,18 @@ def of_episode(found: Answer) -> EpisodeSummary:
 
 
 def _told(
-    found: Answer, name: str, known: str, advice: str | None, rivals: Sequence[Answer], episode_ids: Sequence[str]
+    found: Answer,
+    name: str,
+    known: str,
+    advice: str | None,
+    rivals: Sequence[Answer],
+    episode_ids: Sequence[str],
+    cause: str | None = None,
 ) -> EpisodeSummary:
     what, more = sentences(found["explanation"] or "")
     return EpisodeSummary(
         severity=found["severity"],
+        cause=cause,
         title=name,
         what=what,
         more=more,

@@ -234,6 +234,11 @@ METRICS: Final = (
         "Incidents of the group that have not ended.",
     ),
     ListedMetric(
+        *("groupledger_open_diagnoses", GAUGE, (*BY_GROUP, "cause", "severity"), COUNT),
+        "Diagnoses of what goes on in the group, by the cause that `groupledger why` names; not_proved where several"
+        " are left.",
+    ),
+    ListedMetric(
         *("groupledger_incidents_total", COUNTER, (*BY_CLUSTER, "kind", "severity", "evidence"), COUNT),
         "Incidents found since the monitor started.",
     ),

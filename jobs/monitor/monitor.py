@@ -269,7 +269,10 @@ class RoundLoop:
         cluster = self.ledger.cluster
         yield from monitor_metrics(cluster, self._report)
         upkeep = self.upkeep
-        yield from incident_metrics(cluster, upkeep.open_incidents, self.notifier.counts.copy(), upkeep.found_incidents)
+        counts = self.notifier.counts.copy()
+        yield from incident_metrics(
+            cluster, upkeep.open_incidents, counts, upkeep.found_incidents, upkeep.open_diagnoses
+        )
         yield from step_metrics(cluster, upkeep.steps, upkeep.troubled_groups, self.ledger.judged_nobody)
         yield from source_metrics(cluster, upkeep.known_until_ms, self._report.sampled_at_ms)
         yield from behind_metrics(cluster, self._behind_ms())

@@ -13,15 +13,18 @@ import time
 from collections import Counter
 from dataclasses import dataclass
 from datetime import datetime, timezone
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from groupledger.jobs.ask.one_diagnosis import one_diagnosis
 from groupledger.jobs.derive.incidents import update_incidents
 from groupledger.jobs.derive.lag_seeds import seeds_at
 from groupledger.jobs.derive.troubles import open_troubles
 from groupledger.jobs.ingest.samples import last_sampled_at_ms
+from groupledger.jobs.monitor.open_diagnoses import OpenDiagnoses
 from groupledger.jobs.monitor.rules import WorkPace
 from groupledger.jobs.process.clock import DAY_MS, began_ms
 from groupledger.jobs.process.errors import OutsideError
@@ -42,7 +45,10 @@ if TYPE_CHECKING:
     from groupledger.jobs.warehouse.ledger import Ledger
 
 HOUR_S = 3_600
-COLUMNS = ("incident_id", "group_id", "kind", "severity", "evidence", "last_seen_at", "is_open", "partitions")
+COLUMNS = (
+    *("incident_id", "episode_id", "group_id", "kind", "severity", "evidence", "first_seen_at", "last_seen_at"),
+    *("is_open", "partitions"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,18 +78,21 @@ class MaintenanceTurns:
 
 class Upkeep:
     """The work between the rounds of one cluster's monitor. `open_incidents` has, by group, kind and severity, how many
-    are open, `found_incidents`, by kind, severity and evidence, how many were found. `steps` has the last run of each
+    are open, `open_diagnoses`, by group, cause and severity, how many diagnoses they have, and `found_incidents`, by
+    kind, severity and evidence, how many were found. `steps` has the last run of each
     step, `known_until_ms` until when each source is known, and `troubled_groups` on how many groups each step
     failed."""
 
     def __init__(self, ledger: Ledger, maintenance: MaintenanceTurns) -> None:
         self.open_incidents: Mapping[tuple[str, str, str], int] = {}
+        self.open_diagnoses: Mapping[tuple[str, str, str], int] = {}
         self.found_incidents: Mapping[tuple[str, str, str], int] = {}
         self.steps: dict[str, LastRun] = {}
         self.known_until_ms: Mapping[str, int] = {}
         self.troubled_groups: Mapping[str, int] = {}
         self._began_at = datetime.now(timezone.utc)
         self._known: set[str] = set()
+        self._diagnoses = OpenDiagnoses(partial(one_diagnosis, ledger.warehouse, ledger.cluster))
         self._ledger = ledger
         self._maintenance = maintenance
         settings = ledger.settings
@@ -129,6 +138,8 @@ class Upkeep:
         rows = chosen_incidents(ledger.settings.selection, read)
         is_open = [row for row in rows if row["is_open"]]
         self.open_incidents = Counter((row["group_id"] or "", row["kind"], row["severity"]) for row in is_open)
+        ledger.give_way()
+        self.open_diagnoses = self._diagnoses.of(is_open)
         new = [row for row in rows if row["last_seen_at"] >= self._began_at and row["incident_id"] not in self._known]
         self._known |= {row["incident_id"] for row in new}
         found = Counter((row["kind"], row["severity"], row["evidence"]) for row in new)

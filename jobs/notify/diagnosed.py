@@ -11,10 +11,7 @@ import threading
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
-from deltalake.exceptions import DeltaError
-
-from groupledger.jobs.process.errors import JobError
+from groupledger.jobs.ask.one_diagnosis import UNREADABLE, one_diagnosis
 from groupledger.schemas.instants import instant_of_ms
 
 if TYPE_CHECKING:
@@ -24,8 +21,6 @@ if TYPE_CHECKING:
     from groupledger.jobs.notify.episodes import Episode
 
 DIAGNOSED_MAX = 20
-DIAGNOSIS_S = 10
-UNREADABLE = (JobError, DeltaError, OSError, pa.ArrowException)
 
 
 class Diagnoser:
@@ -64,18 +59,9 @@ class Diagnoser:
 
 
 def _asked(warehouse: str, cluster: str, episode: Episode) -> EpisodeSummary | None:
-    """Returns the diagnosis that the episode's incidents belong to; None if DuckDB can't read the tables. Raises other
-    errors of reading."""
-    import duckdb  # these imports take a while, and most monitors send nothing
-
-    from groupledger.jobs.ask.cluster_rows import ClusterRows
-    from groupledger.jobs.ask.diagnosed import diagnosis_of
-
-    tables, since = ClusterRows(warehouse, cluster, DIAGNOSIS_S), instant_of_ms(episode.first_seen_ms)
-    try:
-        return diagnosis_of(tables, episode.group_id, episode.episode_id, since)
-    except duckdb.Error:
-        return None
+    """Returns the diagnosis that the episode's incidents belong to. Raises `UNREADABLE`."""
+    since = instant_of_ms(episode.first_seen_ms)
+    return one_diagnosis(warehouse, cluster, episode.group_id, episode.episode_id, since)
 
 
 def _in_words_of(episode: Episode, found: EpisodeSummary) -> Episode:

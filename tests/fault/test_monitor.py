@@ -108,6 +108,7 @@ def play(spark: SparkSession, tmp_path: Path, broker: LocalBroker, front: Forwar
         rewind = {"group": GROUP, "kind": "offset_rewind"}
         monitor.wait_until(lambda: monitor.value("groupledger_open_incidents", **rewind) == 1, "the rewind")
         assert monitor.value("groupledger_incidents_total", kind="offset_rewind", evidence="inferred") == 1
+        monitor.wait_until(lambda: monitor.value("groupledger_open_diagnoses", group=GROUP) == 1, "its diagnosis")
         assert monitor.value("kafka_consumergroup_group_commits_total", group=GROUP) == 2
         # A broker that stops in order gives its partitions up, which is an election of nobody, and takes them again.
         assert (monitor.value("kafka_consumergroup_group_coordinator_moves_total", group=GROUP) or 0) >= 1

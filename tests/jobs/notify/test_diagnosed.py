@@ -35,6 +35,7 @@ EPISODE = Episode(
     is_open=True,
 )
 FOUND = EpisodeSummary(
+    cause=None,
     severity="error",
     title="crash_loop",
     what="worker-1 at 10.0.0.6 joined and went away 12 times.",

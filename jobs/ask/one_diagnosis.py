@@ -1,0 +1,36 @@
+"""Asks the tables for the diagnosis of one episode, for processes that run on: messages and metrics. It loads DuckDB
+only when it is asked, since most of these processes never ask."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from deltalake.exceptions import DeltaError
+
+from groupledger.jobs.process.errors import JobError
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from groupledger.jobs.ask.told_verdict import EpisodeSummary
+
+DIAGNOSIS_S = 10
+UNREADABLE = (JobError, DeltaError, OSError, pa.ArrowException)
+"""The errors of a table that can't be read now: who runs on asks again later."""
+
+
+def one_diagnosis(
+    warehouse: str, cluster: str, group_id: str | None, episode_id: str, since: datetime
+) -> EpisodeSummary | None:
+    """Returns the diagnosis of an episode that began then; None if there is none, if DuckDB can't read the tables, or
+    if it takes longer than `DIAGNOSIS_S`. Raises `UNREADABLE`."""
+    import duckdb
+
+    from groupledger.jobs.ask.cluster_rows import ClusterRows
+    from groupledger.jobs.ask.diagnosed import diagnosis_of
+
+    try:
+        return diagnosis_of(ClusterRows(warehouse, cluster, DIAGNOSIS_S), group_id, episode_id, since)
+    except duckdb.Error:
+        return None
