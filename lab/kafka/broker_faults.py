@@ -17,39 +17,21 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import shutil
-import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import ElectionType
-from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
-
-from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from lab.diagnosis.stage import Feed
-from lab.kafka.local_broker import LocalBroker
+from lab.kafka.cluster import Cluster
 from lab.kafka.local_traffic import make_offsets_topic
 from lab.kafka.matrix import JAVA, KAFKA_PYTHON, LIBRDKAFKA, Host
 
 FROZEN_S = 16.0
 CALM_S, DOWN_S, AFTER_S = 30.0, 15.0, 45.0
 PARTITIONS = 4
-PROPERTIES = {
-    "offsets.topic.num.partitions": "3",
-    "offsets.topic.replication.factor": "3",
-    "default.replication.factor": "3",
-    "min.insync.replicas": "1",
-    "group.consumer.session.timeout.ms": "10000",
-    "group.consumer.heartbeat.interval.ms": "2000",
-    "group.min.session.timeout.ms": "6000",
-    "auto.leader.rebalance.enable": "false",
-    "num.network.threads": "2",
-    "num.io.threads": "2",
-}
 RANGE = {JAVA: "org.apache.kafka.clients.consumer.RangeAssignor"}
 GROUPS = (
     *((f"java-{number}", JAVA, "classic") for number in range(4)),
@@ -78,53 +60,18 @@ def settings(group: str, name: str, client: str, protocol: str) -> dict[str, str
     return found
 
 
-class Cluster:
-    def __init__(self, directory: Path) -> None:
-        first = LocalBroker(directory / "one", properties=PROPERTIES, heap="512m")
-        others = (
-            LocalBroker(directory / name, properties={**PROPERTIES, "node.id": number}, heap="512m", joins=first)
-            for name, number in (("two", "2"), ("three", "3"))
-        )
-        self.brokers = [first, *others]
-        self.happened: list[tuple[int, str]] = []
-
-    @property
-    def servers(self) -> str:
-        return ",".join(each.bootstrap_servers for each in self.brokers)
-
-    def note(self, what: str) -> None:
-        self.happened.append((int(time.time() * 1_000), what))
-
-    def signal(self, number: int, which: int) -> None:
-        pid = self.brokers[number - 1].pid
-        assert pid is not None
-        os.kill(pid, which)
-
-
-def leaders(servers: str) -> dict[int, int]:
-    found = AdminClient({"bootstrap.servers": servers}).list_topics(OFFSETS_TOPIC, timeout=30).topics[OFFSETS_TOPIC]
-    return {number: each.leader for number, each in found.partitions.items()}
-
-
-def elect_preferred(servers: str) -> None:
-    admin = AdminClient({"bootstrap.servers": servers})
-    admin.elect_leaders(ElectionType.PREFERRED).result(30)
-
-
 def play(cluster: Cluster) -> list[dict[str, Any]]:
     """Runs the whole scenario, and returns the events that the clients reported."""
     servers = cluster.servers
     make_offsets_topic(servers)
-    admin = AdminClient({"bootstrap.servers": servers})
-    for made in admin.create_topics([NewTopic(group, PARTITIONS, 3) for group, _, _ in GROUPS]).values():
-        made.result(30)
+    cluster.make_topics((group for group, _, _ in GROUPS), PARTITIONS)
     feed = Feed(servers)
     for group, _, _ in GROUPS:
         feed.set(group, dict.fromkeys(range(PARTITIONS), 5.0))
     feed.start()
     hosts = {(client, role): Host(client, servers) for client in (JAVA, LIBRDKAFKA, KAFKA_PYTHON) for role in "sv"}
     start_consumers(hosts)
-    cluster.note(f"started, leaders {leaders(servers)}")
+    cluster.note(f"started, leaders {cluster.leaders()}")
     break_brokers(cluster)
     cluster.note("kill clients")
     kill(hosts, "v")
@@ -156,19 +103,17 @@ def start_consumers(hosts: dict[tuple[str, str], Host]) -> None:
 def break_brokers(cluster: Cluster) -> None:
     time.sleep(CALM_S)
     cluster.note("freeze 2")
-    cluster.signal(2, signal.SIGSTOP)
-    time.sleep(FROZEN_S)
-    cluster.signal(2, signal.SIGCONT)
+    cluster.freeze(2, FROZEN_S)
     cluster.note("thaw 2")
     time.sleep(AFTER_S)
-    cluster.note(f"kill 3, leaders {leaders(cluster.servers)}")
-    cluster.signal(3, signal.SIGKILL)
+    cluster.note(f"kill 3, leaders {cluster.leaders()}")
+    cluster.kill(3)
     time.sleep(DOWN_S)
-    cluster.brokers[2].restart()
+    cluster.bring_back(3)
     cluster.note("back 3")
     time.sleep(AFTER_S)
-    cluster.note(f"elect, leaders {leaders(cluster.servers)}")
-    elect_preferred(cluster.servers)
+    cluster.note(f"elect, leaders {cluster.leaders()}")
+    cluster.elect_preferred()
     time.sleep(AFTER_S)
 
 
@@ -183,18 +128,12 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("directory", type=Path)
     directory = parser.parse_args(arguments).directory
     directory.mkdir(parents=True)
-    cluster = Cluster(directory / "brokers")
-    try:
-        for broker in cluster.brokers:
-            broker.start()
+    with Cluster(directory / "brokers") as cluster:
         told = play(cluster)
         command = [str(Path(sys.executable).parent / "groupledger"), "capture"]
         subprocess.run(
             [*command, "--bootstrap-servers", cluster.servers, "--out", str(directory / "capture")], check=True
         )
-    finally:
-        for broker in reversed(cluster.brokers):
-            broker.stop()
     write(directory, cluster, told)
     return 0
 

@@ -1,0 +1,236 @@
+"""Breaks the brokers of a cluster under healthy groups, with groupledger beside it, and keeps all that is to be judged.
+
+A seed decides what happens, to which broker, and how long the pauses are. Faults of clients are played in calm times
+only. Into FOLDER are written
+
+    brokers/         the brokers' own, with their server logs
+    happened.jsonl   what was done, since when and until when, to which broker (and which partitions of
+                     `__consumer_offsets` it led) or to which clients
+    lives.jsonl      the clients (`cluster_clients.Clients.rows`), and told.jsonl what they reported
+    truth.jsonl      what the brokers said, each second (`cluster_observer`)
+    rest.jsonl       their last answers, after which nothing happened
+    live/, after/    the warehouses (`cluster_product`), and capture/ the topic as it was at the end
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from confluent_kafka.admin import AdminClient
+
+from lab.diagnosis.stage import Feed
+from lab.kafka.cleaned_topic import set_topic
+from lab.kafka.cluster import Cluster
+from lab.kafka.cluster_clients import ALL, PARTITIONS, Clients
+from lab.kafka.cluster_observer import Observer
+from lab.kafka.cluster_product import INTERVAL_S, SETTINGS, Monitor, make_second
+from lab.kafka.local_traffic import make_offsets_topic
+from lab.kafka.matrix import now_ms
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from pathlib import Path
+
+    from lab.kafka.cluster_clients import GroupKind
+
+    Row = dict[str, Any]
+
+KILL, FREEZE, MOVE, ELECT = "kill_broker", "freeze_broker", "move_leaders", "elect_leaders"
+KILL_CLIENT, CLOSE_CLIENT = "kill_client", "close_client"
+RECORDS_PER_S = 5.0
+WARM_UP_S = 45.0
+FROZEN_S, DOWN_S = (10.0, 20.0), (8.0, 20.0)
+SETTLE_S = {KILL: (70.0, 95.0), FREEZE: (70.0, 95.0), MOVE: (25.0, 50.0), ELECT: (25.0, 50.0)}
+GONE_S, BACK_S = (25.0, 35.0), (15.0, 25.0)
+BAG = (KILL, KILL, FREEZE, FREEZE, MOVE, ELECT)
+REST_S_MAX = 90.0
+SHARE_OF_CLIENTS = 0.6
+PROPERTIES = {
+    "offsets.topic.num.partitions": "4",
+    "log.cleaner.backoff.ms": "2000",
+    "share.coordinator.state.topic.replication.factor": "3",
+    "transaction.state.log.replication.factor": "3",
+}
+OF_OFFSETS_TOPIC = {"segment.ms": "60000", "min.cleanable.dirty.ratio": "0.01"}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Plan:
+    """`faults` are the faults of brokers in their order; None: random ones until `seconds` have passed, and faults of
+    clients between them. After each one it rests for `settle_s`; None: for a random time. `monitor_share` is the part
+    of the time in which the monitor may run; without `has_second` there is no second warehouse."""
+
+    seed: int
+    seconds: float
+    jars: Path
+    kinds: Sequence[GroupKind] = ALL
+    faults: Sequence[str] | None = None
+    settle_s: float | None = None
+    monitor_share: float | None = None
+    has_second: bool = True
+
+
+def play(folder: Path, plan: Plan) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    with ExitStack() as opened:
+        cluster = opened.enter_context(Cluster(folder / "brokers", plan.jars, PROPERTIES))
+        make_offsets_topic(cluster.servers)
+        set_topic(AdminClient({"bootstrap.servers": cluster.servers, "log_level": 2}), OF_OFFSETS_TOPIC)
+        logs = [broker.server_log for broker in cluster.brokers]
+        with Monitor(folder, cluster.servers, logs, plan.monitor_share) as monitor:
+            clients = opened.enter_context(Clients(cluster.servers, plan.kinds))
+            show = Show(folder, plan, cluster, clients, monitor)
+            show.run()
+        if plan.has_second:
+            make_second(folder, cluster.servers, logs)
+        show.end()
+
+
+@dataclass
+class Show:
+    folder: Path
+    plan: Plan
+    cluster: Cluster
+    clients: Clients
+    monitor: Monitor
+    happened: list[Row] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.dice = random.Random(self.plan.seed)
+        groups = [kind.name for kind in self.plan.kinds]
+        self._feed = Feed(self.cluster.servers)
+        self.cluster.make_topics(groups, PARTITIONS)
+        for group in groups:
+            self._feed.set(group, dict.fromkeys(range(PARTITIONS), RECORDS_PER_S))
+        self._observer = Observer(self.cluster.servers, groups, PARTITIONS, self.folder / "truth.jsonl")
+
+    def run(self) -> None:
+        self._feed.start()
+        self.clients.start()
+        self._observer.start()
+        time.sleep(WARM_UP_S)
+        self.monitor.slow_down()
+        self.note("begin")
+        until_s = time.monotonic() + self.plan.seconds
+        for fault in self._faults(until_s):
+            self.monitor.check()
+            self._doings()[fault]()
+            self._settle(*SETTLE_S[fault])
+            if self.plan.faults is None and self.dice.random() < SHARE_OF_CLIENTS:
+                self._disturb_clients()
+        self._rest()
+
+    def end(self) -> None:
+        self._observer.stop()
+        write_lines(self.folder / "happened.jsonl", self.happened)
+        write_lines(self.folder / "told.jsonl", self.clients.told())
+        write_lines(self.folder / "lives.jsonl", self.clients.rows())
+
+    def latest(self) -> list[Row]:
+        return self._observer.latest()
+
+    def note(self, what: str, **more: Any) -> Row:
+        row = {"what": what, "at_ms": now_ms(), "until_ms": None, **more}
+        self.happened.append(row)
+        return row
+
+    def _faults(self, until_s: float) -> Iterator[str]:
+        if self.plan.faults is not None:
+            yield from self.plan.faults
+            return
+        while time.monotonic() < until_s:
+            for fault in self.dice.sample(BAG, len(BAG)):
+                if time.monotonic() < until_s:
+                    yield fault
+
+    def _doings(self) -> dict[str, Callable[[], None]]:
+        return {KILL: self._kill, FREEZE: self._freeze, MOVE: self._move, ELECT: self._elect}
+
+    def _coordinator(self) -> tuple[int, list[int]]:
+        """Returns a broker other than the controller that leads partitions of `__consumer_offsets`, and these."""
+        led = self._led()
+        if not led.keys() - {1}:
+            self._elect()
+            self._settle(*SETTLE_S[ELECT])
+            led = self._led()
+        number = self.dice.choice(sorted(led.keys() - {1}))
+        return number, led[number]
+
+    def _led(self) -> dict[int, list[int]]:
+        found: dict[int, list[int]] = {}
+        for partition, leader in self.cluster.leaders().items():
+            found.setdefault(leader, []).append(partition)
+        return found
+
+    def _kill(self) -> None:
+        number, led = self._coordinator()
+        row = self.note(KILL, broker=number, led=led)
+        self.cluster.kill(number)
+        time.sleep(self.dice.uniform(*DOWN_S))
+        self.cluster.bring_back(number)
+        row["until_ms"] = now_ms()
+
+    def _freeze(self) -> None:
+        number, led = self._coordinator()
+        row = self.note(FREEZE, broker=number, led=led)
+        self.cluster.freeze(number, self.dice.uniform(*FROZEN_S))
+        row["until_ms"] = now_ms()
+
+    def _move(self) -> None:
+        row = self.note(MOVE, led=sorted(self.cluster.leaders()))
+        self.cluster.move_leaders()
+        row["until_ms"] = now_ms()
+
+    def _elect(self) -> None:
+        row = self.note(ELECT, led=sorted(self.cluster.leaders()))
+        self.cluster.elect_preferred()
+        row["until_ms"] = now_ms()
+
+    def _disturb_clients(self) -> None:
+        if self.dice.random() < 0.5:
+            client = self.dice.choice(sorted({kind.client for kind in self.plan.kinds}))
+            row = self.note(KILL_CLIENT)
+            row["clients"] = self.clients.kill(client)
+        else:
+            row = self.note(CLOSE_CLIENT)
+            row["clients"] = [self.clients.close(self.dice)]
+        row["until_ms"] = now_ms()
+        time.sleep(self.dice.uniform(*GONE_S))
+        self.note("replace", clients=self.clients.replace_ended())
+        time.sleep(self.dice.uniform(*BACK_S))
+
+    def _settle(self, least_s: float, most_s: float) -> None:
+        time.sleep(self.dice.uniform(least_s, most_s) if self.plan.settle_s is None else self.plan.settle_s)
+
+    def _rest(self) -> None:
+        """Stops the producers, and waits until every group has committed what there is, and the monitor has seen it."""
+        self._feed.stop()
+        deadline_s = time.monotonic() + REST_S_MAX
+        while not is_read(self.latest()) and time.monotonic() < deadline_s:
+            time.sleep(1)
+        self.note("rest")
+        self.monitor.go_on()
+        time.sleep(3 * INTERVAL_S + SETTINGS["monitor"]["incidents_interval_s"])  # type: ignore[index]
+        write_lines(self.folder / "rest.jsonl", self.latest())
+
+
+def is_read(latest: Iterable[Row]) -> bool:
+    """Returns whether, by the last answers, every group has committed the end of each of its partitions."""
+    rows = list(latest)
+    ends = {(topic, number): end for row in rows if row["of"] == "ends" for topic, number, end in row["offsets"]}
+    commits = [row for row in rows if row["of"] == "commits"]
+    committed = {(topic, number): at for row in commits for topic, number, at in row["offsets"]}
+    return bool(ends) and committed == ends
+
+
+def write_lines(path: Path, rows: Iterable[Row]) -> None:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def read_lines(path: Path) -> list[Row]:
+    return [json.loads(line) for line in path.read_text().splitlines()]

@@ -1,0 +1,219 @@
+"""Judges what the ledger says of a cluster whose brokers were broken, by what was true (`cluster_truth`). Pure.
+
+Each answer is right, not known (the ledger says that it does not know) or wrong, and each wrong one is a sentence.
+Where the truth itself is not known, as of an owner within moments of a change, an answer is left out.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from groupledger.schemas.kinds.causes.cause import Fault as WhoseFault
+from groupledger.schemas.kinds.incidents import COORDINATOR_FAILED, COORDINATOR_NOT_FOUND, REMOVALS, ZOMBIE_COORDINATOR
+from groupledger.schemas.kinds.triggers import LEFT, SESSION_EXPIRED, UNKNOWN
+from groupledger.schemas.words import Evidence, LagFlag, LagStatus, LeaveCause, Ownership, Severity, words_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from lab.truth.cluster_truth import Fault, Place, Span, Truth
+
+    Row = Mapping[str, Any]
+
+RIGHT, NOT_KNOWN, WRONG = "right", "not known", "wrong"
+OUTCOMES = (RIGHT, NOT_KNOWN, WRONG)
+OF_BROKERS = {each.name for each in (COORDINATOR_FAILED, COORDINATOR_NOT_FOUND, ZOMBIE_COORDINATOR)}
+OF_REMOVALS = {each.name for each in REMOVALS}
+STANDS_STILL = (LagStatus.STOPPED, LagStatus.STALLED)
+ROUND_MS = 6_000  # from before a round reads the ends of the log to its last answer, with all brokers well
+MOVED_WITHIN_MS = 30_000
+LINE_MS = 30_000  # between a line of a coordinator and the record that it led to
+AFTER_WHY_MS = 60_000
+ENDED_WITHIN_MS = 150_000  # a session, a rebalance, and the pattern that comes of it
+
+
+@dataclass
+class Tally:
+    """The outcomes by what was asked, and the wrong ones in sentences."""
+
+    counts: Counter[tuple[str, str]] = field(default_factory=Counter)
+    wrong: list[str] = field(default_factory=list)
+
+    def add(self, what: str, outcome: str, sentence: str = "") -> None:
+        self.counts[what, outcome] += 1
+        if outcome == WRONG:
+            self.wrong.append(f"{what}: {sentence}")
+
+
+def judge_owner(tally: Tally, truth: Truth, group_id: str, place: Place, at_ms: int, answer: tuple[str, str]) -> None:
+    """Judges who owned a partition; `answer` is a status and a client id, empty without one."""
+    owner = truth.owner(group_id, place, at_ms)
+    if owner is None:
+        return
+    status, client_id = answer
+    if status == Ownership.UNKNOWN:
+        tally.add("owners", NOT_KNOWN)
+        return
+    is_right = status == Ownership.OWNED and client_id == owner
+    tally.add(
+        "owners",
+        RIGHT if is_right else WRONG,
+        f"{group_id}: {place} at {at_ms} was {owner}'s, and is said to be {status} {client_id}",
+    )
+
+
+# Lag
+
+
+def judge_lag(tally: Tally, truth: Truth, row: Row) -> None:
+    """Judges a row of `lag` of a round while things happened: each number must lie within what the broker had between
+    the last answer before the round and the first one after it."""
+    place, at_ms = (row["topic"], row["partition"]), row["sampled_ms"]
+    committed, ends = _around(truth, place, at_ms)
+    if committed is None or ends is None:
+        return
+    about = f"{row['group_id']} {place} at {at_ms}"
+    if row["status"] in STANDS_STILL and _has_moved(truth, place, at_ms):
+        tally.add("lag, live", WRONG, f"{about}: {row['status']}, though it committed: {committed}")
+    elif LagFlag.NO_COMMIT in row["flags"]:
+        tally.add("lag, live", WRONG, f"{about}: no commit, and the broker had {committed}")
+    elif row["lag"] is None:
+        tally.add("lag, live", NOT_KNOWN)
+    else:
+        least, most = max(0, ends.least - committed.most), ends.most - committed.least
+        is_right = least <= row["lag"] <= most and committed.least <= row["committed_offset"] <= committed.most
+        found = f"{row['lag']} behind at {row['committed_offset']}"
+        tally.add("lag, live", RIGHT if is_right else WRONG, f"{about}: {found}; commits {committed}, ends {ends}")
+
+
+def _around(truth: Truth, place: Place, at_ms: int) -> tuple[Span | None, Span | None]:
+    committed, ends = truth.committed.get(place), truth.ends.get(place)
+    if committed is None or ends is None:
+        return None, None
+    span = (at_ms - ROUND_MS, at_ms + ROUND_MS)
+    return committed.between(*span), ends.between(*span)
+
+
+def _has_moved(truth: Truth, place: Place, at_ms: int) -> bool:
+    samples = truth.committed.get(place)
+    span = None if samples is None else samples.between(at_ms - MOVED_WITHIN_MS, at_ms - ROUND_MS)
+    return span is not None and span.most > span.least
+
+
+def judge_rest(tally: Tally, what: str, answers: Sequence[Row], rows: Iterable[Row]) -> None:
+    """Judges the last round of a warehouse, at rest: it must have exactly what Admin says. `answers` are the brokers'
+    last ones."""
+    ends = {(topic, number): end for row in answers if row["of"] == "ends" for topic, number, end in row["offsets"]}
+    commits = [row for row in answers if row["of"] == "commits"]
+    committed = {(topic, number): at for row in commits for topic, number, at in row["offsets"]}
+    last = {(row["topic"], row["partition"]): row for row in sorted(rows, key=lambda row: row["sampled_ms"])}
+    for place, offset in sorted(committed.items()):
+        row = last.get(place)
+        if row is None or row["lag"] is None:
+            tally.add(what, NOT_KNOWN)
+            continue
+        found, true = (row["committed_offset"], row["lag"]), (offset, ends[place] - offset)
+        tally.add(what, RIGHT if found == true else WRONG, f"{place}: {found}, Admin has {true}")
+
+
+# Departures
+
+
+def judge_departure(tally: Tally, truth: Truth, row: Row) -> None:
+    """Judges the cause that is said of a tenure's end. A member that the play left alone can only have lost its
+    session, by a broker's log."""
+    cause = row["leave_cause"]
+    if row["left_ms"] is None or cause in words_of(LeaveCause):
+        return
+    if cause in (None, UNKNOWN.name):
+        tally.add("causes of departures", NOT_KNOWN)
+        return
+    true = true_cause(truth, row)
+    about = f"{row['group_id']}: {row['client_id']} ({row['member_id']}) at {row['left_ms']}"
+    confidence = row["leave_cause_confidence"]
+    tally.add(
+        "causes of departures",
+        RIGHT if cause == true else WRONG,
+        f"{about}: {cause} ({confidence}), in truth {true or 'nothing was done to it'}",
+    )
+
+
+def true_cause(truth: Truth, row: Row) -> str | None:
+    life = truth.lives.get(row["client_id"] or "")
+    if life is not None and life["ended"] is not None and row["left_ms"] >= life["ended_ms"] - 1_000:
+        return LEFT.name if life["ended"] == "closed" and not life["is_static"] else SESSION_EXPIRED.name
+    return SESSION_EXPIRED.name if has_expired(truth, row["member_id"], row["left_ms"]) else None
+
+
+def has_expired(truth: Truth, member_id: str | None, at_ms: int) -> bool:
+    """Returns whether a broker logged about then that the member's session had ended."""
+    return any(abs(logged_ms - at_ms) <= LINE_MS for logged_ms in truth.expired.get(member_id or "", ()))
+
+
+# Incidents
+
+
+def judge_incident(tally: Tally, truth: Truth, row: Row) -> None:
+    """Judges an incident above severity info: whether it blames a client that was well, and whether the brokers'
+    descriptions contradict a removal that is called observed."""
+    if row["severity"] == Severity.INFO or row["kind"] in OF_BROKERS or row["group_id"] is None:
+        return
+    about = f"{row['kind']} ({row['evidence']}) of {row['group_id']} {row['client_id']} at {row['first_seen_ms']}"
+    if row["kind"] in OF_REMOVALS and row["evidence"] == Evidence.OBSERVED:
+        seen_ms = row["last_seen_ms"]
+        is_there = truth.stayed(row["group_id"], row["member_id"], seen_ms - 5_000, seen_ms + LINE_MS)
+        tally.add("removals observed", WRONG if is_there else RIGHT, f"{about}: the member stayed")
+    fault = fault_at(truth, row["first_seen_ms"])
+    if fault is None and has_expired(truth, row["member_id"], row["first_seen_ms"]):
+        return  # by the machine's own slowness: a client that was played to be well was not
+    tally.add(
+        "incidents of groups",
+        RIGHT if is_played(truth, row["group_id"], row["client_id"], row["first_seen_ms"]) else WRONG,
+        f"{about}: {'nothing was done then' if fault is None else f'{fault} blamed on clients'}: {row['explanation']}",
+    )
+
+
+def is_played(truth: Truth, group_id: str, client_id: str | None, at_ms: int) -> bool:
+    """Returns whether the play had ended the client, or one of the group where none is named, shortly before."""
+    of_group = [name for name, life in truth.lives.items() if life["group_id"] == group_id]
+    clients = of_group if client_id is None else [client_id]
+    return any(truth.is_ended(name, at_ms, ENDED_WITHIN_MS) for name in clients)
+
+
+def fault_at(truth: Truth, at_ms: int) -> Fault | None:
+    return next((each for each in truth.faults if each.holds(at_ms)), None)
+
+
+def judge_episodes(tally: Tally, truth: Truth, rows: Iterable[Row]) -> None:
+    """Judges that each death and each freeze of a broker is one episode, and that there is no other one. A move in
+    good order is none, or one."""
+    failures = [row for row in rows if row["kind"] == COORDINATOR_FAILED.name]
+    for fault in truth.faults:
+        found = {row["episode_id"] for row in failures if _meets(row, fault)}
+        if len(found) > 1:
+            tally.add("episodes of brokers", WRONG, f"{fault}: {len(found)} episodes")
+        elif found or not fault.is_move:
+            tally.add("episodes of brokers", RIGHT if found else NOT_KNOWN)
+    for row in failures:
+        if not any(_meets(row, fault) for fault in truth.faults):
+            tally.add("episodes of brokers", WRONG, f"nothing was done at {row['first_seen_ms']}: {row['explanation']}")
+
+
+def _meets(row: Row, fault: Fault) -> bool:
+    return int(row["first_seen_ms"]) <= fault.until_ms + 45_000 and int(row["last_seen_ms"]) >= fault.from_ms
+
+
+def judge_why(tally: Tally, truth: Truth, fault: Fault, group_id: str, diagnosis: Sequence[Row]) -> None:
+    """Judges the answer of `why` for the time of a fault: nobody's client may be at fault."""
+    blaming = [
+        each
+        for each in diagnosis
+        if each["severity"] != Severity.INFO
+        and each["fault"] in (None, WhoseFault.CLIENT)
+        and (each["fault"] is not None or each["client_id"] is not None)
+        and not is_played(truth, group_id, each["client_id"], fault.until_ms + AFTER_WHY_MS)
+    ]
+    said = "; ".join(f"{each['cause'] or 'one of several causes'} of {each['client_id']}" for each in blaming)
+    tally.add("why in a broker's fault", WRONG if blaming else RIGHT, f"{group_id} in {fault}: {said}")

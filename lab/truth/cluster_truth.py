@@ -1,0 +1,215 @@
+"""Knows what was true while a cluster was broken: what was done, what clients said, and what brokers answered. Pure.
+
+Times are milliseconds since the epoch, of one machine's clock. A place is a topic and a partition.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    Row = Mapping[str, Any]
+    Place = tuple[str, int]
+
+QUIET_MS = 3_000
+"""What a client was given or gave up so near to an instant may not be in the log yet, or was there before."""
+AFTER_FAULT_MS = 90_000
+BROKER_FAULTS = ("kill_broker", "freeze_broker")
+MOVES = ("move_leaders", "elect_leaders")
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """What was between two answers: the least and the most of a number that was asked for again and again."""
+
+    least: int
+    most: int
+
+
+@dataclass(slots=True)
+class Samples:
+    """A number that was asked for many times: when, when the answer was there, and what it was."""
+
+    asked_ms: list[int] = field(default_factory=list)
+    answered_ms: list[int] = field(default_factory=list)
+    values: list[int] = field(default_factory=list)
+
+    def add(self, asked_ms: int, answered_ms: int, value: int) -> None:
+        self.asked_ms.append(asked_ms)
+        self.answered_ms.append(answered_ms)
+        self.values.append(value)
+
+    def between(self, from_ms: int, to_ms: int) -> Span | None:
+        """Returns what the number was from the last answer before `from_ms` to the first question after `to_ms`; None
+        if one of these is not there."""
+        first = bisect_right(self.answered_ms, from_ms) - 1
+        last = bisect_left(self.asked_ms, to_ms)
+        if first < 0 or last >= len(self.values):
+            return None
+        found = self.values[first : last + 1]
+        return Span(min(found), max(found))
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Something that was done to brokers. `led` are the partitions of `__consumer_offsets` that it concerned."""
+
+    what: str
+    from_ms: int
+    until_ms: int
+    led: frozenset[int]
+    broker: int | None = None
+
+    @property
+    def is_move(self) -> bool:
+        return self.what in MOVES
+
+    def holds(self, at_ms: int, after_ms: int = AFTER_FAULT_MS) -> bool:
+        return self.from_ms <= at_ms <= self.until_ms + after_ms
+
+    def __str__(self) -> str:
+        broker = "" if self.broker is None else f" {self.broker}"
+        return f"{self.what}{broker} at {self.from_ms}"
+
+
+@dataclass(frozen=True)
+class Truth:
+    """All that is known of a run: the rows of `happened`, `lives`, `told` and `truth` (`lab.kafka.cluster_play`), and
+    the members whose sessions ended by a broker's log: member id and time."""
+
+    happened: Sequence[Row]
+    lives: Mapping[str, Row]
+    told: Sequence[Row]
+    asked: Sequence[Row]
+    expired: Mapping[str, Sequence[int]] = field(default_factory=dict)
+
+    @cached_property
+    def begun_ms(self) -> int:
+        return self._at_ms("begin")
+
+    @cached_property
+    def rest_ms(self) -> int:
+        return self._at_ms("rest")
+
+    def _at_ms(self, what: str) -> int:
+        at_ms: int = next(row["at_ms"] for row in self.happened if row["what"] == what)
+        return at_ms
+
+    @cached_property
+    def faults(self) -> list[Fault]:
+        return [
+            Fault(row["what"], row["at_ms"], row["until_ms"], frozenset(row["led"]), row.get("broker"))
+            for row in self.happened
+            if row["what"] in (*BROKER_FAULTS, *MOVES)
+        ]
+
+    @cached_property
+    def groups(self) -> list[str]:
+        return sorted({row["group_id"] for row in self.lives.values()})
+
+    @cached_property
+    def committed(self) -> dict[Place, Samples]:
+        """The committed offsets. Each topic has one group, of its name."""
+        return _samples(row for row in self.asked if row["of"] == "commits")
+
+    @cached_property
+    def ends(self) -> dict[Place, Samples]:
+        return _samples(row for row in self.asked if row["of"] == "ends")
+
+    @cached_property
+    def described(self) -> dict[str, list[Row]]:
+        """The descriptions of each group that have members, in the order of time."""
+        found: defaultdict[str, list[Row]] = defaultdict(list)
+        for row in self.asked:
+            if row["of"] == "group" and row["members"]:
+                found[row["group_id"]].append(row)
+        for rows in found.values():
+            rows.sort(key=lambda row: row["asked_ms"])
+        return dict(found)
+
+    @cached_property
+    def holders(self) -> dict[Place, list[tuple[int, frozenset[str]]]]:
+        """By place, who had it by the clients' own reports: from when on, and all that had it then."""
+        changes: defaultdict[Place, list[tuple[int, str, bool]]] = defaultdict(list)
+        had: defaultdict[str, set[Place]] = defaultdict(set)
+        ends = [
+            {"name": name, "event": "ended", "at_ms": row["ended_ms"], "partitions": []}
+            for name, row in self.lives.items()
+            if row["ended"] == "killed"
+        ]
+        for row in sorted((*self.told, *ends), key=lambda row: row["at_ms"]):
+            name, event = row["name"], row["event"]
+            if event == "failed":
+                continue
+            is_gain = event == "assigned"
+            places = {(topic, number) for topic, number in row["partitions"]}
+            changed = places if is_gain or event == "revoked" else set(had[name])
+            had[name] = had[name] | changed if is_gain else had[name] - changed
+            for place in changed:
+                changes[place].append((row["at_ms"], name, is_gain))
+        return {place: _in_turn(of_place) for place, of_place in changes.items()}
+
+    def owner(self, group_id: str, place: Place, at_ms: int) -> str | None:
+        """Returns the only client that had a place, by its own report and by the group's descriptions around the
+        instant; None where they differ, where several or none had it, or where that changed about then."""
+        turns = self.holders.get(place, [])
+        number = bisect_right(turns, (at_ms, frozenset({"\U0010ffff"}))) - 1
+        if number < 0 or len(turns[number][1]) != 1 or at_ms - turns[number][0] < QUIET_MS:
+            return None
+        if number + 1 < len(turns) and turns[number + 1][0] - at_ms < QUIET_MS:
+            return None
+        (owner,) = turns[number][1]
+        return owner if self._is_described(group_id, place, at_ms, owner) else None
+
+    def _is_described(self, group_id: str, place: Place, at_ms: int, owner: str) -> bool:
+        rows = self.described.get(group_id)
+        if rows is None:
+            return True  # Admin knows nothing of this type of group
+        after = bisect_left(rows, at_ms, key=lambda row: row["asked_ms"])
+        if not 0 < after < len(rows):
+            return False
+        return all(owner_by(row, place) == owner for row in rows[after - 1 : after + 1])
+
+    def stayed(self, group_id: str, member_id: str, from_ms: int, to_ms: int) -> bool:
+        """Returns whether a member is in every description of its group in a time, and there are some."""
+        rows = [row for row in self.described.get(group_id, ()) if from_ms <= row["asked_ms"] <= to_ms]
+        return len(rows) > 1 and all(any(each[0] == member_id for each in row["members"]) for row in rows)
+
+    def is_ended(self, client_id: str | None, at_ms: int, within_ms: int) -> bool:
+        """Returns whether the play had ended a client shortly before."""
+        life = self.lives.get(client_id or "")
+        if life is None or life["ended"] is None:
+            return False
+        return -1_000 <= at_ms - int(life["ended_ms"]) <= within_ms
+
+
+def owner_by(description: Row, place: Place) -> str | None:
+    owners = [client for _, client, places in description["members"] if list(place) in map(list, places)]
+    return owners[0] if len(owners) == 1 else None
+
+
+def _samples(rows: Iterable[Row]) -> dict[Place, Samples]:
+    found: defaultdict[Place, Samples] = defaultdict(Samples)
+    for row in sorted(rows, key=lambda row: row["asked_ms"]):
+        for topic, number, offset in row["offsets"]:
+            of_place = found[topic, number]
+            if not of_place.answered_ms or row["answered_ms"] >= of_place.answered_ms[-1]:  # one overtook the other
+                of_place.add(row["asked_ms"], row["answered_ms"], offset)
+    return dict(found)
+
+
+def _in_turn(changes: Sequence[tuple[int, str, bool]]) -> list[tuple[int, frozenset[str]]]:
+    found: list[tuple[int, frozenset[str]]] = []
+    now: frozenset[str] = frozenset()
+    for at_ms, name, is_gain in changes:
+        now = now | {name} if is_gain else now - {name}
+        found.append((at_ms, now))
+    assert all(one[0] <= other[0] for one, other in pairwise(found))
+    return found

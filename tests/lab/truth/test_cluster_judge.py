@@ -1,0 +1,216 @@
+"""Goal: what the ledger says of a broken cluster is judged by what was true, and what nobody knows is left out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lab.truth.cluster_judge import (
+    NOT_KNOWN,
+    RIGHT,
+    WRONG,
+    Tally,
+    judge_departure,
+    judge_episodes,
+    judge_incident,
+    judge_lag,
+    judge_owner,
+    judge_rest,
+    judge_why,
+)
+from lab.truth.cluster_truth import Truth
+
+PLACE = ("g", 0)
+T = 1_000_000
+KILLED_MS = T + 400_000
+
+
+def life(client_id: str, **changed: Any) -> dict[str, Any]:
+    row = {"client_id": client_id, "group_id": "g", "is_static": False, "ended": None, "ended_ms": None}
+    return row | changed
+
+
+def told(name: str, event: str, after_s: float, *numbers: int) -> dict[str, Any]:
+    return {
+        "name": name,
+        "event": event,
+        "at_ms": T + round(after_s * 1_000),
+        "partitions": [["g", number] for number in numbers],
+    }
+
+
+def asked(of: str, after_s: float, **answer: Any) -> dict[str, Any]:
+    at_ms = T + round(after_s * 1_000)
+    return {"of": of, "group_id": "g", "asked_ms": at_ms, "answered_ms": at_ms + 50, **answer}
+
+
+def described(after_s: float, owner: str) -> dict[str, Any]:
+    return asked("group", after_s, state="STABLE", members=[[f"id-{owner}", owner, [["g", 0]]]])
+
+
+HAPPENED = (
+    {"what": "begin", "at_ms": T, "until_ms": None},
+    {"what": "freeze_broker", "at_ms": T + 100_000, "until_ms": T + 115_000, "broker": 2, "led": [1]},
+    {"what": "kill_client", "at_ms": KILLED_MS, "until_ms": KILLED_MS, "clients": ["c"]},
+    {"what": "rest", "at_ms": T + 900_000, "until_ms": None},
+)
+ASKED = (
+    *(described(second, "a") for second in range(60)),
+    *(described(second, "b") for second in range(60, 120)),
+    *(asked("commits", second, offsets=[["g", 0, second * 10]]) for second in range(300)),
+    *(asked("ends", second, offsets=[["g", 0, second * 10 + 5]]) for second in range(300)),
+)
+TRUTH = Truth(
+    happened=HAPPENED,
+    lives={
+        each["client_id"]: each
+        for each in (
+            life("a"),
+            life("b"),
+            life("c", ended="killed", ended_ms=KILLED_MS),
+            life("d", ended="closed", ended_ms=KILLED_MS),
+        )
+    },
+    told=(
+        told("a", "assigned", 1, 0),
+        told("a", "revoked", 58, 0),
+        told("b", "assigned", 61, 0),
+        told("c", "assigned", 1, 1),
+    ),
+    asked=ASKED,
+    expired={"id-a": [T + 112_000]},
+)
+
+
+def outcomes(judge: Any, *given: Any) -> list[str]:
+    tally = Tally()
+    judge(tally, TRUTH, *given)
+    assert len(tally.wrong) == sum(count for (_, outcome), count in tally.counts.items() if outcome == WRONG)
+    return [outcome for _, outcome in tally.counts.elements()]
+
+
+@pytest.mark.parametrize(
+    ("after_s", "answer", "expected"),
+    [
+        (30, ("owned", "a"), [RIGHT]),
+        (30, ("unknown", ""), [NOT_KNOWN]),
+        (30, ("unowned", ""), [WRONG]),
+        (70, ("owned", "a"), [WRONG]),
+        (59.5, ("owned", "a"), []),  # between owners
+        (62, ("owned", "b"), []),  # just given
+        (200, ("owned", "b"), []),  # nobody described it then
+    ],
+)
+def test_owners(after_s: float, answer: tuple[str, str], expected: list[str]) -> None:
+    """Goal: an owner is judged where its own report and the descriptions around the instant agree."""
+    assert outcomes(judge_owner, "g", PLACE, T + round(after_s * 1_000), answer) == expected
+
+
+def test_a_killed_client_owns_nothing() -> None:
+    """Goal: what a killed process had is nobody's, whatever it reported last."""
+    assert TRUTH.holders["g", 1][-1] == (KILLED_MS, frozenset())
+
+
+def lag(after_s: float, **changed: Any) -> dict[str, Any]:
+    row = {"group_id": "g", "topic": "g", "partition": 0, "sampled_ms": T + round(after_s * 1_000), "flags": []}
+    second = round(after_s)
+    return row | {"status": "ok", "committed_offset": second * 10, "lag": 5} | changed
+
+
+@pytest.mark.parametrize(
+    ("row", "expected"),
+    [
+        (lag(100), [RIGHT]),
+        (lag(100, lag=None, committed_offset=None, flags=["commits_late"]), [NOT_KNOWN]),
+        (lag(100, lag=None, committed_offset=None, flags=["no_commit"], status="no_commit"), [WRONG]),
+        (lag(100, committed_offset=500, lag=505), [WRONG]),  # of a minute before
+        (lag(100, status="stopped"), [WRONG]),
+        (lag(299), []),  # no answer came after it
+    ],
+)
+def test_live_lag(row: dict[str, Any], expected: list[str]) -> None:
+    """Goal: numbers must lie within what the broker had around the round; a commit that it has is not denied."""
+    assert outcomes(judge_lag, row) == expected
+
+
+def test_lag_at_rest() -> None:
+    """Goal: at rest, the last round is exactly what Admin says."""
+    answers = [asked("commits", 950, offsets=[["g", 0, 100]]), asked("ends", 950, offsets=[["g", 0, 107]])]
+    for committed, behind, expected in ((100, 7, RIGHT), (100, 6, WRONG), (None, None, NOT_KNOWN)):
+        tally = Tally()
+        judge_rest(tally, "rest", answers, [lag(960, committed_offset=committed, lag=behind)])
+        assert [*tally.counts.elements()] == [("rest", expected)]
+
+
+def departure(client_id: str, at_ms: int, cause: str | None, member_id: str = "x") -> dict[str, Any]:
+    row = {"group_id": "g", "client_id": client_id, "member_id": member_id, "left_ms": at_ms}
+    return row | {"leave_cause": cause, "leave_cause_confidence": 0.9}
+
+
+@pytest.mark.parametrize(
+    ("row", "expected"),
+    [
+        (departure("c", KILLED_MS + 10_000, "session_expired"), [RIGHT]),
+        (departure("c", KILLED_MS + 10_000, "left"), [WRONG]),
+        (departure("c", KILLED_MS - 90_000, "session_expired"), [WRONG]),
+        (departure("d", KILLED_MS, "left"), [RIGHT]),
+        (departure("a", T + 110_000, "session_expired", "id-a"), [RIGHT]),  # by a broker's log
+        (departure("a", T + 110_000, "left", "id-a"), [WRONG]),
+        (departure("a", T + 110_000, "unknown", "id-a"), [NOT_KNOWN]),
+        (departure("a", T + 110_000, "replaced", "id-a"), []),
+    ],
+)
+def test_departures(row: dict[str, Any], expected: list[str]) -> None:
+    """Goal: a cause is what the play did to the client, or what a broker logged of it."""
+    assert outcomes(judge_departure, row) == expected
+
+
+def incident(kind: str, at_ms: int, client_id: str | None, **changed: Any) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "kind": kind,
+        "group_id": "g",
+        "client_id": client_id,
+        "member_id": f"id-{client_id}",
+        "episode_id": "e",
+    }
+    row |= {"severity": "warning", "evidence": "inferred", "first_seen_ms": at_ms, "last_seen_ms": at_ms}
+    return row | {"explanation": "It went."} | changed
+
+
+@pytest.mark.parametrize(
+    ("row", "expected"),
+    [
+        (incident("session_expired", KILLED_MS + 11_000, "c"), [RIGHT]),
+        (incident("session_expired", T + 110_000, "b"), [WRONG]),
+        (incident("commit_gap", T + 110_000, None), [WRONG]),
+        (incident("session_expired", T + 110_000, "b", severity="info"), []),
+        (incident("coordinator_failed", T + 110_000, None), []),
+        (incident("session_expired", T + 70_000, "b", evidence="observed"), [WRONG, WRONG]),  # and it stayed
+    ],
+)
+def test_incidents(row: dict[str, Any], expected: list[str]) -> None:
+    """Goal: whoever was well is blamed for nothing, and a member that stayed was not removed."""
+    assert outcomes(judge_incident, row) == expected
+
+
+def failed(episode_id: str, at_ms: int) -> dict[str, Any]:
+    return incident("coordinator_failed", at_ms, None, episode_id=episode_id)
+
+
+def test_episodes() -> None:
+    """Goal: a fault of a broker is one episode, and there is none without a fault."""
+    once = failed("e1", T + 104_000)
+    assert outcomes(judge_episodes, []) == [NOT_KNOWN]
+    assert outcomes(judge_episodes, [once, once]) == [RIGHT]
+    assert outcomes(judge_episodes, [once, failed("e2", T + 109_000)]) == [WRONG]
+    assert outcomes(judge_episodes, [once, failed("e2", T + 600_000)]) == [RIGHT, WRONG]
+
+
+def test_why() -> None:
+    """Goal: nobody's client is at fault in what is said of the time of a broker's fault."""
+    (fault,) = TRUTH.faults
+    said = {"severity": "warning", "fault": "client", "cause": "session_expired", "client_id": "b"}
+    assert outcomes(judge_why, fault, "g", [said]) == [WRONG]
+    for changed in ({"severity": "info"}, {"fault": "brokers"}, {"fault": None, "client_id": None}):
+        assert outcomes(judge_why, fault, "g", [said | changed]) == [RIGHT]
