@@ -1,6 +1,7 @@
 """Measures a server under load from many clients: response times, and memory.
 
-    python -m bench.serve_load [--clients 50] [--seconds 60] [--groups 100] [--partitions 10] [--attackers 500]
+    python -m bench.serve_load [--clients 50] [--seconds 60] [--groups 100] [--partitions 10]
+    python -m bench.serve_load --clients 4 --attackers 500 [--turns 3]
 
 The warehouse and the paths are those of bench.asking. Each client asks path after path, each time by a connection of
 its own and as soon as it has the answer before, which is more than people do. While they ask, a writer adds a sampling
@@ -10,7 +11,9 @@ counted. The clients run in this process, and take some of the machine's time fr
 With --attackers the server asks for passwords, so many hostile connections are held beside the clients
 (bench.serve_attackers), from the clients' own address and two others, and the clients wait a while between two
 questions, as people do. Then somebody logs in for the first time, and /livez is asked twice a second; the memory of the
-server and the size of its log are printed, and a page has to come within two seconds at p99.
+server and the size of its log are printed, and a page has to come within two seconds at p99. With --turns the same
+clients ask without and with attackers in turn, so many times each, so that the two can be compared on a machine that
+others use, too.
 """
 
 from __future__ import annotations
@@ -24,14 +27,19 @@ import threading
 import time
 from collections import Counter, defaultdict
 from contextlib import closing
+from dataclasses import dataclass
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from statistics import quantiles
+from typing import TYPE_CHECKING
 
 import bcrypt
 
 from bench.asking import MINUTE, PATHS, make, served, write_round
+
+if TYPE_CHECKING:
+    from datetime import datetime
 
 ROUND_S = 5.0
 PAUSE_S, PROBE_S = 0.5, 0.5
@@ -94,13 +102,7 @@ def peak_mib(pid: int) -> int:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--clients", type=int, default=50)
-    parser.add_argument("--seconds", type=float, default=60)
-    parser.add_argument("--groups", type=int, default=100)
-    parser.add_argument("--partitions", type=int, default=10)
-    parser.add_argument("--attackers", type=int, default=0)
-    asked = parser.parse_args()
+    asked = parser().parse_args()
     with tempfile.TemporaryDirectory() as folder:
         warehouse, log = Path(folder) / "warehouse", Path(folder) / "log"
         end = make(warehouse, asked.groups, asked.partitions)
@@ -109,43 +111,118 @@ def main() -> None:
         server, port, _ = served(warehouse, log, *(("--auth-file", str(users)) if asked.attackers else ()))
         try:
             before = peak_mib(server.pid)
-            until = time.monotonic() + asked.seconds
-            login, pause_s = (login_of(USERS[0]), PAUSE_S) if asked.attackers else (None, 0.0)
-            clients, probes, newcomer = Clients(port, login, pause_s), Clients(port), Clients(port, login_of(USERS[1]))
-            clients.once(PATHS[0])
-            attackers = attack(port, asked.attackers, asked.seconds, login)
-            threads = [threading.Thread(target=clients.ask, args=(each, until)) for each in range(asked.clients)]
-            if asked.attackers:
-                threads.append(threading.Thread(target=probes.probe, args=("/livez", until)))
-            for thread in threads:
-                thread.start()
-            rounds = 0
-            while time.monotonic() + ROUND_S < until:
-                time.sleep(ROUND_S)
-                rounds += 1
-                write_round(warehouse, asked.groups, asked.partitions, end + rounds * MINUTE)
-                if asked.attackers and rounds == 1:
-                    newcomer.once(PATHS[0])
-            for thread in threads:
-                thread.join()
+            load = Load(asked, port, Rounds(warehouse, asked.groups, asked.partitions, end))
+            for turn in range(max(asked.turns, 1)):
+                if asked.turns:
+                    load.quiet.run(0)
+                load.beside.run(asked.attackers, newcomer=load.newcomer if asked.attackers and not turn else None)
             peak = peak_mib(server.pid)
-            got = attackers.communicate()[0] if attackers else ""
         finally:
             server.terminate()
             server.wait(timeout=60)
         log_bytes, log_lines = log.stat().st_size, len(log.read_text().splitlines())
-    tell_clients(clients, asked.seconds, rounds)
+    load.tell()
     print(f"memory of the server: {before} MiB when it is ready, {peak} MiB at most")
-    if attackers is None:
-        assert {*clients.statuses} <= {HTTPStatus.OK, HTTPStatus.SERVICE_UNAVAILABLE}
+    if not asked.attackers:
+        assert {*load.beside.clients.statuses} <= {HTTPStatus.OK, HTTPStatus.SERVICE_UNAVAILABLE}
         return
-    tell_others(probes, newcomer)
     print(f"the server's log: {log_lines} lines, {log_bytes:,} bytes")
-    print(f"{asked.attackers} attackers: {got.strip()}")
-    assert {*clients.statuses, *probes.statuses, *newcomer.statuses} == {HTTPStatus.OK}
-    assert quantiles(clients.every(), n=100)[98] <= PAGE_S_MAX
+    load.check()
     assert peak <= MEMORY_MIB_MAX
     assert log_lines <= LOG_LINES_MAX
+
+
+def parser() -> argparse.ArgumentParser:
+    found = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    found.add_argument("--clients", type=int, default=50)
+    found.add_argument("--seconds", type=float, default=60)
+    found.add_argument("--groups", type=int, default=100)
+    found.add_argument("--partitions", type=int, default=10)
+    found.add_argument("--attackers", type=int, default=0)
+    found.add_argument("--turns", type=int, default=0, help="so often without and with attackers")
+    return found
+
+
+@dataclass
+class Rounds:
+    """The writer of new rounds."""
+
+    warehouse: Path
+    groups: int
+    partitions: int
+    end: datetime
+    count: int = 0
+
+    def write(self) -> None:
+        self.count += 1
+        write_round(self.warehouse, self.groups, self.partitions, self.end + self.count * MINUTE)
+
+
+class Phases:
+    """The clients of one kind of phase: without or with attackers."""
+
+    def __init__(self, asked: argparse.Namespace, port: int, rounds: Rounds) -> None:
+        self.asked, self.port, self.rounds = asked, port, rounds
+        self.login: str | None = login_of(USERS[0]) if asked.attackers else None
+        pause_s = PAUSE_S if asked.attackers else 0.0
+        self.clients, self.probes = Clients(port, self.login, pause_s), Clients(port)
+        self.seconds, self.written = 0.0, 0
+        self.got: list[str] = []
+
+    def run(self, attackers: int, newcomer: Clients | None = None) -> None:
+        asked = self.asked
+        self.clients.once(PATHS[0])
+        until = time.monotonic() + asked.seconds
+        hostile = attack(self.port, attackers, asked.seconds, self.login)
+        threads = [threading.Thread(target=self.clients.ask, args=(each, until)) for each in range(asked.clients)]
+        if asked.attackers:
+            threads.append(threading.Thread(target=self.probes.probe, args=("/livez", until)))
+        for thread in threads:
+            thread.start()
+        while time.monotonic() + ROUND_S < until:
+            time.sleep(ROUND_S)
+            self.rounds.write()
+            self.written += 1
+            if newcomer is not None and self.written == 1:
+                newcomer.once(PATHS[0])
+        for thread in threads:
+            thread.join()
+        self.seconds += asked.seconds
+        if hostile is not None:
+            self.got.append(hostile.communicate()[0].strip())
+
+
+class Load:
+    """All that is asked of a server: in phases without attackers, and beside them."""
+
+    def __init__(self, asked: argparse.Namespace, port: int, rounds: Rounds) -> None:
+        self.attackers = asked.attackers
+        self.quiet, self.beside = Phases(asked, port, rounds), Phases(asked, port, rounds)
+        self.newcomer = Clients(port, login_of(USERS[1]))
+
+    @property
+    def phases(self) -> list[tuple[str, Phases]]:
+        quiet = [("without attackers", self.quiet)] if self.quiet.seconds else []
+        return [*quiet, (f"beside {self.attackers} attackers" if self.attackers else "alone", self.beside)]
+
+    def tell(self) -> None:
+        for name, phases in self.phases:
+            print(f"{name}:")
+            tell_clients(phases.clients, phases.seconds, phases.written)
+            if self.attackers:
+                tell_probes(phases.probes)
+            for line in phases.got:
+                print(f"{self.attackers} attackers: {line}")
+        if self.attackers:
+            print(
+                f"the first login of somebody else: {max(self.newcomer.every()):.3f} s, {dict(self.newcomer.statuses)}"
+            )
+
+    def check(self) -> None:
+        for _, phases in self.phases:
+            assert {*phases.clients.statuses, *phases.probes.statuses} == {HTTPStatus.OK}
+        assert {*self.newcomer.statuses} == {HTTPStatus.OK}
+        assert quantiles(self.beside.clients.every(), n=100)[98] <= PAGE_S_MAX
 
 
 def tell_clients(clients: Clients, seconds: float, rounds: int) -> None:
@@ -159,10 +236,9 @@ def tell_clients(clients: Clients, seconds: float, rounds: int) -> None:
         print(f"{cuts[49]:8.3f} s p50 {cuts[98]:8.3f} s p99  {name}")
 
 
-def tell_others(probes: Clients, newcomer: Clients) -> None:
+def tell_probes(probes: Clients) -> None:
     lives = probes.every()
     print(f"/livez: {len(lives)} times, {max(lives):.3f} s at most; by status {dict(probes.statuses)}")
-    print(f"the first login of somebody else: {max(newcomer.every()):.3f} s, {dict(newcomer.statuses)}")
 
 
 def line_of(name: str) -> str:

@@ -92,9 +92,7 @@ def test_the_page_of_notify() -> None:
         last_seen_ms=0,
         is_open=True,
     )
-    body = BODIES["json"](
-        Message("fired", "e", episode), MessageContext(cluster="c", link=None, key=None, now_ms=0, alert_s=1)
-    )
+    body = BODIES["json"](Message("fired", "e", episode), MessageContext(cluster="c", link=None, key=None))
     assert body is not None
     assert {*BODIES, *ReceiverSettings.model_fields, *body.json} - {"kind", "url", "key"} <= rows
 

@@ -122,6 +122,15 @@ def tombstone_retention_ms(bootstrap_servers: str, settings: KafkaSettings) -> i
     return int(found.get("delete.retention.ms", DELETE_RETENTION_MS))
 
 
+def offsets_retention_s(bootstrap_servers: str, settings: KafkaSettings) -> int | None:
+    """Returns for how many seconds a broker, which stands for all, keeps the offsets of a group without members; None
+    without the permission to see it. Raises OutsideError if no broker answers."""
+    with admin_client(bootstrap_servers, settings) as admin:
+        broker = str(admin.describe_cluster()["brokers"][0]["broker_id"])
+        minutes = (described(admin, "broker", broker) or {}).get("offsets.retention.minutes")
+    return None if minutes is None else int(minutes) * 60
+
+
 def list_offsets(admin: Any, partitions: list[int], spec: OffsetSpec, isolation: IsolationLevel) -> dict[int, int]:
     asked = {TopicPartition(OFFSETS_TOPIC, partition): spec for partition in partitions}
     found = admin.list_partition_offsets(asked, isolation_level=isolation)

@@ -46,6 +46,7 @@ class GroupActivity:
     coordinator_moves: Mapping[int, int] = field(default_factory=dict)
     holdings: Mapping[str, PartitionSpread] = field(default_factory=dict)
     retention_loss_s: Mapping[str, float] = field(default_factory=dict)
+    offsets_expire_s: Mapping[str, float] = field(default_factory=dict)
 
 
 def holding_of(owners: Iterable[Owner]) -> PartitionSpread | None:
@@ -75,6 +76,7 @@ def activity_metrics(cluster: str, groups: Mapping[str, GroupInfo], told: GroupA
         ("kafka_consumergroup_group_max_partitions_per_member", {group: of.most for group, of in held.items()}),
         ("kafka_consumergroup_group_idle_members", idle),
         ("kafka_consumergroup_group_retention_loss_seconds", told.retention_loss_s),
+        ("kafka_consumergroup_group_offsets_expire_seconds", told.offsets_expire_s),
     )
     for name, values in numbers:
         yield listed(name, (((cluster, group), values.get(group)) for group in groups))

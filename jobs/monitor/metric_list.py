@@ -141,6 +141,12 @@ METRICS: Final = (
         *("kafka_consumergroup_group_idle_seconds", GAUGE, BY_GROUP, SECONDS),
         "Time since the group lost its last member; its offsets expire when it stays empty.",
     ),
+    # Absent while the brokers' offsets.retention.minutes is neither set nor visible, and of a group that has members.
+    ListedMetric(
+        *("kafka_consumergroup_group_offsets_expire_seconds", GAUGE, BY_GROUP, SECONDS),
+        "Time until the first committed offset of a group without members expires; absent where the brokers' retention"
+        " is not known.",
+    ),
     ListedMetric(
         *("kafka_consumergroup_group_assigned_partitions", GAUGE, BY_GROUP, COUNT),
         "Partitions that a member owns.",

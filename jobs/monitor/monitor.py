@@ -45,6 +45,7 @@ from groupledger.jobs.kafka.brokers import connect
 from groupledger.jobs.kafka.markers import Markers
 from groupledger.jobs.kafka.sampling import ends_of, sample_watermarks, take_round
 from groupledger.jobs.monitor.commits import behind, ingest_positions
+from groupledger.jobs.monitor.expiry_ahead import known_retention_s
 from groupledger.jobs.monitor.exposition import Exposition
 from groupledger.jobs.monitor.own_metrics import (
     BEHIND,
@@ -60,11 +61,13 @@ from groupledger.jobs.monitor.pending import PendingRounds
 from groupledger.jobs.monitor.rules import (
     INGEST_ENDED,
     ROUNDS_IN_TIME,
+    ROUNDS_MISSED_MAX,
     Shedding,
     Stalls,
     Vitals,
     await_none_missing,
     behind_ms,
+    clock_is_behind,
     lag_age_max_ms,
     troubles,
     wait_s,
@@ -72,7 +75,7 @@ from groupledger.jobs.monitor.rules import (
 from groupledger.jobs.monitor.state import MonitorState
 from groupledger.jobs.monitor.upkeep import MaintenanceTurns, Upkeep
 from groupledger.jobs.notify.notify import Notifier
-from groupledger.jobs.process.clock import now_ms
+from groupledger.jobs.process.clock import now_ms, uptime_ms
 from groupledger.jobs.process.errors import OutsideError
 from groupledger.jobs.process.garbage import collector_rests
 from groupledger.jobs.process.worker import Worker, working
@@ -136,6 +139,7 @@ def watch_cluster(
         ledger.create(*INGEST_TABLES, *SAMPLE_TABLES, LAG)
         ingesting = Worker("ingest", lambda: ingest_kafka(ledger, followed, stop))
         rounds = RoundLoop(ledger, brokers, bootstrap_servers, common, ingesting, stop)
+        rounds.state.expiry.retention_s = known_retention_s(ledger, bootstrap_servers)
         context, tag = ledger.spark.sparkContext, history_of(ledger.cluster)
 
         def cancel_history() -> None:
@@ -238,8 +242,9 @@ class RoundLoop:
         self._stalls = Stalls()
         self._markers = Markers()
         self._report = MonitorReport(interval_s=common.interval_s)
-        self._published_ms: int | None = None
+        self._published_at_ms: int | None = None  # of `uptime_ms`
         self._ends_took_s = 0.0
+        self._was_behind = False
         self._last_ms = last_round_ms(ledger)
 
     # What is served
@@ -247,10 +252,11 @@ class RoundLoop:
     def troubles(self) -> list[str]:
         vitals = Vitals(
             is_ingesting=self._ingesting.is_alive(),
-            published_ms=self._published_ms,
+            round_age_ms=None if self._published_at_ms is None else uptime_ms() - self._published_at_ms,
             lag_offsets=sum(self._report.lag_offsets.values()),
             stalled_ms=self._report.stalled_ms,
             commits_known_ms=self._pending.known_ms,
+            ahead_ms=self._last_ms - now_ms(),
         )
         stalled_after_s = self.ledger.settings.monitor.stalled_after_s
         return troubles(vitals, now_ms(), self._interval_s, stalled_after_s, self._lag_age_max_ms)
@@ -270,7 +276,7 @@ class RoundLoop:
         yield from step_metrics(cluster, upkeep.steps, upkeep.troubled_groups, self.ledger.judged_nobody)
         yield from source_metrics(cluster, upkeep.known_until_ms, self._report.sampled_at_ms)
         yield from behind_metrics(cluster, self._behind_ms())
-        if self._published_ms is not None:
+        if self._published_at_ms is not None:
             yield from self.state.metrics(self._report.round_s)
 
     def _behind_ms(self) -> dict[str, int]:
@@ -341,7 +347,7 @@ class RoundLoop:
             if ready is not None:
                 self.state.read_commits()
                 self.state.compute(ready.sampled, ready.passed)
-                self._published_ms = now_ms()
+                self._published_at_ms = uptime_ms()
             self.state.forget_old(
                 now_ms() - self._lag_age_max_ms, {row.group_id: row.state for row in sampled.group_states}
             )
@@ -351,6 +357,7 @@ class RoundLoop:
         title = f"{self.ledger.cluster} at {at}, {looked_for(self.upkeep.known_until_ms.get(Source.INCIDENTS))}"
         self.common.screen.show(self.ledger.cluster, title, self.state.rollups)
         self._say_missing(missing)
+        self._say_clock(at_ms)
         self._ingesting.check()  # which also reports a lost lease
         if ready is not None and not self.state.append(ready.sampled):
             self.ledger.warn("the tables are behind, and this round is not written")
@@ -359,7 +366,7 @@ class RoundLoop:
         began_s = time.monotonic()
         rows, _ = sample_watermarks(self._brokers, self.ledger.settings.sampling, [OFFSETS_TOPIC])
         self._ends_took_s = time.monotonic() - began_s
-        self._stalls.look(((row.partition, *row.offsets[1:]) for row in rows if row.offsets), now_ms())
+        self._stalls.look(((row.partition, *row.offsets[1:]) for row in rows if row.offsets), uptime_ms())
         return rows
 
     def _wait_for_ingest(self, ends: Mapping[int, int]) -> tuple[dict[int, int], dict[int, int]]:
@@ -385,6 +392,14 @@ class RoundLoop:
                 f" {len(missing):,} partitions; commits are known until {until}"
             )
 
+    def _say_clock(self, at_ms: int) -> None:
+        """Reports once that the clock was set back to before a round."""
+        ahead_ms = at_ms - now_ms()
+        is_behind = ahead_ms > ROUNDS_MISSED_MAX * self._interval_s * 1_000
+        if is_behind and not self._was_behind:
+            self.ledger.warn(clock_is_behind(ahead_ms))
+        self._was_behind = is_behind
+
     def _report_of(
         self, sampled: SampledRound, missing: Mapping[int, int], round_s: float, *, is_new: bool
     ) -> MonitorReport:
@@ -399,7 +414,7 @@ class RoundLoop:
             # Every partition, so that an alert does not lose its series when all is well.
             lag_offsets=dict.fromkeys(ends_of(sampled.watermarks), 0) | dict(missing),
             hidden_offsets=self._stalls.hidden(),
-            stalled_ms=self._stalls.stalled_ms(now_ms()),
+            stalled_ms=self._stalls.stalled_ms(uptime_ms()),
             waiting_rounds=self.state.waiting,
         )
 

@@ -162,15 +162,27 @@ class Elections:
 
 @dataclass(frozen=True, slots=True)
 class Vitals:
-    """The values that health is judged by. `published_ms` is when the last round was published, None before the first;
+    """The values that health is judged by. `round_age_ms` is how long ago the last round was published, None before the
+    first, and `ahead_ms` how far its time is ahead of the host's clock, which was set back then;
     `lag_offsets` is how many offsets the ingest was short of that round's ends, `commits_known_ms` the newest round
     whose commits are all read."""
 
     is_ingesting: bool
-    published_ms: int | None
+    round_age_ms: int | None
     lag_offsets: int
     stalled_ms: Mapping[int, int]
     commits_known_ms: int | None = None
+    ahead_ms: int = 0
+
+
+def clock_is_behind(ahead_ms: int) -> str:
+    """Returns the sentence about rounds whose time is ahead of the clock. A table takes rounds in their order, so that
+    each has a time just after the one before it until the clock has caught up."""
+    return (
+        f"This host's clock is {ahead_ms // 1000:,} s behind the last round, so it was ahead then, or is behind now:"
+        " until both agree, lag in seconds and the times of rounds are wrong by as much. Set the clock right, if it is"
+        " not."
+    )
 
 
 def troubles(vitals: Vitals, now_ms: int, interval_s: int, stalled_after_s: int, lag_age_max_ms: int) -> list[str]:
@@ -178,10 +190,12 @@ def troubles(vitals: Vitals, now_ms: int, interval_s: int, stalled_after_s: int,
     found = []
     if not vitals.is_ingesting:
         found.append(INGEST_ENDED)
-    if vitals.published_ms is None:
+    if vitals.round_age_ms is None:
         found.append("No round is done yet: older commits are still being read.")
-    elif now_ms - vitals.published_ms > ROUNDS_MISSED_MAX * interval_s * 1000:
-        found.append(f"The last round was {(now_ms - vitals.published_ms) // 1000:,} s ago.")
+    elif vitals.round_age_ms > ROUNDS_MISSED_MAX * interval_s * 1000:
+        found.append(f"The last round was {vitals.round_age_ms // 1000:,} s ago.")
+    if vitals.ahead_ms > ROUNDS_MISSED_MAX * interval_s * 1000:
+        found.append(clock_is_behind(vitals.ahead_ms))
     known_ms = vitals.commits_known_ms
     if vitals.lag_offsets:
         since = "" if known_ms is None else f": it has the commits until {(now_ms - known_ms) // 1000:,} s ago"

@@ -10,7 +10,7 @@ import threading
 from collections import Counter, deque
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -39,11 +39,13 @@ from groupledger.jobs.monitor.activity import (
 )
 from groupledger.jobs.monitor.activity_metrics import GroupActivity, PartitionSpread, holding_of
 from groupledger.jobs.monitor.commits import commits_in
+from groupledger.jobs.monitor.expiry_ahead import ExpiryAhead
 from groupledger.jobs.monitor.group_info import NO_INFO, GroupInfo
 from groupledger.jobs.monitor.lag_metrics import lag_metrics
 from groupledger.jobs.monitor.objectives import LiveObjectives, objective_metrics
 from groupledger.jobs.monitor.retention_ahead import RetentionAhead
 from groupledger.jobs.monitor.rules import Elections
+from groupledger.jobs.monitor.timed_rows import rows_with_times
 from groupledger.jobs.process.clock import now_ms
 from groupledger.jobs.process.selection import chosen_rows
 from groupledger.jobs.process.settings import rules_from
@@ -76,7 +78,6 @@ if TYPE_CHECKING:
     from groupledger.jobs.monitor.activity import Event
     from groupledger.jobs.warehouse.ledger import Ledger
     from groupledger.jobs.warehouse.tables import ClusterTables, Tables
-    from groupledger.schemas.tables.table import Table
     from groupledger.transforms.lag.rules import GroupFacts, LagRow, Rollup
     from groupledger.transforms.lag.rules.resting import Resting
     from groupledger.transforms.troubles import Trouble
@@ -104,6 +105,7 @@ class MonitorState:
         self._holdings: dict[str, PartitionSpread] = {}
         self._elections = Elections()
         self._retention = RetentionAhead()
+        self.expiry = ExpiryAhead()
         self._objectives = LiveObjectives(ledger.settings)
         self._topics: set[str] | None = None
         self._version = 0
@@ -154,6 +156,7 @@ class MonitorState:
         # Only now all tables have the columns of this release.
         self._activity = self._activity.after(events_since(self._ledger, self._activity.from_ms))
         update_offset_events(self._ledger)
+        self.expiry.read(self._ledger, self._lag.losses.hidden_ends)
 
     def _read_history(self) -> None:
         unread: dict[str, Trouble] = {}
@@ -234,14 +237,15 @@ class MonitorState:
         for row in self._states:
             known = infos.get(row.group_id, NO_INFO)
             infos[row.group_id] = replace(
-                known,
-                # The history does not follow KIP-848 groups, and is older than the sample.
+                known,  # of the history, which is older than the sample
                 generation=known.generation if row.group_epoch is None else row.group_epoch,
                 member_count=known.member_count if row.member_count is None else row.member_count,
             )
         settings, cluster = self._ledger.settings.metrics, self._ledger.cluster
         losses = self._retention.seconds(self._shown, self._lag.groups)
-        activity = GroupActivity(self._activity, self._commits, self._elections.moves, self._holdings, losses)
+        with_members = {row.group_id for row in self._states if row.member_count}
+        expire = self.expiry.seconds(self.sampled_at_ms or now_ms(), with_members)
+        activity = GroupActivity(self._activity, self._commits, self._elections.moves, self._holdings, losses, expire)
         yield from lag_metrics(cluster, self._shown, self.rollups, infos, settings, round(round_s * 1000), activity)
         yield from objective_metrics(cluster, [*self._objectives.standings()])
 
@@ -338,17 +342,3 @@ def events_since(tables: ClusterTables, from_ms: int) -> Iterator[Event]:
         rows_with_times(tables, MEMBERS, ended_or_began[MEMBERS], MEMBER_COLUMNS),
         rows_with_times(tables, GENERATIONS, ended_or_began[GENERATIONS], GENERATION_COLUMNS),
     )
-
-
-def rows_with_times(
-    tables: ClusterTables, table: Table, condition: pc.Expression, columns: tuple[str, ...]
-) -> list[dict[str, Any]]:
-    """Returns rows of a table with their times as microseconds; none if the table does not exist."""
-    if not tables.exists(table):
-        return []
-    rows = tables.arrow(table, condition, columns)
-    for number, field in enumerate(rows.schema):
-        if pa.types.is_timestamp(field.type):
-            rows = rows.set_column(number, field.name, rows.column(number).cast(pa.int64()))
-    found: list[dict[str, Any]] = rows.to_pylist()
-    return found

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 DIAGNOSED_MAX = 20
 
 
-class Diagnoses:
+class Diagnoser:
     """Diagnoses the episodes of one cluster. The threads of several receivers share it."""
 
     def __init__(

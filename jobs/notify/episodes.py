@@ -16,6 +16,7 @@ from itertools import groupby
 from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any, Literal
 
+from groupledger.jobs.process.clock import DAY_MS
 from groupledger.schemas.instants import ms_of
 from groupledger.schemas.words import Severity, words_of
 
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     Row = Mapping[str, Any]
+
+# So far a host's clock may be set back, by mistake or to be right again, without a message being sent twice.
+SET_BACK_MS = 2 * DAY_MS
 
 Event = Literal["fired", "repeated", "resolved"]
 SEVERITIES = words_of(Severity)
@@ -141,5 +145,7 @@ def after(told: Mapping[str, Notified], message: Message) -> dict[str, Notified]
 
 
 def still_needed(told: Mapping[str, Notified], since_ms: int) -> dict[str, Notified]:
-    """Returns the sent episodes that have to be remembered: those that are not over, and those that are recent."""
-    return {key: known for key, known in told.items() if not known.is_over or known.last_seen_ms >= since_ms}
+    """Returns the sent episodes that have to be remembered: those that are not over, and those that are recent, also by
+    a clock that was set back."""
+    kept_ms = since_ms - SET_BACK_MS
+    return {key: known for key, known in told.items() if not known.is_over or known.last_seen_ms >= kept_ms}

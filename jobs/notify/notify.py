@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from groupledger.jobs.notify.diagnosed import Diagnoses
+from groupledger.jobs.notify.diagnosed import Diagnoser
 from groupledger.jobs.notify.episodes import (
     Episode,
     Message,
@@ -58,8 +58,6 @@ COLUMNS = (
     *("last_seen_at", "is_open", "partitions"),
 )
 LOOK_EVERY_S = 15
-# An alert of a receiver that forgets lasts for so many looks after the last one that sent it.
-LOOKS_PER_ALERT = 12
 REMEDY = "move it out of the warehouse: recent incidents are then sent again"
 
 
@@ -111,7 +109,7 @@ class Notifier:
         self._stop = stop or threading.Event()
         self._settings = ledger.settings.notify
         self._receivers = receivers_of(self._settings)
-        self._diagnoses = Diagnoses(ledger.warehouse, ledger.cluster)
+        self._diagnoser = Diagnoser(ledger.warehouse, ledger.cluster)
         self._told: State = {}
         self._lock = threading.Lock()  # guards the sent messages and their file
         self._is_read = self._is_noted = False
@@ -152,11 +150,11 @@ class Notifier:
             self._is_read = True
         since_ms = now_ms - self._settings.age_max_s * 1_000
         episodes = self._episodes(since_ms)
-        self._diagnoses.begin(episodes)
+        self._diagnoser.begin(episodes)
         for receiver in self._receivers:
             before = self._workers.get(receiver.name)
             if before is None or not before.is_alive():
-                tell = partial(self._tell, receiver, episodes, since_ms, now_ms)
+                tell = partial(self._tell, receiver, episodes, since_ms)
                 self._workers[receiver.name] = Worker(f"notify {receiver.name}", tell)
                 self._workers[receiver.name].start()
 
@@ -172,7 +170,7 @@ class Notifier:
         groups = {row["group_id"] for row in rows if row["group_id"] is not None}
         return episodes_of(rows, first_matching(self._ledger.settings.team_patterns(), groups))
 
-    def _tell(self, receiver: Receiver, episodes: list[Episode], since_ms: int, now_ms: int) -> None:
+    def _tell(self, receiver: Receiver, episodes: list[Episode], since_ms: int) -> None:
         """Sends one receiver its new messages, as far as it accepts them."""
         told = self._told.get(receiver.name, {})
         for message in messages(episodes, told, wanted_of(receiver.settings, episodes), since_ms):
@@ -182,7 +180,7 @@ class Notifier:
             if not self._is_noted:
                 self._note(receiver.name, told)
             try:
-                receiver.send(self._worded(message), self._context(receiver, now_ms), self._settings.timeout_s)
+                receiver.send(self._worded(message), self._context(receiver), self._settings.timeout_s)
             except OutsideError as error:
                 self.counts[receiver.name, "failed"] += 1
                 self._say_once(receiver.name, str(error))
@@ -197,7 +195,7 @@ class Notifier:
         """Returns a message about trouble in the words of the group's diagnosis; its end needs none."""
         if message.episode is None or message.event == "resolved":
             return message
-        return replace(message, episode=self._diagnoses.of(message.episode))
+        return replace(message, episode=self._diagnoser.of(message.episode))
 
     def _note(self, name: str, told: dict[str, Notified]) -> None:
         with self._lock:
@@ -205,13 +203,11 @@ class Notifier:
             self._ledger.storage.write(self._file, _dumped(self._told))
             self._is_noted = True
 
-    def _context(self, receiver: Receiver, now_ms: int) -> MessageContext:
+    def _context(self, receiver: Receiver) -> MessageContext:
         return MessageContext(
             cluster=self._ledger.cluster,
             link=self._settings.link,
             key=receiver.key,
-            now_ms=now_ms,
-            alert_s=LOOK_EVERY_S * LOOKS_PER_ALERT,
         )
 
     def _say_once(self, name: str, sentence: str) -> None:
@@ -250,9 +246,7 @@ def send_test(settings: Settings, now_ms: int) -> Iterator[tuple[str, str]]:
         is_open=True,
     )
     for receiver in receivers_of(settings.notify):
-        context = MessageContext(
-            cluster=settings.cluster, link=settings.notify.link, key=receiver.key, now_ms=now_ms, alert_s=LOOK_EVERY_S
-        )
+        context = MessageContext(cluster=settings.cluster, link=settings.notify.link, key=receiver.key)
         try:
             for message in (
                 Message("fired", episode.episode_id, episode),

@@ -3,7 +3,7 @@
     json           one JSON object, as `docs/notify.md` describes it
     slack          an incoming webhook (also Mattermost and whatever takes Slack's `text`)
     pagerduty      Events API v2: `trigger` and `resolve`, with the episode as `dedup_key`
-    alertmanager   its API v2; it forgets an alert that is not repeated before `endsAt`
+    alertmanager   its API v2; it forgets an alert that is not repeated
 
 Names come from clients. In texts they are escaped (`escaped`), and an address in a name is broken with brackets, so
 that a receiver does not make a link of it. Slack's and Mattermost's texts have markup, which a name could contain, so
@@ -39,13 +39,11 @@ FENCE = "```"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MessageContext:
-    """Values that a text needs beside the message. `alert_s` is how long an alert lasts that is not repeated."""
+    """Values that a text needs beside the message."""
 
     cluster: str
     link: str | None
     key: str | None
-    now_ms: int
-    alert_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +169,6 @@ def _alertmanager(message: Message, context: MessageContext) -> Body | None:
     episode = message.episode
     if episode is None:
         return None  # its labels are not known any more, and it ends by itself
-    lasts_ms = 0 if message.event == "resolved" else round(context.alert_s * 1_000)
     # The labels are the alert's identity: one that becomes graver is another alert, and the first one ends by itself.
     labels = {
         "alertname": "ConsumerGroupIncident",
@@ -190,8 +187,10 @@ def _alertmanager(message: Message, context: MessageContext) -> Body | None:
         "labels": labels,
         "annotations": annotations,
         "startsAt": _instant(episode.first_seen_ms),
-        "endsAt": _instant(context.now_ms + lasts_ms),
     }
+    # Without an end, Alertmanager's own clock decides how long the alert lasts: by a clock of ours that is minutes slow
+    # it would be over when it comes.
+    alert |= {"endsAt": _instant(episode.last_seen_ms)} if message.event == "resolved" else {}
     page = page_of(episode, context)
     alert |= {} if page is None else {"generatorURL": page}
     return Body([alert], ALERTMANAGER_PATH, _authorized(context))

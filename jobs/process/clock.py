@@ -12,8 +12,13 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
+def uptime_ms() -> int:
+    """Returns milliseconds of a clock that nobody sets. It goes on while the machine sleeps, where the system has
+    one that does."""
+    return time.clock_gettime_ns(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)) // 1_000_000
+
+
 def began_ms() -> int:
     """Returns when the machine began by its present clock. If the clock is set, the result changes by as much, so two
-    results of one process show by how much it was set. Sleep counts, where the system has such a clock."""
-    counting = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-    return now_ms() - time.clock_gettime_ns(counting) // 1_000_000
+    results of one process show by how much it was set."""
+    return now_ms() - uptime_ms()

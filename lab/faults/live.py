@@ -26,6 +26,7 @@ from groupledger.jobs.warehouse.progress import KEPT_EVERY_MS
 from groupledger.schemas.codec.records import decode_record, encode_record
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from lab.faults.contents import OF_THE_RUN, contents, differences, without
+from lab.faults.shim import COUNT, Twist
 from lab.faults.trials import LEASE_S, lay_out, no_remedy, repair
 from lab.kafka.forwarder import Forwarder
 from lab.kafka.local_broker import LocalBroker
@@ -62,6 +63,7 @@ PASSES = {"ingest": 0.6, "monitor": 1.5}
 # The commands that bring all their tables up to the topic's end.
 LAST_STEP = {"ingest": "ingest", "monitor": "pipeline"}
 SIGTERM_CODE = 143
+HOUR_S = 3_600
 END_S_MAX = 30  # 15 s are promised, on a machine that has nothing else to do
 
 
@@ -181,6 +183,16 @@ def monitor_sleeps(trial: Trial, _: Cluster, victim: Process) -> None:
     victim.signal_group(signal.SIGCONT)
 
 
+def clock_is_set(trial: Trial, _: Cluster, victim: Process) -> None:
+    """Sets the clock of a command by an hour or a day, ahead or back, and right again after a while; the broker has its
+    own."""
+    clock_s = trial.random.choice([HOUR_S, -HOUR_S, 24 * HOUR_S, -24 * HOUR_S])
+    trial.note(f"{clock_s:+d} s")
+    victim.shim.begin(Twist(act="clock", clock_s=clock_s))
+    outage(trial, victim)
+    victim.shim.begin(COUNT)
+
+
 def try_live(trial: Trial, fault: Fault, victims: Sequence[str] = ANY, *, is_through_front: bool = False) -> None:
     """Applies a fault to a cluster, or to a process that reads it, and judges the outcome."""
     victim = trial.random.choice(victims)
@@ -255,5 +267,6 @@ FAULTS: dict[str, Callable[[Trial], None]] = {
     "broker-sleeps": partial(try_live, fault=broker_sleeps),
     "broker-is-slow": partial(try_live, fault=broker_is_slow, is_through_front=True),
     "monitor-is-killed": partial(try_live, fault=monitor_is_killed, victims=("monitor",)),
+    "monitor-clock-is-set": partial(try_live, fault=clock_is_set, victims=("monitor",)),
     "monitor-sleeps": partial(try_live, fault=monitor_sleeps, victims=("monitor",)),
 }

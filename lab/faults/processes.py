@@ -5,6 +5,7 @@ and those that nothing disturbs in another one that stays."""
 from __future__ import annotations
 
 import os
+import re
 import resource
 import signal
 import subprocess
@@ -30,6 +31,8 @@ CODES_OF_SENTENCES = (2, 3)
 FINDINGS = 1  # of `validate`
 CODES_EXPECTED = (0, FINDINGS, *CODES_OF_SENTENCES, 130, 143, -signal.SIGKILL)
 WORKER = b"-m\0pyspark.daemon\0"
+MESSAGE = "groupledger: "
+LOGGED = re.compile(rf"^\S+Z ERROR (?:\S+ )?{MESSAGE}", re.MULTILINE)
 TRACEBACK = "Traceback (most recent call last)"
 
 
@@ -48,15 +51,16 @@ class Ended:
 
     @property
     def sentence(self) -> str:
-        """Returns the last message of the command, or the last line if there is none."""
-        lines = self.said.strip().splitlines() or [""]
-        return next((line for line in reversed(lines) if line.startswith("groupledger: ")), lines[-1])
+        """Returns the last message of the command, or the last line if there is none. Commands that run unattended
+        write it as a line of their log."""
+        lines = LOGGED.sub(MESSAGE, self.said.strip()).splitlines() or [""]
+        return next((line for line in reversed(lines) if line.startswith(MESSAGE)), lines[-1])
 
     @property
     def is_clean(self) -> bool:
         """Returns whether the command ended as promised to users: with an expected code, and with 2 or 3 with one
         sentence."""
-        has_sentence = self.code not in CODES_OF_SENTENCES or self.sentence.startswith("groupledger: ")
+        has_sentence = self.code not in CODES_OF_SENTENCES or self.sentence.startswith(MESSAGE)
         return self.code in CODES_EXPECTED and TRACEBACK not in self.said and has_sentence
 
 

@@ -137,7 +137,7 @@ def test_an_open_transaction_is_told(broker: LocalBroker) -> None:
         ends = ((row.partition, *row.offsets[1:]) for row in rows if row.topic == OFFSETS_TOPIC and row.offsets)
         at_ms = at_s * 1000
         stalls.look(ends, at_ms)
-        vitals = Vitals(is_ingesting=True, published_ms=at_ms, lag_offsets=0, stalled_ms=stalls.stalled_ms(at_ms))
+        vitals = Vitals(is_ingesting=True, round_age_ms=0, lag_offsets=0, stalled_ms=stalls.stalled_ms(at_ms))
         return troubles(vitals, at_ms, interval_s=15, stalled_after_s=60, lag_age_max_ms=60_000)
 
     assert look(0) == []

@@ -24,6 +24,7 @@ from groupledger.jobs.derive.incidents import update_incidents
 from groupledger.jobs.derive.offset_events import update_offset_events
 from groupledger.jobs.ingest.coverage import write_coverage
 from groupledger.jobs.ingest.samples import append_rows
+from groupledger.jobs.monitor.expiry_ahead import first_expiries
 from groupledger.jobs.process.settings import OffsetSettings
 from groupledger.jobs.warehouse.delta_log import open_table
 from groupledger.jobs.warehouse.source import read_source, write_source
@@ -117,6 +118,24 @@ def cuts(recorded: DataFrame) -> list[int]:
         if row.offset_commit is not None and row.offset_commit.topic == played.DELETED
     ]
     return [ends[0], of_topic[-1], ends[-1]]
+
+
+def test_expiry_is_foretold(spark: SparkSession, recorded: DataFrame, tmp_path: Path) -> None:
+    """Goal: before the last cleanups the monitor says of each group, of all types, when the broker then expired its
+    offset: at its first look after that."""
+    of = [group for (group, _), (kind, _) in played.REMOVALS.items() if kind == Kind.EXPIRED]
+    is_expiry = F.col("is_tombstone") & F.col("group_id").isin(of) & (F.col("offset_commit.topic") == played.KEPT)
+    at_ms = F.unix_millis("kafka_timestamp").alias("at_ms")
+    expired = recorded.where(is_expiry).select("group_id", at_ms, "kafka_offset").collect()
+    first = min(row.kafka_offset for row in expired)
+    append(spark, tmp_path, recorded.where(F.col("kafka_offset") < first))
+    tell(spark, tmp_path)
+    with open_test_ledger(spark, tmp_path) as ledger:
+        foretold = first_expiries(ledger, played.RETENTION_S * 1_000, {})
+    late_ms = {row.group_id: row.at_ms - foretold.pop(row.group_id) for row in expired}
+    assert late_ms.keys() == {*of}
+    assert all(0 <= ms <= played.CHECK_INTERVAL_MS for ms in late_ms.values()), late_ms
+    assert not foretold
 
 
 class KilledError(Exception):

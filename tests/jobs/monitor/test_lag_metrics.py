@@ -3,7 +3,7 @@
 The rules of `conf/prometheus` are evaluated here by a reader of the few forms of PromQL that they use, on rounds played
 through the lag rules: `metric{matchers}`, `max by (...) (...)`, `increase(metric[10m])` (last less first: without
 Prometheus' extrapolation to the ends of the window), `time() - metric` and `absent(metric)`, compared with a number or
-with one that grows with a metric of the same labels, and `for`.
+with one that grows with a metric of the same labels, `unless` another metric is there, and `for`.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ import yaml
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
+from groupledger.jobs.monitor.activity import Activity
+from groupledger.jobs.monitor.activity_metrics import GroupActivity, activity_metrics
 from groupledger.jobs.monitor.group_info import GroupInfo
 from groupledger.jobs.monitor.lag_metrics import lag_metrics
 from groupledger.jobs.monitor.objectives import LiveObjectives, objective_metrics
@@ -178,7 +180,7 @@ Series = list[tuple[float, dict[Sample, float]]]
 FORM = re.compile(
     r"(?:(?P<max>max by \((?P<by>[^)]*)\) \()?|(?P<increase>increase\()|(?P<time>time\(\) - ))"
     r"(?P<metric>\w+)(?:\{(?P<matchers>[^}]*)\})?(?:\[(?P<minutes>\d+)m\]\))?\)? (?P<operator>==|>=|>|<) "
-    r"(?:(?P<times>\d+) \* (?P<factor>\w+) \+ )?(?P<number>\d+)"
+    r"(?:(?P<times>\d+) \* (?P<factor>\w+) \+ )?(?P<number>\d+)(?: unless on \(cluster_name, group\) (?P<unless>\w+))?"
 )
 GONE = re.compile(
     r"max by \((?P<by>\w+)\) \(last_over_time\((?P<metric>\w+)\[1d\]\)\)"
@@ -239,7 +241,8 @@ def holding(expression: str, series: Series, number: int) -> set[tuple[str, ...]
         limit = float(form["number"])
         if form["factor"]:
             limit += float(form["times"]) * samples[form["factor"], labels]
-        if OPERATORS[form["operator"]](compared, limit):
+        is_excepted = form["unless"] and (form["unless"], labels) in samples
+        if OPERATORS[form["operator"]](compared, limit) and not is_excepted:
             found.add(tuple(text for label, text in labels if not form["max"] or label in names))
     return found
 
@@ -432,12 +435,21 @@ def test_a_restart_of_twelve_members(for_each: int, alerts: set[str]) -> None:
 
 
 def test_offsets_about_to_expire_fires() -> None:
-    """Goal: a group that has had no members for five days."""
+    """Goal: a group whose first offset expires within two days; while nobody knows when, one that has had no members
+    for five."""
     days = 86_400_000
     old = GroupInfo(idle_since_ms=START_MS - 5 * days - 1_000)
-    assert list(fired(played(5, healthy, info=lambda _: old))) == ["ConsumerGroupOffsetsExpire"]
+    idle = played(5, healthy, info=lambda _: old)
+    assert list(fired(idle)) == ["ConsumerGroupLongWithoutMembers"]
     young = replace(old, idle_since_ms=START_MS - 4 * days)
     assert fired(played(5, healthy, info=lambda _: young)) == {}
+
+    def expiring_in(seconds: float) -> Series:
+        told = GroupActivity(Activity(START_MS), offsets_expire_s={"g": seconds})
+        return with_metrics(idle, lambda _: activity_metrics("test", {"g": old}, told))
+
+    assert list(fired(expiring_in(2 * 86_400 - 1))) == ["ConsumerGroupOffsetsExpire"]
+    assert fired(expiring_in(2 * 86_400 + 1)) == {}
 
 
 def test_reader_stalled_and_rounds_missing_fire() -> None:

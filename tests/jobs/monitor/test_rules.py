@@ -94,9 +94,14 @@ def test_an_open_transaction_is_timed() -> None:
 
 
 def vitals(
-    *, is_ingesting: bool = True, published_ms: int | None = 100_000, lag_offsets: int = 0, stalled_ms: int = 0
+    *,
+    is_ingesting: bool = True,
+    round_age_ms: int | None = 5_000,
+    lag_offsets: int = 0,
+    stalled_ms: int = 0,
+    ahead_ms: int = 0,
 ) -> Vitals:
-    return Vitals(is_ingesting, published_ms, lag_offsets, {3: stalled_ms})
+    return Vitals(is_ingesting, round_age_ms, lag_offsets, {3: stalled_ms}, ahead_ms=ahead_ms)
 
 
 @pytest.mark.parametrize(
@@ -104,8 +109,10 @@ def vitals(
     [
         (vitals(), None),
         (vitals(is_ingesting=False), "The ingest has ended."),
-        (vitals(published_ms=None), "No round is done yet"),
-        (vitals(published_ms=89_999), "The last round was 15 s ago."),
+        (vitals(round_age_ms=None), "No round is done yet"),
+        (vitals(ahead_ms=15_000), None),
+        (vitals(ahead_ms=86_400_000), "This host's clock is 86,400 s behind the last round"),
+        (vitals(round_age_ms=15_001), "The last round was 15 s ago."),
         (vitals(lag_offsets=1_200), "1,200 offsets of the topic still to read"),
         (vitals(stalled_ms=59_999), None),
         (vitals(stalled_ms=60_000), "partitions 3 of __consumer_offsets, for 60 s"),
@@ -121,7 +128,7 @@ def test_health(state: Vitals, sentence: str | None) -> None:
 def test_how_far_the_commits_are_behind() -> None:
     """Goal: what waits is told in seconds, too; commits that are too old are a reason by themselves, since the lag is
     unknown then, even if nothing is known to wait."""
-    late = Vitals(is_ingesting=True, published_ms=100_000, lag_offsets=7, stalled_ms={}, commits_known_ms=15_000)
+    late = Vitals(is_ingesting=True, round_age_ms=5_000, lag_offsets=7, stalled_ms={}, commits_known_ms=15_000)
     found = troubles(late, now_ms=105_000, interval_s=5, stalled_after_s=60, lag_age_max_ms=60_000)
     assert [sentence.partition(":")[0] for sentence in found] == [
         "The ingest has 7 offsets of the topic still to read",

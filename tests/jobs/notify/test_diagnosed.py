@@ -12,7 +12,7 @@ from groupledger.jobs.ask.cluster_rows import ClusterRows
 from groupledger.jobs.ask.told_verdict import EpisodeSummary, told
 from groupledger.jobs.ask.why import why
 from groupledger.jobs.demo.shipped import ends_now, unpack
-from groupledger.jobs.notify.diagnosed import DIAGNOSED_MAX, Diagnoses
+from groupledger.jobs.notify.diagnosed import DIAGNOSED_MAX, Diagnoser
 from groupledger.jobs.notify.episodes import Episode, Message, episodes_of
 from groupledger.jobs.notify.receivers import BODIES, MessageContext, text_of
 from groupledger.jobs.process.errors import OutsideError
@@ -51,12 +51,12 @@ FOUND = EpisodeSummary(
     rivals=(),
     episode_ids=("e1",),
 )
-CONTEXT = MessageContext(cluster="east", link=None, key=None, now_ms=EPISODE.last_seen_ms, alert_s=180)
+CONTEXT = MessageContext(cluster="east", link=None, key=None)
 
 
 def test_the_words_of_a_diagnosis() -> None:
     """Goal: the text has sentence, harm, advice, setting and evidence of the diagnosis; the JSON has them as fields."""
-    episode = Diagnoses("", "east", lambda *_: FOUND).of(EPISODE)
+    episode = Diagnoser("", "east", lambda *_: FOUND).of(EPISODE)
     message = Message("fired", "e1", episode)
     assert text_of(message, CONTEXT) == (
         "ERROR: pay on east: worker-1 at 10.0.0.6 joined and went away 12 times. It left each time."
@@ -76,13 +76,13 @@ def test_one_diagnosis_for_an_episode() -> None:
         asked.append(episode.episode_id)
         return FOUND
 
-    diagnoses = Diagnoses("", "east", ask)
+    diagnoser = Diagnoser("", "east", ask)
     for _ in range(3):
-        diagnoses.begin([EPISODE])
-        diagnoses.of(EPISODE)
+        diagnoser.begin([EPISODE])
+        diagnoser.of(EPISODE)
     assert asked == ["e1"]
-    diagnoses.begin([])
-    diagnoses.of(EPISODE)
+    diagnoser.begin([])
+    diagnoser.of(EPISODE)
     assert asked == ["e1", "e1"]
 
 
@@ -93,10 +93,10 @@ def test_a_flood_of_episodes_waits_for_a_few_diagnoses_only() -> None:
         asked.append(episode.episode_id)
         return FOUND
 
-    diagnoses = Diagnoses("", "east", ask)
+    diagnoser = Diagnoser("", "east", ask)
     flood = [replace(EPISODE, episode_id=f"e{number}") for number in range(1_000)]
-    diagnoses.begin(flood)
-    said = [diagnoses.of(each).sentence for each in flood]
+    diagnoser.begin(flood)
+    said = [diagnoser.of(each).sentence for each in flood]
     assert len(asked) == DIAGNOSED_MAX
     assert said[DIAGNOSED_MAX:] == [EPISODE.sentence] * (1_000 - DIAGNOSED_MAX)
 
@@ -106,7 +106,7 @@ def test_what_cannot_be_read_keeps_the_sentence_of_the_incident(error: Exception
     def ask(*_: object) -> EpisodeSummary | None:
         raise error
 
-    assert Diagnoses("", "east", ask).of(EPISODE) == EPISODE
+    assert Diagnoser("", "east", ask).of(EPISODE) == EPISODE
 
 
 def test_the_demo_says_the_same_in_messages_and_in_why(tmp_path: Path) -> None:
@@ -115,13 +115,13 @@ def test_the_demo_says_the_same_in_messages_and_in_why(tmp_path: Path) -> None:
     warehouse, cluster = str(tmp_path), "demo"
     tables = ClusterRows(warehouse, cluster)
     episodes = [each for each in episodes_of(tables.rows("incidents"), {}) if each.group_id][:DIAGNOSED_MAX]
-    diagnoses = Diagnoses(warehouse, cluster)
+    diagnoser = Diagnoser(warehouse, cluster)
     compared = 0
     for episode in episodes:
         since = instant_of_ms(episode.first_seen_ms) - timedelta(minutes=1)
         _, verdict = why(tables, episode.group_id or "", since, None)
         found = [each for each in told(verdict) if episode.episode_id in each.episode_ids]
-        worded = diagnoses.of(episode)
+        worded = diagnoser.of(episode)
         if found:
             assert worded.sentence.startswith(found[0].what)
             assert worded.cause == found[0].title

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from groupledger.jobs.notify.episodes import (
+    SET_BACK_MS,
     Episode,
     Notified,
     ReceiverFilter,
@@ -121,9 +122,27 @@ def test_what_is_kept() -> None:
     told = {
         "open": Notified(0),
         "recent": Notified(SINCE_MS, is_over=True),
-        "old": Notified(SINCE_MS - 1, is_over=True),
+        "old": Notified(SINCE_MS - SET_BACK_MS - 1, is_over=True),
     }
     assert still_needed(told, SINCE_MS).keys() == {"open", "recent"}
+
+
+@pytest.mark.parametrize("set_ms", [60 * MINUTE_MS, -60 * MINUTE_MS, 1_440 * MINUTE_MS, -1_440 * MINUTE_MS])
+def test_a_clock_that_is_set(set_ms: int) -> None:
+    """Attack: the host's clock jumps by an hour or a day while an episode of another group begins, and is set right
+    again. What was told and is over is not told again."""
+    told: dict[str, Notified] = {}
+    events: list[tuple[str, str]] = []
+    other = replace(EPISODE, episode_id="e2")
+    for since_ms, episodes in (
+        (SINCE_MS, [OVER]),
+        (SINCE_MS + set_ms, [OVER, replace(other, last_seen_ms=other.last_seen_ms + max(set_ms, 0))]),
+        (SINCE_MS, [OVER, other]),
+    ):
+        for message in messages(episodes, dict(told), ALL, since_ms):
+            events.append((message.episode_id, message.event))
+            told = still_needed(after(told, message), since_ms)
+    assert events == [("e1", "fired"), ("e1", "resolved"), ("e2", "fired")]
 
 
 def test_rows_become_episodes() -> None:

@@ -83,6 +83,46 @@ def test_of_many_at_once_one_wins(tmp_path: Path) -> None:
     assert sorted(results) == ["holds"] + ["refused"] * 7
 
 
+HOLDS = """
+import pathlib, sys
+from groupledger.jobs.process.errors import OutsideError
+from groupledger.jobs.warehouse.lease import Lease
+from groupledger.jobs.warehouse.storage import LocalStorage
+one = Lease(LocalStorage(pathlib.Path(sys.argv[1])), "c", "groupledger pipeline", 60)
+print("ready", flush=True)
+sys.stdin.readline()
+try:
+    with one:
+        print(one.token, flush=True)
+        sys.stdin.readline()
+except OutsideError as refused:
+    print(refused, flush=True)
+    sys.exit(refused.exit_code)
+"""
+
+
+def test_of_ten_processes_one_wins(tmp_path: Path) -> None:
+    """Goal: of ten commands that begin at once on a warehouse that does not exist yet, one holds it, and each of the
+    others says in a sentence who does, and ends with 3."""
+    command = [sys.executable, "-c", HOLDS, str(tmp_path / "warehouse")]
+    ten = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(10)]
+    for each in ten:
+        assert each.stdout is not None
+        assert each.stdout.readline() == "ready\n"
+    for each in ten:
+        assert each.stdin is not None
+        each.stdin.write("\n")
+        each.stdin.flush()
+    said = [each.stdout.readline().strip() for each in ten if each.stdout is not None]
+    for each in ten:
+        each.communicate("\n")
+    ends = sorted(zip((each.returncode for each in ten), said, strict=True))
+    assert ends[0] == (0, "1")
+    for code, words in ends[1:]:
+        assert code == 3
+        assert words.startswith(("Another writer holds this warehouse: `groupledger pipeline`", "Another writer came"))
+
+
 @pytest.mark.parametrize(
     ("host", "process", "expires_in_ms", "is_free"),
     [

@@ -1,0 +1,108 @@
+"""Says in how long the first committed offset of a group without members expires.
+
+What expires, and when, is decided by `transforms.history.rules.expiring_offsets`, from the tables as the history's last
+pass left them. Only groups without members are read, so a pass costs by their offsets. Nothing is said of
+
+- all groups, while nobody knows for how long the brokers keep offsets: the settings do not say it, and the principal
+  may not see `offsets.retention.minutes` (DescribeConfigs on the cluster). Kafka's default is no answer: an alert that
+  trusts it comes days after the loss on brokers that keep offsets for one day.
+- a group that has members by the last sampling round, or that may have ended unseen;
+- an offset that may have been removed unseen.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow.compute as pc
+
+from groupledger.jobs.kafka.offsets_topic import offsets_retention_s
+from groupledger.jobs.monitor.timed_rows import rows_with_times
+from groupledger.jobs.process.settings import is_given
+from groupledger.schemas.tables.committed_offsets import COMMITTED_OFFSETS
+from groupledger.schemas.tables.generations import GENERATIONS
+from groupledger.schemas.tables.groups import GROUPS
+from groupledger.transforms.history.rules.expiring_offsets import expiries
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from typing import Any
+
+    from groupledger.jobs.warehouse.ledger import Ledger
+    from groupledger.jobs.warehouse.tables import ClusterTables
+
+GROUP_COLUMNS = ("group_id", "group_type", "is_alive", "is_simple", "member_count")
+GENERATION_COLUMNS = ("group_id", "protocol_type", "current_state_at")
+COMMITTED_COLUMNS = ("group_id", "topic", "kafka_partition", "commit_kafka_offset", "committed_at_ms", "expire_at_ms")
+
+
+class ExpiryAhead:
+    def __init__(self) -> None:
+        self.retention_s: int | None = None
+        self._expire_ms: dict[str, int] = {}
+
+    def read(self, tables: ClusterTables, hidden_ends: Mapping[int, Sequence[int]]) -> None:
+        """Reads the groups without members. `hidden_ends` are the offsets, by partition of `__consumer_offsets`, before
+        which offsets may have been removed unseen."""
+        if self.retention_s is not None:
+            self._expire_ms = first_expiries(tables, self.retention_s * 1_000, hidden_ends)
+
+    def seconds(self, at_ms: int, with_members: Collection[str]) -> dict[str, float]:
+        """Returns, for each group without members, in how many seconds its first offset expires; 0 if it is due: the
+        brokers look every ten minutes."""
+        left = {name: max(ms - at_ms, 0) / 1_000 for name, ms in self._expire_ms.items()}
+        return {name: seconds for name, seconds in left.items() if name not in with_members}
+
+
+def known_retention_s(ledger: Ledger, bootstrap_servers: str) -> int | None:
+    """Returns for how many seconds the brokers keep offsets: as the settings say, or else as a broker does; None
+    without the permission to see it. Raises OutsideError if no broker answers."""
+    assumed = ledger.settings.offsets.retention_s
+    if is_given(ledger.settings, "offsets", "retention_s"):
+        return assumed
+    found = offsets_retention_s(bootstrap_servers, ledger.settings.kafka)
+    if found not in (None, assumed):
+        ledger.warn(
+            f"the brokers keep offsets for {found:,} seconds, and not for {assumed:,}, by which expired offsets are"
+            f" recognised: set offsets.retention_s to {found}"
+        )
+    return found
+
+
+def first_expiries(
+    tables: ClusterTables, retention_ms: int, hidden_ends: Mapping[int, Sequence[int]]
+) -> dict[str, int]:
+    """Returns when the first offset of each group without members expires, in milliseconds since 1970."""
+    is_empty = pc.field("is_alive") & (pc.field("is_simple") | (pc.field("member_count") == 0))
+    groups = rows_with_times(tables, GROUPS, is_empty, GROUP_COLUMNS)
+    if not groups:
+        return {}
+    is_theirs = pc.field("group_id").isin([row["group_id"] for row in groups])
+    is_last = is_theirs & pc.field("is_current") & (pc.field("member_count") == 0)
+    generations = rows_with_times(tables, GENERATIONS, is_last, GENERATION_COLUMNS)
+    of_commits = rows_with_times(tables, COMMITTED_OFFSETS, is_theirs & ~pc.field("is_removed"), COMMITTED_COLUMNS)
+    told = expiries(
+        groups=groups,
+        committed=_seen(of_commits, hidden_ends),
+        generations=[{**row, "current_state_at": _milliseconds(row["current_state_at"])} for row in generations],
+        members=(),
+        records=(),
+        retention=retention_ms,
+    )
+    found: dict[str, int] = {}
+    for each in told:
+        name = each.group["group_id"]
+        found[name] = min(each.expire_at, found.get(name, each.expire_at))
+    return found
+
+
+def _seen(commits: list[dict[str, Any]], hidden_ends: Mapping[int, Sequence[int]]) -> Iterator[dict[str, Any]]:
+    """Yields the commits that nothing unseen can have removed, as the rule takes them."""
+    for row in commits:
+        hidden_to = max(hidden_ends.get(row["kafka_partition"], ()), default=0)
+        if row["commit_kafka_offset"] is not None and row["commit_kafka_offset"] >= hidden_to:
+            yield {**row, "committed_at": row["committed_at_ms"], "expire_at": row["expire_at_ms"]}
+
+
+def _milliseconds(microseconds: int | None) -> int | None:
+    return None if microseconds is None else microseconds // 1_000
