@@ -47,10 +47,13 @@ def read_checkpoint(storage: Storage, folder: str) -> Checkpoint | None:
 
 def whole_checkpoint(storage: Storage, folder: str) -> Checkpoint | None:
     """Returns the same as `read_checkpoint`, for a checkpoint that Spark can continue. Raises OutsideError if a file
-    that Spark would start from is damaged, or if a batch was committed whose plan is missing: Spark would plan it again
-    for ever."""
+    that Spark would start from is damaged, if batches are there without the query's id, or if a batch was committed
+    whose plan is missing: Spark would plan it again for ever."""
     checkpoint = read_checkpoint(storage, folder)
-    if checkpoint is not None:
+    if checkpoint is None:
+        if any(last_batch(storage, f"{folder}/{name}") is not None for name in ("offsets", "commits")):
+            raise OutsideError(damaged_checkpoint(folder))
+    else:
         source_offset(storage, folder, checkpoint.planned_batch)
         if checkpoint.committed_batch is not None:
             committed = f"{folder}/commits/{checkpoint.committed_batch}"

@@ -83,3 +83,13 @@ def test_what_is_set_aside(tmp_path: Path) -> None:
             set_checkpoint_aside(storage, held, FOLDER)
             assert whole_checkpoint(storage, FOLDER) is None
             assert f"coordinator_records.replaced-{number}" in storage.names("_checkpoints/c")
+
+
+@pytest.mark.parametrize("kept", ["offsets", "commits"])
+def test_batches_without_the_id_of_their_query(tmp_path: Path, kept: str) -> None:
+    """Goal: a checkpoint that has lost its `metadata` is damaged, and no new one: Spark refuses to continue it."""
+    storage = LocalStorage(tmp_path)
+    assert whole_checkpoint(storage, FOLDER) is None
+    storage.write(f"{FOLDER}/{kept}/0", "v1\n{}")
+    with pytest.raises(OutsideError, match="is damaged or gone: move the folder"):
+        whole_checkpoint(storage, FOLDER)
