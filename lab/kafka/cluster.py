@@ -106,9 +106,8 @@ class Cluster:
 
     def elect_preferred(self) -> None:
         """Gives each partition of all topics back to the first of its replicas."""
-        AdminClient({"bootstrap.servers": self.servers, "log_level": 2}).elect_leaders(ElectionType.PREFERRED).result(
-            WAIT_S
-        )
+        admin = AdminClient({"bootstrap.servers": self.servers, "log_level": 2})  # kept: its end would end the answer
+        admin.elect_leaders(ElectionType.PREFERRED).result(WAIT_S)
 
     def move_leaders(self) -> None:
         """Makes another replica of each `__consumer_offsets` partition the preferred one, and elects it."""
