@@ -13,7 +13,6 @@ import time
 from collections import Counter
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -92,7 +91,7 @@ class Upkeep:
         self.troubled_groups: Mapping[str, int] = {}
         self._began_at = datetime.now(timezone.utc)
         self._known: set[str] = set()
-        self._diagnoses = OpenDiagnoses(partial(one_diagnosis, ledger.warehouse, ledger.cluster))
+        self._diagnoses = OpenDiagnoses(lambda *asked: one_diagnosis(ledger.warehouse, ledger.cluster, *asked))
         self._ledger = ledger
         self._maintenance = maintenance
         settings = ledger.settings
