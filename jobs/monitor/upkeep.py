@@ -78,9 +78,8 @@ class MaintenanceTurns:
 class Upkeep:
     """The work between the rounds of one cluster's monitor. `open_incidents` has, by group, kind and severity, how many
     are open, `open_diagnoses`, by group, cause and severity, how many diagnoses they have, and `found_incidents`, by
-    kind, severity and evidence, how many were found. `steps` has the last run of each
-    step, `known_until_ms` until when each source is known, and `troubled_groups` on how many groups each step
-    failed."""
+    kind, severity and evidence, how many were found. `steps` has the last run of each step, `known_until_ms` until when
+    each source is known, and `troubled_groups` on how many groups each step failed."""
 
     def __init__(self, ledger: Ledger, maintenance: MaintenanceTurns) -> None:
         self.open_incidents: Mapping[tuple[str, str, str], int] = {}

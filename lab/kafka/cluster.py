@@ -19,6 +19,7 @@ from kafka.structs import TopicPartition
 
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from lab.kafka.local_broker import KAFKA_JARS, LocalBroker
+from lab.kafka.matrix import now_ms
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -78,7 +79,7 @@ class Cluster:
         return ",".join(each.bootstrap_servers for each in self.brokers)
 
     def note(self, what: str) -> None:
-        self.happened.append((int(time.time() * 1_000), what))
+        self.happened.append((now_ms(), what))
 
     def kill(self, number: int) -> None:
         self._signal(number, signal.SIGKILL)

@@ -31,6 +31,7 @@ from lab.kafka.cluster_observer import Observer
 from lab.kafka.cluster_product import INTERVAL_S, SETTINGS, Monitor, make_second
 from lab.kafka.local_traffic import make_offsets_topic
 from lab.kafka.matrix import now_ms
+from lab.truth.cluster_truth import offsets_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -131,9 +132,6 @@ class Show:
         write_lines(self.folder / "told.jsonl", self.clients.told())
         write_lines(self.folder / "lives.jsonl", self.clients.rows())
 
-    def latest(self) -> list[Row]:
-        return self._observer.latest()
-
     def note(self, what: str, **more: Any) -> Row:
         row = {"what": what, "at_ms": now_ms(), "until_ms": None, **more}
         self.happened.append(row)
@@ -211,21 +209,18 @@ class Show:
         """Stops the producers, and waits until every group has committed what there is, and the monitor has seen it."""
         self._feed.stop()
         deadline_s = time.monotonic() + REST_S_MAX
-        while not is_read(self.latest()) and time.monotonic() < deadline_s:
+        while not is_read(self._observer.latest()) and time.monotonic() < deadline_s:
             time.sleep(1)
         self.note("rest")
         self.monitor.go_on()
         time.sleep(3 * INTERVAL_S + SETTINGS["monitor"]["incidents_interval_s"])  # type: ignore[index]
-        write_lines(self.folder / "rest.jsonl", self.latest())
+        write_lines(self.folder / "rest.jsonl", self._observer.latest())
 
 
-def is_read(latest: Iterable[Row]) -> bool:
+def is_read(latest: Sequence[Row]) -> bool:
     """Returns whether, by the last answers, every group has committed the end of each of its partitions."""
-    rows = list(latest)
-    ends = {(topic, number): end for row in rows if row["of"] == "ends" for topic, number, end in row["offsets"]}
-    commits = [row for row in rows if row["of"] == "commits"]
-    committed = {(topic, number): at for row in commits for topic, number, at in row["offsets"]}
-    return bool(ends) and committed == ends
+    ends = offsets_in(latest, "ends")
+    return bool(ends) and offsets_in(latest, "commits") == ends
 
 
 def write_lines(path: Path, rows: Iterable[Row]) -> None:

@@ -14,6 +14,7 @@ from groupledger.schemas.kinds.causes.cause import Fault as WhoseFault
 from groupledger.schemas.kinds.incidents import COORDINATOR_FAILED, COORDINATOR_NOT_FOUND, REMOVALS, ZOMBIE_COORDINATOR
 from groupledger.schemas.kinds.triggers import LEFT, SESSION_EXPIRED, UNKNOWN
 from groupledger.schemas.words import Evidence, LagFlag, LagStatus, LeaveCause, Ownership, Severity, words_of
+from lab.truth.cluster_truth import offsets_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -105,9 +106,7 @@ def _has_moved(truth: Truth, place: Place, at_ms: int) -> bool:
 def judge_rest(tally: Tally, what: str, answers: Sequence[Row], rows: Iterable[Row]) -> None:
     """Judges the last round of a warehouse, at rest: it must have exactly what Admin says. `answers` are the brokers'
     last ones."""
-    ends = {(topic, number): end for row in answers if row["of"] == "ends" for topic, number, end in row["offsets"]}
-    commits = [row for row in answers if row["of"] == "commits"]
-    committed = {(topic, number): at for row in commits for topic, number, at in row["offsets"]}
+    ends, committed = offsets_in(answers, "ends"), offsets_in(answers, "commits")
     last = {(row["topic"], row["partition"]): row for row in sorted(rows, key=lambda row: row["sampled_ms"])}
     for place, offset in sorted(committed.items()):
         row = last.get(place)

@@ -195,6 +195,11 @@ def owner_by(description: Row, place: Place) -> str | None:
     return owners[0] if len(owners) == 1 else None
 
 
+def offsets_in(answers: Iterable[Row], of: str) -> dict[Place, int]:
+    """Returns the offsets in all answers to one question, `commits` or `ends`."""
+    return {(topic, number): at for row in answers if row["of"] == of for topic, number, at in row["offsets"]}
+
+
 def _samples(rows: Iterable[Row]) -> dict[Place, Samples]:
     found: defaultdict[Place, Samples] = defaultdict(Samples)
     for row in sorted(rows, key=lambda row: row["asked_ms"]):

@@ -76,7 +76,7 @@ def _of_refusals(episode: Episode, facts: GroupFacts, rules: Rules) -> Root:
 
 def _coordinator_was_away(episode: Episode, facts: GroupFacts, rules: Rules) -> bool:
     """Returns whether the coordinator was away or moved shortly before, while the refused members were there."""
-    since_ms = max(episode.first_ms - rules.link_ms, _all_joined_ms(episode, facts))
+    since_ms = max(episode.first_ms - rules.link_ms, _first_joined_ms(episode, facts))
     was_away = any(
         request.error_code in COORDINATOR_AWAY and since_ms <= request.happened_at_ms <= episode.last_ms
         for request in facts.requests
@@ -90,14 +90,13 @@ def _coordinator_was_away(episode: Episode, facts: GroupFacts, rules: Rules) -> 
     return was_away or was_moved
 
 
-def _all_joined_ms(episode: Episode, facts: GroupFacts) -> int:
+def _first_joined_ms(episode: Episode, facts: GroupFacts) -> int:
     """Returns when the first of the refused members joined, or 0 if that is not known. An absence of the coordinator
     before that has lost nothing of theirs: a broker that has just started is no failover."""
     refused = {each.member_id for each in episode.sightings if each.kind in REFUSALS}
-    known = {member: [row for row in facts.members if row["member_id"] == member] for member in refused}
-    if not all(rows and all(row["is_start_known"] for row in rows) for rows in known.values()):
-        return 0
-    return min((milliseconds(row["joined_at"]) for rows in known.values() for row in rows), default=0)
+    theirs = [row for row in facts.members if row["member_id"] in refused]
+    is_known = {row["member_id"] for row in theirs} == refused and all(row["is_start_known"] for row in theirs)
+    return min((milliseconds(row["joined_at"]) for row in theirs), default=0) if is_known else 0
 
 
 def _joined_again(episode: Episode, facts: GroupFacts, rules: Rules) -> bool:
