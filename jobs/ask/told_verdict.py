@@ -62,9 +62,7 @@ def told(verdict: Answer) -> list[EpisodeSummary]:
 
 
 def of_diagnosis(found: Answer) -> EpisodeSummary:
-    return _told(
-        found, title(found), known_by(found), found["advice"], found["rivals"], found["episode_ids"], found["cause"]
-    )
+    return _told(found, title(found), known_by(found), found["advice"], found["rivals"], found["episode_ids"])
 
 
 def of_episode(found: Answer) -> EpisodeSummary:
@@ -76,18 +74,12 @@ def of_episode(found: Answer) -> EpisodeSummary:
 
 
 def _told(
-    found: Answer,
-    name: str,
-    known: str,
-    advice: str | None,
-    rivals: Sequence[Answer],
-    episode_ids: Sequence[str],
-    cause: str | None = None,
+    found: Answer, name: str, known: str, advice: str | None, rivals: Sequence[Answer], episode_ids: Sequence[str]
 ) -> EpisodeSummary:
     what, more = sentences(found["explanation"] or "")
     return EpisodeSummary(
         severity=found["severity"],
-        cause=cause,
+        cause=found.get("cause"),
         title=name,
         what=what,
         more=more,

@@ -61,7 +61,6 @@ from groupledger.jobs.monitor.pending import PendingRounds
 from groupledger.jobs.monitor.rules import (
     INGEST_ENDED,
     ROUNDS_IN_TIME,
-    ROUNDS_MISSED_MAX,
     Shedding,
     Stalls,
     Vitals,
@@ -394,11 +393,10 @@ class RoundLoop:
 
     def _say_clock(self, at_ms: int) -> None:
         """Reports once that the clock was set back to before a round."""
-        ahead_ms = at_ms - now_ms()
-        is_behind = ahead_ms > ROUNDS_MISSED_MAX * self._interval_s * 1_000
-        if is_behind and not self._was_behind:
-            self.ledger.warn(clock_is_behind(ahead_ms))
-        self._was_behind = is_behind
+        sentence = clock_is_behind(at_ms - now_ms(), self._interval_s)
+        if sentence is not None and not self._was_behind:
+            self.ledger.warn(sentence)
+        self._was_behind = sentence is not None
 
     def _report_of(
         self, sampled: SampledRound, missing: Mapping[int, int], round_s: float, *, is_new: bool

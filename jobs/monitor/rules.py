@@ -175,9 +175,12 @@ class Vitals:
     ahead_ms: int = 0
 
 
-def clock_is_behind(ahead_ms: int) -> str:
-    """Returns the sentence about rounds whose time is ahead of the clock. A table takes rounds in their order, so that
-    each has a time just after the one before it until the clock has caught up."""
+def clock_is_behind(ahead_ms: int, interval_s: int) -> str | None:
+    """Returns the sentence about rounds whose time is so far ahead of the clock; None if that is a few rounds at most.
+    A table takes rounds in their order, so that each has a time just after the one before it until the clock has caught
+    up."""
+    if ahead_ms <= ROUNDS_MISSED_MAX * interval_s * 1000:
+        return None
     return (
         f"This host's clock is {ahead_ms // 1000:,} s behind the last round, so it was ahead then, or is behind now:"
         " until both agree, lag in seconds and the times of rounds are wrong by as much. Set the clock right, if it is"
@@ -194,8 +197,9 @@ def troubles(vitals: Vitals, now_ms: int, interval_s: int, stalled_after_s: int,
         found.append("No round is done yet: older commits are still being read.")
     elif vitals.round_age_ms > ROUNDS_MISSED_MAX * interval_s * 1000:
         found.append(f"The last round was {vitals.round_age_ms // 1000:,} s ago.")
-    if vitals.ahead_ms > ROUNDS_MISSED_MAX * interval_s * 1000:
-        found.append(clock_is_behind(vitals.ahead_ms))
+    behind = clock_is_behind(vitals.ahead_ms, interval_s)
+    if behind is not None:
+        found.append(behind)
     known_ms = vitals.commits_known_ms
     if vitals.lag_offsets:
         since = "" if known_ms is None else f": it has the commits until {(now_ms - known_ms) // 1000:,} s ago"
