@@ -117,7 +117,7 @@ def judge_again(folder: Path) -> None:
     shutil.copytree(folder / LIVE, folder / AGAIN)
     options = ["--warehouse", str(folder / AGAIN), "--conf", str(folder / "settings.yaml")]
     _run("history", *options, "--rebuild")
-    _run("pipeline", *options, "--capture", str(folder / "capture"))
+    _run("incidents", *options, "--update")
 
 
 def _command(*words: str) -> list[str]:
