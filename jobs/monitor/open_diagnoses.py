@@ -1,13 +1,14 @@
 """Counts the diagnoses of what goes on, for the metrics: `/metrics` names the causes that `groupledger why` names.
 
 A diagnosis takes some 0.2 s of CPU, so only episodes above info are diagnosed, `DIAGNOSED_MAX` in one pass, and again
-only after their incidents changed. Those that a pass does not reach keep their last diagnosis; one that has none yet
-is not counted, since nothing is known of its cause.
+only after their incidents changed; those that have no diagnosis yet come first. Those that a pass does not reach keep
+their last diagnosis; one that has none yet is not counted, since nothing is known of its cause.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -51,20 +52,16 @@ class OpenDiagnoses:
                 episodes.setdefault(row["episode_id"], []).append(row)
         self._found = {key: each for key, each in self._found.items() if key in episodes}
         left = DIAGNOSED_MAX
-        for key, of_episode in episodes.items():
+        for key, of_episode in sorted(episodes.items(), key=lambda episode: episode[0] in self._found):
             incidents = frozenset((row["incident_id"], row["last_seen_at"]) for row in of_episode)
             known = self._found.get(key)
             if left and (known is None or known.incidents != incidents):
                 left -= 1
-                self._found[key] = _Diagnosed(incidents, self._asked(key, of_episode))
+                first = min(of_episode, key=lambda row: row["first_seen_at"])
+                with suppress(*UNREADABLE):  # the tables are read again in the next pass
+                    summary = self._ask(first["group_id"], key, first["first_seen_at"])
+                    self._found[key] = _Diagnosed(incidents, summary)
         return Counter(key[:3] for key in {*self._counted(episodes)})
-
-    def _asked(self, episode_id: str, rows: Iterable[Row]) -> EpisodeSummary | None:
-        first = min(rows, key=lambda row: row["first_seen_at"])
-        try:
-            return self._ask(first["group_id"], episode_id, first["first_seen_at"])
-        except UNREADABLE:  # the tables are read again in the next pass
-            return None
 
     def _counted(self, episodes: Mapping[str, list[Row]]) -> Iterable[tuple[str, str, str, datetime]]:
         for key, rows in episodes.items():

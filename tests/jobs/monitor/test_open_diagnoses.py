@@ -79,20 +79,27 @@ def test_what_is_not_asked() -> None:
 
 
 def test_many_episodes() -> None:
-    """Goal: one pass asks for so many at most, and the next one for the others."""
+    """Goal: one pass asks for so many at most, and the next one for the others, even if all have changed."""
     diagnoses, asked = counting(lambda key: summary(since=AT + timedelta(minutes=int(key[1:]))))
     rows = [row(number) for number in range(DIAGNOSED_MAX + 5)]
     assert diagnoses.of(rows).total() == DIAGNOSED_MAX == len(asked)
     assert diagnoses.of(rows).total() == DIAGNOSED_MAX + 5 == len(asked)
+    more = [row(number, minutes=2) for number in range(DIAGNOSED_MAX + 6)]
+    assert diagnoses.of(more).total() == DIAGNOSED_MAX + 6
 
 
 def test_tables_that_cannot_be_read() -> None:
-    """Goal: a diagnosis that fails is not counted, and costs no other one."""
+    """Goal: a diagnosis that fails is not counted, costs no other one, and is asked for again in the next pass."""
+    broken = {"e1"}
 
     def answer(key: str) -> EpisodeSummary:
-        if key == "e1":
+        if key in broken:
             raise DeltaError("a file is gone")
         return summary()
 
-    diagnoses, _ = counting(answer)
-    assert diagnoses.of([row(1), row(2, "h")]) == {("h", "crash_loop", "error"): 1}
+    diagnoses, asked = counting(answer)
+    rows = [row(1), row(2, "h")]
+    assert diagnoses.of(rows) == {("h", "crash_loop", "error"): 1}
+    broken.clear()
+    assert diagnoses.of(rows) == {("g", "crash_loop", "error"): 1, ("h", "crash_loop", "error"): 1}
+    assert asked == ["e1", "e2", "e1"]
