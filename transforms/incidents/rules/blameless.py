@@ -2,10 +2,11 @@
 that all groups hit by it share.
 
 Whoever dropped out while the coordinator of a group was away, or in the session after that, is not to blame, unless a
-line or a request states that it left. So removals, refusals and rewinds of that time are no incidents of their own. A
-broker that died or stood still leads partitions of topics, too, and a client that waits for it may send no heartbeat to
-another one: expired sessions of other groups at that time count to the same fault. Moves in good order are a fault only
-where several groups were hit at once: else somebody dropped out by chance at that time.
+line or a request states that it left. So removals, refusals and rewinds of that time are no incidents of their own, and
+neither is a group without members, unless it stays without them. A broker that died or stood still leads partitions of
+topics, too, and a client that waits for it may send no heartbeat to another one: expired sessions of other groups at
+that time count to the same fault. Moves in good order are a fault only where several groups were hit at once: else
+somebody dropped out by chance at that time.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ REFUSED = frozenset(
     {kinds.UNKNOWN_MEMBER, kinds.ILLEGAL_GENERATION, kinds.FENCED_MEMBER_EPOCH, kinds.STALE_MEMBER_EPOCH}
 )
 OTHERS = frozenset({kinds.FAILED_TO_REJOIN, kinds.LEADER_NEVER_SYNCED, kinds.COMMIT_GAP, kinds.OFFSET_REWIND})
+HOW_THEY_LEFT = {Fact.LEFT_IN_ORDER, Fact.LEFT_WITHOUT_A_WORD, Fact.LEFT_UNPOLLED}
 NO_DEPARTURE = (LeaveCause.REPLACED, LeaveCause.UPGRADED)
 GROUPS_OF_A_MOVE = 2
 OUTAGES_NAMED = 3
@@ -61,14 +63,14 @@ def is_disturbed(facts: GroupFacts, at_us: int) -> bool:
 def without_blame(sightings: Iterable[Sighting], facts: GroupFacts) -> Iterator[Sighting]:
     """Yields the sightings, but for those that a coordinator's fault caused: in their place comes one sighting for each
     fault that hit the group."""
-    partition = partition_of(facts)
+    partition, stated = partition_of(facts), stated_leaves(facts)
     of_fault: defaultdict[str, list[Sighting]] = defaultdict(list)
     faults = [each for each in facts.faults if is_fault(each)]
     latest_first = sorted(faults, key=lambda each: each.from_ms, reverse=True)
     for sighting in sightings:
-        fault = next((each for each in latest_first if _comes_of(sighting, each, partition)), None)
+        fault = next((each for each in latest_first if _comes_of(sighting, each, partition, stated)), None)
         if fault is None:
-            yield _of_a_move(sighting, facts, partition)
+            yield _relieved(sighting, facts, partition, stated)
         elif sighting.kind == kinds.ZOMBIE_COORDINATOR:
             yield replace(sighting, shared_episode=fault.fault_id)
         else:
@@ -81,12 +83,15 @@ def without_blame(sightings: Iterable[Sighting], facts: GroupFacts) -> Iterator[
             yield from of_fault[fault.fault_id]
 
 
-def _of_a_move(sighting: Sighting, facts: GroupFacts, partition: int | None) -> Sighting:
+def _relieved(sighting: Sighting, facts: GroupFacts, partition: int | None, stated: set[str | None]) -> Sighting:
     """Returns a rewind that came with a move of the coordinator as a commit that was sent again: nobody need have read
-    anything again."""
-    if sighting.kind != kinds.OFFSET_REWIND or not any(
-        partition in each.partitions and each.holds(sighting.first_ms) for each in facts.faults
-    ):
+    anything again. Members that were lost to a fault and did not come back are still gone, but are not to blame."""
+    of_time = [each for each in facts.faults if partition in each.partitions and each.holds(sighting.first_ms)]
+    if sighting.kind == kinds.GROUP_WITHOUT_MEMBERS and sighting.member_id not in stated:
+        is_lost = any(is_fault(each) for each in of_time)
+        known = tuple(sorted({*sighting.known} - HOW_THEY_LEFT | {Fact.COORDINATOR_FAILED}))
+        return replace(sighting, root=roots.COORDINATOR_FAILOVER, known=known) if is_lost else sighting
+    if sighting.kind != kinds.OFFSET_REWIND or not of_time:
         return sighting
     high = sighting.duplicates[1]
     return replace(
@@ -97,9 +102,12 @@ def _of_a_move(sighting: Sighting, facts: GroupFacts, partition: int | None) -> 
     )
 
 
-def _comes_of(sighting: Sighting, fault: CoordinatorFault, partition: int | None) -> bool:
+def _comes_of(sighting: Sighting, fault: CoordinatorFault, partition: int | None, stated: set[str | None]) -> bool:
     if not fault.holds(sighting.first_ms):
         return False
+    if sighting.kind == kinds.GROUP_WITHOUT_MEMBERS:
+        is_back = sighting.last_ms <= fault.until_ms
+        return is_back and partition in fault.partitions and sighting.member_id not in stated
     if partition not in fault.partitions:
         return not fault.is_clean and sighting.kind in EXPIRIES
     is_guess = sighting.kind == kinds.POLL_TIMEOUT and sighting.evidence == Evidence.INFERRED

@@ -28,6 +28,7 @@ from groupledger.transforms.incidents.rules.coordinator_faults import (
 from lab.truth.captured import facts_of_capture
 from lab.truth.made import RULES, T, commit, event, facts, generation, rebalance, tenure
 from tests.transforms.incidents.rules.test_rewinds import steps
+from tests.transforms.incidents.rules.test_waiting import gone
 
 RECORDED = Path(__file__).parents[3] / "data" / "told" / "broker_faults"
 LOGS = sorted(RECORDED.glob("server-*.log"))
@@ -178,6 +179,32 @@ def test_a_commit_that_was_sent_again() -> None:
     row = told(replace(FAULT, groups=0), members=[], steps=back)["offset_rewind"]
     assert (row["severity"], row["probable_root"]) == ("info", "coordinator_failover")
     assert (row["duplicates_min"], row["duplicates_max"]) == (0, 12)
+
+
+def test_a_group_that_lost_all_members() -> None:
+    """Goal: a group that was empty only while a fault had its effects is one of those hit. If nobody comes back, that
+    is an incident of its own, and says nothing about the clients; who was stopped then is not the fault's."""
+    expired = tenure("m-1", 10, 50, leave_cause="session_expired", leave_cause_confidence=0.85)
+    dead = replace(FAULT, outages=(replace(FAULT.outages[0], is_clean=False),), groups=1)
+
+    def of_empty_group(back_s: int | None, **others: Any) -> dict[str, Row]:
+        given = gone(expired, back_s=back_s, **others)
+        given.faults = [dead]
+        for row in given.generations:
+            row["kafka_partition"] = 7
+        return {row["kind"]: row for row in incidents(given, RULES)}
+
+    assert set(of_empty_group(110, ends=((51, 160), (90, 160)))) == {"coordinator_failed"}
+    rows = of_empty_group(None)
+    assert set(rows) == {"coordinator_failed", "group_without_members"}
+    row = rows["group_without_members"]
+    assert (row["severity"], row["probable_root"], row["is_open"]) == ("warning", "coordinator_failover", True)
+    assert "did not come back after their coordinator had failed" in row["explanation"]
+    assert "without leaving" not in row["explanation"]
+    failed = event("member_failed", T + 50_000, "m-1")
+    assert of_empty_group(None, events=[failed])["group_without_members"]["probable_root"] == "coordinator_failover"
+    closing = event("member_left", T + 50_000, "m-1", client_reason="the consumer is being closed")
+    assert of_empty_group(None, events=[closing])["group_without_members"]["probable_root"] == "members_gone"
 
 
 def test_no_storm_comes_of_a_fault() -> None:
