@@ -18,6 +18,7 @@ from groupledger.jobs.ask.incidents import harms, wrapped
 from groupledger.jobs.ask.rounds import of_round
 from groupledger.jobs.process.instants import in_zone, lasted
 from groupledger.jobs.process.terminal import coloured, escaped, printable
+from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from groupledger.schemas.kinds.incidents import COORDINATOR_FAILED
 from groupledger.schemas.words import Evidence, Severity
 from groupledger.transforms.history.rules.departures import EVENT_COLUMNS, with_logged_causes, with_unknown_causes
@@ -51,6 +52,9 @@ LAG_COLUMNS = (
     *("committed_at", "lag_seconds"),
 )
 RIVALS_MAX = 4
+ROUNDS_WITHIN = timedelta(hours=1)  # rounds before an instant that may show what a group subscribes to
+ROUNDS_ASKED = 3
+ONE_ROUND = timedelta(milliseconds=1)
 
 
 def diagnoses_of(
@@ -98,6 +102,7 @@ def diagnoses_of(
             requests=requests,
             rounds=rounds,
             lag_at=lag_at,
+            unseen_topics=cache(lambda at: _unseen_topics(tables, of_group, at)),
             known_until=known if until is None or known is None else min(known, until),
         )
     )
@@ -106,6 +111,28 @@ def diagnoses_of(
 def _members(tables: ClusterRows, of_group: Filter, begin: datetime, end: datetime | None) -> list[Answer]:
     found = _lasting(tables, "members", of_group, ("joined_at", "left_at"), (begin, end), MEMBER_COLUMNS)
     return found or tables.rows_if_any("members", of_group, *within("joined_at", None, end), columns=MEMBER_COLUMNS)
+
+
+def _unseen_topics(tables: ClusterRows, of_group: Filter, at: datetime) -> frozenset[str]:
+    """Returns the topics to which the group subscribed in two rounds, and of which neither the second of them nor the
+    round after has a partition. A round asks by name for all topics that were subscribed to in the round before it."""
+    lately = within("sampled_at", at - ROUNDS_WITHIN, at + ONE_ROUND)
+    of_dates: Filter = ("sample_date", ">=", (at - ROUNDS_WITHIN).date())
+    states = tables.rows_if_any(
+        "group_states", of_group, of_dates, *lately, columns=("sampled_at", "subscribed_topics")
+    )
+    last = sorted(states, key=itemgetter("sampled_at"))[-ROUNDS_ASKED:]
+    if len(last) < ROUNDS_ASKED:
+        return frozenset()
+    subscribed = frozenset(last[0]["subscribed_topics"] or ()).intersection(last[1]["subscribed_topics"] or ())
+    return subscribed.difference(*(_sampled(tables, row["sampled_at"], subscribed) for row in last[1:]))
+
+
+def _sampled(tables: ClusterRows, sampled_at: datetime, topics: frozenset[str]) -> frozenset[str]:
+    """Returns which of some topics a round has; all of them if it did not ask the brokers for topics."""
+    named: Filter = ("topic", "in", sorted({*topics, OFFSETS_TOPIC}))
+    found = {row["topic"] for row in tables.rows_if_any("watermarks", *of_round(sampled_at), named, columns=("topic",))}
+    return frozenset(found) if OFFSETS_TOPIC in found else topics
 
 
 def _lasting(

@@ -139,6 +139,12 @@ SUBSCRIPTIONS_APART = Sign(
 )
 MEMBERS_WITHOUT_PARTITIONS = Sign(name="members_without_partitions", meaning="Some members own no partition.")
 NOTHING_ASSIGNED = Sign(name="nothing_assigned", meaning="The group has members, but none of them owns a partition.")
+SUBSCRIBED_TOPIC_UNSEEN = Sign(
+    name="subscribed_topic_unseen",
+    meaning="The brokers were asked by name for a topic of the subscription in two sampling rounds, and return no such"
+    " topic.",
+    source=Source.SAMPLES,
+)
 REGEX_SUBSCRIPTION = Sign(name="regex_subscription", meaning="Members subscribe by a regular expression (KIP-848).")
 TOPOLOGY_NOT_READY = Sign(name="topology_not_ready", meaning="Topics of the streams topology are missing or differ.")
 PARTITIONS_ADDED = Sign(

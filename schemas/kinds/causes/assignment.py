@@ -90,13 +90,22 @@ ASSIGNOR_GIVES_NOTHING = Cause(
 SUBSCRIBED_TOPIC_MISSING = Cause(
     name="subscribed_topic_missing",
     symptoms=_WITHOUT,
-    happened="The group has {members} members and nothing to read: a topic of its subscription may not exist.",
+    happened=(
+        "The group has {members} members and nothing to read: ",
+        Clause("a topic of its subscription may not exist.", excludes=(signs.SUBSCRIBED_TOPIC_UNSEEN.name,)),
+        Clause(
+            "the cluster has no {topics}, to which they subscribe, or groupledger may not describe it.",
+            needs=(signs.SUBSCRIBED_TOPIC_UNSEEN.name,),
+        ),
+    ),
     needs=(signs.NOTHING_ASSIGNED, signs.HAS_MEMBERS),
     against=(signs.RECORDS_WAIT,),
+    proved_by=((signs.NOTHING_ASSIGNED, signs.SUBSCRIBED_TOPIC_UNSEEN),),
     advice="Compare the subscription with the topics of the cluster, and check that bootstrap.servers names the right"
     " cluster.",
     settings=("subscription", "bootstrap.servers"),
     told_apart_by="`kafka-topics --describe` of the subscribed topics, with the client's own rights.",
+    severity=Severity.ERROR,
 )
 PATTERN_MATCHES_NOTHING = Cause(
     name="pattern_matches_nothing",

@@ -141,3 +141,45 @@ def test_what_happened(tmp_path: Path) -> None:
         (4, "lag", "ok", "0 records; partitions without a known lag: 1; stopped before"),
     ]
     assert found["root"] is None
+
+
+@pytest.mark.parametrize(
+    ("others", "cause"),
+    [
+        ({}, "subscribed_topic_missing"),
+        ({3: ["orderz"]}, None),  # it is there now
+        ({2: ["orderz"]}, None),  # it was there a round ago, and may be so again
+        ({3: [], 2: []}, None),  # the brokers were not asked, so that nothing follows
+    ],
+)
+def test_a_subscribed_topic_that_is_not_there(tmp_path: Path, others: dict[int, list[str]], cause: str | None) -> None:
+    """Goal: members own nothing, and the brokers return no such topic by its name: that is the cause, and the name is
+    said. A topic that a round has, or a round without topics, leaves it open."""
+    end = AT + 3 * MINUTE
+    write(tmp_path, "groups", {"kafka_partition": 7, "group_type": "classic"})
+    write(
+        tmp_path,
+        "coverage",
+        {"kafka_partition": 7, "completeness": "complete", "from_offset": 0, "to_offset": 9, "to_time": end},
+    )
+    born = {"incarnation": 1, "kafka_offset": 3, "started_at": AT, "is_ownership_known": True}
+    write(tmp_path, "generations", {**born, "member_count": 1, "owned_count": 0, "protocol_type": "consumer"})
+    member = {"incarnation": 1, "member_id": "m", "from_offset": 3, "joined_at": AT, "is_start_known": True}
+    write(tmp_path, "members", {**member, "subscribed_topics": ["orderz"]})
+    write(tmp_path, "rebalances")
+    for number in (1, 2, 3):
+        at = AT + number * MINUTE
+        round_ = {"sampled_at": at, "sample_date": at.date()}
+        write(tmp_path, "group_states", {**round_, "state": "Stable", "subscribed_topics": ["orderz"]})
+        topics = others.get(number, ["orders"])
+        names = [*topics, "__consumer_offsets"] if topics else ["orders"]
+        rows = [{"cluster": "c", **round_, "topic": topic, "partition": 0} for topic in names]
+        write_deltalake(
+            str(tmp_path / "watermarks"), pa.Table.from_pylist(rows, schema_of("watermarks")), mode="append"
+        )
+    _, found = why(ClusterRows(str(tmp_path), "c"), "g", AT, end + MINUTE)
+    (only,) = found["diagnosis"]
+    assert only["cause"] == cause
+    if cause is not None:
+        assert "the cluster has no topic orderz, to which they subscribe" in only["explanation"]
+        assert "subscribed_topic_missing" not in {each["cause"] for each in only["rivals"]}

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from groupledger.schemas.kinds.causes import members, progress, refused
 from groupledger.schemas.kinds.clauses import Fact, said, settings_of
-from groupledger.schemas.kinds.signs import SERVER_LOG_IMPORTED, Source
+from groupledger.schemas.kinds.signs import SERVER_LOG_IMPORTED, SUBSCRIBED_TOPIC_UNSEEN, Source
 from groupledger.schemas.kinds.symptoms import BEHIND, NO_PROGRESS, NOBODY_HAS_PARTITIONS
 from groupledger.schemas.words import Evidence, GroupType, Severity, words_of
 from groupledger.transforms.incidents.diagnosis.episodes import episodes
@@ -48,6 +48,7 @@ FACT_OF_TYPE = {
 SEVERITIES = words_of(Severity)
 WHO_COLUMNS = ("member_id", "client_id", "client_host", "group_instance_id")
 NOBODY_KNOWN = "a member"
+TOPICS_NAMED = 3
 LAGS = {BEHIND, NO_PROGRESS, NOBODY_HAS_PARTITIONS}
 # They began when the last member went, which may lie long before anybody looked.
 SINCE_DEPARTURE = {
@@ -97,7 +98,7 @@ def _diagnosis(episode: Episode, rows: GroupRows) -> Diagnosis:
         episode = replace(episode, since=min([episode.since, *gone]))
     who = _who(episode, rows, lag, found)
     facts = _facts(rows, seen)
-    names = _names(episode, rows, lag, who)
+    names = _names(episode, rows, lag, who) | {"topics": _topics(episode, rows, seen)}
     harm = dict.fromkeys(HARM_COLUMNS) if episode.is_change else harm_of(episode, rows, lag)
     incident = _gravest(episode.incidents, found.cause)
     proof = [sign.name for sign in found.proof]
@@ -184,6 +185,14 @@ def _names(episode: Episode, rows: GroupRows, lag: LagSeen, who: Row | None) -> 
         "members": f"{len(members_at(rows, episode.last_seen_at)):,}",
         "count": f"{len(turns) or len(lag.lagging) or len(events):,}",
     }
+
+
+def _topics(episode: Episode, rows: GroupRows, seen: Seen) -> str:
+    if SUBSCRIBED_TOPIC_UNSEEN.name not in seen.known:
+        return "topic"
+    found = sorted(rows.unseen_topics(episode.last_seen_at))
+    more = [f"{len(found) - TOPICS_NAMED:,} more"] * (len(found) > TOPICS_NAMED)
+    return f"topic {', '.join([*found[:TOPICS_NAMED], *more])}"
 
 
 def _who(episode: Episode, rows: GroupRows, lag: LagSeen, found: Judgement) -> Row | None:

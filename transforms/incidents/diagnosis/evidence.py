@@ -11,7 +11,7 @@ from groupledger.transforms.history.rules.departures import KNOWN_FROM
 from groupledger.transforms.history.rules.turnovers import turnovers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from groupledger.schemas.kinds.symptoms import Symptom
     from groupledger.transforms.history.rules.turnovers import Turnover
@@ -31,7 +31,8 @@ class GroupRows:
 
     `members` have the causes of a server log (`with_logged_causes`), `rebalances` its triggers; `rounds` are the sums
     of lag by round, in order, and `lag_at` returns the rows of `lag` of one of them. `requests` need only the API,
-    the member's id, its host and its client library.
+    the member's id, its host and its client library. `unseen_topics` returns the subscribed topics that brokers were
+    asked for by name, and did not return, in the last two rounds by an instant.
     """
 
     group_type: str | None
@@ -45,6 +46,7 @@ class GroupRows:
     requests: Sequence[Row] = ()
     rounds: Sequence[Row] = ()
     lag_at: Callable[[datetime], Sequence[Row]] = lambda _: ()
+    unseen_topics: Callable[[datetime], Collection[str]] = lambda _: ()
     known_until: datetime | None = None
 
 

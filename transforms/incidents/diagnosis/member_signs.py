@@ -149,6 +149,8 @@ def _of_presence(episode: Episode, rows: GroupRows) -> Iterator[Sign]:
         if row["started_at"] <= at and (row["ended_at"] is None or row["ended_at"] >= at)
     ):
         yield signs.NOTHING_ASSIGNED
+        if rows.unseen_topics(at):
+            yield signs.SUBSCRIBED_TOPIC_UNSEEN
     if _began_well(episode, rows):
         yield signs.BEGAN_WELL
     changes = [change["kind"] for row in rows.generations for change in row["changes"] or ()]
