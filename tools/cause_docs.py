@@ -48,6 +48,7 @@ PLACES = {
     "place": "a partition",
     "offset": "N",
     "members": "N",
+    "topics": "topic T",
     "count": "N",
     "duplicates": "",
     "detail": "N",

@@ -97,7 +97,7 @@ def topic_made_anew(group: Group) -> None:
     group.until_committed()
     group.close("1")
     group.calm()
-    group.cause("topic_recreated topic_deleted offset_of_former_topic")
+    group.cause("topic_recreated topic_deleted offset_of_former_topic", "1", beside="members_left scaled_to_zero")
     group.feed(0.0)
     group.stage.delete_topic(group.topic)
     time.sleep(5)
