@@ -5,17 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from groupledger.jobs.process.outside import of_the_table
 from groupledger.jobs.warehouse.delta_log import dataset, rows_where, table_uri
 from groupledger.schemas.instants import instant_of_ms, ms_of
-from groupledger.schemas.kinds.triggers import LEFT_LINES
+from groupledger.schemas.kinds.triggers import LEFT_LINES, REMOVED_LINES
 from groupledger.schemas.tables.coordinator_events import COORDINATOR_EVENTS
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.tables.groups import GROUPS
 from groupledger.schemas.tables.members import MEMBERS
-from groupledger.schemas.tables.table import IS_OPEN
 from groupledger.transforms.incidents.coordinator_faults import (
     GROUP_COLUMNS,
     MEMBER_COLUMNS,
@@ -40,14 +40,13 @@ from groupledger.transforms.incidents.rules.coordinator_faults import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import pyarrow as pa
-
     from groupledger.jobs.warehouse.ledger import Ledger
     from groupledger.schemas.tables.table import Table
     from groupledger.transforms.incidents.rules.coordinator_faults import CoordinatorFault
 
 LINE_COLUMNS = (
-    *("kind", "kafka_partition", "member_id", "broker_id", "logged_at", "source_file", "line_number", "details"),
+    *("kind", "kafka_partition", "group_id", "member_id", "broker_id"),
+    *("logged_at", "source_file", "line_number", "details"),
 )
 
 
@@ -66,20 +65,20 @@ def coordinator_faults(ledger: Ledger) -> FaultsFound | None:
         return None
     told = _told(ledger)
     lines = _lines(told)
-    members = _columns(ledger, MEMBERS, (*MEMBER_COLUMNS, IS_OPEN.name), pc.field(IS_OPEN.name) == 0)
-    gone = departures(members, _columns(ledger, GROUPS, GROUP_COLUMNS), _stated(told))
+    groups = _columns(ledger, GROUPS, GROUP_COLUMNS)
+    gone = departures(_columns(ledger, MEMBERS, MEMBER_COLUMNS), groups, _stated(told), _removed(told))
     records = seconds(_records(ledger, *span) for span in bursts(gone))
     faults = counted(faults_of([*moves(lines), *silences(records)]), gone)
     return FaultsFound(faults, coordinators(lines), hit(faults, gone))
 
 
 def _told(ledger: Ledger) -> list[dict[str, Any]]:
-    """Returns the lines about partitions of `__consumer_offsets`, and those in which members left."""
+    """Returns the lines about partitions of `__consumer_offsets`, and those in which members left or were removed."""
     if not ledger.exists(COORDINATOR_EVENTS):
         return []
     kind = pc.field("kind")
     is_line = kind.isin([LOADED, *GIVEN_UP]) & pc.field("kafka_partition").is_valid()
-    is_leave = kind.isin(sorted(LEFT_LINES)) & pc.field("member_id").is_valid()
+    is_leave = kind.isin(sorted(LEFT_LINES | REMOVED_LINES)) & pc.field("member_id").is_valid()
     rows: list[dict[str, Any]] = _columns(ledger, COORDINATOR_EVENTS, LINE_COLUMNS, is_line | is_leave).to_pylist()
     return rows
 
@@ -96,13 +95,25 @@ def _lines(told: Sequence[dict[str, Any]]) -> list[PartitionLine]:
             loading=dict(row["details"] or ()).get("loading"),
         )
         for row in told
-        if row["kind"] not in LEFT_LINES
+        if row["kind"] in (LOADED, *GIVEN_UP)
     ]
 
 
 def _stated(told: Sequence[dict[str, Any]]) -> set[str]:
     """Returns the members that left by a coordinator's log."""
     return {row["member_id"] for row in told if row["kind"] in LEFT_LINES}
+
+
+def _removed(told: Sequence[dict[str, Any]]) -> pa.Table:
+    """Returns the lines in which a coordinator removed a member: `group_id`, `member_id` and `left_at`."""
+    rows = [row for row in told if row["kind"] in REMOVED_LINES]
+    return pa.table(
+        {
+            "group_id": pa.array([row["group_id"] for row in rows], pa.string()),
+            "member_id": pa.array([row["member_id"] for row in rows], pa.string()),
+            "left_at": pa.array([row["logged_at"] for row in rows], pa.timestamp("us", "UTC")),
+        }
+    )
 
 
 def _records(ledger: Ledger, begin_ms: int, end_ms: int) -> pa.Table:

@@ -1,7 +1,8 @@
 """Prepares rows of the ledger for `rules.coordinator_faults`, which finds faults of coordinators. Works on Arrow
 tables.
 
-    departures(members, groups, stated)   the tenures that ended for no stated reason, with their group's partition
+    departures(members, groups, stated, removed)
+                                          the tenures that ended for no stated reason, with their group's partition
     bursts(departures)                    the times when several groups of one partition lost members at once
     seconds(records)                      how many records those times have, by partition and second
     counted(faults, departures)           the faults with how many departures and groups there were in each
@@ -35,17 +36,25 @@ BURST_GROUPS = 2
 BEFORE_BURST_MS = 180_000  # a session, the outage before it, and the busy time before that
 BURSTS_MAX = 100
 MEMBER_COLUMNS = ("group_id", "member_id", "left_at", "leave_cause")
+LINE_COLUMNS = ("group_id", "member_id", "left_at")
 GROUP_COLUMNS = ("group_id", "kafka_partition")
 RECORD_COLUMNS = ("kafka_partition", "kafka_timestamp")
 
 
-def departures(members: pa.Table, groups: pa.Table, stated: Collection[str]) -> pa.Table:
+def departures(
+    members: pa.Table, groups: pa.Table, stated: Collection[str], removed: pa.Table | None = None
+) -> pa.Table:
     """Returns one row for each tenure that ended for no stated reason: `group_id`, `kafka_partition` and `left_ms`.
-    `stated` holds the members that left by a line of the log; they are left out."""
+    `stated` holds the members that left by a line of the log; they are left out. `removed` has `group_id`, `member_id`
+    and `left_at` of lines in which a coordinator removed a member: they count where the history has no such member, as
+    the cleaner may have removed its records."""
     is_gone = pc.is_valid(members["left_at"])
     is_gone = pc.and_(is_gone, pc.invert(pc.is_in(members["leave_cause"], pa.array(NO_DEPARTURE))))
     is_gone = pc.and_(is_gone, pc.invert(pc.is_in(members["member_id"], pa.array([*stated], pa.string()))))
-    gone = members.filter(is_gone)
+    gone = members.filter(is_gone).select(LINE_COLUMNS)
+    if removed is not None:
+        is_unseen = pc.invert(pc.is_in(removed["member_id"], members["member_id"]))
+        gone = pa.concat_tables([gone, removed.select(LINE_COLUMNS).filter(is_unseen).cast(gone.schema)])
     left_ms = pc.divide(gone["left_at"].cast(pa.timestamp("us", "UTC")).cast(pa.int64()), 1_000)
     found = pa.table({"group_id": gone["group_id"], "left_ms": left_ms})
     return found.join(groups.select(GROUP_COLUMNS), "group_id", join_type="inner")

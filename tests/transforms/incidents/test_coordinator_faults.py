@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
+
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -41,6 +43,19 @@ def test_faults_of_a_recorded_cluster() -> None:
         assert set(hit(found, gone)["group_id"].to_pylist()) == HIT[0]
         assert bursts(gone)
     assert hit([], gone).num_rows == 0
+
+
+def test_members_without_a_tenure() -> None:
+    """Goal: a line that removes a member counts where the cleaner has left no record of it, and nowhere else."""
+    at = pa.array([5_000_000, 6_000_000], pa.timestamp("us", "UTC"))
+    members = pa.table({"group_id": ["a"], "member_id": ["m"], "left_at": at[:1], "leave_cause": ["session_expired"]})
+    groups = pa.table({"group_id": ["a", "b"], "kafka_partition": pa.array([0, 1], pa.int32())})
+    removed = pa.table({"group_id": ["a", "b"], "member_id": ["m", "n"], "left_at": at})
+    rows = sorted(departures(members, groups, (), removed).to_pylist(), key=itemgetter("group_id"))
+    assert [(row["group_id"], row["kafka_partition"], row["left_ms"]) for row in rows] == [
+        ("a", 0, 5_000),
+        ("b", 1, 6_000),
+    ]
 
 
 def test_times_that_are_looked_at() -> None:
