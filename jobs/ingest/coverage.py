@@ -24,9 +24,13 @@ if TYPE_CHECKING:
 
 def write_coverage(
     ledger: Ledger, source: LedgerSource, positions: Mapping[int, int], known_until_ms: int | None
-) -> None:
-    """Writes the stretches up to `positions`, the next offsets to read. A stretch in the table may grow, but never
-    shrinks."""
+) -> bool:
+    """Writes the stretches up to `positions`, the next offsets to read, and returns whether each partition is known
+    until some instant. A stretch in the table may grow, but never shrinks."""
+    found = {
+        partition: stretches(readings, positions.get(partition, readings[-1].from_offset), known_until_ms)
+        for partition, readings in sorted(source.readings.items())
+    }
     rows = [
         (
             ledger.cluster,
@@ -39,11 +43,12 @@ def write_coverage(
             stretch.proof,
             stretch.is_state_lost,
         )
-        for partition, readings in sorted(source.readings.items())
-        for stretch in stretches(readings, positions.get(partition, readings[-1].from_offset), known_until_ms)
+        for partition, of_partition in found.items()
+        for stretch in of_partition
     ]
+    is_known = all(each[-1].to_time_ms is not None for each in found.values() if each)
     if not rows:
-        return
+        return is_known
     ledger.commits.merge(
         COVERAGE,
         of_rows(rows, COVERAGE),
@@ -55,6 +60,7 @@ def write_coverage(
         " OR old.completeness <> new.completeness OR (old.proof IS DISTINCT FROM new.proof)"
         " OR (old.is_state_lost IS DISTINCT FROM new.is_state_lost)",
     )
+    return is_known
 
 
 def regained_source(

@@ -7,7 +7,7 @@ of their own, since Spark would skip records or fail in the middle. Compaction i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from groupledger.jobs.ingest.coverage import regained_source, write_coverage
@@ -56,7 +56,21 @@ class KafkaIngest:
 
 
 def ingest_kafka(ledger: Ledger, ingest: KafkaIngest, stop: threading.Event) -> Totals:
-    """Reads until the topic's present end, or with `is_continuous` until `stop` is set."""
+    """Reads until the topic's present end, or with `is_continuous` until `stop` is set.
+
+    Where the cleaner has thinned the log, a pass knows only what comes after the end that it saw last. So another one
+    follows, which has little to read; else the history would be unknown until somebody starts the next pass.
+    """
+    totals, is_known = _pass(ledger, ingest, stop)
+    if ingest.is_continuous or is_known or stop.is_set():
+        return totals
+    ledger.say("the log was thinned by Kafka's cleaner: reading what has been written since")
+    second, _ = _pass(ledger, ingest, stop)
+    return replace(second, rows=totals.rows + second.rows, quarantined=totals.quarantined + second.quarantined)
+
+
+def _pass(ledger: Ledger, ingest: KafkaIngest, stop: threading.Event) -> tuple[Totals, bool]:
+    """Returns the totals, and whether each partition is known until the pass began."""
     started_at_ms = now_ms()
     source, positions = plan(ledger, ingest, started_at_ms)
     write_source(ledger.storage, ledger.cluster, source)
@@ -64,13 +78,16 @@ def ingest_kafka(ledger: Ledger, ingest: KafkaIngest, stop: threading.Event) -> 
     every = f"{ingest.settings.ingest.trigger_interval_s} seconds"
     trigger = {"processingTime": every} if ingest.is_continuous else {"availableNow": True}
 
+    is_known = True
     evidence = Evidence(ledger, ingest.settings, ingest.bootstrap_servers, source, positions, stop)
 
     def cover(totals: Totals) -> None:
         reached = source_offset(ledger.storage, ledger.checkpoint_folder, totals.last_batch)
         is_at_end = not ingest.is_continuous and totals.is_complete
         known_until_ms = started_at_ms if is_at_end else totals.known_until_ms
-        write_coverage(ledger, evidence.source, positions | kafka_positions(reached, OFFSETS_TOPIC), known_until_ms)
+        ends = positions | kafka_positions(reached, OFFSETS_TOPIC)
+        nonlocal is_known
+        is_known = write_coverage(ledger, evidence.source, ends, known_until_ms)
 
     def check_source() -> None:
         wish = "whether the topic is still the same"
@@ -88,7 +105,8 @@ def ingest_kafka(ledger: Ledger, ingest: KafkaIngest, stop: threading.Event) -> 
 
     rows = kafka_rows(ledger, ingest, positions)
     checks = Checks(check_source, evidence, size)
-    return run_query(ledger, rows, trigger, stop, every_s=COVERAGE_INTERVAL_S, then=cover, checks=checks)
+    totals = run_query(ledger, rows, trigger, stop, every_s=COVERAGE_INTERVAL_S, then=cover, checks=checks)
+    return totals, is_known
 
 
 def plan(ledger: Ledger, ingest: KafkaIngest, started_at_ms: int) -> tuple[LedgerSource, dict[int, int]]:
