@@ -20,8 +20,8 @@ def utf16_order(text: str) -> bytes:
 def computed_hash_map_order(keys: Iterable[str]) -> list[str]:
     """Returns the keys as a HashMap iterates them after `computeIfAbsent` of each in the given order.
 
-    Other than `put`, it grows the table one call later, and prepends to a bucket. Buckets of eight keys or more, which
-    Java rearranges, are not modelled.
+    Unlike `put`, `computeIfAbsent` grows the table one call later, and adds a new key at the front of its bucket.
+    Buckets of eight keys or more, which Java rearranges, are not modelled.
     """
     capacity = 16
     table: dict[str, None] = {}

@@ -41,7 +41,8 @@ def assign_sticky(
 ) -> tuple[Assignment, dict[TopicPartition, str] | None]:
     """Returns the assignment in map order, and the partitions that change hands, each with its new owner.
 
-    The general algorithm does not know the latter: None. Raises AssignmentError where Kafka's assignor throws.
+    The general algorithm does not compute the new owners, and returns None for them. Raises AssignmentError where
+    Kafka's assignor throws.
     """
     ordered = members_in_map_order(members)
     known = topics_in_map_order(topics, ordered.values())

@@ -3,7 +3,7 @@
 sticky:             previous_assignment []{topic string, partitions []int32}, generation int32 (absent in version 0)
 cooperative-sticky: generation int32
 All big-endian, strings with an int16 length, arrays with an int32 length; bytes after the last field are ignored.
-If a length is below zero or beyond the bytes that remain, the member counts as one that owned nothing.
+If a length is below zero or beyond the bytes that remain, the member counts as owning nothing.
 Source: Kafka StickyAssignor, CooperativeStickyAssignor.
 """
 

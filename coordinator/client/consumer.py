@@ -8,10 +8,10 @@ The parts, and the classes of Kafka's client that they model:
     coordinator_lookup   AbstractCoordinator        who coordinates the group
     membership           AbstractCoordinator        join, sync, heartbeat, leave
     rebalance            ConsumerCoordinator        what a rebalance does to partitions; the leader's assignment
-    heartbeat_membership AbstractMembershipManager  both of these, where heartbeats are a member's only words:
+    heartbeat_membership AbstractMembershipManager  both of these, for members that send nothing but heartbeats:
     modern_membership    ConsumerMembershipManager    in a KIP-848 group
-    share_membership     ShareMembershipManager       in a share group, whose records are not fetched here
-    streams_membership   StreamsMembershipManager     in a streams group, of which this is one thread's consumer
+    share_membership     ShareMembershipManager       in a share group (its records are not fetched here)
+    streams_membership   StreamsMembershipManager     in a streams group (the consumer is that of one thread)
     ownership            both                       what a member gives up and takes
     commits              ConsumerCoordinator        committing offsets
     positions            OffsetFetcher              where to begin

@@ -1,14 +1,15 @@
 """Models a member that communicates only by heartbeats: how it joins, reconciles, acknowledges and leaves, and how it
 is fenced.
 
+    state          the member                             next event                         -> next state
     UNSUBSCRIBED   is not a member                        the first poll                     -> JOINING
-    JOINING        says everything, with epoch 0          an assignment that is to be taken  -> RECONCILING
-    RECONCILING    gives up, and takes                    that is done                       -> ACKNOWLEDGING
-    ACKNOWLEDGING  has yet to say what it has now         the heartbeat is sent              -> STABLE, RECONCILING
-    STABLE         has what it is to have                 another assignment                 -> RECONCILING
-    FENCED         the coordinator does not know it       all is given up                    -> JOINING
-    STALE          left, as nobody polled                 the next poll                      -> JOINING
-    LEAVING        the last heartbeat is on its way       it is sent                         -> UNSUBSCRIBED
+    JOINING        sends all fields, with epoch 0         a target arrives                   -> RECONCILING
+    RECONCILING    gives up and takes partitions          both are done                      -> ACKNOWLEDGING
+    ACKNOWLEDGING  has to report its partitions           the heartbeat is sent              -> STABLE, RECONCILING
+    STABLE         owns its target                        another target arrives             -> RECONCILING
+    FENCED         is unknown to the coordinator          it has given up all partitions     -> JOINING
+    STALE          left, because nobody polled            the next poll                      -> JOINING
+    LEAVING        has to send its last heartbeat         the heartbeat is sent              -> UNSUBSCRIBED
     FATAL          was refused for good                   poll throws
 
 This holds for KIP-848 groups, share groups and streams groups alike. The fields of the heartbeats, and the target, are

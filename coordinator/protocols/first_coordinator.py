@@ -1,9 +1,9 @@
 """Models the first coordinator on a broker (trunk, 2015, in no release): it assigns, and the JoinGroup response has the
 result.
 
-There is no SyncGroup. A heartbeat of a wrong generation, or while a round is open, is answered with ILLEGAL_GENERATION,
-which is the call to rejoin; clients send heartbeats only when the application asks for records. The broker watches the
-topics itself. A round waits for the longest session. Source: core coordinator package at 4833d8a8c34b.
+There is no SyncGroup. A heartbeat with a wrong generation, or during a round, is answered with ILLEGAL_GENERATION, and
+its client rejoins. Clients send heartbeats only when the application asks for records. The broker watches the topics
+itself. A round waits for the longest session. Source: core coordinator package at 4833d8a8c34b.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """Determines the truth about share groups and streams groups from their coordinator's state.
 
-`modern_recorder` compares a coordinator's state before and after each call. The differences between types of groups are
-here and, for KIP-848 groups, there: a member's partitions, why members left, and what began each epoch. The coordinator
-logs nothing about share and streams groups, so only the request and the state show it. Due timers fire before a request
-in the same call: a member that left without a request was fenced by a timer.
+`modern_recorder` compares a coordinator's state before and after each call. This module has the rules of each type
+(`modern_recorder` has those of KIP-848 groups): which partitions a member has, why members left, and what began each
+epoch. The coordinator logs nothing about share and streams groups, so only the request and the state show it. Due
+timers fire before a request in the same call: a member that left without a request was fenced by a timer.
 
-Of several things that a request does, the first one counts, in the order in which a coordinator looks at them: the
-member itself, what can be given out, the settings, the topics.
+If a request changes several things, the first one counts as the cause, in the order in which a coordinator checks them:
+the member itself, what can be assigned, the settings, the topics.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Simulates connections between clients and brokers: latency, order, and one request at a time.
 
 Bytes of a connection keep their order. A broker reads the next request of a connection only when it has answered the
-one before (`SocketServer` mutes the channel), so that a request behind a waiting JoinGroup waits too. That holds for
-the connection to the coordinator. `broker` stands for connections to many brokers, where no request waits for another.
+one before (`SocketServer` mutes the channel), so that a request after a waiting JoinGroup waits too. That holds for the
+connection to the coordinator. `broker` models connections to many brokers, where no request waits for another.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@ KIP-673.
 
 A line is written when the answer has been sent, also to a client that has hung up. Fields are those of
 `schemas.kafka.request_fields`, in their order; their values are the attributes of the coordinator's messages, bytes in
-base64. For requests of a real client, they are the fields that were sent. Virtual time knows whole milliseconds: of a
-request's total, all but a constant third of one is the time for which it was parked.
+base64. For requests of a real client, they are the fields that were sent. Virtual time has whole milliseconds: the
+total time of a request is the time for which it waited at the broker, and a constant fraction of a millisecond.
 """
 
 from __future__ import annotations

@@ -140,7 +140,8 @@ class Simulation:
         self.now_ms = until_ms
 
     def take(self, *, is_last: bool = False) -> Outputs:
-        """Returns the outputs since the last call. A compacted log can be read at the end only."""
+        """Returns the outputs since the last call. `is_last` marks the call at the end of the run: a compacted log is
+        read only then."""
         outputs, self.outputs = self.outputs, Outputs()
         if is_last or not self.settings.is_compacted:
             for log in self.brokers.logs:

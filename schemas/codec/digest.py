@@ -1,7 +1,8 @@
-"""Which codec this is: a digest of all that decides what decodes.
+"""Identifies the codec by a digest of everything that decides which bytes can be decoded.
 
-It is made of the source of `schemas.wire` and `schemas.codec`. So every change of a format or of a reader is noticed,
-and nobody has to count a version up. A change that decodes nothing more costs one look at the quarantined records.
+The digest is computed from the source of `schemas.wire` and `schemas.codec`. So every change of a format or of a reader
+is noticed, and nobody has to count versions. After a change by which no more records can be decoded, the quarantined
+records are decoded once more for nothing.
 """
 
 import hashlib

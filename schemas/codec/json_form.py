@@ -1,7 +1,7 @@
 """Shows a record in the JSON form that `DumpLogSegments --offsets-decoder` of Kafka 4.2 to 4.4 prints.
 
-The tool prints a key as {"type", "data"} and a payload as {"version", "data"}; here they stand under
-"key" and "value", with null for the payload `<DELETE>` of a tombstone. Its oddities, copied:
+The tool prints a key as {"type", "data"} and a payload as {"version", "data"}; here they are under "key" and "value",
+with null for the payload `<DELETE>` of a tombstone. Its oddities, copied:
 
 - `type` and `version` are strings, although Kafka's console formatters print numbers;
 - bytes are base64 and UUIDs 22 characters of URL-safe base64; a field that the version lacks is left

@@ -89,7 +89,7 @@ class RecordCodecs:
             raise
 
     def decode_value(self, record_type: str, value: bytes) -> tuple[int, dict[str, Any]]:
-        """Returns the version and the fields of a value that is not null, behind a key of `record_type`."""
+        """Returns the version and the fields of a value that is not null. Its key has the type `record_type`."""
         codecs = self._by_name[record_type].values
         try:
             version, offset = read_int16(value, 0)

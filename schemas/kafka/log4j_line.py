@@ -2,7 +2,7 @@
 
 That is the pattern that Kafka ships. Also read are all times of `log_time`, with or without brackets, and the thread,
 before the level or after the logger, as Kubernetes operators have it. A message with line breaks has its logger on its
-last line, and a stack trace comes after that. Where the logger stands before the message, a message has one line:
+last line, and a stack trace comes after that. If the logger comes before the message, the message has one line:
 
     2026-02-10 09:45:00,123 INFO [thread] logger - message
     [INFO] 2026-02-10 09:45:00,123 [thread] logger method - app=kafka, server=0 - message
@@ -68,7 +68,7 @@ def timed(frame: Frame, time_zone: str, evidence: Evidence) -> LogLine | None:
 
 
 def frame_of(text: str) -> Frame | None:
-    """Returns the parts of a line; None if a part of the frame is missing."""
+    """Divides a line into head, logger and message; returns None if one of them is missing."""
     head = head_of(text)
     if head is None:
         return None

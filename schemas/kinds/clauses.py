@@ -64,7 +64,7 @@ def clauses_of(text: Text) -> tuple[Clause, ...]:
 
 
 def said(text: Text, facts: Collection[str]) -> str:
-    """Returns the clauses of a text whose facts are known, in one string."""
+    """Joins the clauses of a text that hold for the known facts."""
     return "".join(clause.text for clause in clauses_of(text) if clause.holds(facts))
 
 

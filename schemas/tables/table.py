@@ -58,11 +58,12 @@ OF_OPEN_GROUPS = TableRetention(deleted_file_hours=12, checkpoint_interval=30)
 
 @dataclass(frozen=True, kw_only=True)
 class Table:
-    """`written_by` is a command, `key` the grain: at most one row for each combination of these columns.
+    """Defines a Delta table. `written_by` is the command that writes it, and `key` are the columns that identify a row.
 
-    `statistics_columns` are those that queries select files by; statistics on the others would only cost. Rows of a
-    table with an `end_column` are open while that is null, and don't change any more after. A `fixed_time_column` holds
-    a time that is always the same for a key. `written_at_column` is for tables with neither, whose rows never change.
+    Queries choose the files to read by the `statistics_columns`; statistics on other columns would only cost time. In a
+    table with an `end_column`, a row is open while that column is null, and does not change after it is set. A
+    `fixed_time_column` holds a time that is always the same for a key. A table with neither has a `written_at_column`,
+    and its rows never change.
     """
 
     name: str

@@ -1,10 +1,9 @@
 """The formats of a Connect worker's metadata and of its assignment.
 
-The sources are `ConnectProtocol.java` (version 0, eager) and `IncrementalCooperativeConnectProtocol.java`
-(versions 1 and 2, which differ only in the number). An int16 version leads, then come the fields; no
-version is flexible. From version 1 an assignment is a change: `assignment` is what is newly given,
-`revoked` what is taken away. `allocation` is the worker's present assignment, with an int16 version of
-its own. Task -1 is the connector itself.
+The sources are `ConnectProtocol.java` (version 0, eager) and `IncrementalCooperativeConnectProtocol.java` (versions 1
+and 2, which differ only in the number). An int16 version leads, then come the fields; no version is flexible. From
+version 1 an assignment is a change: `assignment` lists new connectors and tasks, `revoked` those that the worker loses.
+`allocation` is the worker's present assignment, with an int16 version of its own. Task -1 is the connector itself.
 """
 
 from groupledger.schemas.wire.model import Array, Field, Message, Primitive, Struct, since

@@ -1,7 +1,7 @@
 """Share groups of KIP-932: record types 10 to 15, `ShareGroup*Key/Value.json`.
 
-All values are version 0 and flexible. The keys and
-target shapes that are those of consumer groups are imported from there.
+All values are version 0 and flexible. Keys and targets that equal those of consumer groups are imported from
+`consumer_group`.
 """
 
 from groupledger.schemas.wire.consumer_group import (

@@ -2,7 +2,7 @@
 
 A snapshot holds all that the broker knows of a share partition (a group, a topic and a partition of it), an update what
 has changed since. Types are numbered per topic: 0 and 1 are something else in `__consumer_offsets`.
-`deliveryCompleteCount` came with Kafka 4.2 (KIP-1226); -1 stands for a broker that doesn't count.
+`deliveryCompleteCount` came with Kafka 4.2 (KIP-1226); -1 means that the broker does not count.
 """
 
 from groupledger.schemas.wire.model import Array, Field, Message, Primitive, RecordType, Struct

@@ -1,7 +1,7 @@
 """The formats of the user data that the sticky assignors put into a subscription.
 
-`StickyAssignor.java`, whose version 0 lacks the generation, and `CooperativeStickyAssignor.java`. No
-version stands before the fields.
+The sources are `StickyAssignor.java`, whose version 0 lacks the generation, and `CooperativeStickyAssignor.java`. The
+bytes begin with the first field, without a version.
 """
 
 from groupledger.schemas.wire.consumer_protocol import TOPIC_PARTITION

@@ -1,9 +1,9 @@
 """The format of the head of a classic Kafka Streams member's user data.
 
-The source is `SubscriptionInfoData.json` of Kafka Streams. An int32 version from 1 on leads, then come
-the fields; no version is flexible. Only the fields that say which process this is are described. Of a
-version above its latest, 11, a reader takes no more than the version that the writer would rather speak
-("version probing"): that is version 12 here.
+The source is `SubscriptionInfoData.json` of Kafka Streams. An int32 version from 1 on leads, then come the fields; no
+version is flexible. Only the fields that say which process this is are described. The latest version is 11. From a
+later version a reader takes only the latest version that the writer supports ("version probing"): the format has this
+as version 12.
 """
 
 from groupledger.schemas.wire.model import Field, Message, Primitive, Versions, since

@@ -1,7 +1,8 @@
 """Scenarios of KIP-848 groups (`group.protocol=consumer`): members that come and go, release late, and are fenced.
 
-None is fenced for not having released its partitions: with Java's consumer the poll that it then owes is older than the
-rebalance timeout, so that it leaves by itself before.
+In no scenario is a member fenced because it did not release its partitions in time. Java's consumer uses
+max.poll.interval.ms as its rebalance timeout, and its last poll is older than the request to release: so it leaves by
+itself before the coordinator fences it.
 """
 
 from __future__ import annotations

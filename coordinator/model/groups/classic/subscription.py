@@ -1,11 +1,11 @@
 """Parses consumers' subscriptions and assignments, as far as the broker reads them.
 
-An int16 version leads (ConsumerProtocol). Of a classic group's subscriptions the broker reads topics and user data
-only, whatever version the client wrote; where a group changes its protocol it reads all of the version that is given, a
-later one as the latest that it knows. Where a number is cut off, Kafka throws what the broker expects. A null, or a
-length beyond the end, is an unchecked exception in the generated Java reader. Up to 4.2 it stops the operation that
-reads it; since 4.4 it is what the broker expects, too. So this reader raises two kinds of error. The codec's reader is
-another one: it refuses other damage, too.
+An int16 version leads (ConsumerProtocol). From a classic group's subscriptions the broker reads only topics and user
+data, whatever version the client wrote. When a group changes its protocol, it reads all fields of the version; it reads
+a later version as the latest that it knows. If a number is cut off, Kafka throws an exception that the broker catches.
+For a null, or a length beyond the end, the generated Java reader throws an unchecked exception: up to 4.2 this stops
+the operation that reads the bytes, and since 4.4 the broker catches it, too. So this reader raises two kinds of error.
+The codec has a reader of its own, which also refuses other damage.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Holds a target while an assignor works on it, with the topic order that the broker's map would have.
 
-A broker leaves a target unchanged until some of it changes, and then goes on with a copy, whose map has less room.
+A broker keeps the former target as it is until the assignor changes something in it. Then it works on a copy, and the
+copy's map has a smaller capacity, and so another order.
 """
 
 from __future__ import annotations

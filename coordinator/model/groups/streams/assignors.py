@@ -1,8 +1,8 @@
-"""Assigns the tasks of a streams group: an input of the coordinator, which is checked to be legal.
+"""Assigns the tasks of a streams group with a function that the caller gives, and checks that the result is legal.
 
-A broker's own assignor (`sticky`) weighs earlier owners, processes and standbys; it is not computed here. A coordinator
-is given a function instead (`streams_assignor`): one that knows what a broker decided, or `in_turn` or `keeping`, which
-are not Kafka's. Whatever it returns has to be legal: every task is active once, and no process has a task twice.
+A broker's own assignor (`sticky`) weighs earlier owners, processes and standbys; it is not modelled. The coordinator
+gets a function instead (`streams_assignor`). Either it returns what a broker decided, or it is `in_turn` or `keeping`,
+which Kafka does not have. Its result has to be legal: every task is active once, and no process has a task twice.
 """
 
 from __future__ import annotations

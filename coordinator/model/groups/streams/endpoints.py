@@ -1,4 +1,4 @@
-"""Lists the partitions of members behind the endpoints at which their state can be queried.
+"""Lists, for each endpoint at which state can be queried, the partitions of the member that has the endpoint.
 
 If a topic has fewer partitions than its subtopology has tasks, only its first tasks are listed, as many as it has
 partitions.
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 
 class EndpointPartitions(NamedTuple):
-    """The partitions of a member behind an endpoint, by topic, of its active tasks and of its standbys."""
+    """The partitions of a member that has an endpoint, by topic: those of its active tasks, and those of its
+    standbys."""
 
     user_endpoint: Endpoint
     active: TaskIds

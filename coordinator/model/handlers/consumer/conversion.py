@@ -3,8 +3,8 @@
 The first KIP-848 heartbeat that joins a classic group of consumers turns it into a consumer group: its generation
 becomes the epoch, and its members keep the partitions that their leader assigned. When the last member that sends such
 heartbeats leaves, or a classic one replaces it, the remaining members become a classic group again: its epoch becomes
-the generation. If that last one became a classic member by joining as one, the group is converted back as soon as any
-member leaves. `group.consumer.migration.policy` allows both, either or neither.
+the generation. If the last such member becomes a classic one itself, by a JoinGroup, the group is converted back only
+when a member leaves. `group.consumer.migration.policy` allows both, either or neither.
 
 A new classic group exists when its record is written; the records before it end the consumer group, member by member.
 Source: records of a 4.2 broker (`lab.kafka.mixed_differential`).

@@ -1,9 +1,9 @@
 """Decides when a consumer group begins a new epoch, and with which hash of its topics.
 
 A group begins one when a member's topics change, when a member leaves, when a regular expression matches other topics,
-and when a topic of the group was created, changed or deleted. A request checks for the last only if topics changed
-since the previous check; so a hash that is out of date for another reason, as after a change to a regular expression
-that is not resolved yet, stays until another change begins an epoch.
+and when a topic of the group was created, changed or deleted. A request checks the last condition only if topics of the
+cluster changed since the previous check. So a hash that is out of date for another reason (a regular expression has
+changed, and is not resolved yet) stays until another change begins an epoch.
 """
 
 from __future__ import annotations

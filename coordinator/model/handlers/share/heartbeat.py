@@ -1,10 +1,10 @@
-"""Handles ShareGroupHeartbeat: joining, following the target of, and leaving a share group (KIP-932).
+"""Handles ShareGroupHeartbeat: how a member joins a share group (KIP-932), moves to its target, and leaves.
 
 One heartbeat writes in this order: the member's subscription and settings, a new epoch of the group if these or the
 topics changed or if initialized partitions are unassigned, a new target for it, the member's step to its target, and
-which partitions the share coordinator has to initialize. When that is done, another operation writes it, and the next
-heartbeat assigns the partitions to members; a broker answers before. A member that leaves, or whose session ends, is
-removed: that is a new epoch, whose target the next heartbeat of another member computes.
+which partitions the share coordinator has to initialize. A broker sends its response before they are initialized. Then
+another operation writes that they are, and the next heartbeat assigns them to members. A member that leaves, or whose
+session ends, is removed: that is a new epoch, whose target the next heartbeat of another member computes.
 
 The share coordinator itself is not modelled: it initializes and deletes at once, and never fails. Neither are a
 broker's records for a deleted topic.

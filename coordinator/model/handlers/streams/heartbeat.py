@@ -1,4 +1,4 @@
-"""Handles StreamsGroupHeartbeat: joining, following the target of, and leaving a streams group (KIP-1071).
+"""Handles StreamsGroupHeartbeat: how a member joins a streams group (KIP-1071), moves to its target, and leaves.
 
 One heartbeat writes in this order: the member's settings, the topology if the group has none yet, a new epoch of the
 group if the member, the topics, the configured topology or the assignment's settings changed, a new target for that
@@ -9,10 +9,10 @@ heartbeat of another member computes. The target of a new group may wait for mor
 A 4.2 broker refuses another topology of a newer epoch as an invalid request: it never returns
 STREAMS_INVALID_TOPOLOGY_EPOCH and STREAMS_TOPOLOGY_FENCED.
 
-The assignment of tasks is an input (`groups/streams/assignors.py`). Not modelled: settings of single groups, that the
-broker creates missing internal topics after it has answered (the caller adds them to the coordinator's topics), that it
-refuses the names of Kafka's own topics before, source topics by regular expressions, which 4.2 ignores, and what it
-logs of streams groups. A rebalance timer that was set before a failed append stays.
+The assignment of tasks is an input (`groups/streams/assignors.py`). Not modelled: settings of single groups; internal
+topics, which a broker creates after its response (the caller adds them to the coordinator's topics); the refusal of
+the names of Kafka's own topics; source topics by regular expressions, which 4.2 ignores; and a broker's log lines
+about streams groups. A rebalance timer that was set before a failed append stays.
 """
 
 from __future__ import annotations
