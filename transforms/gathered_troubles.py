@@ -1,7 +1,7 @@
 """Carries the troubles that Spark's tasks report (`transforms.troubles`) to the driver, by an accumulator.
 
-A task that Spark runs twice reports the same twice. What a task reports is with the driver when the action that ran it
-returns.
+A task that Spark runs twice reports the same twice. The driver has the reports of a task when the action that ran the
+task returns.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 of `__consumer_offsets` and to logs before anything is written, and so to every table that is derived from them.
 
 A hash is HMAC-SHA256: only somebody who has the key can look for a host or try all hosts. Kafka writes the same host as
-`/10.1.2.3` into a record and as `10.1.2.3` into a log; both have one hash, so that rows of both still meet.
+`/10.1.2.3` into a record and as `10.1.2.3` into a log; both forms have the same hash, so that their rows can still be
+joined.
 
 Client ids, member ids, group names, reasons and the metadata of commits are what the tables are about, and stay.
 Content that can't be parsed may hold anything: unless all is kept, a line of a log that can't be read is stored without

@@ -3,9 +3,10 @@
     judged(groups, rule, make, report, rows_max)   the rows that a rule yields for each group; failures are reported
     each_judged(groups, rule, report)              one value for each group, in a process that keeps them all
 
-A client may write any bytes and numbers, and a rule may not have foreseen some. The error of a rule is caught once for
-each group, and nowhere inside of it. Only errors that values can raise are caught, `RULE_ERRORS`. Errors that concern
-the whole ledger or the machine (`UnknownStateError`, `RowShapeError`, `MemoryError`, a full disk) still end the pass.
+A client may write any bytes and numbers, and a rule may not have foreseen some. An error is caught around the rule's
+call for a group, and nowhere within the rule. Only errors that values can raise are caught, `RULE_ERRORS`. Errors that
+concern the whole ledger or the machine (`UnknownStateError`, `RowShapeError`, `MemoryError`, a full disk) still end the
+pass.
 
 Rows leave in batches of several groups. One that Arrow refuses is made again group by group, so that only the group
 whose values do not fit is left out. Rows that a group had yielded in earlier batches have left already; a caller that

@@ -4,9 +4,9 @@ A window's row is always counted from all rows in the window, so it does not mat
 
 A rebalance is in a storm if, within the `storm_window_ms` up to it, the group has rebalanced at least
 `storm_rebalances` times, and at least `storm_rebalances_per_member` times per member: a restart of every member costs
-two rebalances each, which does not count as a storm. A group's first generation and the cooperative follow-ups that
-another rebalance costs do not count; those of a chain that does not end do (`transforms.history.rules.follow_ups`). The
-storm belongs to the window in which it was recognized, so later rebalances never change it.
+two rebalances each, which does not count as a storm. A group's first generation does not count, and neither do the
+cooperative follow-ups of another rebalance, except those of an endless chain (`transforms.history.rules.follow_ups`).
+The storm belongs to the window in which it was recognized, so later rebalances never change it.
 
 A member flaps if at least `flapping_tenures` of its tenures, each shorter than `flapping_tenure_ms`, ended in the
 window. A static member is recognized by its instance id, a dynamic one by its client id and host. The tenure of the

@@ -1,7 +1,7 @@
 """Decodes offset commits a batch at a time: the fast path for nearly all the volume of the topic.
 
-Distinct keys are decoded once per batch by the codec and spread over the rows by Arrow's dictionary. The fields of a
-value lie at fixed places but for one string (`offset_commit_layouts`), so NumPy reads them for all rows of a version at
+Distinct keys are decoded once per batch by the codec and spread over the rows by Arrow's dictionary. All fields of a
+value except one string lie at fixed places (`offset_commit_layouts`), so NumPy reads them for all rows of a version at
 once. A row is taken only if every byte of it is accounted for; whatever does not fit to the byte (metadata that is long
 or not ASCII, other tags, any damage) is left to the general codec, which alone decides what is an error. The test of
 this file holds both ways equal.

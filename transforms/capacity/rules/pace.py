@@ -1,18 +1,19 @@
 """Determines how fast each member processes records.
 
-A member works as fast as it can only while work is left, so that its pace is seen in stretches of rounds in which
+A member works as fast as it can only while work is left. So its pace is measured over stretches of rounds with two
+conditions:
 
-    it owned the same partitions in each round, and the group did not rebalance
-    in each round one of them had a backlog: its next record was older than two intervals of commits and the distance
-    of the rounds together, since what is only not committed yet looks like lag, too; one that stands still does
-    not count, since its member may be retrying a single record
+- The member owned the same partitions in each round, and the group did not rebalance.
+- In each round one of these partitions had a backlog: its next record was older than two commit intervals plus the time
+  between two rounds, since records that are not committed yet look like lag, too. A partition without progress does not
+  count, since its member may be retrying a single record.
 
-A client empties what it has fetched of one partition before it goes on to the next, and other partitions stand still
-meanwhile: so a member is stuck only if all its partitions with a backlog stand still.
+A client processes all that it has fetched of one partition before it takes the next one, and the others make no
+progress meanwhile: so a member is stuck only if all its partitions with a backlog make no progress.
 
 Its pace is the number of records by which its commits advanced, in all of its partitions, divided by the time of such
-stretches. A commit comes up to an interval late at both ends of a stretch, which is the error given; stretches shorter
-than three intervals, or a minute, say nothing. A member that never had a backlog may be faster than it had to be: its
+stretches. At both ends of a stretch a commit can be late by one interval: that is the error given. Stretches shorter
+than three intervals, or a minute, are not used. A member that never had a backlog may be faster than was necessary: its
 pace is not known, and what it processed in its longest quiet time is a lower bound.
 """
 

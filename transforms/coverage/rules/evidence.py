@@ -6,21 +6,22 @@ proves that nothing was removed:
 - The headers of the batches account for every offset: the batches follow one another, each has as many records as
   offsets, and what has no row lies in a control batch or in an aborted transaction. (Kafka's cleaner keeps the base and
   last offset of a batch and lowers its count; a batch that it empties goes.)
-- A key comes a second time, where nothing explains the gaps. The cleaner makes a map of the newest record of each key
-  in the dirty part, and rewrites the segments below the map's end one after the other. A record that it left has no
-  later one of its key in the map; so if its key comes again, that is behind the map's end, or the record lies in a
-  segment that was not rewritten. Either way, on one replica and in one look at it, nothing was removed from the second
-  record on.
+- A key occurs a second time, where nothing explains the gaps. The cleaner makes a map of the newest record of each key
+  in the dirty part of the log, up to some offset, the map's end. Then it rewrites the segments below that end, one
+  after the other. Suppose that a record is still there although its key occurs again later. Then the later record lies
+  after the map's end, or the earlier one lies in a segment that was not rewritten yet. In both cases nothing was
+  removed from the later record on. This holds for one replica, and for one read of it.
 
-So above the last unexplained gap every record is present. Before it, records may be missing: a segment below may have
-been thinned by a record that lies far above, in a segment that is yet to be rewritten, now or after a crash. A record
-of a key is removed only if a later one of the key was in the log by then (or it is a tombstone), so below the log's end
-at any time after the gap was seen the newest record of each key is there: when all up to that end is read without
-another such gap, what is known of every key is its newest record, or nothing if there was none. The stretch is complete
-from that end on. In between it has all its records, and a key is known from its first record there.
+So every record after the last unexplained gap is present. Before it records may be missing: the cleaner may have
+removed them because of a later record of their key, which may lie far above in a segment that it has not rewritten yet,
+or did not rewrite before a crash. But it removes a record only if the log had a later record of its key by then (or if
+the record is a tombstone). Take the log's end at any time after the gap was seen. When everything up to that end is
+read without another such gap, the newest record of each key is known, and a key without a record had none. The stretch
+is complete from that end on. Between the gap and that end it has all its records, and a key is known from its first
+record there.
 
-One thing is not covered: a map that is full ends inside a segment, whose tombstones after that end the broker marks for
-removal all the same. Facts: LogCleaner, Cleaner and RecordBatch of Kafka 4.2.
+One case is not covered. A map that is full ends inside a segment, and the broker also marks the tombstones after that
+end for removal, up to the end of the segment. Facts: LogCleaner, Cleaner and RecordBatch of Kafka 4.2.
 """
 
 from __future__ import annotations

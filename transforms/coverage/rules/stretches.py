@@ -1,17 +1,17 @@
 """Turns the readings of one `__consumer_offsets` partition into the stretches of `coverage`.
 
-A reading begins where the one before does not go on: at the first ingest, after a hole, and where records were removed
-between two passes. Up to `complete_from` Kafka's cleaner may have thinned the log; from there on nothing was removed
-before it was read, and from `settled_from` on the newest record of each earlier key is present, too (`evidence` says
-how that is known). So a reading gives up to four stretches: the hole before it, the compacted one, one that has all its
-records but still counts as compacted, with its proof, and the complete one. The complete one of a partition that has
-been quiet since it was first read is empty: it only says until when nothing was written.
+A new reading begins at the first ingest, after a hole, and where records were removed between two passes. Below
+`complete_from` Kafka's cleaner may have removed records. From there on nothing was removed before it was read, and from
+`settled_from` on the newest record of each earlier key is present, too (`evidence` says how that is known). So a
+reading gives up to four stretches: the hole before it; a compacted stretch; a stretch that has all its records but
+still counts as compacted, with its proof; and a complete stretch. If a partition has been quiet since it was first
+read, its complete stretch is empty, and only says until when nothing was written.
 
-A compacted stretch still has the newest record of each key that occurs in it, so a group without a record there is as
-it was before. That is not so for tombstones: Kafka removes them `delete.retention.ms` after its cleaner met them. A
-stretch that was read later than that after the one before says nothing about groups without a record in it
-(`is_state_lost`). Neither does the first stretch after a truncation of a log that has grown again: unread records took
-the offsets of some that were read.
+A compacted stretch still has the newest record of each key that occurs in it, so a group without a record there has not
+changed. Tombstones are the exception: Kafka removes them `delete.retention.ms` after its cleaner met them. If a stretch
+was read more than that time after the previous one, nothing is known about groups without a record in it
+(`is_state_lost`). The same holds for the first stretch after a log was truncated and has grown again: unread records
+have the offsets of some that were read.
 """
 
 from __future__ import annotations

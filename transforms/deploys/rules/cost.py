@@ -1,8 +1,9 @@
 """Adds up the cost of a deployment, and compares it with earlier ones.
 
-Its rebalances are those from its first departure or arrival to its last, and their cooperative follow-ups. Partitions
-stand still longer than they are without an owner: under the eager protocol a record hands all of them over at once,
-after everybody has stopped. The peak of lag is that of the sampling rounds in it and of the first one after it.
+Its rebalances are those from its first departure or arrival to its last, and their cooperative follow-ups. The
+standstill of partitions is longer than the time in which they have no owner: under the eager protocol all members stop
+first, and then one record assigns all partitions at once. The peak of lag is the highest lag in the sampling rounds of
+the deployment and in the first one after it.
 """
 
 from __future__ import annotations

@@ -7,8 +7,8 @@ with another metadata hash, says that subscribed topics changed. An operation wi
 static member that comes back in another's place is a revision, as in a classic group. `reconciliation` decides what
 follows from an epoch.
 
-After a hole in coverage the group is not fully known: no later record need show a member that joined within the hole.
-Its epochs are holes then, until the group's own tombstone.
+After a hole in coverage the group is not fully known: a member that joined within the hole may appear in no later
+record. So the group's epochs count as holes until its own tombstone.
 
 No record says whether a member left or was fenced: that is inferred from its silence, as for classic groups. A member
 that still held partitions to give up when its rebalance timeout was over was fenced.

@@ -1,9 +1,10 @@
 """Separates the cooperative follow-ups that a rebalance causes from those of an endless chain.
 
-A cooperative rebalance that takes a partition away is followed by one that gives it away, and rarely by another one
-(KAFKA-8767). Both are its price, and are not counted as rebalances of their own. Assignors that keep moving partitions,
-and members that miss their assignment each time (KAFKA-14382), follow up without an end: `caused_by_generation` of all
-these rounds is the generation that the chain began with, so that the distance from it identifies them.
+A cooperative rebalance that takes a partition away is followed by one that assigns it again, and rarely by another one
+(KAFKA-8767). Both belong to its cost, and are not counted as rebalances of their own. But assignors that keep moving
+partitions, and members that miss their assignment each time (KAFKA-14382), cause follow-ups without an end. Then
+`caused_by_generation` of all these rounds is the generation that the chain began with, and the distance from it
+identifies them.
 """
 
 from __future__ import annotations

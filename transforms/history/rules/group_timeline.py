@@ -4,9 +4,9 @@ Who came and went is in the tenures of `members`, and what moved in the interval
 offset of the record; the other changes, the trigger and the pauses are in `rebalances`. Over a hole an entry states
 only the generations, and the members of the record that were not seen before.
 
-In a KIP-848 group these lie around the record of the epoch: the members that came and went, with what they had then,
-are in the records before it, and what else moved in those after it, up to the next one. Who had to wait for whom is in
-`member_epochs`.
+In a KIP-848 group they lie around the record of the epoch. The records before it have the members that came and went,
+with the partitions that they had then. The records after it, up to the next epoch, have what else moved. Who had to
+wait for whom is in `member_epochs`.
 """
 
 from __future__ import annotations

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class OpenRows:
-    """The open rows of a group, by the table that each field is named after, as dicts by column with instants in
-    microseconds; `connect_assignments` are among the `assignments`, as topic and partition."""
+    """The open rows of a group. Each field has the rows of the table with its name, as dicts by column with instants in
+    microseconds. `assignments` includes the rows of `connect_assignments`, in the form of topic and partition."""
 
     group: Mapping[str, Any]
     generation: Mapping[str, Any] | None

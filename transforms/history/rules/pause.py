@@ -1,7 +1,7 @@
 """Computes from a row of `rebalances` how long it stopped the group, or the slowest of the partitions that moved.
 
-An eager rebalance has its bounds in columns of its own. Of a cooperative one, and of KIP-848, each partition has an
-upper bound: that of the rebalance is the highest of them, once every partition that moved has one. If no partition
+An eager rebalance has its bounds in columns of its own. In a cooperative one, and in KIP-848, each partition has an
+upper bound. The highest of them is the bound of the rebalance, once every partition that moved has one. If no partition
 changed hands and none was taken from its owner, there was no pause. The lower bound is that of the record
 (`cost.watch`); KIP-848 has none.
 """

@@ -13,8 +13,8 @@ does:
   With a single commit, the time since the member got the partition is used as the interval, which is weaker evidence.
 - Every member begins a session when a join phase is complete. A member that left sooner than a session after that did
   not expire, whatever it committed.
-- The join phase is part of such a silence. It began, at the latest, when the first of the members that stayed fell
-  silent to join again.
+- A silence includes the join phase, in which members do not commit. That phase began, at the latest, when the first of
+  the members that stayed stopped committing to join again.
 
 Of several members that have to join again after a cooperative round any may be the first: the leader, or another one.
 Confidences are judgements, not frequencies: they order the guesses.

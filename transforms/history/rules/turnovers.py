@@ -1,12 +1,12 @@
 """Recognises deployments among the times in which members of a group come and go.
 
-No record says that somebody deploys. Arrivals and departures with less than QUIET between them are one turnover, and it
-is a deployment if every member that was there before it has been replaced, in good order: most of them left by
-themselves, and hardly any that came in it went in it, too. The first rules out what scales, the second what fails, the
-third a crash loop. Static members that are restarted within their session are replaced, too, without a rebalance.
+No record says that somebody deploys. Arrivals and departures with less than QUIET between them are one turnover. It is
+a deployment under three conditions: every earlier member was replaced, most of these left by themselves, and hardly any
+new member left again within the turnover. The first condition excludes scaling, the second failures, and the third
+crash loops. Static members that are restarted within their session are replaced, too, without a rebalance.
 
-The time in which a group begins is a turnover of its own, however soon something else follows: it ends before somebody
-leaves, and before a pause of TOGETHER.
+The start of a group is a turnover of its own, however soon another one follows: it ends before the first departure, and
+before a pause of TOGETHER.
 
 Order is that of the log; times only say what is close together.
 """
@@ -69,7 +69,8 @@ class _Step(NamedTuple):
 
 
 def turnovers(members: Iterable[Row], known_until: datetime) -> list[Turnover]:
-    """Returns the turnovers of one group, by its tenures, in the order of the log, which is known until an instant."""
+    """Finds the turnovers of one group in its tenures, in the order of the log. The log is known until
+    `known_until`."""
     of_incarnations: defaultdict[int, list[Row]] = defaultdict(list)
     for row in members:
         of_incarnations[row["incarnation"]].append(row)

@@ -1,8 +1,9 @@
 """Determines what keeps a client from the protocol of KIP-848, `group.protocol=consumer`.
 
-Libraries name themselves in ApiVersions (KIP-511), which the brokers' request log has. Ready for production are Kafka's
-Java client from 4.0 on (Kafka's documentation, Consumer Rebalance Protocol) and librdkafka from 2.12.0 on (its release
-notes), which clients of other languages are built on and name in their version. Of other libraries it is not known.
+Libraries send their names in ApiVersions (KIP-511), which the brokers' request log has. Two of them support the
+protocol in production: Kafka's Java client from 4.0 on (Kafka's documentation, Consumer Rebalance Protocol), and
+librdkafka from 2.12.0 on (its release notes). Clients of other languages that are built on librdkafka name it in their
+version. For other libraries this is not known.
 """
 
 from __future__ import annotations

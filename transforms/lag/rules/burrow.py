@@ -5,15 +5,15 @@ A window of the last `intervals` commits, and of as many samples of the log's en
 `allowed_lag` now, and as many commits as `minimum_complete` asks for:
 
     STOP     the last commit is longer ago than the window is long, and no sample of the end is at or below it
-    REWIND   a commit was below the one before, and the first such one was not made good since
+    REWIND   a commit was below the one before, and no later commit has reached that one again
     OK       any commit of the window had no lag above `allowed_lag`
     STALL    all commits are of the same offset
     WARN     the lag never went down from commit to commit
     OK       else
 
-The lag of a commit is counted against the newest sample before it, never below 0; without one it is not known, and
-passed over. Burrow's clock has whole seconds. A group is as bad as its worst partition, and ERR if that is worse than
-WARN.
+The lag of a commit is counted against the newest sample before it, never below 0. A commit without such a sample has no
+known lag, and is skipped. Burrow's clock has whole seconds. A group is as bad as its worst partition, and ERR if that
+is worse than WARN.
 """
 
 from __future__ import annotations

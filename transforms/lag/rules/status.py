@@ -3,32 +3,32 @@
     status        when, the first that holds
     ok            nothing is committed, and the log is empty
     no_commit     nothing is committed
-    ahead_of_log  the commit lies beyond the end of the log, as data loss or mirroring leaves it: the consumer begins
-                  where auto.offset.reset says or, once the log has grown so far, never reads what lies before
-    unknown       there is no watermark, or the commit is of a topic that was deleted, or lies before a hole of
-                  coverage, or the cleaner may have removed it between the round and the read, or the commits are known
-                  until an earlier instant than the round
-    ok            nothing is left to read, or markers of transactions alone
-    unsubscribed  no member subscribes to the topic any more: nobody will work off its lag
+    ahead_of_log  the commit lies beyond the end of the log, after data loss or mirroring: the consumer begins where
+                  auto.offset.reset says or, once the log has grown beyond the commit, never reads the records before it
+    unknown       there is no watermark; or the commit belongs to a deleted topic, or lies before a hole of coverage; or
+                  the cleaner may have removed it between the round and the read; or commits are known only until an
+                  instant before the round
+    ok            nothing is left to read, or only markers of transactions
+    unsubscribed  no member subscribes to the topic any more: nobody will reduce its lag
     waiting_for_transaction
-                  the commit is the last stable offset, and a transaction is open after it: who reads committed records
-                  has read all that there is, and waits
-    rebalancing   the group was in a rebalance when it was sampled, which is reason enough to stand still, unless it has
-                  stood still for longer than a rebalance may take: such a group is stuck, and judged like any other
+                  the commit is the last stable offset, and a transaction is open after it: a read_committed consumer
+                  has read everything that it can read, and waits
+    rebalancing   the group was in a rebalance when it was sampled, which explains why it makes no progress; but if that
+                  lasts longer than a rebalance may take, the group is stuck, and is judged like any other
     stalled       no progress for long, while commits of the same offset go on
     stopped       no progress for long, and no commits either
-    rewound       the committed offset went back within the window and has not been made good
-    growing       the lag has a rising slope over the window, whatever single dips it had
-    ok            else: there is lag, and it is worked off or stays as it is
+    rewound       the committed offset went back within the window, and is still below its former value
+    growing       the lag has a rising slope over the window, even if it fell at times
+    ok            else: there is lag, and it shrinks or stays as it is
 
-A transaction ends in a marker, which takes an offset and is no record: who has read all and commits the offset after
-the last record stays before the end for ever. Where a round has looked at the log (`Watermark.markers_at_end`), markers
-are known, and no lag. Where none has, one offset is taken for a marker, and stays lag, if the partition is known to
-have transactions, none is open, and the end has not moved since the round before; a partition without transactions, or
-with more left to read, is judged like any other.
+A transaction ends with a marker. A marker takes an offset but is not a record: a consumer that has read everything, and
+commits the offset after the last record, stays before the end for ever. If a round has read the end of the log
+(`Watermark.markers_at_end`), the markers are known, and are not lag. If no round has, one offset is assumed to be a
+marker, but still counts as lag, where the partition is known to have transactions, none is open, and the end has not
+moved since the previous round. A partition without transactions, or with more left to read, is judged like any other.
 
-Who reads what is not committed may stand at the last stable offset by chance, and counts as waiting until the
-transaction is over. Progress is then owed from the first round after it.
+A read_uncommitted consumer may be at the last stable offset by chance, and counts as waiting until the transaction has
+ended. Its progress is then expected from the first round after that.
 
 Burrow's status follows other rules, over commits. `BURROW_BESIDE` lists which of Burrow's statuses may come with each
 status.

@@ -1,7 +1,7 @@
 """Reads the text in `(reason: ...)`: the coordinator's reason for a rebalance, and the trigger that it means.
 
 A leave counts as voluntary, unless the client's reason says otherwise: `left_poll_timeout`, `admin_removed`. The Java
-coordinator logs that reason in a line of its own before, which `transforms.logs.rules.triggers` takes into account.
+coordinator logs the client's reason in an earlier line, which `transforms.logs.rules.triggers` takes into account.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@ are of the first. Without a step, the file's modification time may decide: if it
 are of the first. Where neither decides, nothing is claimed. A second step back in one hour is not a clock change: such
 an hour is not decided either.
 
-A rotated file goes on where the one before it ended: `continued`. Lines whose time has a zone, or that a container took
-with a time of its own, need none of this, and are not looked at.
+A rotated file continues the one before it: `continued`. Lines whose time has a zone, or to which a container added a
+time of its own, are never ambiguous, and are skipped here.
 """
 
 from __future__ import annotations

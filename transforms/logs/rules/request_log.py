@@ -2,9 +2,10 @@
 
     [time] DEBUG Completed request:{"isForwarded":..,"requestHeader":{..},"request":{..},"response":{..},...} (logger)
 
-The body is JSON since 2.8 (KIP-673). The line is written when the answer has been sent, and says how long the request
-took in all: its arrival is the difference. Most lines are fetches and produces. They are known by the number of their
-API, which stands first, and not parsed. Of answers to Metadata only the names of topic ids are taken.
+The body is JSON since 2.8 (KIP-673). The line is written when the answer has been sent, and has the total time of the
+request: the difference is the time of its arrival. Most lines are fetches and produces. They are recognized by the
+number of their API, which comes first, and are not parsed. From answers to Metadata only the names of topic ids are
+read.
 
 Brokers before 2.8 wrote text (`Completed request:RequestHeader(...` or `{api_key=...`), before 1.1 without the answers.
 """

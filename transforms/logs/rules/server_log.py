@@ -54,8 +54,8 @@ _TEMPLATES = (
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """An entry. `text` is the message with time, level and logger, over `line_count` lines, without the stack trace
-    that may follow. An entry that is too long ends in the middle."""
+    """An entry of a server log. `text` has time, level, message and logger, on `line_count` lines, without the stack
+    trace that may follow. If `is_too_long`, the text is cut off."""
 
     line_number: int
     line_count: int

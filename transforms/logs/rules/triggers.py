@@ -3,15 +3,15 @@ time.
 
 A coordinator logs the reason when it begins to prepare a rebalance, and logs no further reasons until the next
 generation is stable (or empty): so the logged reason is the first one. The line names the generation that ends; the
-rebalance leads to the next one. A coordinator that takes the group over knows nothing of a rebalance that went on, and
-begins its own: of several that would lead to the same generation the last counts. Generation numbers repeat in another
+rebalance leads to the next one. A coordinator that takes over the group knows nothing of a rebalance in progress, and
+begins its own: if several would lead to the same generation, the last one counts. Generation numbers repeat in another
 incarnation of the group, so the line's time must fit, too: after the previous record, and not after the record itself.
 
-Before 2.1 a coordinator gave no reason. Where a member had failed or left, it said so in the line before, which then is
-the reason; otherwise only the beginning is reported.
+Before 2.1 a coordinator logged no reason. If a member had failed or left, it logged that in the previous line, which
+then counts as the reason; otherwise only the beginning is reported.
 
-A leave is distinguished by what the client gave as its reason: the Scala coordinator says it in the reason itself, the
-Java one in a line of its own before. A leave that names no member, only an instance id, is an administrator's.
+A leave is distinguished by the reason that the client gave: the Scala coordinator logs it within its own reason, the
+Java one in an earlier line. A leave that names no member, only an instance id, is an administrator's.
 
 In a consumer group (KIP-848) the records state the cause of an epoch, except whether a member left or was fenced. One
 line states that, and the next line of the same operation states the epoch that began. For share and streams groups a

@@ -1,15 +1,16 @@
 """Judges a group's round and minute by an objective of lag: on time, late or unknown.
 
 A partition is late where the next record to read is older than the objective allows (`lag_seconds`; a lower bound that
-is too high is late, too), and on time where it is known not to be. It is unknown where its seconds are, and:
+is too high is late, too), and on time where it is known not to be. It is unknown where `lag_seconds` is unknown, and in
+these cases:
 
     a lower bound that is not too high    the record may be older
     `stale_sample`                        the end is of an earlier round: a record may wait that nobody has seen; but
                                           a record that was seen and is too old is too old now
     `hidden_commits`                      newer commits may be hidden: the lag may be lower than it seems
 
-Partitions that the group no longer subscribes to count for nothing. A round is late if a partition is, and on time if
-all are; a minute is as the worst of its rounds: late, else unknown, else on time. A minute without a round is unknown.
+Partitions that the group no longer subscribes to do not count. A round is late if a partition is, and on time if all
+are; a minute is as the worst of its rounds: late, else unknown, else on time. A minute without a round is unknown.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Finds who reset, deleted or moved committed offsets, by joining `offset_events` with the request log.
 
-No record names the client whose request moved an offset. The request log of the coordinator that wrote the record does,
-with the same clock: the record's time lies between the arrival of the request and the time of the line, which is
-written when the answer is sent. So a request is the cause if it names the group, was not refused, names the partition
-with the offset that was committed (or deletes it), and was in progress at that time. If several requests match, all are
-candidates and none is chosen.
+No record names the client whose request moved an offset. The request log of the coordinator that wrote the record names
+it, and has times of the same clock: the record's time lies between the arrival of the request and the time of the line,
+which is written when the answer is sent. So a request is the cause if it names the group, was not refused, names the
+partition with the offset that was committed (or deletes it), and was in progress at that time. If several requests
+match, all are candidates and none is chosen.
 
 Without such a request, a member's commit is attributed to the owner of the partition (`inferred`): in a classic group
 another member can commit it, too. Other events have an unknown author, with the reason. Events that nobody asked for

@@ -1,25 +1,27 @@
 """Determines what happened to a committed offset, from one record, the commit before it, and the group as it was then.
 
-Commits. One that is lower than the one before makes the group read again. One that is higher is usual, unless no member
-of the group can have made it: while a group has no members, the coordinator takes commits of a reset, and of consumers
-that assign themselves their partitions. The latter commit the leader epoch of the records they read, which resets by
-Kafka's tools do not; so only a commit without an epoch counts as `skipped`, and in a group that never had members only
-if the commit before it had one: clients that name no epoch go on so. If the topic id changed, it is another topic, and
-the offsets are not compared.
+Commits. A commit below the one before makes the group read records again. A higher one is usual, unless no member of
+the group can have made it: while a group has no members, the coordinator accepts commits of resets, and of consumers
+that assign partitions to themselves. Such a consumer commits the leader epoch of the records that it has read, and a
+reset by Kafka's tools commits none. So only a commit without an epoch counts as `skipped`. In a group that never had
+members, the commit before it must have had an epoch, too, because some clients never commit one. If the topic id
+changed, it is another topic, and the offsets are not compared.
 
 Removals. Kafka writes the same tombstone when an offset expires, is deleted, or goes with its topic. They are
 distinguished by the offset's age (`offsets.retention.minutes`), counted as the broker counts it
 (OffsetExpirationConditionImpl): from when the group lost its last member, in a classic group that had some, and else
-from the commit. An offset that is removed before its time did not expire. When its time has come, the next cleanup
-takes it, at most `offsets.retention.check.interval.ms` later; one that had aged while members of a KIP-848 group kept
-it goes as soon after the last of them. If it was removed later than that, something that is not in these records had
-kept it (a subscription, a coordinator that was down, another retention), and the cause of the removal is unknown.
+from the commit. An offset that is removed before its time did not expire. After its time, the next cleanup removes it,
+at most `offsets.retention.check.interval.ms` later. If members of a KIP-848 group have kept it beyond its time, it is
+removed within that interval after the last of them has left. If it was removed even later, something that these records
+do not show had kept it (a subscription, a coordinator that was down, another retention), and the cause of the removal
+is unknown.
 
-Of those that did not expire, some went with their group, whose own tombstone follows in the same operation; when all
-offsets of a group expire, the same records are written, so that age decides first. Some went with their topic: no
-request removes offsets of several groups and leaves the groups, but the deletion of a topic does, in one operation for
-each partition of `__consumer_offsets`. All other offsets were deleted by a request (OffsetDelete; DeleteGroups of a
-simple group, up to Kafka 3.9), or with a topic for which no other group there had offsets.
+Offsets that did not expire may have been removed with their group: then the group's own tombstone follows in the same
+operation. (When all offsets of a group expire, the same records are written, so age is checked first.) Or they were
+removed with their topic: no request removes offsets of several groups and leaves the groups, but the deletion of a
+topic does, in one operation for each partition of `__consumer_offsets`. All other offsets were deleted by a request
+(OffsetDelete; DeleteGroups of a simple group, up to Kafka 3.9), or with a topic for which no other group there had
+offsets.
 """
 
 from __future__ import annotations

@@ -4,10 +4,9 @@ A record is read again if it lies below the highest offset that was committed be
 back to. It is counted once for each time that it was really read: up to where the next move began, if there is one.
 
 Two committers that take turns look like one reader that goes back again and again. A single reader would have to read
-up to its former position between two moves back; two committers do not. Of two committers each goes on from its own
-place, the one ahead as if nothing had happened, the one behind without having caught up. At most the records that the
-slower one advanced by are read twice, and at least none, since it may be a member that has lost the partition and whose
-work does not count.
+up to its former position between two moves back; two committers do not. Each of them continues from its own position.
+Then at most the records by which the slower one advances are read twice. It may be none, since the slower one may be a
+member that has lost the partition, and whose work does not count.
 """
 
 from __future__ import annotations

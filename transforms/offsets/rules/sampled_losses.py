@@ -2,9 +2,9 @@
 
 - The start of the log has passed the commit (`lost_to_retention`): each round shows how many offsets these are so far.
   A commit that was already below the log's start when it was made counts, too.
-- The commit is one of a deleted topic, and the log of the topic that has its name now has reached it
-  (`topic_recreated`): a consumer that goes on from there skips the records before it in the new log. While that log is
-  shorter, a consumer finds no such offset and begins where auto.offset.reset says.
+- The commit belongs to a deleted topic, and the log of the new topic with the same name has reached the committed
+  offset (`topic_recreated`): a consumer that goes on from there skips the records before it in the new log. While that
+  log is shorter, a consumer finds no such offset and begins where auto.offset.reset says.
 
 There is one event for each commit and kind, at the first round that shows it, with the largest number seen: so the
 order and the number of passes over the rounds do not matter.

@@ -9,7 +9,7 @@ GroupMetadataManager, CurrentAssignmentBuilder).
     the target's epoch     is not ahead of the group's
     a member's epoch       is not ahead of the target's
     a member's state       is `unrevoked` only while it has something to give up. Members of share groups have no state;
-                           one that is away, or has just come back for another, keeps the state of before
+                           a static member that is away, or has just replaced another, keeps the earlier state
     a partition, or task   is held by one member: it is given to the next when the one before has given it up, and stays
                            with a static member that is away. Members of share groups hold partitions together, and
                            standby and warm-up tasks are copies, of which there may be several

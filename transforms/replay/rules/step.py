@@ -8,10 +8,10 @@ does not show in which order the requests came, so a field is compared only wher
     instance, client id and host of a member   if the member stays; a static member may have left and joined again
     timeouts, subscription, assignment         in a revision, of all members but the replaced instance; in a new
                                                generation they are copied from the record and so are always equal
-    leader                                     if it is dynamic and stays, it leads on. If it is gone and a member that
-                                               stays follows, it is the first of these in the order of the members' map,
-                                               which records show; not compared where static members stay, or where a
-                                               failover may have built another order
+    leader                                     a dynamic leader that stays remains the leader. If the leader is gone and
+                                               a member that stays replaces it, that is the first one in the order of
+                                               the members' map, which records show; not compared where static members
+                                               stay, or where a failover may have built another order
 
 The coordinator makes member ids of the client id (of a static member: the instance id) and a UUID; a step with a new
 member whose id has another form is not replayed. Source: Kafka ClassicGroup, GroupMetadataManager; KIP-345 (static
