@@ -117,7 +117,7 @@ def _owners(tables: ClusterRows, events: Sequence[Answer]) -> list[Answer]:
 
 
 def cells(act: Answer) -> Answer:
-    """Returns the columns of an act that a table shows."""
+    """Returns an act with its columns as texts, for a table on a terminal."""
     return {**act, "what": ", ".join(act["kinds"]), "who": who(act)}
 
 

@@ -297,6 +297,6 @@ def _changed(answer: Answer) -> str:
 
 
 def cells(answer: Answer) -> Answer:
-    """Returns the columns that a table shows."""
+    """Returns a deployment with its columns as texts, for a table on a terminal."""
     is_deploy = "yes" if answer["is_deploy"] else "unknown"
     return {**answer, "is_deploy": is_deploy, "versions_after": ", ".join(answer["versions_after"]) or None}

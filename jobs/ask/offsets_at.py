@@ -9,8 +9,8 @@ row. A transactional commit counts from where it was written, which is shortly b
 
 `--format csv` is what `kafka-consumer-groups --reset-offsets --from-file` reads (Kafka's ConsumerGroupCommand and
 CsvUtils): no header, a partition a line; `topic,partition,offset` for the one group that its `--group` names, else
-`group,topic,partition,offset`. That tool splits the file at newlines before it reads fields, brings offsets outside the
-log into it, resets only a group without members, and writes no metadata.
+`group,topic,partition,offset`. That tool splits the file at newlines before it reads fields, moves an offset outside
+the log to the nearer end of the log, resets only a group without members, and writes no metadata.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Keeps Delta tables open for later questions, as long as nobody has written to them: opening one costs more than most
 questions do with it.
 
-A table in a folder is what it was while the log file of its version is the same file, and none of the next version is
-there. Log files are removed from the oldest on, so that a next one that was cleaned up is not taken for that. Tables in
-object stores are opened each time.
+A table in a folder is unchanged if the log file of the opened version is still the same file, and the next version has
+no log file. A clean-up of the log removes the oldest files first, so it can't remove the next version's file and leave
+this one. Tables in object stores are opened each time.
 """
 
 from __future__ import annotations

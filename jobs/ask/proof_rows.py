@@ -1,8 +1,8 @@
 """Finds the row that proves an incident, by its key in the incident.
 
 A key is the row's key columns after the cluster, joined by a slash (`incidents.proofs`). Clients name groups, and a
-name may contain slashes; additional parts belong to the first text among the columns. Instants are ISO 8601, or
-milliseconds.
+name may contain slashes: if a key has too many parts, the additional ones belong to the first text column. Instants are
+ISO 8601, or milliseconds.
 """
 
 from __future__ import annotations

@@ -95,8 +95,8 @@ def answer(question: Mapping[str, Any], out: IO[bytes]) -> dict[str, str] | None
 
 
 def what_failed(error: BaseException) -> dict[str, str]:
-    """Returns the class and the sentence of an error that has one; for a fault of groupledger, its name and
-    traceback."""
+    """Describes an error for the caller: a known error (`explain`) by its class and its sentence, a fault of
+    groupledger by the exception's name and the traceback."""
     known = explain(error)
     if known is not None:
         return {"kind": type(known).__name__, "text": str(known)[:TEXT_CHARACTERS_MAX]}

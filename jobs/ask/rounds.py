@@ -1,7 +1,8 @@
 """Finds sampling rounds in the tables that have a row for each round: `lag`, `watermarks`, `group_states`.
 
-A monitor adds a round every few seconds, so that a day of them is a long table. Delta's log has the first and last
-round of each file: those of files with one cluster are a lower bound of the answer, and only files above it are read.
+A monitor adds a round every few seconds, so that a day of them is a long table. Delta's log has the first and the last
+round of each file. Where a file has rows of one cluster only, they give a lower bound of the answer, and only files
+above that bound are read.
 """
 
 from __future__ import annotations

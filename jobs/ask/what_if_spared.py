@@ -1,9 +1,9 @@
 """Turns a what-if's intervals into one number to act on, never more than there was to save.
 
-The replay may come to a rebalance more than was observed, and the spread of its runs reaches beyond. Nobody can be
-saved from what did not happen: savings end at what was observed or, where that is not known, at what was replayed. The
-number is the middle of what is left. An interval that begins below 0 and ends above it says neither that a setting
-saves something nor that it costs something: then there is no number.
+The replay may have more rebalances than were observed, and the interval of its runs reaches even higher. A setting
+can't save what did not happen: so savings are limited to what was observed or, where that is not known, to what was
+replayed. The number is the middle of the interval that remains. An interval that begins below 0 and ends above it shows
+neither a saving nor a cost: then there is no number.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The command that compares a group with itself."""
+"""The command that compares a group at two instants."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command that asks what is to come: when groups have caught up, and when they lose records or offsets."""
+"""The command that forecasts when groups have caught up, and when they lose records or offsets."""
 
 from __future__ import annotations
 

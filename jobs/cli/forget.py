@@ -1,4 +1,4 @@
-"""The command that takes a group, a client or a host out of a warehouse."""
+"""The command that removes a group, a client or a host from a warehouse."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command that asks for lag: now, at a past instant, and what other rules would have said of the past."""
+"""The command that shows lag: now, at a past instant, and how other rules would have judged past rounds."""
 
 from __future__ import annotations
 

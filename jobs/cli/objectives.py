@@ -1,4 +1,4 @@
-"""The command that shows how groups stand by their objectives of lag."""
+"""The command that shows whether groups meet their objectives of lag."""
 
 from __future__ import annotations
 

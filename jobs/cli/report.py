@@ -1,4 +1,4 @@
-"""`groupledger report`: the page for people."""
+"""`groupledger report`: writes all pages of `serve` into one HTML file."""
 
 from __future__ import annotations
 

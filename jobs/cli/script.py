@@ -1,9 +1,9 @@
 """Runs the command line as the console script. A signal that comes before a command starts, or after it has ended, ends
 the process silently; with too little memory nothing is started.
 
-Python imports for half a second; a signal would end it with a traceback there, or with the exit code of a killed
-process. Where the address space is limited (`ulimit -v`), libraries end the process in different ways, one of them with
-the exit code of findings: they reserve much more memory than they use.
+Python spends half a second on imports. A signal in that time would end the process with a traceback, or with the exit
+code of a killed process. Where the address space is limited (`ulimit -v`), libraries end the process in different ways,
+one of them with the exit code of findings: they reserve much more memory than they use.
 
 If the process is started without standard streams (`>&-`, some supervisors), nothing is printed. Left closed, their
 file numbers would be given to the next files that are opened, and a message for standard error would end up in a

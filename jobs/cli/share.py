@@ -1,4 +1,4 @@
-"""The command that asks where share groups stand."""
+"""The command that shows the positions of share groups."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The commands that open the warehouse to SQL."""
+"""The commands that run SQL over the tables of a warehouse."""
 
 from __future__ import annotations
 

@@ -1,13 +1,13 @@
 """Keeps the steps found among the commits (`transforms.incidents.commit_steps`) in a table, so that they are found only
 once.
 
-Once the table is an hour of commits late, steps are written in one Delta commit: those with both commits, and the last
-record of each partition in place of the one before. Later commits are read again by each run. Then a small file notes
-how far the steps reach (`_groupledger/<cluster>/commit_steps.json`): by offset, by the version of the records and the
-earliest date of ingest that new ones can have, and by time. If the file is older than the table, because a pass was
-killed, some records are read twice. If it is newer than the table, because the table was restored, or if it was written
-with other settings, it is not used: all commits are read again, as after a rebuild of the history
-(`drop_commit_steps`). Of the table, only last records are used then whose own rows retention has removed.
+Once the table lacks an hour of commits, one Delta commit writes the steps between two known commits, and replaces the
+last record of each partition. Each run reads later commits again. After the Delta commit, a small file notes how far
+the steps reach (`_groupledger/<cluster>/commit_steps.json`): by offset, by the version of the records, by the earliest
+date of ingest that new records can have, and by time. If the file is older than the table, because a pass was killed,
+some records are read twice. The file is not used if it is newer than the table, because the table was restored, or if
+it was written with other settings. Then all commits are read again, as after a rebuild of the history
+(`drop_commit_steps`), and the table provides only those last records whose own rows retention has removed.
 
 The kept steps end at an instant until which everything is known: all records, and the ends of all partitions.
 """

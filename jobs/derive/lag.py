@@ -1,8 +1,9 @@
 """Computes the rows of `lag` for the sampling rounds that have none yet.
 
 A round can be computed when `__consumer_offsets` is read up to the ends that the round saw there; the run ends at the
-first round that can't, so that rounds stay in order. Rounds are appended in parts, each in one Delta commit whose batch
-is numbered by its last round: a part that is written again is left out, and a killed run goes on after the last part.
+first round that can't, so that rounds stay in order. Rounds are appended in parts. Each part is one Delta commit, and
+its batch number is its last round: so a part that is written again is skipped, and the run after a kill continues after
+the last part.
 
 The history must be up to date before, since the owners of a round come from its tables.
 

@@ -1,7 +1,7 @@
-"""Reads the rounds of sampling by which commits are found that retention will overtake soon.
+"""Reads the sampling rounds that show which commits retention will overtake soon.
 
-The newest round names the groups with such a commit, most often none. Of these alone the last half day is read, which
-is as long as a forecast looks back (`transforms.lag.rules.forecast`).
+The newest round names the groups with such a commit, most often none. For these groups only, the last half day is read,
+as far as a forecast looks back (`transforms.lag.rules.forecast`).
 """
 
 from __future__ import annotations

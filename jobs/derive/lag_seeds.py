@@ -1,12 +1,11 @@
 """Keeps the state after a sampling round for the next one (`transforms.lag.lag_seeds`), so that earlier rounds are not
 read again.
 
-The seeds are written once they are an hour of rounds late, as one Delta commit whose batch is numbered by their last
-round; later rounds are read again by each run. Seeds that are missing, or newer than the rows of `lag` (because that
-table was restored), are not used: all rounds are read again, which gives the same rows and takes longer. The same
-happens after a rebuild of the history, which is made where records that were read already have changed (`drop_seeds`).
-Retention does not remove seeds: they know what a group had committed for longer than the records do. So seeds of
-commits whose records are gone are always used (`first_seeds`).
+Once the seeds lack an hour of rounds, one Delta commit writes them, and its batch number is their last round; each run
+reads later rounds again. If seeds are missing, or newer than the rows of `lag` (because that table was restored), all
+rounds are read again, which gives the same rows and takes longer. The same happens after a rebuild of the history,
+because records that were already read may have changed (`drop_seeds`). Retention does not remove seeds, so a seed may
+hold a commit whose record is gone. Such seeds are always used (`first_seeds`).
 
 Rounds come in order, so later ones are found by their dates. Commits may have been ingested long before a round counts
 them: the seeds note the earliest date of ingest of such commits. A day is added, for clocks that were set back.

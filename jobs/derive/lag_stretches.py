@@ -1,9 +1,9 @@
 """Keeps the stretches of `lag` that incidents are made of, so that each round is read only once.
 
-The stretches (`transforms.incidents.lag_stretches`) are written once the file is an hour of rounds late, into a small
-file, `_groupledger/<cluster>/lag_stretches.json`, with the last round in them; later rounds are read from `lag`. If the
-file is newer than the table, because the table was restored or made again, or if it was written with other settings, it
-is not used: all rounds are read again.
+A small file, `_groupledger/<cluster>/lag_stretches.json`, has the stretches (`transforms.incidents.lag_stretches`) and
+the last round in them. It is written once it lacks an hour of rounds; later rounds are read from `lag`. If the file is
+newer than the table, because the table was restored or made again, or if it was written with other settings, it is not
+used: all rounds are read again.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Keeps the samples that show open transactions in `__consumer_offsets`, so that each sample is read only once.
 
-The samples that incidents need (`transforms.incidents.open_transactions`) are written once the file is an hour of
-rounds late, into a small file, `_groupledger/<cluster>/open_transactions.json`, with the last round in it; later rounds
-are read from `watermarks`. If the file is newer than the table, because the table was restored, or if it was written
-with other settings, it is not used: all samples are read again.
+A small file, `_groupledger/<cluster>/open_transactions.json`, has the samples that incidents need
+(`transforms.incidents.open_transactions`), and the last round in it. It is written once it lacks an hour of rounds;
+later rounds are read from `watermarks`. If the file is newer than the table, because the table was restored, or if it
+was written with other settings, it is not used: all samples are read again.
 """
 
 from __future__ import annotations

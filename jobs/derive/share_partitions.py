@@ -1,4 +1,4 @@
-"""Writes `share_partitions`: the state of share groups by `__share_group_state`, and beside it the brokers' own
+"""Writes `share_partitions`: the state of share groups as `__share_group_state` has it, and beside it the brokers' own
 figures.
 
 A pass reads the new records of the topic (`jobs.ingest.share_state`). Then it folds all records from the logs' starts

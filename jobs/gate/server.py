@@ -11,7 +11,8 @@ uvicorn's inside.
 - A request is answered only when the previous response was read, except for the transport's buffer: so a client that
   does not read can't keep its place.
 - A client that sends a request before the response to its previous one gets one more response, and then has to connect
-  again. Browsers don't pipeline, and HTTP allows to close a connection that does (RFC 9112, 9.3.2).
+  again. Browsers don't pipeline, and HTTP allows a server to close a connection on which a client does (RFC 9112,
+  9.3.2).
 - Half of the files that the process may open are for connections.
 """
 

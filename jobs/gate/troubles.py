@@ -73,7 +73,7 @@ class Teller(logging.Handler):
 
 
 def listen_to_server() -> None:
-    """Sends the log lines of the server's libraries to `tell` only."""
+    """Passes the log lines of the server's libraries to `tell`, and to nothing else."""
     _listen(SERVER_LOGGERS, "groupledger's server", with_traces=True)
 
 

@@ -4,7 +4,7 @@
     DIR/group_states/*.parquet    sampled_at_ms, and columns of `group_states`
 
 Columns that a file lacks are null; columns that the table lacks are left out. Rounds up to the ledger's last one are
-left out too, so that the same files again, or longer files of the same cluster, add no row twice.
+left out too: importing the same files again, or longer files of the same cluster, adds no row twice.
 """
 
 from __future__ import annotations

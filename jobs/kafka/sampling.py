@@ -3,12 +3,12 @@
 The ends of `__consumer_offsets` are read first, so that every commit below them is older than every other number of the
 round: lag compares a commit with an end that was read after it. `watermarks` and `group_states` hold the rows.
 
-- Of each partition the log start, the high watermark and the last stable offset are asked in this order, each in one
-  ListOffsets request for many partitions. The log grows between them; a last stable offset that has passed the high
-  watermark by then is cut to it, or a log without transactions would seem to have an open one.
-- Groups come from ListGroups, which each broker answers for the groups that it coordinates; so it is also the one to
-  ask for their members, by DescribeGroups or, for KIP-848, ConsumerGroupDescribe. Share and streams groups have only
-  the state in the list.
+- For each partition the log start, the high watermark and the last stable offset are requested in this order, each in
+  one ListOffsets request for many partitions. The log grows between the requests. So a last stable offset above the
+  high watermark is cut to it; otherwise a log without transactions would seem to have an open one.
+- Groups come from ListGroups, which each broker answers for the groups that it coordinates. So the same broker is asked
+  for their members, by DescribeGroups or, for KIP-848, ConsumerGroupDescribe. Share and streams groups have only the
+  state in the list.
 - If a broker does not answer, only its own partitions and groups are missing. The partitions have rows with the error;
   its groups are not listed anywhere else, and so have no rows.
 - Metadata never creates topics: a sample of a deleted topic must not bring it back.

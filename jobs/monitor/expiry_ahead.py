@@ -1,13 +1,14 @@
-"""Says in how long the first committed offset of a group without members expires.
+"""Computes the time until the first committed offset of a group without members expires.
 
 What expires, and when, is decided by `transforms.history.rules.expiring_offsets`, from the tables as the history's last
-pass left them. Only groups without members are read, so a pass costs by their offsets. Nothing is said of
+pass left them. Only groups without members are read, so the cost of a pass depends on the number of their offsets.
+No time is computed
 
-- all groups, while nobody knows for how long the brokers keep offsets: the settings do not say it, and the principal
-  may not see `offsets.retention.minutes` (DescribeConfigs on the cluster). Kafka's default is no answer: an alert that
+- for any group, while it is unknown how long the brokers keep offsets: the settings do not say it, and the principal
+  may not see `offsets.retention.minutes` (DescribeConfigs on the cluster). Kafka's default is not used: an alert that
   trusts it comes days after the loss on brokers that keep offsets for one day.
-- a group that has members by the last sampling round, or that may have ended unseen;
-- an offset that may have been removed unseen.
+- for a group that has members in the last sampling round, or that may have ended unseen;
+- for an offset that may have been removed unseen.
 """
 
 from __future__ import annotations
@@ -48,8 +49,8 @@ class ExpiryAhead:
             self._expire_ms = first_expiries(tables, self.retention_s * 1_000, hidden_ends)
 
     def seconds(self, at_ms: int, with_members: Collection[str]) -> dict[str, float]:
-        """Returns, for each group without members, in how many seconds its first offset expires; 0 if it is due: the
-        brokers look every ten minutes."""
+        """Returns, for each group without members, the seconds until its first offset expires. 0 means that it is due:
+        the brokers check every ten minutes, and may not have removed it yet."""
         left = {name: max(ms - at_ms, 0) / 1_000 for name, ms in self._expire_ms.items()}
         return {name: seconds for name, seconds in left.items() if name not in with_members}
 

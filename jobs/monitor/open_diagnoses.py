@@ -1,4 +1,4 @@
-"""Counts the diagnoses of what goes on, for the metrics: `/metrics` names the causes that `groupledger why` names.
+"""Counts the diagnoses of open episodes for the metrics, so that `/metrics` has the same causes as `groupledger why`.
 
 A diagnosis takes some 0.2 s of CPU, so only episodes above info are diagnosed, `DIAGNOSED_MAX` in one pass, and again
 only after their incidents changed; those that have no diagnosis yet come first. Those that a pass does not reach keep

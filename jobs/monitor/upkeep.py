@@ -1,9 +1,9 @@
 """Does a monitor's work between its rounds: incidents, the seeds of lag, and the maintenance of the tables.
 
-Each piece of work has an interval, and takes a quarter of the time at most: where looking for incidents takes a minute,
-it is done every four. Between two writes it lets a round go first, as the history does. The open incidents are kept for
-the metrics. Maintenance covers all clusters of a process: one cluster's thread at a time does it for all, under their
-leases, whichever clusters of the warehouse other processes write.
+Each piece of work has an interval, and takes at most a quarter of the time: if the search for incidents takes a minute,
+it runs every four minutes. Between two writes it lets a round run first, as the history does. The open incidents are
+kept for the metrics. Maintenance covers all clusters of a process: one cluster's thread at a time does it for all,
+under their leases, whichever clusters of the warehouse other processes write.
 """
 
 from __future__ import annotations

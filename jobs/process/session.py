@@ -1,7 +1,7 @@
 """The Spark session of every job: the defaults of `conf/spark-defaults.conf`, our JARs, our interpreter.
 
-Under `spark-submit` the JVM already runs: master, driver, JARs and interpreter stay as they were submitted. Of our
-defaults, those are used that were not submitted; those sized for one machine are not used on a cluster.
+Under `spark-submit` the JVM already runs: master, driver, JARs and interpreter stay as they were submitted. Our
+defaults apply to settings that were not submitted, but those sized for one machine do not apply on a cluster.
 
 A cold JVM reads and checks some twenty thousand classes of Spark and Delta, for a third of the time of a short command.
 `groupledger setup` stores them in the JVM's own form (`class_archive`); a JVM of another version, or with other JARs,

@@ -31,8 +31,8 @@ One that is a day old was left by a writer that was killed. If it was not, and i
 that writer calls next fails: nothing has named the file.
 
 No link is followed. A link leads to files that are not the ledger's, or to files in the table's folder under another
-name, which the table may still use. A log behind a link is not even written to, since delta-rs cleans up a log by
-itself.
+name, which the table may still use. If the path of a log has a link, the log is not even written to, since delta-rs
+cleans up a log by itself.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def deletable_files(found: Iterable[str], fenced: DeltaTable) -> list[str]:
 
 def delete_files(table_uri: str, paths: Iterable[str], check: Callable[[], None]) -> list[str]:
     """Deletes files of a table, in pieces; `check` raises if the process has to stop. A file that is gone already is
-    not an error. Returns the files that lie behind a link or outside the folder, which stay."""
+    not an error. Returns the files that it did not delete, because their path has a link or leads out of the folder."""
     files, root = files_of(table_uri), _root(table_uri)
     left, outside = iter(paths), []
     while piece := list(islice(left, PIECE)):
@@ -125,8 +125,8 @@ def delete_files(table_uri: str, paths: Iterable[str], check: Callable[[], None]
 
 
 def delete_log_before(table_uri: str, version: int, check: Callable[[], None]) -> list[str]:
-    """Deletes the files of a table's log before a version that has a checkpoint. Returns the files that lie behind a
-    link, which stay."""
+    """Deletes the files of a table's log before a version that has a checkpoint. Returns the files that it did not
+    delete, because their path has a link."""
     outside = []
     for info in files_of(table_uri).get_file_info(FileSelector(LOG)):
         numbered = LOG_FILE.match(info.base_name)

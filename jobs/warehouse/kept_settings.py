@@ -1,10 +1,10 @@
-"""Keeps the settings that decide about the meaning of rows with the tables:
+"""Stores beside the tables the settings that the meaning of rows depends on:
 `_groupledger/<cluster>/kept_settings.json`.
 
-A session timeout decides which member expired, a retention which offset did, a standstill which partition stands still.
-A pass without the `--conf` of earlier passes would go on with other values, and `validate` would report right rows as
-wrong. So a command uses the kept settings, unless its own settings say otherwise: a value in the user's file, or one
-that differs from the shipped default. A question does so by `with_kept`; commands that write keep what is new, too
+A session timeout decides which member expired, a retention which offset expired, and a standstill limit which partition
+is stalled. A pass without the `--conf` of earlier passes would use other values, and `validate` would report right rows
+as wrong. So a command uses the kept settings, unless its own settings say otherwise: a value in the user's file, or one
+that differs from the shipped default. A question does so by `with_kept`; commands that write also store new values
 (`settled_settings`).
 
 Secrets are kept as references, as they are in the settings.

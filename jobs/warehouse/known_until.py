@@ -1,5 +1,5 @@
-"""Keeps small files, `_groupledger/<cluster>/<step>_until.json`: until which instant the topic was known when a step
-ran.
+"""Keeps small files, `_groupledger/<cluster>/<step>_until.json`, with the instant up to which the topic had been read
+when a step ran.
 
 The topic is read at any time, the history is folded after it, and incidents are computed after that. So the absence of
 a result says nothing about records that were read since. The instant is determined before a step reads anything, and

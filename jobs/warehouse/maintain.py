@@ -3,22 +3,21 @@
 It takes one cluster after the other, under that cluster's own leases: a cluster that another writer holds is skipped,
 and a monitor maintains its own cluster. In each table it changes only rows and files of that cluster, and an error in
 one table is a finding and does not stop the others. It works without Spark:
-- How long a table keeps its past is set as the settings say (`maintain.log_hours` and what is beside it).
-- Retention removes what is older than the settings say. Of a table that is partitioned by date these are whole dates,
-  in Delta commits that rewrite no file but one that several clusters share; it waits while a streaming reader of the
-  table has unread rows, which it would never see. Of other tables these are rows that ended, or happened, before
-  midnight (UTC) of the first date that is kept. For `coordinator_records` and the history it raises the floor first.
+- It sets how long each table keeps its past (`maintain.log_hours` and the settings beside it).
+- Retention removes old rows. From a table that is partitioned by date it removes whole dates, and rewrites only files
+  that several clusters share; it waits while a streaming reader of the table has unread rows, which that reader would
+  never see. From other tables it removes rows that ended, or happened, before midnight (UTC) of the first date that is
+  kept. For `coordinator_records` and the history it raises the floor first.
 - OPTIMIZE merges files that no longer change (`merged_files`). Dates of `coordinator_records` are sorted at that
   (`sorted_dates`). Its commits have no new data, so streaming readers pass over them. (They begin at a version of the
   table, not at a snapshot, whose files have no order.)
-- VACUUM deletes files that were removed longer ago than `maintain.deleted_file_hours` says. It waits if a reader has
-  not read new rows for longer, or than `reader_downtime_days_max`, and while a rebuild of the history is unfinished,
-  which needs the versions that it began with.
+- VACUUM deletes files that were removed more than `maintain.deleted_file_hours` ago. It waits if a reader has left rows
+  unread for more than that, or for more than `reader_downtime_days_max`. It also waits for an unfinished rebuild of the
+  history, which needs the versions that it began with.
 
-`cluster` is not the first folder of all tables by date: Delta knows no other way to give a table another layout than to
-write all of its rows again, in one commit that ends every stream over the table. It is not needed either. A writer's
-file has rows of its own cluster alone, a merged one, too, and the bounds of the column, in the log, leave all others'
-files out of a read.
+Some tables by date are not partitioned by `cluster`. To change that, Delta would have to write all rows of the table
+again, in one commit that ends every stream over it. It is not needed either: a file, also a merged one, has rows of one
+cluster only, and with the bounds of the column in the log a read leaves out the files of other clusters.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Keeps the notes of writers: small files `_groupledger/<cluster>/<name>-<token>.json`.
 
-Storage compares no tokens. A writer that sleeps until its lease is another's, wakes, and then replaces or removes a
-small file would undo what its successor has noted there. So each writer has a file of its own: its name ends in the
-token of the lease, and of several the one with the highest token counts. A note is taken back by writing an empty one,
-and a writer removes only files with tokens below its own, which no longer count. So a writer that slept can only change
-a note that does not count.
+Storage compares no tokens. A writer may sleep until another one has taken its lease, wake, and then replace or remove a
+small file: that would undo the note of its successor. So each writer has a file of its own: its name ends in the token
+of the lease, and of several the one with the highest token counts. A note is taken back by writing an empty one, and a
+writer removes only files with tokens below its own, which no longer count. So a writer that slept can only change a
+note that does not count.
 
 Earlier releases wrote `<name>.json`, which counts until there is another.
 """

@@ -1,8 +1,8 @@
 """Keeps notes (`jobs.warehouse.notes`) about rebuilds of the history.
 
-`rebuild_request`: a job that changes rows of `coordinator_records` which the history may have folded already asks for a
-rebuild; the next pass of the history rebuilds, and then notes in `rebuild_answer` which request it has answered. A
-request that came during a rebuild is another one, and stays.
+`rebuild_request`: a job asks for a rebuild when it changes rows of `coordinator_records` that the history may already
+have folded. The next pass of the history rebuilds, and then notes in `rebuild_answer` which request it has answered. A
+request that came during a rebuild is a new one, and stays open.
 
 `rebuild`: the versions of the tables when a rebuild began. While this note exists, they are partly old and partly new.
 """

@@ -47,8 +47,8 @@ class Floor:
 
 
 def read_floors(properties: Properties, small_files: Readable, cluster: str) -> dict[int, Floor]:
-    """Returns the floors by partition of `__consumer_offsets`, for the partitions where something was removed.
-    `properties` are those of `coordinator_records`."""
+    """Returns the floor of each partition of `__consumer_offsets` from which retention has removed rows. `properties`
+    are the table properties of `coordinator_records`."""
     told = _told(properties, FLOORS).get(cluster)
     if told is None:
         name = f"{STATE_FOLDER}/{cluster}/floor.json"

@@ -1,8 +1,8 @@
-"""Settles with which settings a command that writes runs, and keeps them with the tables (`kept_settings`).
+"""Determines the settings of a command that writes, and stores them beside the tables (`kept_settings`).
 
-A value of the command's own settings is kept from then on, and if the history depends on it, the history is rebuilt, so
-that all of its rows mean the same. `validate` always uses the settings that the rows were made with. Every difference
-is reported in one sentence.
+A value of the command's own settings is stored, and applies from then on. If the history depends on it, the history is
+rebuilt, so that all of its rows have the same meaning. `validate` always uses the settings that the rows were made
+with. Every difference is reported in one sentence.
 """
 
 from __future__ import annotations

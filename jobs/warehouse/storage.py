@@ -13,8 +13,8 @@ two processes create the same name at once, one of them gets False.
 - Elsewhere (ABFS) a writer that is killed may leave half a text: `read_parsed` reports it with the remedy, and nobody
   takes a lease that can't be read before it has run out.
 
-A temporary file goes when its write fails. A writer that was killed leaves its own behind; the next write into the same
-folder removes it, once it is a day old and, on a local disk, no living process holds its lock.
+A temporary file is removed when its write fails. A killed writer leaves its temporary file; the next write into the
+same folder removes it, once it is a day old and, on a local disk, no living process holds its lock.
 """
 
 from __future__ import annotations
