@@ -156,9 +156,9 @@ def make(warehouse: Path, groups: int, partitions: int) -> datetime:
     return end
 
 
-def seconds(times: int, action: Callable[..., object], *arguments: object) -> str:
-    """Returns p50 and p95 of the time that an action takes, and p50 of the processor time of the processes that it
-    started, which other work on the machine does not change."""
+def measured(times: int, action: Callable[..., object], *arguments: object) -> str:
+    """Runs an action several times. Returns as text p50 and p95 of its time, and p50 of the processor time of the
+    processes that it started: other work on the machine does not change the latter."""
     found, of_processors = [], []
     for _ in range(times):
         begin, used = time.perf_counter(), of_children_s()
@@ -225,12 +225,12 @@ def measure(python: str, warehouse: Path, times: int, since: datetime, then: dat
     for text in COMMANDS:
         words = [SELECT if word == "{select}" else word for word in text.format(**instants).split()]
         command(python, warehouse, words)
-        print(f"{seconds(times, command, python, warehouse, words)}  {' '.join(words)}", flush=True)
+        print(f"{measured(times, command, python, warehouse, words)}  {' '.join(words)}", flush=True)
     server, port, ready = served(warehouse)
     try:
         print(f"{ready:8.2f} {'':17}  serve: until it answers")
         for path in PATHS:
-            print(f"{seconds(times, get, port, path)}  {path}", flush=True)
+            print(f"{measured(times, get, port, path)}  {path}", flush=True)
     finally:
         server.terminate()
         server.wait(timeout=60)
@@ -242,10 +242,10 @@ def measure_references(times: int) -> None:
     from lab.kafka.offset_removals import GROUPS_TOOL
 
     for code, what in (("", "a Python that does nothing"), (SPARK, "a Spark session that does nothing")):
-        print(f"{seconds(times, subprocess.run, [sys.executable, '-c', code])}  {what}", flush=True)
+        print(f"{measured(times, subprocess.run, [sys.executable, '-c', code])}  {what}", flush=True)
     with tempfile.TemporaryDirectory() as folder, LocalBroker(Path(folder) / "kafka") as broker:
         words = (GROUPS_TOOL, "--bootstrap-server", broker.bootstrap_servers, "--describe", "--all-groups")
-        print(f"{seconds(times, run_tool, *words)}  kafka-consumer-groups --describe --all-groups, without groups")
+        print(f"{measured(times, run_tool, *words)}  kafka-consumer-groups --describe --all-groups, without groups")
 
 
 def main() -> None:

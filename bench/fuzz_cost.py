@@ -28,7 +28,8 @@ ORDINARY = json.dumps([{"name": "orders", "partitions": [0, 1, 2], "lag": 12.5}]
 
 
 class Shape(NamedTuple):
-    """A shape. `make` returns the input, of about a given number of bytes, and its exact size."""
+    """An input that can have any size. `make` takes the number of bytes, and returns an input of about that size with
+    its exact size."""
 
     make: Callable[[int], tuple[Any, int]]
     name: str

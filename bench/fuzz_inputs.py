@@ -84,8 +84,8 @@ class Case(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Target:
-    """A reader. `check` returns the outcomes of the inputs; it raises on a violation. Of `INPUTS` inputs it gets one in
-    `one_in`. `shape` returns an input that can be stretched to any length."""
+    """A reader. `check` reads the inputs and returns their outcomes; it raises on a violation. The reader gets one in
+    `one_in` of all `INPUTS`. `shape` returns an input that can have any size."""
 
     make: Callable[[Random], Case]
     check: Callable[[Any], Outcomes]
@@ -94,8 +94,8 @@ class Target:
 
 
 def shape_of(random: Random, text: str, unit: str, content: Callable[[str], Any]) -> Shape:
-    """Returns the shape of a text with a unit repeated at one place; `content` converts a text to the reader's
-    input."""
+    """Returns an input that can have any size: a text in which a unit is repeated at one place. `content` converts the
+    text to the reader's input."""
     place = random.randrange(len(text) + 1)
 
     def make(size: int) -> tuple[Any, int]:

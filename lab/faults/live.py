@@ -101,7 +101,8 @@ class Cluster:
 
 
 def lasting(key: bytes | None, value: bytes | None) -> tuple[bytes | None, bytes | None]:
-    """Returns a record whose members, if it has any, have sessions that outlast the trial."""
+    """Sets session and rebalance timeouts that are longer than the trial for the members in a record, and returns the
+    record. Other records stay as they are."""
     record = decode_record(key, value)
     for member in (record.value or {}).get("members", ()):
         member |= {"session_timeout_ms": SESSION_MS, "rebalance_timeout_ms": SESSION_MS}

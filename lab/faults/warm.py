@@ -60,8 +60,8 @@ class WarmProcess:
         return self._process.pid
 
     def answer(self, seconds: float) -> tuple[int, str] | None:
-        """Returns the exit code of the running command and its standard error, None if it still runs after `seconds`.
-        If the process has ended, that is not a clean end."""
+        """Returns the exit code of the running command and its standard error; None if it still runs after `seconds`.
+        If the warm process itself has ended, returns the exit code of a process that a signal has ended."""
         assert self._process is not None
         told = self._process.stdout
         assert told is not None

@@ -96,7 +96,7 @@ class StreamsPlay(PairedPlay):
         return found
 
     def seen(self) -> list[Record]:
-        """Returns the records since the last call, and leaves them to be read."""
+        """Returns the records that `read` has not returned yet. The next `read` returns them, too."""
         self._written = self.read()
         return self._written
 
