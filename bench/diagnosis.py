@@ -67,7 +67,7 @@ def main() -> int:
 
 def play_rounds(folder: Path, arguments: argparse.Namespace) -> None:
     timeline = Timeline(seconds=arguments.minutes * 60, restarts=arguments.restart)
-    # Plays of one family stand beside each other; each round gets some of every family.
+    # The list has the plays of one family together; each round gets some of every family.
     plays = list(chosen(arguments))
     count = -(-len(plays) // arguments.at_once)
     for number in range(count):

@@ -215,7 +215,7 @@ def repeated(instants: list[datetime], times: int) -> pa.Array:
 def _commits(warehouse: Path, units: np.ndarray, partitions: np.ndarray, days: range) -> None:
     at, day = repeated([NOW - day * DAY for day in days], len(units)), np.repeat(np.array(days), len(units))
     units, partitions = np.tile(units, len(days)), np.tile(partitions, len(days))
-    # A partition of the log has each fiftieth group's commits of a day one behind the other.
+    # In a partition of the log, the commits of a day of each fiftieth group follow one another.
     of_day = units // KAFKA_PARTITIONS * (partitions.max() + 1) + partitions
     commit_type = schema_of("coordinator_records").field("offset_commit").type
     fields = {"topic": names("orders-", units), "partition": pa.array(partitions), "offset": pa.array(partitions + 5)}

@@ -81,7 +81,7 @@ class _General:
         self.topics = topics
         self.racks = racks
         self.previous_owners = previous_owners
-        # A topic that stands twice in a subscription counts twice below, as in Kafka.
+        # A topic that a subscription names twice counts twice below, as in Kafka.
         self.topics_of = {
             consumer: [topic for topic in member.topics if topic in topics] for consumer, member in members.items()
         }

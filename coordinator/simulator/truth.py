@@ -105,7 +105,7 @@ class Tenure:
     client_id: str
     client_host: str
     session_timeout_ms: int
-    rebalance_timeout_ms: int | None  # of a share group's member there is none
+    rebalance_timeout_ms: int | None  # a share group's member has none
     joined_at_ms: int
     left_at_ms: int | None = None
     leave_cause: str | None = None

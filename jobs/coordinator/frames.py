@@ -108,7 +108,7 @@ def _null_finder(api: ApiKey, version: int) -> Callable[[Any], str | None]:
 
 def _finder_of(fields: Any, version: int) -> Callable[[Any], str | None]:
     present = [field for field in fields if field.for_version_q(version)]
-    # kafka-python has None for the UUID of zeros, which stands for no id, and for a tagged field that is left out.
+    # kafka-python has None for the UUID of zeros, which means no id, and for a tagged field that is left out.
     required = tuple(
         field.name
         for field in present

@@ -55,7 +55,7 @@ def write_coverage(
         f"old.cluster = '{ledger.cluster}'",
         updates={name: f"greatest(old.{name}, new.{name})" for name in ("to_offset", "to_time")}
         | as_new(["completeness", "proof", "is_state_lost"]),
-        # In delta-rs OR binds closer than what stands right of FROM.
+        # In delta-rs OR binds closer than the operands of FROM.
         update_condition="new.to_offset > old.to_offset OR (new.to_time > old.to_time) IS TRUE OR old.to_time IS NULL"
         " OR old.completeness <> new.completeness OR (old.proof IS DISTINCT FROM new.proof)"
         " OR (old.is_state_lost IS DISTINCT FROM new.is_state_lost)",

@@ -175,7 +175,7 @@ def follow_history(rounds: RoundLoop, stop: threading.Event) -> None:
     context = ledger.spark.sparkContext
     context.addJobTag(history_of(ledger.cluster))
     state.start(stop)
-    # Spark's jobs of this thread share the cores with those of the rounds, and don't stand before them in the queue.
+    # Spark's jobs of this thread share the cores with those of the rounds, and don't block them in the queue.
     context.setLocalProperty("spark.scheduler.pool", HISTORY)
     while not stop.is_set():
         while not rounds.has_time(rounds.history_shedding) and not stop.wait(CATCH_UP_POLL_S):

@@ -53,7 +53,7 @@ class S3Create:
         return self._put(path, text)
 
     def _prove(self, folder: Any) -> None:
-        # Named like a temporary file, which is no cluster and no number of a lease.
+        # Named like a temporary file: readers take it for neither a cluster nor a lease.
         probe = folder.suffix(f"/.probe.{uuid.uuid4().hex}")
         try:
             is_kept_apart = self._put(probe, "") and not self._put(probe, "")

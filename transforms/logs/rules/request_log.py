@@ -45,7 +45,7 @@ _API_KEY = re.compile(
     rf"{names.COMPLETED}\{{{_QUOTE}{names.IS_FORWARDED}{_QUOTE}:(?:true|false),{_QUOTE}{names.HEADER}{_QUOTE}:"
     rf"\{{{_QUOTE}{names.API_KEY}{_QUOTE}:(-?\d{{1,5}}),"
 )
-# Of a connection, which is the local address and port, the client's, the processor (since 4.0) and a running number.
+# A connection id has the local address and port, the client's, the processor (since 4.0) and a running number.
 _PORT_BEFORE_CLIENT = re.compile(r":\d+-")
 _PORT_AND_NUMBERS = re.compile(r"\d+-\d+(?:-\d+)?")
 _TIME_US_MAX = 1 << 53

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from groupledger.coordinator.model.groups.classic.output import Output
 
 CONSUMER_PROTOCOL_TYPE = "consumer"
-ANSWERED = -1  # stands for a waiting request that has been answered already
+ANSWERED = -1  # in place of a waiting request that was already answered
 
 
 @dataclass(slots=True, kw_only=True)
