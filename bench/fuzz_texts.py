@@ -111,10 +111,10 @@ def a_name(random: Random) -> str:
 def rendered(random: Random, template: str) -> str:
     """Returns a text of Kafka's log with names in it."""
 
-    def value(found: re.Match[str]) -> str:
-        if ":" in found[0]:
-            return random.choice(("1", "-1", "0", "9" * 20)) if found[0].endswith(":int}") else "Stable"
-        is_reason = found[0] == "{reason}" and chance(random, 0.7)
+    def value(match: re.Match[str]) -> str:
+        if ":" in match[0]:
+            return random.choice(("1", "-1", "0", "9" * 20)) if match[0].endswith(":int}") else "Stable"
+        is_reason = match[0] == "{reason}" and chance(random, 0.7)
         return rendered(random, random.choice(REASON_TEXTS)) if is_reason else a_name(random)
 
     return PLACEHOLDER.sub(value, template)

@@ -100,8 +100,8 @@ def head(definition: Definition) -> str:
     return f"{definition['name']} {number} versions {definition['validVersions']} flexible {flexible}"
 
 
-def fields(found: list[Definition], valid: range, structs: dict[str, Any], depth: int = 1) -> Iterator[str]:
-    for field in found:
+def fields(listed: list[Definition], valid: range, structs: dict[str, Any], depth: int = 1) -> Iterator[str]:
+    for field in listed:
         carried = versions(field.get("versions") or field["taggedVersions"], valid)
         name = field["name"][0].lower() + field["name"][1:]
         words = [f"{'  ' * depth}{name} {field['type']}", *range_words("versions", carried, valid)]

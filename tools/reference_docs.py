@@ -68,15 +68,15 @@ def commands() -> Iterator[str]:
             yield from command(name, command_line.commands[name])
 
 
-def command(name: str, found: click.Command) -> Iterator[str]:
-    arguments = [each.make_metavar(click.Context(found)) for each in found.params if isinstance(each, click.Argument)]
+def command(name: str, about: click.Command) -> Iterator[str]:
+    arguments = [each.make_metavar(click.Context(about)) for each in about.params if isinstance(each, click.Argument)]
     yield f"\n## {name}\n"
     yield f"    groupledger {' '.join([name, *arguments, '[OPTIONS]'])}\n"
-    yield cell(inspect.cleandoc(found.help or ""), "\n")
-    options = [each for each in found.params if isinstance(each, click.Option)]
+    yield cell(inspect.cleandoc(about.help or ""), "\n")
+    options = [each for each in about.params if isinstance(each, click.Option)]
     if options:
         yield "\n| option | says |\n|---|---|"
-        yield from (option(each, click.Context(found)) for each in options)
+        yield from (option(each, click.Context(about)) for each in options)
 
 
 def option(each: click.Option, context: click.Context) -> str:

@@ -133,9 +133,9 @@ def author(each: Answer) -> str:
     return " ".join(filter(None, told)) or each["member_id"] or "a client without a name"
 
 
-def act_of(found: Sequence[Answer], record: str) -> Answer:
+def act_of(among: Sequence[Answer], record: str) -> Answer:
     """Returns the act that begins with a record. Raises InputError if there is none."""
-    for act in found:
+    for act in among:
         if act["record"] == record:
             return act
     raise InputError(

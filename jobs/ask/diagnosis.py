@@ -149,40 +149,42 @@ def _lasting(
     return [row for row in rows if row[last] is None or row[last] >= window[0]]
 
 
-def diagnosis_lines(found: Answer, since: datetime) -> Iterator[str]:
+def diagnosis_lines(diagnosis: Answer, since: datetime) -> Iterator[str]:
     """Yields the lines of a diagnosis in a window that begins at `since`; all names in them are escaped."""
-    end = "and goes on" if found["until"] is None else f"to {in_zone(found['until'])}"
-    length = lasted(found["last_seen_at"] - found["since"])
-    before = f", began {lasted(since - found['since'])} before this time" if found["since"] < since else ""
-    yield f"{coloured(found['severity'])}  {title(found)}: {in_zone(found['since'])} {end} ({length}{before})"
-    yield from (f"    {line}" for line in wrapped(found["explanation"]))
-    harm = "; ".join(harms(found))
+    end = "and goes on" if diagnosis["until"] is None else f"to {in_zone(diagnosis['until'])}"
+    length = lasted(diagnosis["last_seen_at"] - diagnosis["since"])
+    before = f", began {lasted(since - diagnosis['since'])} before this time" if diagnosis["since"] < since else ""
+    yield (
+        f"{coloured(diagnosis['severity'])}  {title(diagnosis)}: {in_zone(diagnosis['since'])} {end} ({length}{before})"
+    )
+    yield from (f"    {line}" for line in wrapped(diagnosis["explanation"]))
+    harm = "; ".join(harms(diagnosis))
     if harm:
         yield f"    harm: {harm}"
-    if found["advice"] is not None:
-        yield from (f"    {line}" for line in wrapped(f"do: {found['advice']}"))
-    if found["setting_to_change"] is not None:
-        yield f"    change: {found['setting_to_change']}"
-    yield f"    known: {known_by(found)}"
-    for rival in found["rivals"][:RIVALS_MAX]:
+    if diagnosis["advice"] is not None:
+        yield from (f"    {line}" for line in wrapped(f"do: {diagnosis['advice']}"))
+    if diagnosis["setting_to_change"] is not None:
+        yield f"    change: {diagnosis['setting_to_change']}"
+    yield f"    known: {known_by(diagnosis)}"
+    for rival in diagnosis["rivals"][:RIVALS_MAX]:
         yield f"    may be {rival['cause']}: {escaped(rival['happened'])}"
         yield f"        to find out: {rival['told_apart_by']}"
 
 
-def title(found: Answer) -> str:
+def title(diagnosis: Answer) -> str:
     """Returns the cause with its symptom, or only the symptom if no cause is proved."""
-    return found["symptom"] if found["cause"] is None else f"{found['cause']} ({found['symptom']})"
+    return diagnosis["symptom"] if diagnosis["cause"] is None else f"{diagnosis['cause']} ({diagnosis['symptom']})"
 
 
-def known_by(found: Answer) -> str:
+def known_by(diagnosis: Answer) -> str:
     """Returns how the cause is known, and the signs that were seen."""
-    also = [printable(name) for name in (*found["kinds"], *found["beside"]) if name != found["cause"]]
+    also = [printable(name) for name in (*diagnosis["kinds"], *diagnosis["beside"]) if name != diagnosis["cause"]]
     beside = f"; with it: {', '.join(also)}" if also else ""
-    if found["cause"] is None:
-        left = "the causes that are left follow below" if found["rivals"] else "no cause that is known here fits"
+    if diagnosis["cause"] is None:
+        left = "the causes that are left follow below" if diagnosis["rivals"] else "no cause that is known here fits"
         return f"no cause is proved; {left}{beside}"
-    sure = "" if found["evidence"] == Evidence.OBSERVED else f" (confidence {found['confidence']:.2f})"
-    return f"by {' and '.join(found['sources'])}, {found['evidence']}{sure}{beside}"
+    sure = "" if diagnosis["evidence"] == Evidence.OBSERVED else f" (confidence {diagnosis['confidence']:.2f})"
+    return f"by {' and '.join(diagnosis['sources'])}, {diagnosis['evidence']}{sure}{beside}"
 
 
 def left_over(verdict: Answer) -> list[Answer]:
@@ -191,6 +193,6 @@ def left_over(verdict: Answer) -> list[Answer]:
     return [episode for episode in verdict["episodes"] if episode["episode_id"] not in diagnosed]
 
 
-def is_told(found: Answer) -> bool:
+def is_told(diagnosis: Answer) -> bool:
     """Returns whether a diagnosis is shown by default: normal operation without harm is not."""
-    return bool(found["severity"] != Severity.INFO)
+    return bool(diagnosis["severity"] != Severity.INFO)

@@ -55,12 +55,12 @@ def broker_names(host: str) -> list[str]:
     return [host_name(host), f"/{host_name(host)}"]
 
 
-def like(found: Places, text: str, most: int) -> list[tuple[str, str, int]]:
+def like(among: Places, text: str, most: int) -> list[tuple[str, str, int]]:
     """Returns the places whose names contain a text, with how many groups they have, most first."""
     wanted = text.lower()
     names = [
         (kind, name, len(groups))
-        for kind, of_names in found.items()
+        for kind, of_names in among.items()
         for name, groups in of_names.items()
         if wanted in name.lower()
     ]

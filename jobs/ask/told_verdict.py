@@ -61,16 +61,23 @@ def told(verdict: Answer) -> list[EpisodeSummary]:
     return [*diagnosed, *map(of_episode, left_over(verdict))]
 
 
-def of_diagnosis(found: Answer) -> EpisodeSummary:
-    return _told(found, title(found), known_by(found), found["advice"], found["rivals"], found["episode_ids"])
+def of_diagnosis(diagnosis: Answer) -> EpisodeSummary:
+    return _told(
+        diagnosis,
+        title(diagnosis),
+        known_by(diagnosis),
+        diagnosis["advice"],
+        diagnosis["rivals"],
+        diagnosis["episode_ids"],
+    )
 
 
-def of_episode(found: Answer) -> EpisodeSummary:
+def of_episode(episode: Answer) -> EpisodeSummary:
     """Returns the summary of an episode of incidents (`transforms.incidents.verdicts`)."""
-    confidence = found["confidence"]
-    sure = "" if confidence is None or found["evidence"] == Evidence.OBSERVED else f" (confidence {confidence:.2f})"
-    beside = f"; with it: {', '.join(found['other_kinds'])}" if found["other_kinds"] else ""
-    return _told(found, found["kind"], f"{found['evidence']}{sure}{beside}", None, (), (found["episode_id"],))
+    confidence = episode["confidence"]
+    sure = "" if confidence is None or episode["evidence"] == Evidence.OBSERVED else f" (confidence {confidence:.2f})"
+    beside = f"; with it: {', '.join(episode['other_kinds'])}" if episode["other_kinds"] else ""
+    return _told(episode, episode["kind"], f"{episode['evidence']}{sure}{beside}", None, (), (episode["episode_id"],))
 
 
 def _told(

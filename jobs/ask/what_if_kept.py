@@ -49,10 +49,10 @@ def kept_totals(tables: ClusterRows) -> list[Answer]:
     )
 
 
-def totals(found: Iterable[Answer]) -> list[Answer]:
+def totals(answers: Iterable[Answer]) -> list[Answer]:
     """Returns, for each setting, the savings over all groups for which they are known."""
     by_setting: dict[str, list[Answer]] = {}
-    for answer in found:
+    for answer in answers:
         by_setting.setdefault(answer["setting"], []).append(answer)
     return [_total(setting, rows) for setting, rows in by_setting.items()]
 

@@ -43,11 +43,11 @@ def gathering(ledger: Ledger) -> Gathered:
 
 
 def note_troubles(
-    ledger: Ledger, step: str, found: Mapping[str, Trouble], judged: Collection[str] | None = None
+    ledger: Ledger, step: str, troubles: Mapping[str, Trouble], judged: Collection[str] | None = None
 ) -> None:
     """Writes the groups on which a pass of the step has failed, and reports the new ones. Troubles end for the groups
     that the step `judged` without failing; None means for all groups."""
-    if not found and not ledger.exists(TROUBLES):
+    if not troubles and not ledger.exists(TROUBLES):
         return
     ledger.create(TROUBLES)
     before = {row["group_id"]: row for row in open_troubles(ledger, step)}
@@ -65,10 +65,10 @@ def note_troubles(
             "release": RELEASE,
             IS_OPEN.name: 1,
         }
-        for name, trouble in found.items()
+        for name, trouble in troubles.items()
         if name not in before or before[name]["release"] != RELEASE
     ]
-    is_over = {name for name in before if name not in found and (judged is None or name in judged)}
+    is_over = {name for name in before if name not in troubles and (judged is None or name in judged)}
     is_over |= {row["group_id"] for row in new} & before.keys()
     ended = [before[name] | {"ended_at": now, IS_OPEN.name: 0} for name in is_over]
     upsert_arrow(ledger, TROUBLES, pa.Table.from_pylist([*new, *ended], arrow_schema(TROUBLES.schema)))

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from groupledger.jobs.warehouse.ledger import Ledger
 
 
-def keep(ledger: Ledger, question: Answer, found: Sequence[Answer]) -> str:
+def keep(ledger: Ledger, question: Answer, answers: Sequence[Answer]) -> str:
     """Appends a run and its answers, and returns the run's id. `question` has the columns that say what was asked. The
     run's row is written last: answers without it come from a run that was interrupted."""
     run_id = str(uuid.uuid4())
@@ -30,13 +30,13 @@ def keep(ledger: Ledger, question: Answer, found: Sequence[Answer]) -> str:
         "ran_at": instant_of_ms(now_ms()),
     }
     ledger.create(WHAT_IF_RUNS, WHAT_IF_EFFECTS)
-    effects = [{**of_run, **answer} for answer in found]
+    effects = [{**of_run, **answer} for answer in answers]
     ledger.commits.append(WHAT_IF_EFFECTS, pa.Table.from_pylist(effects, schema_of(WHAT_IF_EFFECTS.name)))
     run = {
         **of_run,
         **question,
-        "groups": len({answer["group_id"] for answer in found}),
-        "groups_told": len({answer["group_id"] for answer in found if answer["refusal"] is None}),
+        "groups": len({answer["group_id"] for answer in answers}),
+        "groups_told": len({answer["group_id"] for answer in answers if answer["refusal"] is None}),
     }
     ledger.commits.append(WHAT_IF_RUNS, pa.Table.from_pylist([run], schema_of(WHAT_IF_RUNS.name)))
     return run_id

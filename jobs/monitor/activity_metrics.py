@@ -55,11 +55,11 @@ def holding_of(owners: Iterable[Owner]) -> PartitionSpread | None:
     return PartitionSpread(counts.total(), max(counts.values()), len(counts)) if counts else None
 
 
-def activity_metrics(cluster: str, groups: Mapping[str, GroupInfo], told: GroupActivity) -> Iterator[Metric]:
+def activity_metrics(cluster: str, groups: Mapping[str, GroupInfo], activity: GroupActivity) -> Iterator[Metric]:
     """Yields the activity metrics for the given groups."""
-    yield from _by_word(cluster, groups, told.activity)
-    joined = told.activity.counts.get(Count.JOINED, {})
-    moves, held = told.coordinator_moves, told.holdings
+    yield from _by_word(cluster, groups, activity.activity)
+    joined = activity.activity.counts.get(Count.JOINED, {})
+    moves, held = activity.coordinator_moves, activity.holdings
     idle = {
         group: max(info.member_count - held[group].owners, 0)
         for group, info in groups.items()
@@ -69,14 +69,14 @@ def activity_metrics(cluster: str, groups: Mapping[str, GroupInfo], told: GroupA
     elections = {group: moves.get(place) for group, place in places.items()}
     numbers: tuple[tuple[str, Mapping[str, float | None]], ...] = (
         ("kafka_consumergroup_group_members_joined_total", {group: joined.get((group, ""), 0) for group in groups}),
-        ("kafka_consumergroup_group_commits_total", {group: told.commits.get(group, 0) for group in groups}),
+        ("kafka_consumergroup_group_commits_total", {group: activity.commits.get(group, 0) for group in groups}),
         ("kafka_consumergroup_group_coordinator_moves_total", elections),
         ("kafka_consumergroup_group_storms_total", {group: info.storms for group, info in groups.items()}),
         ("kafka_consumergroup_group_assigned_partitions", {group: of.assigned for group, of in held.items()}),
         ("kafka_consumergroup_group_max_partitions_per_member", {group: of.most for group, of in held.items()}),
         ("kafka_consumergroup_group_idle_members", idle),
-        ("kafka_consumergroup_group_retention_loss_seconds", told.retention_loss_s),
-        ("kafka_consumergroup_group_offsets_expire_seconds", told.offsets_expire_s),
+        ("kafka_consumergroup_group_retention_loss_seconds", activity.retention_loss_s),
+        ("kafka_consumergroup_group_offsets_expire_seconds", activity.offsets_expire_s),
     )
     for name, values in numbers:
         yield listed(name, (((cluster, group), values.get(group)) for group in groups))

@@ -64,17 +64,17 @@ def incident_metrics(
     cluster: str,
     open_incidents: Mapping[tuple[str, str, str], int],
     messages: Mapping[tuple[str, str], int],
-    found: Mapping[tuple[str, str, str], int] | None = None,
+    incidents: Mapping[tuple[str, str, str], int] | None = None,
     diagnoses: Mapping[tuple[str, str, str], int] | None = None,
 ) -> Iterator[Metric]:
-    """Yields the number of open incidents by group, kind and severity, of their diagnoses by group, cause and severity,
-    the number of incidents `found` by kind, severity and evidence, and of the messages about them by receiver and
-    outcome."""
+    """Yields the numbers of open incidents by group, kind and severity, of their diagnoses by group, cause and
+    severity, of all `incidents` that were found by kind, severity and evidence, and of messages about them by receiver
+    and outcome."""
     values: Mapping[Any, int]
     for name, values in (
         ("groupledger_open_incidents", open_incidents),
         ("groupledger_open_diagnoses", diagnoses or {}),
-        ("groupledger_incidents_total", found or {}),
+        ("groupledger_incidents_total", incidents or {}),
         ("groupledger_notifications_total", messages),
     ):
         yield listed(name, (((cluster, *key), value) for key, value in sorted(values.items())))

@@ -108,16 +108,16 @@ def _episode(rows: Sequence[Row], team_of: Mapping[str, str]) -> Episode:
 
 
 def messages(
-    episodes: Sequence[Episode], told: Mapping[str, Notified], wanted: ReceiverFilter, since_ms: int
+    episodes: Sequence[Episode], sent: Mapping[str, Notified], wanted: ReceiverFilter, since_ms: int
 ) -> Iterator[Message]:
-    """Yields the messages for a receiver, in order. An episode that was last seen before `since_ms` is not sent. `told`
+    """Yields the messages for a receiver, in order. An episode that was last seen before `since_ms` is not sent. `sent`
     are the episodes sent before."""
     there = {episode.episode_id: episode for episode in episodes}
-    for key, known in told.items():
+    for key, known in sent.items():
         if key not in there and not known.is_over:
             yield Message("resolved", key, None)
     for episode in episodes:
-        before = told.get(episode.episode_id)
+        before = sent.get(episode.episode_id)
         is_known = before is not None and not before.is_over
         is_new = episode.is_open if before is not None else _is_wanted(episode, wanted)
         if not is_known and is_new and episode.last_seen_ms >= since_ms:
@@ -138,14 +138,14 @@ def _is_wanted(episode: Episode, wanted: ReceiverFilter) -> bool:
     )
 
 
-def after(told: Mapping[str, Notified], message: Message) -> dict[str, Notified]:
+def after(sent: Mapping[str, Notified], message: Message) -> dict[str, Notified]:
     """Returns the sent episodes of a receiver after one more message."""
-    last_seen_ms = told[message.episode_id].last_seen_ms if message.episode is None else message.episode.last_seen_ms
-    return {**told, message.episode_id: Notified(last_seen_ms, is_over=message.event == "resolved")}
+    last_seen_ms = sent[message.episode_id].last_seen_ms if message.episode is None else message.episode.last_seen_ms
+    return {**sent, message.episode_id: Notified(last_seen_ms, is_over=message.event == "resolved")}
 
 
-def still_needed(told: Mapping[str, Notified], since_ms: int) -> dict[str, Notified]:
+def still_needed(sent: Mapping[str, Notified], since_ms: int) -> dict[str, Notified]:
     """Returns the sent episodes that have to be remembered: those that are not over, and those that are recent, also by
     a clock that was set back."""
     kept_ms = since_ms - SET_BACK_MS
-    return {key: known for key, known in told.items() if not known.is_over or known.last_seen_ms >= kept_ms}
+    return {key: known for key, known in sent.items() if not known.is_over or known.last_seen_ms >= kept_ms}

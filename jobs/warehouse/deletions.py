@@ -102,11 +102,11 @@ def removed_files(table_uri: str, before: DeltaTable, until_ms: int | None = Non
     return found
 
 
-def deletable_files(found: Iterable[str], fenced: DeltaTable) -> list[str]:
+def deletable_files(candidates: Iterable[str], fenced: DeltaTable) -> list[str]:
     """Returns the files that may be deleted: the candidates without those that the table names after the fence (step 3
     of the module's list)."""
     named = {unquote(path) for path in pa.table(fenced.get_add_actions(flatten=True))["path"].to_pylist()}
-    return sorted({*map(unquote, found)} - named)
+    return sorted({*map(unquote, candidates)} - named)
 
 
 def delete_files(table_uri: str, paths: Iterable[str], check: Callable[[], None]) -> list[str]:

@@ -293,10 +293,10 @@ def _of_tables(run: MaintenanceRun, found: Sequence[Table], say: Callable[[str],
             )
 
 
-def clusters_in(commits: Commits, found: Sequence[Table]) -> set[str]:
+def clusters_in(commits: Commits, tables: Sequence[Table]) -> set[str]:
     """Returns the clusters that have files of their own in some of the tables."""
     names = ("partition.cluster", "min.cluster")
-    files = [pa.table(commits.open(table).get_add_actions(flatten=True)) for table in found]
+    files = [pa.table(commits.open(table).get_add_actions(flatten=True)) for table in tables]
     told = {
         name for each in files for column in names if column in each.column_names for name in each[column].to_pylist()
     }

@@ -19,11 +19,11 @@ RESTORE = "RESTORE"  # the operation, as delta-rs and Spark name it in the log
 FOREIGN_MAX = 100
 
 
-def refuse_restored(found: DeltaTable, name: str, commit_key: str) -> None:
+def refuse_restored(table: DeltaTable, name: str, commit_key: str) -> None:
     """Raises InputError if the table lacks a version that was committed under `commit_key`."""
-    if any(commit_key in entry for entry in found.history(1)):
+    if any(commit_key in entry for entry in table.history(1)):
         return
-    log = found.history(FOREIGN_MAX)
+    log = table.history(FOREIGN_MAX)
     own = next((entry["version"] for entry in log if commit_key in entry), None)
     restored = next((entry for entry in log if entry.get("operation") == RESTORE), None)
     if own is None or restored is None or restored["version"] < own:

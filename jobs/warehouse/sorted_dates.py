@@ -69,12 +69,12 @@ def _files_for(size_bytes: int, file_bytes_max: int) -> int:
     return max(min(size_bytes // FILE_BYTES_MIN, FILES_A_DATE), size_bytes // file_bytes_max, 1)
 
 
-def sort_date(commits: Commits, found: Unsorted) -> int:
+def sort_date(commits: Commits, unsorted: Unsorted) -> int:
     """Sorts a date in one commit; returns the number of its files."""
     every = dataset(commits.warehouse, COORDINATOR_RECORDS, commits.open(COORDINATOR_RECORDS))
-    fragments = [each for each in every.get_fragments() if each.path in set(found.paths)]
+    fragments = [each for each in every.get_fragments() if each.path in set(unsorted.paths)]
     files = FileSystemDataset(fragments, every.schema, every.format, every.filesystem)
-    rows_a_file = sum(each.count_rows() for each in fragments) / found.files
+    rows_a_file = sum(each.count_rows() for each in fragments) / unsorted.files
     with TemporaryDirectory(prefix="groupledger-sort-") as folder:
         new = [
             file
@@ -84,7 +84,7 @@ def sort_date(commits: Commits, found: Unsorted) -> int:
                 rows.sort_by([(name, "ascending") for name in ORDER]), COORDINATOR_RECORDS, commits.warehouse, SORTED
             )
         ]
-    commits.replace_files(COORDINATOR_RECORDS, found.paths, new, is_new_data=False)
+    commits.replace_files(COORDINATOR_RECORDS, unsorted.paths, new, is_new_data=False)
     return len(new)
 
 

@@ -341,13 +341,13 @@ def keeps_anew(trial: Trial) -> bool:
     return trial.has_gone_on or any(word in text for word in (*KEPT, REBUILD, "history: rebuilt") for text in told)
 
 
-def mend_damage(trial: Trial, found: list[str]) -> list[str]:
+def mend_damage(trial: Trial, differing: list[str]) -> list[str]:
     """Repairs damage that no run has noticed: if `validate` reports it, by a rebuild, and else by restoring the file,
     as from a backup. Returns the remaining differences."""
-    trial.note(f"not met by a run: {found[0]}")
+    trial.note(f"not met by a run: {differing[0]}")
     if trial.run("validate").code == 1:
         trial.run(REBUILD)
-        if repair(trial) and not (found := differences_of(trial)):
+        if repair(trial) and not (differing := differences_of(trial)):
             return []
     trial.restore()
     return differences_of(trial) if repair(trial) else [no_remedy(trial)]

@@ -232,8 +232,8 @@ def group_level_records(stored: Log, steps: list[tuple[int, str]]) -> Iterator[d
 def anonymous(line: str, names: dict[str, str]) -> str:
     """Returns the line with a name by first appearance for each random id."""
 
-    def name_of(found: re.Match[str]) -> str:
-        return f'"{names.setdefault(found[1], f"id-{len(names) + 1}")}"'
+    def name_of(match: re.Match[str]) -> str:
+        return f'"{names.setdefault(match[1], f"id-{len(names) + 1}")}"'
 
     return RANDOM_ID.sub(name_of, line)
 

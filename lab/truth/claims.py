@@ -27,25 +27,25 @@ Told = dict[str, Any]
 
 
 def false_claims(
-    tables: Tables, truth: Tables, found: Sequence[Stretch], until_ms: tuple[int, int], random: Random
+    tables: Tables, truth: Tables, coverage: Sequence[Stretch], until_ms: tuple[int, int], random: Random
 ) -> list[object]:
-    """Returns the false claims. `found` is the coverage, and `until_ms` the first and the last instant of the whole
-    log; owners are asked for at random instants in between."""
+    """Returns the false claims. `coverage` has the stretches of coverage, and `until_ms` the first and the last instant
+    of the whole log; owners are asked for at random instants in between."""
     return [
         *_false_rebalances(tables, truth),
         *_false_rows(tables, truth, "assignments", ("topic", "partition", "member_id"), ("valid_from", "valid_to")),
         *_false_rows(tables, truth, "members", ("member_id",), ("joined_at", "left_at")),
         *(_findings(tables) - _findings(truth)),
         *_false_groups(tables, truth),
-        *_false_owners(tables, truth, found, until_ms, random),
+        *_false_owners(tables, truth, coverage, until_ms, random),
     ]
 
 
-def untold(tables: Tables, truth: Tables, found: Sequence[Stretch]) -> list[Told]:
+def untold(tables: Tables, truth: Tables, coverage: Sequence[Stretch]) -> list[Told]:
     """Returns the true rebalances that the history has wrong, though no record around them was removed."""
     told = {row["kafka_offset"]: row for row in tables.table("rebalances")}
     offsets = sorted(row["kafka_offset"] for row in truth.table("generations"))
-    complete = [each for each in found if each.completeness == Completeness.COMPLETE]
+    complete = [each for each in coverage if each.completeness == Completeness.COMPLETE]
     missing = []
     for row in truth.table("rebalances"):
         at = row["kafka_offset"]

@@ -62,25 +62,25 @@ def is_plausible(at_us: int) -> bool:
     return EARLIEST_US <= at_us < LATEST_US
 
 
-def log_time(found: Mapping[str, str | None], time_zone: str, evidence: Evidence) -> LogTime | None:
-    """Returns the instant for the groups of `TIME`. For an invalid time, or one that no broker can have logged, the
-    container's time is used; None without one."""
-    read = _read(found, time_zone, evidence)
+def log_time(parts: Mapping[str, str | None], time_zone: str, evidence: Evidence) -> LogTime | None:
+    """Returns the instant of a time, from the parts into which `TIME` divides it. For an invalid time, or one that no
+    broker can have logged, the container's time is used; None without one."""
+    read = _read(parts, time_zone, evidence)
     if read is not None and is_plausible(read.at_us):
         return read
     outer_us = evidence.outer_us
     return None if outer_us is None or not is_plausible(outer_us) else LogTime(outer_us, is_ambiguous=False)
 
 
-def _read(found: Mapping[str, str | None], time_zone: str, evidence: Evidence) -> LogTime | None:
-    epoch, second, zone = found["epoch"], found["second"], found["zone"]
+def _read(parts: Mapping[str, str | None], time_zone: str, evidence: Evidence) -> LogTime | None:
+    epoch, second, zone = parts["epoch"], parts["second"], parts["zone"]
     if epoch is not None:
         digits = epoch.replace(".", "")
         return LogTime(int(digits[:16].ljust(_EPOCH_DIGITS + 6, "0")), is_ambiguous=False)
     both = None if second is None else instants_us(second, time_zone)
     if second is None or both is None:
         return None
-    fraction_us = int((found["fraction"] or "")[:6].ljust(6, "0"))
+    fraction_us = int((parts["fraction"] or "")[:6].ljust(6, "0"))
     if zone is not None:
         at_us = _in_zone(second, zone, time_zone)
         return None if at_us is None else LogTime(at_us + fraction_us, is_ambiguous=False)

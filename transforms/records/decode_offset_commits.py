@@ -214,7 +214,7 @@ def read_values(values: pa.BinaryArray, is_null: Flags) -> Values:
 
 
 def read_version(
-    layout: Layout, rows: Integers, at: Integers, length: Integers, numbers: BigEndian, found: Values
+    layout: Layout, rows: Integers, at: Integers, length: Integers, numbers: BigEndian, values: Values
 ) -> None:
     """Fills in those rows of one version that fit its layout to the byte; their values lie `at` these places."""
     data = numbers.data
@@ -234,15 +234,15 @@ def read_version(
     fits[fits] = is_ascii(data, metadata_at[fits], metadata_bytes[fits])
     rows, at, metadata_at, metadata_bytes = rows[fits], at[fits], metadata_at[fits], metadata_bytes[fits]
     after = metadata_at + metadata_bytes
-    found.version[rows] = layout.version
-    found.metadata_start[rows] = metadata_at
-    found.metadata_bytes[rows] = metadata_bytes
+    values.version[rows] = layout.version
+    values.metadata_start[rows] = metadata_at
+    values.metadata_bytes[rows] = metadata_bytes
     for start, places in ((at, layout.before), (after, layout.after)):
         for place in places:
-            found.integers[place.column][rows] = numbers.read(place.size, start + place.offset)
+            values.integers[place.column][rows] = numbers.read(place.size, start + place.offset)
     has_topic_id = extra[fits] > 0
     if has_topic_id.any():
-        found.topic_id_start[rows[has_topic_id]] = (at + length[fits])[has_topic_id] - TOPIC_ID_BYTES
+        values.topic_id_start[rows[has_topic_id]] = (at + length[fits])[has_topic_id] - TOPIC_ID_BYTES
 
 
 def has_known_tags(layout: Layout, extra: Integers, end: Integers, data: NDArray[np.uint8]) -> Flags:

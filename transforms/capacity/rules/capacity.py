@@ -120,10 +120,10 @@ def capacity(rounds: Sequence[CapacityRound], member_count: int | None, assignor
     return told
 
 
-def typical(found: Sequence[Pace]) -> Pace:
+def typical(of_members: Sequence[Pace]) -> Pace:
     """Returns the median of the known paces; if none is known, the highest lower bound."""
-    known = [each for each in found if each.per_s is not None]
-    bounds = [each.at_least for each in found if each.at_least is not None]
+    known = [each for each in of_members if each.per_s is not None]
+    bounds = [each.at_least for each in of_members if each.at_least is not None]
     if not known:
         return Pace(at_least=max(bounds, default=None))
     return Pace(*(median(getattr(each, name) for each in known) for name in ("per_s", "low", "high", "at_least")))

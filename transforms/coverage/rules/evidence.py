@@ -86,20 +86,20 @@ class Read:
     may_lack_tombstones: bool = False
 
 
-def explained_from(found: Sequence[Gap], begin: int, headers: Headers) -> int:
+def explained_from(gaps: Sequence[Gap], begin: int, headers: Headers) -> int:
     """Returns the lowest offset above which the headers account for every gap; `begin` if they account for all.
 
     It goes down from the last gap, and stops at the first gap that is not explained. Raises UnreadError if a committed
     record was not delivered.
     """
-    left = len(found)  # gaps, of which the last may reach into the window before
-    low = found[-1].end if found else begin
+    left = len(gaps)  # number of gaps; the last may begin in the previous window
+    low = gaps[-1].end if gaps else begin
     while left:
-        end = min(found[left - 1].end, low)
+        end = min(gaps[left - 1].end, low)
         low = max(begin, end - WINDOW)
         inside: list[Gap] = []
-        while left and found[left - 1].end > low:
-            gap = found[left - 1]
+        while left and gaps[left - 1].end > low:
+            gap = gaps[left - 1]
             inside.append(Gap(max(gap.begin, low), min(gap.end, end)))
             if gap.begin < low:
                 break
@@ -110,10 +110,10 @@ def explained_from(found: Sequence[Gap], begin: int, headers: Headers) -> int:
     return begin
 
 
-def _last_unexplained(found: Sequence[Gap], batches: Iterable[BatchHeader]) -> int | None:
+def _last_unexplained(gaps: Sequence[Gap], batches: Iterable[BatchHeader]) -> int | None:
     """Returns the last offset of the gaps that no batch without rows accounts for."""
     last: int | None = None
-    waiting = iter(found)
+    waiting = iter(gaps)
     gap = next(waiting, None)
     for batch in batches:
         while gap is not None and gap.begin <= batch.last_offset:

@@ -126,22 +126,22 @@ def _is_quiet(last: Reading, position: int, known_until_ms: int | None) -> bool:
     return last.begin < position == last.known_from
 
 
-def above_floor(found: Sequence[Stretch], floor: int) -> list[Stretch]:
+def above_floor(known: Sequence[Stretch], floor: int) -> list[Stretch]:
     """Returns the stretches of one partition, with everything below an offset turned into a hole."""
-    if not found or floor <= found[0].from_offset:
-        return list(found)
-    behind = [replace(each, from_offset=max(each.from_offset, floor)) for each in found if each.to_offset > floor]
-    return [Stretch(found[0].from_offset, floor, None, None, Completeness.UNKNOWN), *behind]
+    if not known or floor <= known[0].from_offset:
+        return list(known)
+    behind = [replace(each, from_offset=max(each.from_offset, floor)) for each in known if each.to_offset > floor]
+    return [Stretch(known[0].from_offset, floor, None, None, Completeness.UNKNOWN), *behind]
 
 
-def readings_of(found: Sequence[Stretch]) -> list[Reading]:
+def readings_of(known: Sequence[Stretch]) -> list[Reading]:
     """Returns readings of one partition whose `stretches` are these, in order.
 
     Where stretches do not hold the full information, the most cautious value is used: the log's end at a reading that
     had not reached it, and the time at which a reading began, are not known.
     """
     readings: list[Reading] = []
-    left = list(found)
+    left = list(known)
     while left:
         counts = range(min(STRETCHES_OF_READING, len(left)), 0, -1)
         count = next((count for count in counts if _is_of_one_reading(left[:count])), 1)
@@ -150,18 +150,18 @@ def readings_of(found: Sequence[Stretch]) -> list[Reading]:
     return readings
 
 
-def _is_of_one_reading(found: list[Stretch]) -> bool:
-    return stretches([_reading_of(found)], found[-1].to_offset, found[-1].to_time_ms) == found
+def _is_of_one_reading(known: list[Stretch]) -> bool:
+    return stretches([_reading_of(known)], known[-1].to_offset, known[-1].to_time_ms) == known
 
 
-def _reading_of(found: list[Stretch]) -> Reading:
-    hole = found[0] if found[0].completeness == Completeness.UNKNOWN else None
-    begin = found[0].from_offset if hole is None else hole.to_offset
-    read, last = found[1:] if hole else found, found[-1]
+def _reading_of(known: list[Stretch]) -> Reading:
+    hole = known[0] if known[0].completeness == Completeness.UNKNOWN else None
+    begin = known[0].from_offset if hole is None else hole.to_offset
+    read, last = known[1:] if hole else known, known[-1]
     seen = [each.to_offset for each in read if each.completeness == Completeness.COMPACTED and each.proof is None]
     settled = [each.to_offset for each in read if each.completeness == Completeness.COMPACTED and each.proof]
     is_complete = last.completeness == Completeness.COMPLETE
-    known_ms = last.from_time_ms if is_complete else found[0].to_time_ms
+    known_ms = last.from_time_ms if is_complete else known[0].to_time_ms
     beyond = int(known_ms is None)  # it had not come to the log's end
     return Reading(
         from_offset=begin,
@@ -174,7 +174,7 @@ def _reading_of(found: list[Stretch]) -> Reading:
     )
 
 
-def regained(found: Sequence[Stretch], position: int, end: tuple[int, int]) -> list[Reading]:
+def regained(known: Sequence[Stretch], position: int, end: tuple[int, int]) -> list[Reading]:
     """Returns the readings of one partition up to `position`, where only its stretches are left. `end` is the log's end
     now, as offset and time in milliseconds.
 
@@ -182,8 +182,8 @@ def regained(found: Sequence[Stretch], position: int, end: tuple[int, int]) -> l
     counts as compacted, and the state of groups without a record there as lost. A reading that had begun at `position`
     and had read nothing leaves no stretch: it is not regained, and the reading before it goes on.
     """
-    readings = readings_of(found)
-    told_to = found[-1].to_offset if found else 0
+    readings = readings_of(known)
+    told_to = known[-1].to_offset if known else 0
     if readings and readings[-1].known_from <= told_to == position:
         return readings
     end_offset, end_ms = end
@@ -191,7 +191,7 @@ def regained(found: Sequence[Stretch], position: int, end: tuple[int, int]) -> l
         from_offset=told_to,
         complete_from=max(end_offset, position),
         complete_from_ms=end_ms,
-        is_state_lost=bool(found),
+        is_state_lost=bool(known),
         began_ms=end_ms,
     )
     return [*readings, new]

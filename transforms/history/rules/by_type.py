@@ -84,6 +84,6 @@ def partitions_of(topology: Topology | None, tasks: Tasks) -> Units:
     return tuple(sorted(found))
 
 
-def current_of(topology: Topology | None, told: CurrentTasks) -> CurrentAssignment:
-    assigned, pending = partitions_of(topology, told.tasks), partitions_of(topology, told.pending)
-    return CurrentAssignment(told.member_epoch, told.previous_member_epoch, told.state, assigned, pending)
+def current_of(topology: Topology | None, tasks: CurrentTasks) -> CurrentAssignment:
+    assigned, pending = partitions_of(topology, tasks.tasks), partitions_of(topology, tasks.pending)
+    return CurrentAssignment(tasks.member_epoch, tasks.previous_member_epoch, tasks.state, assigned, pending)

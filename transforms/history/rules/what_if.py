@@ -82,16 +82,15 @@ class GroupRows:
     consumer_session_ms: int = SESSION_DEFAULT_MS
 
 
-def workload_of(rows: GroupRows, told: Iterable[str] = (), records_per_second: float | None = None) -> Workload:
-    """Returns the input of the simulation: the group's settings, tenures of members and topics. `told` are settings of
-    the group that no record has, given by the caller. Raises NotReplayableError, and SettingError if `told` has an
-    invalid setting."""
+def workload_of(rows: GroupRows, given: Iterable[str] = (), records_per_second: float | None = None) -> Workload:
+    """Returns the input of the simulation: the group's settings, tenures of members and topics. `given` are settings of
+    the group that no record has. Raises NotReplayableError, and SettingError if `given` has an invalid setting."""
     # Rounds that no leader ended are known, and counted.
     if any(row["is_hole"] and row["hole_cause"] != HoleCause.NOT_SYNCED for row in rows.rebalances):
         raise NotReplayableError("The ledger has holes in this time: some generations are not known.")
     members = [row for row in rows.members if _is_of(rows, row["joined_at"], row["left_at"])]
     generations = [row for row in rows.generations if _is_of(rows, row["started_at"], row["ended_at"])]
-    actual = changed(_actual(generations, members, rows), told)
+    actual = changed(_actual(generations, members, rows), given)
     topics, growths = _topics(rows)
     tenures = [_tenure(row, rows, actual.session_ms) for row in members]
     silences = silences_of(tenures, rows, actual)
@@ -230,7 +229,7 @@ def silences_of(tenures: Sequence[Tenure], rows: GroupRows, actual: Setting) -> 
         return None
     spoke: dict[str, list[tuple[int, int]]] = defaultdict(list)
     for row in sorted(rows.requests, key=lambda each: each["happened_at"]):
-        # A JoinGroup may wait long for its answer, which is no silence.
+        # A JoinGroup may wait long for its answer; that is not a silence.
         spoke[row["member_id"]].append((ms_of(row["happened_at"]), ms_of(row["logged_at"])))
     found = []
     for tenure in tenures:

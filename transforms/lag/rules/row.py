@@ -206,7 +206,7 @@ def out_of_date(row: LagRow, group_state: str | None) -> LagRow:
     return replace(row, **nothing, commits_until_ms=until_ms)
 
 
-def with_next_record(row: LagRow, found: NextRecord) -> LagRow:
+def with_next_record(row: LagRow, record: NextRecord) -> LagRow:
     """Returns the row with the time of the record itself.
 
     On a compacted topic, or after retention, that is the first record left, and the time a lower bound.
@@ -215,10 +215,10 @@ def with_next_record(row: LagRow, found: NextRecord) -> LagRow:
         return row
     flags = tuple(flag for flag in row.flags if flag != LagFlag.TRANSACTION_MARKERS_ONLY)  # it is known better now
     exactly = replace(row, lag_seconds=0.0, lag_seconds_lower_bound=None, lag_seconds_method=LagSecondsMethod.EXACT)
-    if found.timestamp_ms is None:
+    if record.timestamp_ms is None:
         told = (*flags, LagFlag.TRANSACTION_MARKERS_ONLY)
         return replace(exactly, lag=0, lag_read_committed=0, status=LagStatus.OK, flags=told)
-    return replace(exactly, lag_seconds=_seconds(row.sampled_at_ms - found.timestamp_ms), flags=flags)
+    return replace(exactly, lag_seconds=_seconds(row.sampled_at_ms - record.timestamp_ms), flags=flags)
 
 
 def _usable(topic: TopicWindow | None, now: Circumstances, rules: LagRules) -> Watermark | None:

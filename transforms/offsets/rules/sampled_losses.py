@@ -25,10 +25,10 @@ OF_COMMIT = ("group_id", "topic", "partition", "kafka_partition", "kafka_offset"
 KINDS = (OffsetEventKind.LOST_TO_RETENTION, OffsetEventKind.TOPIC_RECREATED)
 
 
-def sampled_losses(lag: Iterable[Row], told: Iterable[Row]) -> list[Row]:
-    """Returns the rows of `offset_events` that rows of `lag` add, or change among those reported before (`told`),
+def sampled_losses(lag: Iterable[Row], reported: Iterable[Row]) -> list[Row]:
+    """Returns the rows of `offset_events` that rows of `lag` add, or change among those reported before (`reported`),
     without the column `cluster`."""
-    before = {_key(row, row["kind"]): row for row in told}
+    before = {_key(row, row["kind"]): row for row in reported}
     found: dict[tuple[Any, ...], Row] = {}
     for row in lag:
         kind, lost = _loss(row)

@@ -50,20 +50,20 @@ class PartitionStates:
                 found[topic.topic_id] = NamedPartitions(topic.name, tuple(missing))
         return found
 
-    def with_initializing(self, found: ByTopic) -> PartitionStates:
+    def with_initializing(self, partitions: ByTopic) -> PartitionStates:
         return PartitionStates(
-            initializing=_both(self.initializing, found),
+            initializing=_both(self.initializing, partitions),
             initialized=self.initialized,
-            deleting={topic_id: name for topic_id, name in self.deleting.items() if topic_id not in found},
+            deleting={topic_id: name for topic_id, name in self.deleting.items() if topic_id not in partitions},
         )
 
-    def with_initialized(self, found: ByTopic) -> PartitionStates:
+    def with_initialized(self, partitions: ByTopic) -> PartitionStates:
         initializing = {}
         for topic_id, (name, numbers) in self.initializing.items():
-            done = found[topic_id].partitions if topic_id in found else ()
+            done = partitions[topic_id].partitions if topic_id in partitions else ()
             if left := tuple(number for number in numbers if number not in done):
                 initializing[topic_id] = NamedPartitions(name, left)
-        initialized = _both(self.initialized, found)
+        initialized = _both(self.initialized, partitions)
         return PartitionStates(initializing=initializing, initialized=initialized, deleting=self.deleting)
 
     def all_deleting(self) -> PartitionStates:

@@ -35,8 +35,8 @@ class TasksByRole(NamedTuple):
     warmup: TaskIds = ()
 
 
-def tasks_of(told: TasksByRole) -> Tasks:
-    lists = zip((TaskRole.ACTIVE, TaskRole.STANDBY, TaskRole.WARMUP), told, strict=True)
+def tasks_of(tasks: TasksByRole) -> Tasks:
+    lists = zip((TaskRole.ACTIVE, TaskRole.STANDBY, TaskRole.WARMUP), tasks, strict=True)
     return frozenset(
         Task(role, subtopology_id, partition)
         for role, task_ids in lists

@@ -52,11 +52,11 @@ def notice_topics(group: ConsumerGroup, epoch: int, operation: Operation) -> Non
     group.noticed = operation.topics.version, epoch
 
 
-def bump_epoch(group: ConsumerGroup, found: int, operation: Operation) -> int:
+def bump_epoch(group: ConsumerGroup, topics_hash: int, operation: Operation) -> int:
     """Writes the next epoch of a group with a new hash of its topics, and returns the epoch."""
     epoch = group.epoch + 1
-    operation.records.append(new_epoch_record(group.group_id, epoch, found))
-    operation.log("group_epoch_bumped", group_id=group.group_id, generation=epoch, metadata_hash=found)
+    operation.records.append(new_epoch_record(group.group_id, epoch, topics_hash))
+    operation.log("group_epoch_bumped", group_id=group.group_id, generation=epoch, metadata_hash=topics_hash)
     return epoch
 
 
