@@ -129,7 +129,8 @@ def by_http(folder: Path, warehouse: Path) -> list[str]:
 
 
 def of_the_api(warehouse: Path) -> dict[str, Any]:
-    """Returns the API's answer to what each tool is asked, with so many rows as a tool has."""
+    """Returns the API's answer to the question of each tool in `ASKED`, by the tool's name. A list has at most `ROWS`
+    rows where the tool has a limit."""
     app = questions(Warehouse(str(warehouse), load_settings(objectives=OBJECTIVES)))
     limited = {name for name, tool in tools_of(app.openapi()).items() if "limit" in tool.arguments["properties"]}
 

@@ -176,7 +176,8 @@ def shortened(line: str) -> str:
 
 @contextmanager
 def in_utc() -> Iterator[None]:
-    """Removes GROUPLEDGER_* variables for the block, so that the caller's environment does not change the answers."""
+    """Removes the GROUPLEDGER_* variables for the block, so that neither the caller's time zone nor any other setting
+    of the environment changes the answers."""
     kept = {name: os.environ.pop(name) for name in [*os.environ] if name.startswith("GROUPLEDGER_")}
     try:
         yield

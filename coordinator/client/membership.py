@@ -164,7 +164,7 @@ class Membership:
             raise failure
 
     def ensure_active_group(self, now_ms: int) -> bool:
-        """Does the possible work of a rebalance that is due. Returns whether none is due any more."""
+        """Does the possible work of a rebalance that is due. Returns whether no rebalance is due any more."""
         while self.rejoin_needed:
             if not self._lookup.ensure_known(now_ms):
                 return False

@@ -2,11 +2,11 @@
 target tasks.
 
 It sends the topology when it joins, and afterwards its current tasks whenever these change. It reads the input topics
-of its active tasks, whose offsets the thread commits every `commit.interval.ms`, which is the consumer's
-`auto_commit_interval_ms` here, and before it gives tasks up. The thread itself gives up and takes tasks, so this waits
-for a poll. Whether the group is ready is part of the target: the thread acknowledges that, too. States, timing and
-refusals are those of every such member (`heartbeat_membership`). It names no rack, as 4.2 does not. Endpoints, client
-tags and the shutdown of a whole application are not modelled.
+of its active tasks, and commits their offsets every `commit.interval.ms` (here the consumer's
+`auto_commit_interval_ms`) and before it gives up tasks. The thread itself gives up and takes tasks, so this waits for a
+poll. Whether the group is ready is part of the target: the thread acknowledges that, too. States, timing and refusals
+are those of every such member (`heartbeat_membership`). It names no rack, as 4.2 does not. Endpoints, client tags and
+the shutdown of a whole application are not modelled.
 
 Source: StreamsMembershipManager, StreamsGroupHeartbeatRequestManager of Kafka 4.2's clients.
 """

@@ -24,8 +24,8 @@ def clusters_of(snapshots: Snapshots) -> list[str]:
 
 
 def cluster_asked(known: Sequence[str], given: str | None, usual: Callable[[], str]) -> str:
-    """Returns the given cluster or, without one, the only one or else the result of `usual`, which is slow. Raises
-    UnknownNameError, which lists the clusters."""
+    """Returns the given cluster. Without one, returns the only cluster or, if there are several, the result of `usual`,
+    a slow call. Raises UnknownNameError with a list of the clusters."""
     if given is None and len(known) == 1:
         return known[0]
     name = given or usual()

@@ -272,8 +272,8 @@ def read_right(settings: KafkaSettings, bootstrap_servers: str) -> Check:
 
 
 def setting_checks(topic: Mapping[str, str] | None, broker: Mapping[str, str] | None) -> Iterator[Check]:
-    """Checks the settings of the topic and of one broker, which stands for all; None without the permission to see
-    them."""
+    """Checks the settings of the topic, and those of one broker, assuming that all brokers have the same. A setting is
+    None without the permission to see it."""
     if topic is None:
         yield Check("topic settings", UNKNOWN, "may not be seen: DescribeConfigs on the topic would show them")
     else:

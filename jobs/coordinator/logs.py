@@ -38,7 +38,8 @@ LOOK_AGAIN_MS = 50
 
 
 class FoundOffset(NamedTuple):
-    """The position of a time in a log; both fields are NOTHING if there is none."""
+    """The offset that ListOffsets finds for a time, and the timestamp of its record; both are NOTHING if it finds
+    none."""
 
     offset: int = NOTHING
     timestamp_ms: int = NOTHING

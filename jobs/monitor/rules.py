@@ -85,8 +85,8 @@ def behind_ms(known_ms: Mapping[str, int], now_ms: int) -> dict[str, int]:
 
 
 class Shedding:
-    """Decides when work beside the rounds may be done: at any time while the ingest is on time, and once in so many
-    seconds while it is late, so that a machine which is always too slow does it, too."""
+    """Decides when work beside the rounds may be done: at any time while the ingest is on time, and every `every_s`
+    seconds while it is late. So the work is also done on a machine that is always too slow."""
 
     def __init__(self, every_s: float) -> None:
         self._every_s = every_s
@@ -144,8 +144,8 @@ class Stalls:
 
 
 class Elections:
-    """Counts how often partitions of `__consumer_offsets` have got a new leader, which is the coordinator of their
-    groups. `moves` has every partition that was seen."""
+    """Counts how often partitions of `__consumer_offsets` got a new leader: their groups then have a new coordinator.
+    `moves` has every partition that was seen."""
 
     def __init__(self) -> None:
         self.moves: dict[int, int] = {}

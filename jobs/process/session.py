@@ -196,7 +196,7 @@ def of_executors(settings: Mapping[str, str], parallelism: int) -> dict[str, str
 
 def remember_classes(jvm: Any) -> None:
     """Makes py4j (0.10.9) cache the classes and the functions that make columns. Otherwise it would ask the JVM for
-    each of them at every use, which is half of all calls to the JVM; and for a name without its package the JVM
+    each of them at every use: these would be half of all calls to the JVM. For a name without its package the JVM even
     searches all JARs."""
     for name, functions in KEPT_CLASSES.items():
         found = getattr(jvm, name)
@@ -214,8 +214,9 @@ def close_idle_callbacks(spark: SparkSession) -> None:
 
 
 def end_java(spark: SparkSession) -> None:
-    """Ends the JVM where it stands, if it is ours: nothing cancels a query while Spark plans it. Whoever waits for the
-    JVM gets an error of py4j's, which py4j also logs, in part by the root logger; ours does not hang on that one."""
+    """Kills the JVM, if it is ours, whatever it is doing: nothing cancels a query while Spark plans it. Callers that
+    wait for the JVM get an error of py4j's. Py4j also logs it, in part by the root logger, which our own logger does
+    not use."""
     process = getattr(spark.sparkContext._gateway, "proc", None)  # noqa: SLF001 - pyspark has no public way to it
     if process is not None:
         logging.getLogger().setLevel(logging.CRITICAL + 1)

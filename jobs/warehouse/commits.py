@@ -412,8 +412,8 @@ def application_id(lease: Lease) -> str:
 
 
 def with_all_offsets(rows: pa.Table) -> pa.Table:
-    """Returns the rows in arrays that delta-rs reads correctly. An array of no lists has one offset; Java omits it
-    where the lists lie in other lists that are all empty, and delta-rs 1.6 then reads arbitrary memory."""
+    """Returns the rows in arrays that delta-rs reads correctly. An array without lists must have one offset. Java omits
+    that offset for lists within other lists if all of these are empty, and delta-rs 1.6 then reads arbitrary memory."""
     columns = [
         pa.concat_arrays(column.chunks) if pa.types.is_nested(column.type) and column.num_chunks else column
         for column in rows.columns

@@ -1,15 +1,15 @@
-"""Judges what the ledger says of a group by what was played in it. Pure: no files, no clock.
+"""Compares the ledger's diagnoses of a group with what was played in it. Pure: no files, no clock.
 
-An answer is a list of what is said: one cause that is claimed, or several rivals that are left. Each true cause is then
+A diagnosis claims one cause, or lists several rivals that remain. The result for each true cause is
 
-    right     claimed, under its own name or one that says the same
-    rivals    not claimed, and among the rivals of something that is said
-    wrong     not said, while something else is claimed
-    silent    not said, and nothing else is claimed either
+    right     a diagnosis claims it, under its own name or one with the same meaning
+    rivals    no diagnosis claims it, but one lists it among its rivals
+    wrong     no diagnosis names it, and one claims another cause
+    silent    no diagnosis names it, and none claims another cause
 
-Beside that, each claim of a cause that was not played is a false claim, and each client that a claim or a row of rivals
-names, though nothing was done to it or by it, is one that was well and is blamed. What has severity info claims
-nothing: it is normal operation.
+Beside that, a claim of a cause that was not played is a false claim, and a client that a diagnosis names, although
+nothing was done to it or by it, is a healthy client that is blamed. A diagnosis of severity info claims nothing: it is
+normal operation.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
-"""Runs `groupledger` commands, and judges how they ended: those that something happens to with the shim
-`system_calls.c`, in processes of their own if they are to be killed, and else in one that stays and is warm (`warm`);
-and those that nothing disturbs in another one that stays."""
+"""Runs `groupledger` commands, and judges how they ended.
+
+A command that is disturbed runs with the shim `system_calls.c`: in a process of its own if it is killed, and else in a
+warm process that stays (`warm`). Commands that nothing disturbs run in another warm process.
+"""
 
 from __future__ import annotations
 

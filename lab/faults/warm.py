@@ -1,7 +1,8 @@
 """Runs commands in a process that stays, whose JVM is warm: a pass takes a third of the time there.
 
-What repairs and what is compared with runs in one, and in another, with the shim, what a fault happens to that does not
-end its process: so it is also seen whether a process goes on that has survived a fault.
+There are two such processes. One runs the repairs, and the runs that are compared with. The other has the shim, and
+runs the commands with a fault that does not end the process: so a trial also shows whether a process can go on after a
+fault.
 
 The process reads the words of a command, a line of JSON, and answers with its exit code and what it said. Between two
 commands Spark forgets the tables it knows, since the warehouse is another one at the same path.

@@ -2,15 +2,16 @@
 
     python -m lab.kafka.broker_faults DIRECTORY
 
-Three brokers; the first is the controller, and has no fault. A dozen groups of three clients and two protocols read,
-and no client does anything wrong but at the very end. In turn one broker that coordinates groups stands still for 16 s
-(`FROZEN_S`) and wakes, another is killed with SIGKILL and comes back, and all leaders go back to their preferred
-brokers. Then, when all is quiet again, a process with one member of some groups is killed: the only sessions that ran
-out for a client's reason. At last the consumers are closed, one after the other.
+There are three brokers; the first is the controller, and has no fault. A dozen groups of three clients and two
+protocols read, and no client causes a fault before the end. In turn one broker that coordinates groups is frozen for
+16 s (`FROZEN_S`) and wakes, another is killed with SIGKILL and comes back, and all leaders go back to their preferred
+brokers. Then, when all is quiet again, a process with one member of some groups is killed: only these sessions expire
+because of a client. At last the consumers are closed, one after the other.
 
-`tests/data/told/broker_faults` comes of it: the capture in one file, and of the logs the lines of coordinators that
-tell who was loaded, given up, removed or left. Written are `capture/` (`groupledger capture`), `server-N.log` of each
-broker, `told.jsonl` (what clients said: name, event, time) and `happened.json` (what was done, and when).
+The program writes `capture/` (`groupledger capture`), `server-N.log` of each broker, `told.jsonl` (what clients
+reported: name, event, time) and `happened.json` (what was done, and when). `tests/data/told/broker_faults` is made of
+these: it has the capture in one file, and the lines of the logs in which coordinators load, unload or remove, or
+members leave.
 """
 
 from __future__ import annotations

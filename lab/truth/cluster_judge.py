@@ -1,7 +1,7 @@
-"""Judges what the ledger says of a cluster whose brokers were broken, by what was true (`cluster_truth`). Pure.
+"""Compares the ledger's answers about a cluster whose brokers failed with the truth (`cluster_truth`). Pure.
 
-Each answer is right, not known (the ledger says that it does not know) or wrong, and each wrong one is a sentence.
-Where the truth itself is not known, as of an owner within moments of a change, an answer is left out.
+Each answer is right, not known (the ledger says that it does not know) or wrong; each wrong answer gives a sentence.
+Where the truth itself is not known, such as an owner within moments of a change, the answer is left out.
 """
 
 from __future__ import annotations
@@ -175,7 +175,8 @@ def judge_incident(tally: Tally, truth: Truth, row: Row) -> None:
 
 
 def is_played(truth: Truth, group_id: str, client_id: str | None, at_ms: int) -> bool:
-    """Returns whether the play had ended the client, or one of the group where none is named, shortly before."""
+    """Returns whether the play had ended the client shortly before. Without a client id: whether it had ended any
+    client of the group."""
     of_group = [name for name, life in truth.lives.items() if life["group_id"] == group_id]
     clients = of_group if client_id is None else [client_id]
     return any(truth.is_ended(name, at_ms, ENDED_WITHIN_MS) for name in clients)
@@ -186,8 +187,8 @@ def fault_at(truth: Truth, at_ms: int) -> Fault | None:
 
 
 def judge_episodes(tally: Tally, truth: Truth, rows: Iterable[Row]) -> None:
-    """Judges that each death and each freeze of a broker is one episode, and that there is no other one. A move in
-    good order is none, or one."""
+    """Checks that there is one episode for each death and each freeze of a broker, at most one for each move in good
+    order, and no other episode."""
     failures = [row for row in rows if row["kind"] == COORDINATOR_FAILED.name]
     for fault in truth.faults:
         found = {row["episode_id"] for row in failures if _meets(row, fault)}

@@ -2,7 +2,7 @@
 
 A log is a list of group-level events and single commits (`Commit`). `summaries` turns a stretch of it into the fold's
 input, as Spark does: it takes the events above the guard, and sums up the commits between group-level events or marks,
-apart before and behind removals of offsets.
+separately before and after removals of offsets.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ Entry: TypeAlias = GroupRecord | GroupTombstone | OtherGroupType | Commit | Cove
 
 
 def position(entry: Entry) -> tuple[int, bool]:
-    """A mark stands before what lies at its offset."""
+    """Returns the sort key of an entry. A mark comes before the entry at its offset."""
     return (entry.from_offset, False) if isinstance(entry, Coverage) else (entry.kafka_offset, True)
 
 
@@ -165,9 +165,10 @@ def everything(until_ms: int = 10**12) -> list[dict[str, Any]]:
 
 
 def member(member_id: str, *assigned: int, **options: Any) -> GroupMember:
-    """Returns a consumer of `orders` with these partitions assigned; `units` are assigned partitions of other topics.
+    """Returns a consumer of `orders` with these partitions assigned.
 
-    `assigned=None` is an assignment that can't be read; `owned` are partitions of `orders`, too.
+    `units` are assigned partitions of other topics, `owned` the partitions of `orders` that the member says it owns.
+    With `is_readable=False` the assignment can't be read. Other options are fields of MemberFacts.
     """
     units = [TopicPartition("orders", number) for number in assigned]
     units += options.pop("units", ())

@@ -1,7 +1,8 @@
 """Spreads the rows of a warehouse's tables over several files, as they lie after months.
 
-The tables of a test are small, and a merge writes a small table as one file. In a large one a question or a batch meets
-files of which it needs no row, between others; names and times of all of them overlap, so that bounds leave none out.
+The tables of a test are small, and a merge writes a small table as one file. In a large table a question or a batch
+opens some files without a row that it needs: names and times of all files overlap, so that their bounds leave out no
+file.
 """
 
 from __future__ import annotations

@@ -18,5 +18,5 @@ OF_FEW_ROWS = {
 
 
 def forget_tables(spark: SparkSession) -> None:
-    """Lets the session forget what it knows of Delta's tables, of which there may be others at the same paths."""
+    """Clears the session's cache of Delta tables, because other tables may be at the same paths now."""
     spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()  # type: ignore[union-attr]

@@ -3,9 +3,9 @@ colon.
 
 The first text of a kind is that of a 4.2 broker, which the reference coordinator writes (of two, the first whose names
 it has); those after it are of other versions and of the Scala coordinator. Placeholders are columns of
-`coordinator_events`; others go into its `details`. The first template that fits counts: those with more words stand
-before those that they contain. A line that no template fits is kept as the kind `other`, so lines of unknown versions
-are not lost.
+`coordinator_events`; others go into its `details`. The first template that fits counts, so a template comes before
+another one that it contains. A line that no template fits is kept as the kind `other`, so lines of unknown versions are
+not lost.
 
 Source: GroupMetadataManager, ClassicGroup, OffsetMetadataManager and GroupCoordinatorShard of 4.2 and 4.4;
 GroupCoordinator, GroupMetadataManager and GroupMetadata (Scala) of the releases from 0.10.0 to 3.8, and of 3.9; and

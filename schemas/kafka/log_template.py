@@ -6,7 +6,8 @@ its first place, the rightmost at its last; where they agree there is only one. 
 every name is plausible is taken, if it is the only one; else the leftmost, as not certain. The work is linear in the
 text: nobody can keep an import busy by the name of a group.
 
-Placeholders that end in `:int` or `:word` stand for what can't be mistaken, and belong to the words around them.
+Values of placeholders that end in `:int` or `:word` can't be mistaken for other text: these belong to the words around
+them.
 """
 
 from __future__ import annotations

@@ -4,9 +4,9 @@
     2026-10-25T02:30:00.123+02:00    an instant: `Z`, `UTC`, `GMT`, `+02`, `+0200`; `CEST` if the zone has it
     1792888200123                    milliseconds since 1970; seconds with ten digits
 
-A time without a zone can be two instants, in the hour that a change of the clocks repeats, or none, in the one that it
-leaves out. `Evidence` decides: the time of the container that took the line, or the pass of the hour that the order of
-the lines shows. Without evidence the earlier time is used, and marked as ambiguous. A time that no broker can have
+A time without a zone can be two instants (in an hour that a clock change repeats) or none (in an hour that a clock
+change skips). `Evidence` decides: the time of the container that took the line, or the pass of the hour that the order
+of the lines shows. Without evidence the earlier time is used, and marked as ambiguous. A time that no broker can have
 logged, such as -1 or the year 9999, is unknown.
 """
 

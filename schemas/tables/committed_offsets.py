@@ -1,7 +1,7 @@
 """`committed_offsets`: the position of each group in each partition. `offset_events` goes on from it.
 
-Written after the events that it led to: a crash in between leaves the older row, from which the same events come again.
-Records at or below `kafka_offset` have been compared already.
+A row is written after the events that follow from it. If a job is killed in between, the older row remains, and the
+same events follow from it again. Records at or below `kafka_offset` were already compared.
 """
 
 from pyspark.sql import types as T

@@ -4,7 +4,8 @@ The request log (`kafka.request.logger` at DEBUG, JSON since 2.8, KIP-673) is th
 heartbeats and of which member committed. A row is one request with its answer, whole in `request_json` and
 `response_json`; the columns beside them are what most questions need. A request about several groups (OffsetFetch since
 version 8, DescribeGroups, DeleteGroups) is one row all the same: `groups` has an element for each, and `group_id` is
-null if there is more than one. So with several members (LeaveGroup since version 3): `members`, and `member_id`.
+null if there is more than one. The same holds for several members (LeaveGroup since version 3), with `members` and
+`member_id`.
 
 Order of arrival is (`happened_at`, `source_file`, `line_number`): a line is written when the answer has been sent, so a
 parked join comes after the requests that followed it. Equal times within a broker are a tie that nothing breaks.

@@ -1,8 +1,8 @@
 """`share_state_coverage`: which stretches of `__share_group_state` the ledger has read; a row for each.
 
-The stretches of a partition follow one another without overlap. A hole is what brokers have pruned before it was read,
-which is normal: the records after it hold all that the brokers themselves still know. Nobody knows what happened
-meanwhile.
+The stretches of a partition follow one another without overlap. A hole has the offsets of records that brokers pruned
+before they were read. That is normal: the records after it hold all that the brokers themselves still know. What
+happened within the hole is unknown.
 """
 
 from pyspark.sql import types as T

@@ -40,10 +40,10 @@ class FieldPlace:
 class Layout:
     """The layout of one version.
 
-    `before` are the integers before the metadata, whose length stands at `length_offset`, and `after` those after it.
-    `fixed_bytes` is the size of a value without metadata and without tags. `topic_id_tag` are the bytes that lead a
-    section of tags in which the topic id stands alone: the count of tags, the tag, and its size. It is empty where the
-    version has no topic id.
+    `before` are the integers before the metadata, and `after` those after it. The length of the metadata is at
+    `length_offset`. `fixed_bytes` is the size of a value without metadata and without tags. `topic_id_tag` are the
+    first bytes of a section of tags that has only the topic id: the count of tags, the tag, and its size. It is empty
+    if the version has no topic id.
     """
 
     version: int

@@ -178,7 +178,7 @@ class Coverage:
 
 
 def mark_of(stretch: Stretch) -> Coverage:
-    """Returns the mark that stands before the records of a stretch."""
+    """Returns the mark that comes before the records of a stretch."""
     has_all_records = stretch.completeness == Completeness.COMPACTED and stretch.proof is not None
     return Coverage(stretch.from_offset, stretch.completeness, stretch.is_state_lost, has_all_records)
 

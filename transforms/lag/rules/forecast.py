@@ -105,8 +105,8 @@ def _noise(points: Sequence[tuple[float, float]], rate: float) -> tuple[float, i
 
 
 def quantile(changes: int) -> float:
-    """Returns the quantile of Student's t for 95 of 100, by Hill's expansion, which is within 1% from `CHANGES_MIN`
-    changes on."""
+    """Returns the quantile of Student's t for 95 of 100, by Hill's expansion. From `CHANGES_MIN` changes on its error
+    is below 1%."""
     free = changes - 1
     return _Z + (_Z**3 + _Z) / (4 * free) + (5 * _Z**5 + 16 * _Z**3 + 3 * _Z) / (96 * free**2)
 
@@ -141,8 +141,8 @@ def since_highest(points: Sequence[tuple[float, float]]) -> Sequence[tuple[float
 
 
 def overtaken(left: float, consumed: Drift, start: tuple[Drift, float]) -> Expected | None:
-    """Returns when the start of a log, at its pace and with its largest step, has made up what is left before a commit;
-    None if it does not come nearer."""
+    """Returns when the start of a log reaches a commit that is `left` offsets ahead; None if it does not come nearer.
+    `start` is the pace of the start, and its largest step."""
     pace, step = start
     return reaches_zero(left, consumed.less(pace), step)
 

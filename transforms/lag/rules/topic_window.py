@@ -6,8 +6,8 @@ powers of two. Aligned buckets nest, so which samples stay depends only on the s
 when they were thinned. State that was recovered from the table is therefore equal to the state that was lost.
 
 A record was appended between the last sample whose end is not above it and the next one. Within that time records are
-assumed to come evenly: the k-th of n at (k + 1/2) / n of the way, which is never off by more than the distance of the
-two samples. Of a record older than the oldest sample, only that is known.
+assumed to come evenly: the k-th of n at (k + 1/2) / n of the way. The error is never more than the distance of the two
+samples. Of a record older than the oldest sample, only that is known.
 """
 
 from __future__ import annotations
