@@ -81,42 +81,6 @@ MEMBERS_POLLED_TOO_LATE = Cause(
     told_apart_by=_IMPORT,
     severity=Severity.ERROR,
 )
-# Where a static member would not stop the loop: it is one already, has none, or ends at the same record again.
-NO_USE_OF_INSTANCE_IDS = (
-    *STATIC_MEMBERSHIP.excludes,
-    *(signs.STATIC_MEMBERS.name, signs.OWNERS_STOP_AT_ONE_OFFSET.name),
-)
-CRASH_LOOP = Cause(
-    name="crash_loop",
-    symptoms=(*_RESTLESS, NOBODY_HAS_PARTITIONS, NO_PROGRESS, BEHIND),
-    happened=(
-        "{who} joined and went away {times} within {seconds} s",
-        Clause(": it left each time", needs=(signs.WENT_BY_LEAVING.name,)),
-        Clause(": it was disconnected or killed each time", needs=(signs.WENT_BY_EXPIRY.name,)),
-        Clause(": it had not polled in time", needs=(signs.WENT_BY_POLL_TIMEOUT.name,)),
-        ".",
-        Clause(" Each time, the whole group stops processing.", needs=(Fact.CLASSIC_GROUP, signs.OFFSETS_STAND.name)),
-        Clause(" Members that keep their partitions continue to process.", needs=(Fact.CONSUMER_GROUP,)),
-    ),
-    needs=(signs.ONE_CAME_AND_WENT,),
-    proved_by=((signs.ONE_CAME_AND_WENT,),),
-    advice=(
-        "It is restarted and ends again: look in its own log for the reason",
-        Clause(
-            ", and at the records at the committed offsets, which no owner gets past",
-            needs=(signs.OWNERS_STOP_AT_ONE_OFFSET.name,),
-        ),
-        Clause(
-            ". With a group.instance.id, a restart within the session timeout causes no rebalance",
-            excludes=NO_USE_OF_INSTANCE_IDS,
-        ),
-        ".",
-    ),
-    settings=(Clause("group.instance.id", excludes=NO_USE_OF_INSTANCE_IDS),),
-    told_apart_by="The process's own log, and the number of restarts that its supervisor counted.",
-    severity=Severity.ERROR,
-    harmless=Severity.WARNING,
-)
 INSTANCE_STARTED_TWICE = Cause(
     name="instance_started_twice",
     symptoms=(REQUEST_REFUSED, *_RESTLESS),
@@ -157,6 +121,48 @@ POLL_TIMEOUT = Cause(
     settings=POLL_SETTINGS,
     kind=incidents.POLL_TIMEOUT.name,
     told_apart_by=_IMPORT,
+)
+# After what explains each departure: a member that is too slow, or fenced, is not restarted.
+# Where a static member would not stop the loop: it is one already, has none, or ends at the same record again.
+NO_USE_OF_INSTANCE_IDS = (
+    *STATIC_MEMBERSHIP.excludes,
+    *(signs.STATIC_MEMBERS.name, signs.OWNERS_STOP_AT_ONE_OFFSET.name),
+)
+CRASH_LOOP = Cause(
+    name="crash_loop",
+    symptoms=(*_RESTLESS, NOBODY_HAS_PARTITIONS, NO_PROGRESS, BEHIND),
+    happened=(
+        "{who} joined and went away {times} within {seconds} s",
+        Clause(": it left each time", needs=(signs.WENT_BY_LEAVING.name,)),
+        Clause(": it was disconnected or killed each time", needs=(signs.WENT_BY_EXPIRY.name,)),
+        Clause(": it had not polled in time", needs=(signs.WENT_BY_POLL_TIMEOUT.name,)),
+        ".",
+        Clause(" Each time, the whole group stops processing.", needs=(Fact.CLASSIC_GROUP, signs.OFFSETS_STAND.name)),
+        Clause(" Members that keep their partitions continue to process.", needs=(Fact.CONSUMER_GROUP,)),
+    ),
+    needs=(signs.ONE_CAME_AND_WENT,),
+    proved_by=((signs.ONE_CAME_AND_WENT,),),
+    advice=(
+        "It is restarted and ends again",
+        Clause(
+            ", or it does not poll in time (max.poll.interval.ms)",
+            excludes=(signs.WENT_BY_LEAVING.name, signs.WENT_BY_EXPIRY.name),
+        ),
+        ": look in its own log for the reason",
+        Clause(
+            ", and at the records at the committed offsets, which no owner gets past",
+            needs=(signs.OWNERS_STOP_AT_ONE_OFFSET.name,),
+        ),
+        Clause(
+            ". With a group.instance.id, a restart within the session timeout causes no rebalance",
+            excludes=NO_USE_OF_INSTANCE_IDS,
+        ),
+        ".",
+    ),
+    settings=(Clause("group.instance.id", excludes=NO_USE_OF_INSTANCE_IDS),),
+    told_apart_by="The process's own log, and the number of restarts that its supervisor counted.",
+    severity=Severity.ERROR,
+    harmless=Severity.WARNING,
 )
 FAILED_TO_REJOIN = of_incident(incidents.FAILED_TO_REJOIN, *_RESTLESS, told_apart_by=_IMPORT)
 SESSION_TIMEOUT = Cause(

@@ -687,6 +687,26 @@ def test_a_loop_that_ends_at_the_same_offsets() -> None:
         assert (first["setting_to_change"] is None) == is_at_record
 
 
+SLOW = [member("slow", n, n + 0.4, "left_poll_timeout") for n in (0, 0.5, 1)]
+
+
+def test_a_member_that_is_too_slow_again_and_again_is_not_restarted() -> None:
+    """Goal: whoever leaves for its poll interval each time lives, and is sent to the settings of polls; where no log
+    says so, the advice names both."""
+    lines = [
+        line("member_left", "slow", n + 0.4) | {"client_reason": "consumer poll timeout has expired."}
+        for n in (0, 0.5, 1)
+    ]
+    gone = with_logged_causes(SLOW, lines)
+    (first, *_) = found(incidents=[STORM], members=gone, events=lines)
+    assert (first["cause"], first["beside"]) == ("poll_timeout", ["crash_loop"])
+    assert first["setting_to_change"] == "max.poll.interval.ms, max.poll.records"
+    unsure = [row | {"leave_cause_confidence": 0.5} for row in SLOW]
+    (first, *_) = found(incidents=[STORM], members=unsure)
+    assert first["cause"] == "crash_loop"
+    assert "max.poll.interval.ms" in first["advice"]
+
+
 def test_the_most_harmful_comes_first() -> None:
     lost = [event("lost_to_retention", "log_start", 30, records_skipped=9)]
     grave = found(incidents=[STORM], members=LOOP, offset_events=[*lost, event("topic_deleted", "topic_deletion", 50)])
