@@ -113,7 +113,7 @@ def _cause(cause: Cause) -> Iterator[str]:
     advice = _in_general(_advice(cause))
     if advice:
         yield f"- **What to do:** {advice}"
-    settings = ", ".join(_settings(cause))
+    settings = ", ".join(dict.fromkeys(_settings(cause)))
     if settings:
         yield f"- **Change:** {settings}."
     yield f"- **Who can fix it:** {WHO[cause.fault]}."

@@ -333,6 +333,12 @@ NOBODY_OWNS = Sign(name="nobody_owns", meaning="Nobody owns the partitions with 
 IN_REBALANCE = Sign(
     name="in_rebalance", meaning="The broker reported that the group was rebalancing.", source=Source.SAMPLES
 )
+REBALANCE_LASTS = Sign(
+    name="rebalance_lasts",
+    meaning="The broker reported for two minutes or longer that the group was rebalancing, no generation began in that"
+    " time, and records wait.",
+    source=Source.SAMPLES,
+)
 AWAITS_ASSIGNMENT = Sign(
     name="awaits_assignment",
     meaning="The broker reported in most rounds of a rebalance that all members had joined, and the leader's assignment"

@@ -128,6 +128,14 @@ NO_USE_OF_INSTANCE_IDS = (
     *STATIC_MEMBERSHIP.excludes,
     *(signs.STATIC_MEMBERS.name, signs.OWNERS_STOP_AT_ONE_OFFSET.name),
 )
+
+
+def _where_it_is_restarted(text: str) -> tuple[Clause, ...]:
+    """Returns the text for a process that is known to have ended each time: one that is only too slow did not."""
+    ended = (signs.WENT_BY_LEAVING, signs.WENT_BY_EXPIRY)
+    return tuple(Clause(text, needs=(sign.name,), excludes=NO_USE_OF_INSTANCE_IDS) for sign in ended)
+
+
 CRASH_LOOP = Cause(
     name="crash_loop",
     symptoms=(*_RESTLESS, NOBODY_HAS_PARTITIONS, NO_PROGRESS, BEHIND),
@@ -153,13 +161,10 @@ CRASH_LOOP = Cause(
             ", and at the records at the committed offsets, which no owner gets past",
             needs=(signs.OWNERS_STOP_AT_ONE_OFFSET.name,),
         ),
-        Clause(
-            ". With a group.instance.id, a restart within the session timeout causes no rebalance",
-            excludes=NO_USE_OF_INSTANCE_IDS,
-        ),
+        *_where_it_is_restarted(". With a group.instance.id, a restart within the session timeout causes no rebalance"),
         ".",
     ),
-    settings=(Clause("group.instance.id", excludes=NO_USE_OF_INSTANCE_IDS),),
+    settings=_where_it_is_restarted("group.instance.id"),
     told_apart_by="The process's own log, and the number of restarts that its supervisor counted.",
     severity=Severity.ERROR,
     harmless=Severity.WARNING,
@@ -203,11 +208,11 @@ WAITS_FOR_MEMBER = Cause(
     name="waits_for_member",
     symptoms=(REBALANCES_GO_ON, NO_PROGRESS, BEHIND, NOBODY_HAS_PARTITIONS),
     happened=(
-        "A rebalance does not end, because the group waits for a member that does not rejoin.",
+        "A rebalance does not end, because {who} does not rejoin.",
         _WAITING,
     ),
     against=(signs.of_kind(incidents.ASSIGNMENT_NOT_STORED.name), signs.GENERATIONS_FORM, signs.AWAITS_ASSIGNMENT),
-    proved_by=((signs.of_kind(incidents.REBALANCE_STUCK.name),),),
+    proved_by=((signs.of_kind(incidents.REBALANCE_STUCK.name),), (signs.REBALANCE_LASTS, signs.OFFSETS_STAND)),
     needs=(signs.IN_REBALANCE,),
     advice="It waits up to the longest max.poll.interval.ms in the group: stop the process that hangs.",
     settings=("max.poll.interval.ms",),

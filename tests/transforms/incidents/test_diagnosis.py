@@ -705,6 +705,46 @@ def test_a_member_that_is_too_slow_again_and_again_is_not_restarted() -> None:
     (first, *_) = found(incidents=[STORM], members=unsure)
     assert first["cause"] == "crash_loop"
     assert "max.poll.interval.ms" in first["advice"]
+    assert first["setting_to_change"] is None
+
+
+def rebalancing(*minutes: float, **fields: Any) -> dict[str, Any]:
+    """Rounds in which the broker said that the group was in a rebalance."""
+    state = {"group_state": "PreparingRebalance"} | fields
+    return sampled(*(lag(at, n, 50, 90 + round(at), "rebalancing", **state) for at in minutes for n in (0, 1)))
+
+
+@pytest.mark.parametrize(("others", "who"), [([], "m0"), ([member("m1", -9, None)], None)])
+def test_a_rebalance_that_lasts_waits_for_a_member(others: list[dict[str, Any]], who: str | None) -> None:
+    """Goal: a rebalance of two minutes is reported while it lasts, and with the member, if there can only be one."""
+    (first,) = found(members=[member("m0", -9, None), *others], **rebalancing(0, 1, 2.5))
+    assert (first["cause"], first["severity"], first["client_id"]) == ("waits_for_member", "error", who)
+    assert ("m0 at 10.0.0.2 does not rejoin" in first["explanation"]) == (who is not None)
+    assert first["records_behind"] == 84
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        rebalancing(0, 1),
+        {"generations": [generation(2, started_at=AT + MINUTE)], **rebalancing(0, 1, 2.5)},
+        rebalancing(0, 1, 2.5, group_state="Reconciling"),
+    ],
+)
+def test_rebalances_that_end_wait_for_nobody(rows: dict[str, Any]) -> None:
+    assert found(members=MEMBERS, **rows) == []
+
+
+def test_an_owner_that_is_too_slow_everywhere_stops_at_no_record() -> None:
+    """Goal: where all partitions stand in the hands of every owner, no single record is to blame."""
+    owners = [owner(name, at) | {"partition": n} for name, at in (("m0", -5), ("m1", 1)) for n in (0, 1)]
+    stands = [lag(at, n, 50, 90, "stopped", no_progress_since=AT - MINUTE) for at in (0, 3) for n in (0, 1)]
+    (first,) = found(members=MEMBERS, assignments=owners, **sampled(*stands))
+    assert first["cause"] is None
+    assert "one_record_stops_every_owner" not in first["beside"]
+    goes_on = [lag(at, 2, 50 + 9 * round(at), 90, "ok") for at in (0, 3)]
+    (first,) = found(members=MEMBERS, assignments=owners, **sampled(*stands, *goes_on))
+    assert first["cause"] == "one_record_stops_every_owner"
 
 
 def test_the_most_harmful_comes_first() -> None:

@@ -29,7 +29,7 @@ from groupledger.transforms.incidents.diagnosis.member_signs import last_departu
 from groupledger.transforms.incidents.diagnosis.signs_seen import is_of_nobody, signs_seen
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from groupledger.schemas.kinds.causes.cause import Cause
     from groupledger.transforms.incidents.diagnosis.evidence import Episode, GroupRows, Seen
@@ -195,15 +195,19 @@ def _topics(episode: Episode, rows: GroupRows, seen: Seen) -> str:
     return f"topic {', '.join([*found[:TOPICS_NAMED], *more])}"
 
 
-def _who(episode: Episode, rows: GroupRows, lag: LagSeen, found: Judgement) -> Row | None:
-    """Returns the member that the cause is about: who comes and goes, left last, is in the incident, or owns the
-    lagging partition."""
+def _who(  # noqa: PLR0911 - one for each way to know it
+    episode: Episode, rows: GroupRows, lag: LagSeen, found: Judgement
+) -> Row | None:
+    """Returns the member that the cause is about: who comes and goes, left last, is alone in the generation that a
+    rebalance waits for, is in the incident, or owns the lagging partition."""
     cause = found.cause
     loop = restless(episode, rows)
     if loop is not None and cause in {None, members.CRASH_LOOP}:
         return loop[1][-1]
     if cause in SINCE_DEPARTURE:
         return max(last_departures(episode, rows), key=lambda row: row["left_at"], default=None)
+    if cause is members.WAITS_FOR_MEMBER:  # those that come have no record until the rebalance ends
+        return _only(members_at(rows, episode.last_seen_at))
     incident = _gravest(episode.incidents, cause)
     if incident is not None and any(incident[name] is not None for name in WHO_COLUMNS):
         return None if is_of_nobody(incident, rows) else incident
@@ -214,6 +218,10 @@ def _who(episode: Episode, rows: GroupRows, lag: LagSeen, found: Judgement) -> R
     if worst is None or worst["owner"] is None or not LAGS & {*episode.symptoms}:
         return None
     return {"member_id": worst["owner"], "client_id": worst["client_id"], "client_host": worst["client_host"]}
+
+
+def _only(found: Sequence[Row]) -> Row | None:
+    return found[0] if len(found) == 1 else None
 
 
 def _name(who: Row | None) -> str:

@@ -19,10 +19,12 @@ from groupledger.schemas.kinds.symptoms import (
     NOBODY_HAS_PARTITIONS,
     OFFSET_MOVED,
     READ_TWICE_OR_NEVER,
+    REBALANCES_GO_ON,
     symptom_of_kind,
 )
 from groupledger.schemas.words import GroupType, LagStatus, OffsetEventKind, Severity, words_of
 from groupledger.transforms.incidents.diagnosis.evidence import AROUND, Episode
+from groupledger.transforms.incidents.diagnosis.member_signs import is_one_rebalance, is_rebalancing
 from groupledger.transforms.incidents.diagnosis.turnover import turnovers
 
 if TYPE_CHECKING:
@@ -55,6 +57,7 @@ CONSUMERS = "consumer"  # the protocol type of those whose assignments are parti
 def episodes(rows: GroupRows) -> Iterator[Episode]:
     yield from _of_incidents(rows)
     yield from _of_lag(rows)
+    yield from _in_one_rebalance(rows)
     yield from _of_offsets(rows)
     yield from _without_partitions(rows)
     yield from turnovers(rows)
@@ -148,6 +151,22 @@ def _stretch(rows: GroupRows, rounds: Sequence[Row]) -> Episode:
         ),
         rounds=tuple(rounds),
     )
+
+
+def _in_one_rebalance(rows: GroupRows) -> Iterator[Episode]:
+    """Yields the times in which a classic group with records to read was in one rebalance for long: all of it stands
+    then, and most rebalances of that kind are over before the status of its partitions says so."""
+    for is_it, found in groupby(rows.rounds, key=is_rebalancing):
+        rounds = tuple(found)
+        since, last = rounds[0]["sampled_at"], rounds[-1]["sampled_at"]
+        if is_it and is_one_rebalance(rounds, rows):
+            yield Episode(
+                symptoms=(REBALANCES_GO_ON,),
+                since=since,
+                last_seen_at=last,
+                until=None if last == rows.rounds[-1]["sampled_at"] else last,
+                rounds=rounds,
+            )
 
 
 def _of_offsets(rows: GroupRows) -> Iterator[Episode]:

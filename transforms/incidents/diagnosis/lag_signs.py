@@ -208,21 +208,25 @@ def _has_passed_its_interval(lag: Row, rows: GroupRows) -> bool:
 
 
 def _of_owners_in_turn(seen: LagSeen, rows: GroupRows) -> Iterator[Sign]:
-    """Yields a sign where several owners, one after the other, got no further in a partition."""
-    for lag in seen.lagging:
-        since = lag["no_progress_since"]
-        if since is None or (seen.committed or {}).get(_place(lag)) or not _stands_for(lag, STANDS_FOR_LONG):
-            continue
-        owners = {
-            row["member_id"]
-            for row in rows.assignments
-            if (row["topic"], row["partition"]) == _place(lag)
-            and row["valid_from"] < lag["sampled_at"]
-            and (row["valid_to"] is None or row["valid_to"] > since)
-        }
-        if len(owners) > 1:
-            yield signs.OWNERS_STOP_AT_ONE_OFFSET
-            return
+    """Yields a sign where several owners, one after the other, got no further in a partition. Where that is so in
+    several, and in no other the group gets on, its owners are too slow or end, whatever the record."""
+    standing = [row for row in seen.lagging if _stands_in_all_hands(row, seen, rows)]
+    if len(standing) == 1 or (standing and any((seen.committed or {}).values())):
+        yield signs.OWNERS_STOP_AT_ONE_OFFSET
+
+
+def _stands_in_all_hands(lag: Row, seen: LagSeen, rows: GroupRows) -> bool:
+    since = lag["no_progress_since"]
+    if since is None or (seen.committed or {}).get(_place(lag)) or not _stands_for(lag, STANDS_FOR_LONG):
+        return False
+    owners = {
+        row["member_id"]
+        for row in rows.assignments
+        if (row["topic"], row["partition"]) == _place(lag)
+        and row["valid_from"] < lag["sampled_at"]
+        and (row["valid_to"] is None or row["valid_to"] > since)
+    }
+    return len(owners) > 1
 
 
 def _joined_within(seen: LagSeen, owner: str, rows: GroupRows) -> bool:

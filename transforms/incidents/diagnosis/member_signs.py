@@ -22,7 +22,7 @@ from groupledger.schemas.kinds.triggers import (
     SESSION_EXPIRED,
     trigger_of_departure,
 )
-from groupledger.schemas.words import OffsetEventCause
+from groupledger.schemas.words import LagStatus, OffsetEventCause
 from groupledger.transforms.history.rules.departures import KNOWN_FROM
 from groupledger.transforms.incidents.diagnosis.evidence import AROUND, changes_of_members
 
@@ -49,6 +49,7 @@ WENT_SIGNS = {
     LEFT_POLL_TIMEOUT.name: signs.WENT_BY_POLL_TIMEOUT,
 }
 MOVES_MIN = 3
+REBALANCE_MIN = timedelta(minutes=2)  # one in good order ends within seconds
 SURE_BY_LOG = 1.0  # as `with_logged_causes` says it; the history is never so sure
 
 
@@ -93,6 +94,19 @@ def members_at(rows: GroupRows, at: datetime) -> list[Row]:
     return [row for row in begun if row["left_at"] is None or row["left_at"] > at]
 
 
+def is_rebalancing(lag_round: Row) -> bool:
+    return lag_round["status"] == LagStatus.REBALANCING and lag_round["group_state"] in CLASSIC_REBALANCING
+
+
+def is_one_rebalance(rounds: Sequence[Row], rows: GroupRows) -> bool:
+    """Returns whether all of these rounds are of one rebalance of a classic group, and it lasts."""
+    if not rounds or not all(map(is_rebalancing, rounds)):
+        return False
+    since, last = rounds[0]["sampled_at"], rounds[-1]["sampled_at"]
+    is_one = not any(since <= row["started_at"] <= last for row in rows.generations)
+    return bool(is_one and last - since >= REBALANCE_MIN)
+
+
 def subscribe_apart(members: Sequence[Row]) -> bool:
     """Returns whether members of different client ids subscribe to different topics, with none in common."""
     topics: defaultdict[frozenset[str], set[str]] = defaultdict(set)
@@ -133,6 +147,8 @@ def _of_presence(episode: Episode, rows: GroupRows) -> Iterator[Sign]:
     if state is not None or rows.members:
         is_empty = state == EMPTY if state is not None else not there
         yield signs.NO_MEMBERS if is_empty else signs.HAS_MEMBERS
+    if is_one_rebalance(episode.rounds, rows):
+        yield signs.REBALANCE_LASTS
     if any(
         row["group_instance_id"] is not None
         for row in (*there, *episode.within(rows.members, "left_at"), *episode.incidents)
