@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from groupledger.jobs.ask.table_rows import Filter
     from groupledger.jobs.process.output import Answer
 
+RUNS_BACK = timedelta(days=31)  # in which a job shows how often it runs
 BESIDE = timedelta(minutes=2)  # a departure comes before the record that it led to
 MEMBER_COLUMNS = (
     *("incarnation", "member_id", "client_id", "client_host", "group_instance_id", "subscribed_topics"),
@@ -79,6 +80,7 @@ def diagnoses_of(
     events = tables.rows_if_any("coordinator_events", of_group, *within("logged_at", begin, end), columns=EVENT_COLUMNS)
     requests = tables.rows_if_any("requests", of_group, *within("happened_at", begin, end), columns=REQUEST_COLUMNS)
     known = last_known(tables, group["group_id"])
+    members = _members(tables, of_group, begin, end)
     generations = _lasting(
         tables, "generations", of_group, ("started_at", "ended_at"), (begin, end), GENERATION_COLUMNS
     )
@@ -88,11 +90,10 @@ def diagnoses_of(
             incidents=incidents,
             rebalances=rebalances,
             members=with_unknown_causes(
-                with_poll_timeouts(
-                    with_logged_causes(_members(tables, of_group, begin, end), events, generations), requests
-                ),
+                with_poll_timeouts(with_logged_causes(members, events, generations), requests),
                 [row for row in incidents if row["kind"] == COORDINATOR_FAILED.name],
             ),
+            tenures=_tenures(tables, of_group, begin, end, members),
             generations=sorted(generations, key=itemgetter("kafka_offset")),
             assignments=_lasting(
                 tables, "assignments", of_group, ("valid_from", "valid_to"), (begin, end), OWNER_COLUMNS
@@ -133,6 +134,15 @@ def _sampled(tables: ClusterRows, sampled_at: datetime, topics: frozenset[str]) 
     named: Filter = ("topic", "in", sorted({*topics, OFFSETS_TOPIC}))
     found = {row["topic"] for row in tables.rows_if_any("watermarks", *of_round(sampled_at), named, columns=("topic",))}
     return frozenset(found) if OFFSETS_TOPIC in found else topics
+
+
+def _tenures(
+    tables: ClusterRows, of_group: Filter, begin: datetime, end: datetime | None, members: Sequence[Answer]
+) -> list[Answer]:
+    """Returns all tenures of the last weeks, if no member is left."""
+    if any(row["left_at"] is None for row in members):
+        return []
+    return tables.rows_if_any("members", of_group, *within("joined_at", begin - RUNS_BACK, end), columns=MEMBER_COLUMNS)
 
 
 def _lasting(

@@ -101,6 +101,11 @@ LAST_POLL_TIMEOUT = Sign(
     meaning="The last members left because they did not poll in time.",
     kinds=(POLL_TIMEOUT.name,),
 )
+BETWEEN_RUNS = Sign(
+    name="between_runs",
+    meaning="The group came three times or more, got on and left by itself, and is not away for longer than before.",
+    source=Source.SAMPLES,
+)
 DEPARTURES_LOGGED = Sign(
     name="departures_logged", meaning="A server log says why members left.", source=Source.SERVER_LOG
 )

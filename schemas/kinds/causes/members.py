@@ -28,6 +28,16 @@ POLL_SETTINGS = (
     Clause("max.poll.records"),
 )
 
+JOB_BETWEEN_RUNS = Cause(
+    name="job_between_runs",
+    symptoms=_WITHOUT_MEMBERS,
+    happened="The group is a job between two runs: it comes at intervals, and {records} records wait for the next one.",
+    needs=(signs.NO_MEMBERS, signs.BETWEEN_RUNS),
+    proved_by=((signs.BETWEEN_RUNS,),),
+    told_apart_by="The job's schedule.",
+    fault=Fault.NOBODY,
+    severity=Severity.INFO,
+)
 SCALED_TO_ZERO = Cause(
     name="scaled_to_zero",
     symptoms=_WITHOUT_MEMBERS,
@@ -36,7 +46,7 @@ SCALED_TO_ZERO = Cause(
         _WAITING,
     ),
     needs=(signs.NO_MEMBERS, signs.LAST_LEFT),
-    against=(signs.LAST_EXPIRED, signs.LAST_POLL_TIMEOUT, signs.ONE_CAME_AND_WENT),
+    against=(signs.LAST_EXPIRED, signs.LAST_POLL_TIMEOUT, signs.ONE_CAME_AND_WENT, signs.BETWEEN_RUNS),
     proved_by=((signs.LAST_LEFT_TOGETHER,),),
     advice=f"{_START} An autoscaler that scales by lag must not treat a missing number as zero.",
     told_apart_by="The deployment: how many replicas were configured at that time.",
@@ -48,7 +58,7 @@ MEMBERS_LEFT = Cause(
     symptoms=_WITHOUT_MEMBERS,
     happened=("The group's last member, {who}, left by itself.", _WAITING),
     needs=(signs.NO_MEMBERS, signs.LAST_LEFT),
-    against=(signs.LAST_EXPIRED, signs.LAST_POLL_TIMEOUT, signs.LAST_LEFT_TOGETHER),
+    against=(signs.LAST_EXPIRED, signs.LAST_POLL_TIMEOUT, signs.LAST_LEFT_TOGETHER, signs.BETWEEN_RUNS),
     proved_by=((signs.LAST_LEFT,),),
     advice=f"It was stopped or ended with an error: look at its own log. {_START}",
     told_apart_by=_IMPORT,
@@ -149,6 +159,7 @@ CRASH_LOOP = Cause(
         Clause(" Members that keep their partitions continue to process.", needs=(Fact.CONSUMER_GROUP,)),
     ),
     needs=(signs.ONE_CAME_AND_WENT,),
+    against=(signs.BETWEEN_RUNS,),
     proved_by=((signs.ONE_CAME_AND_WENT,),),
     advice=(
         "It is restarted and ends again",

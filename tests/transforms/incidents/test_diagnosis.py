@@ -747,6 +747,30 @@ def test_an_owner_that_is_too_slow_everywhere_stops_at_no_record() -> None:
     assert first["cause"] == "one_record_stops_every_owner"
 
 
+def runs(*begun: float, minutes: float = 1, cause: str = "left") -> list[dict[str, Any]]:
+    return [member("job", each, each + minutes, cause) for each in begun]
+
+
+@pytest.mark.parametrize(
+    ("tenures", "stands_since", "cause"),
+    [
+        (runs(-30, -20, -10), -8, "job_between_runs"),
+        (runs(-40, -30, -20), -18, "members_left"),  # it is overdue
+        (runs(-20, -10), -8, "members_left"),
+        (runs(-30, -20, -10), -25, "members_left"),  # its last runs did not get on
+        (runs(-12, -11.5, -10), -9, "members_left"),  # it is started again at once
+        (runs(-30, -20, -10, cause="session_expired"), -8, "members_expired"),
+    ],
+)
+def test_a_job_between_two_runs_is_well(tenures: list[dict[str, Any]], stands_since: float, cause: str) -> None:
+    """Goal: what waits for a job's next run is no alarm, and a job that does not come is one."""
+    away = {"owned": False, "owner": None, "group_state": "Empty", "no_progress_since": AT + stands_since * MINUTE}
+    rounds = sampled(*(lag(at, 0, 50, 90, "stopped", **away) for at in (0, 3)))
+    (first, *_) = found(members=tenures[-1:], tenures=tenures, **rounds)
+    assert first["cause"] == cause
+    assert (first["severity"] == "info") == (cause == "job_between_runs")
+
+
 def test_the_most_harmful_comes_first() -> None:
     lost = [event("lost_to_retention", "log_start", 30, records_skipped=9)]
     grave = found(incidents=[STORM], members=LOOP, offset_events=[*lost, event("topic_deleted", "topic_deletion", 50)])

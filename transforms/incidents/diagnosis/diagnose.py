@@ -52,6 +52,7 @@ TOPICS_NAMED = 3
 LAGS = {BEHIND, NO_PROGRESS, NOBODY_HAS_PARTITIONS}
 # They began when the last member went, which may lie long before anybody looked.
 SINCE_DEPARTURE = {
+    members.JOB_BETWEEN_RUNS,
     members.SCALED_TO_ZERO,
     members.MEMBERS_LEFT,
     members.MEMBERS_EXPIRED,

@@ -27,7 +27,8 @@ SURE_OF_ROWS = 0.95  # no line of a log says so
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GroupRows:
-    """Rows of the ledger's tables about one group; instants are datetimes.
+    """Rows of the ledger's tables about one group; instants are datetimes. Of a group without members, `tenures` are
+    those of the time before, too.
 
     `members` have the causes of a server log (`with_logged_causes`), `rebalances` its triggers; `rounds` are the sums
     of lag by round, in order, and `lag_at` returns the rows of `lag` of one of them. `requests` need only the API,
@@ -39,6 +40,7 @@ class GroupRows:
     incidents: Sequence[Row] = ()
     rebalances: Sequence[Row] = ()
     members: Sequence[Row] = ()
+    tenures: Sequence[Row] = ()
     generations: Sequence[Row] = ()
     assignments: Sequence[Row] = ()
     offset_events: Sequence[Row] = ()

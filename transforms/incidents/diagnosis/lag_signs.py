@@ -19,6 +19,7 @@ from groupledger.schemas.kinds import signs
 from groupledger.schemas.kinds.incidents import PARTITION_NOT_READ
 from groupledger.schemas.words import LagStatus
 from groupledger.transforms.incidents.diagnosis.commit_rhythm import LEAVES_WITHIN
+from groupledger.transforms.incidents.diagnosis.runs import is_between_runs
 from groupledger.transforms.lag.rules.status import SEVERITY
 
 if TYPE_CHECKING:
@@ -113,6 +114,9 @@ def signs_of_lag(seen: LagSeen, rows: GroupRows) -> Iterator[Sign]:
         yield signs.RECORDS_WAIT
     if all(row["owned"] is False for row in lagging):
         yield signs.NOBODY_OWNS
+        stands_since = [row["no_progress_since"] for row in lagging]
+        if is_between_runs(rows.tenures, stands_since, lagging[0]["sampled_at"]):
+            yield signs.BETWEEN_RUNS
     if lagging[0]["group_state"] in CLASSIC_REBALANCING | MODERN_REBALANCING:
         yield signs.IN_REBALANCE
     stable = [row["last_stable_offset"] for row in lagging]

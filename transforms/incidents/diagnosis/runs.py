@@ -1,0 +1,68 @@
+"""Recognizes a group that is a job between two of its runs: it came at intervals, worked, and left in good order.
+
+Such a group has no members for most of the time, and records wait for its next run. It is overdue when it has been away
+for longer than usual; and it is no job if its last run did not get on, or if it is started again at once, as whoever
+ends with an error and has a supervisor.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from groupledger.schemas.kinds.triggers import LEFT
+from groupledger.transforms.history.rules.departures import KNOWN_FROM
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from datetime import datetime, timedelta
+
+    Row = Mapping[str, Any]
+
+RUNS_MIN = 3
+RUNS_MAX = 10  # of what was longer ago nothing follows
+LATE = 1.5  # times the longest pause
+RESTS = 1.0  # times the run, at least: a supervisor starts sooner
+
+
+class Run(NamedTuple):
+    began_at: datetime
+    ended_at: datetime
+    members: tuple[Row, ...]
+
+    @property
+    def lasted(self) -> timedelta:
+        return self.ended_at - self.began_at
+
+
+def is_between_runs(tenures: Sequence[Row], stands_since: Sequence[datetime | None], at: datetime) -> bool:
+    """Returns whether a group is between two runs at an instant. `stands_since` says of the partitions with lag since
+    when they stand."""
+    runs = _runs(tenures)[-RUNS_MAX:]
+    if len(runs) < RUNS_MIN or not all(_left_in_order(row) for run in runs for row in run.members):
+        return False
+    last = runs[-1]
+    pauses = [after.began_at - before.ended_at for before, after in pairwise(runs)]
+    return (
+        all(pause >= RESTS * run.lasted for pause, run in zip(pauses, runs, strict=False))
+        and at - last.ended_at <= LATE * max(pauses)
+        and all(since is None or since >= last.began_at for since in stands_since)
+    )
+
+
+def _runs(tenures: Iterable[Row]) -> list[Run]:
+    """Returns the times in which the group had members, which have all left."""
+    found: list[Run] = []
+    for row in sorted((row for row in tenures if row["joined_at"] is not None), key=lambda row: row["joined_at"]):
+        if row["left_at"] is None:
+            return []
+        before = found[-1] if found else None
+        if before is not None and row["joined_at"] <= before.ended_at:
+            found[-1] = Run(before.began_at, max(before.ended_at, row["left_at"]), (*before.members, row))
+        else:
+            found.append(Run(row["joined_at"], row["left_at"], (row,)))
+    return found
+
+
+def _left_in_order(row: Row) -> bool:
+    return bool(row["leave_cause"] == LEFT.name and (row["leave_cause_confidence"] or 0.0) >= KNOWN_FROM)
