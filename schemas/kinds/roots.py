@@ -95,8 +95,9 @@ OFFSETS_RETENTION = Root(
 LOG_RETENTION = Root(
     name="log_retention",
     advice="Retention or DeleteRecords removed records that the group had not read yet. Keep records for longer"
-    " than the group may lag or be away.",
-    settings=("retention.ms", "retention.bytes"),
+    " than the group may lag or be away. If auto.offset.reset is latest, it skips what is left of the log, too: set"
+    " earliest.",
+    settings=("retention.ms", "retention.bytes", "auto.offset.reset"),
 )
 CLIENT_SEEK_OR_RESET = Root(
     name="client_seek_or_reset",

@@ -113,6 +113,10 @@ ONE_CAME_AND_WENT = Sign(
     name="one_came_and_went",
     meaning="One process (same client id and host, or same instance id) joined and left three times.",
 )
+TENURES_OF_ONE_INTERVAL = Sign(
+    name="tenures_of_one_interval",
+    meaning="One process left at least three times when it had been a member for just its max.poll.interval.ms.",
+)
 WENT_BY_LEAVING = Sign(name="went_by_leaving", meaning="The members that went away left by themselves.")
 WENT_BY_EXPIRY = Sign(
     name="went_by_expiry",
@@ -303,6 +307,11 @@ INTERVAL_PASSED = Sign(
     name="interval_passed",
     meaning="The owner has been in the group for longer than max.poll.interval.ms without progress, and did not leave:"
     " it polls.",
+    source=Source.SAMPLES,
+)
+WENT_ON = Sign(
+    name="went_on",
+    meaning="The owner of the partitions with lag advanced in all of them soon afterwards, and was the same.",
     source=Source.SAMPLES,
 )
 LOG_TRUNCATED = Sign(

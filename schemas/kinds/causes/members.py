@@ -126,7 +126,11 @@ POLL_TIMEOUT = Cause(
     symptoms=(*_RESTLESS, NO_PROGRESS, BEHIND, READ_TWICE_OR_NEVER),
     happened="{who} did not poll for longer than max.poll.interval.ms, and left the group.",
     needs=(signs.WENT_BY_POLL_TIMEOUT,),
-    proved_by=((signs.logged_kind(incidents.POLL_TIMEOUT.name),), (signs.DEPARTURES_LOGGED,)),
+    proved_by=(
+        (signs.logged_kind(incidents.POLL_TIMEOUT.name),),
+        (signs.DEPARTURES_LOGGED,),
+        (signs.TENURES_OF_ONE_INTERVAL,),
+    ),
     advice="Its processing takes too long between two polls: fetch fewer records per poll, or allow more time.",
     settings=POLL_SETTINGS,
     kind=incidents.POLL_TIMEOUT.name,

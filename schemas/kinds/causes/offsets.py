@@ -197,8 +197,9 @@ PASSED_BY_RETENTION = Cause(
     needs=(signs.PASSED_BY_RETENTION,),
     against=(signs.TOPIC_RECREATED,),
     proved_by=((signs.PASSED_BY_RETENTION,),),
-    advice="Keep records for longer than the group can lag behind, or make it faster.",
-    settings=("retention.ms", "retention.bytes"),
+    advice="Keep records for longer than the group can lag behind, or make it faster. If auto.offset.reset is latest,"
+    " it skips what is left of the log, too: set earliest.",
+    settings=("retention.ms", "retention.bytes", "auto.offset.reset"),
     kind=incidents.LOST_TO_RETENTION.name,
     told_apart_by="Samples of the topics' start offsets.",
     fault=Fault.OPERATOR,

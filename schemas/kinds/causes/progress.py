@@ -34,6 +34,18 @@ _REFUSED = (
 )
 _GOES_ON = (signs.HAS_MEMBERS, signs.RECORDS_WAIT, signs.OFFSETS_GO_ON, signs.LAG_GROWS)
 
+SLOW_BATCH = Cause(
+    name="slow_batch",
+    symptoms=(NO_PROGRESS,),
+    happened="{who} committed nothing for {seconds} s and then went on by itself: a record or a batch took that long,"
+    " its partitions were paused, or it commits rarely.",
+    needs=(signs.HAS_MEMBERS, signs.WENT_ON),
+    against=(*_OTHERWISE_STANDING, signs.SAME_OFFSET_AGAIN),
+    proved_by=((signs.WENT_ON,),),
+    advice="If that is too long, fetch fewer records per poll, and commit after each of them.",
+    settings=("max.poll.records",),
+    told_apart_by="The application's log of that time.",
+)
 ALIVE_AND_NOT_POLLING = Cause(
     name="alive_and_not_polling",
     symptoms=_LAGGING,
@@ -61,7 +73,27 @@ POLLS_WITHOUT_COMMIT = Cause(
     advice="Set enable.auto.commit or commit after each batch. If it does, it gets no records: it has paused its"
     " partitions, or its fetches fail: look in its log.",
     settings=("enable.auto.commit",),
-    told_apart_by="The client's metrics records-consumed-rate and commit-rate: whether it reads.",
+    told_apart_by="The client's metrics records-consumed-rate and commit-rate: whether it reads. In a topic with"
+    " transactions, a console consumer of committed records: those of aborted transactions reach nobody.",
+)
+RETRIES_ONE_RECORD = Cause(
+    name="retries_one_record",
+    symptoms=_LAGGING,
+    happened="{who} may try the record at offset {offset} of {place} again and again, or take long for it.",
+    needs=_STANDS,
+    against=(*_OTHERWISE_STANDING, *_REFUSED, signs.SAME_OFFSET_AGAIN, signs.OWNER_SILENT, signs.OWNER_CEASED),
+    advice="Look at that record with a console consumer, and at the application's log.",
+    told_apart_by="The application's log at that offset, and the record itself.",
+)
+WAITS_FOR_FIRST_RECORD = Cause(
+    name="waits_for_first_record",
+    symptoms=_LAGGING,
+    happened="Members may have started at the end of the log (auto.offset.reset=latest), and no record has arrived"
+    " since: there is nothing to commit yet.",
+    needs=(signs.NEVER_COMMITTED, signs.HAS_MEMBERS, signs.PRODUCERS_IDLE),
+    told_apart_by="Their auto.offset.reset, and whether they commit the next record.",
+    fault=Fault.NOBODY,
+    severity=Severity.INFO,
 )
 NEVER_COMMITS = Cause(
     name="never_commits",
@@ -69,7 +101,7 @@ NEVER_COMMITS = Cause(
     happened="Members own {count} partitions with records, but nothing was ever committed for them.",
     needs=(signs.NEVER_COMMITTED,),
     against=(signs.NO_MEMBERS, signs.OWNER_COMMITS_ELSEWHERE),
-    proved_by=((signs.NEVER_COMMITTED, signs.HAS_MEMBERS),),
+    proved_by=((signs.NEVER_COMMITTED, signs.HAS_MEMBERS, signs.LAG_GROWS),),
     advice="It may keep its offsets elsewhere (a database, a checkpoint of Flink or Spark): then monitor those."
     " Otherwise it commits nothing, and a restart begins where auto.offset.reset says.",
     settings=("enable.auto.commit", "auto.offset.reset"),

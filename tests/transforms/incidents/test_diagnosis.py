@@ -425,7 +425,17 @@ RESTARTS = [
             },
         ),
         ("catching_up", {"members": MEMBERS, **sampled(*(lag(at, 0, 50 + 40 * at, 210 + at, "ok") for at in (0, 3)))}),
-        ("never_commits", {"members": MEMBERS, **sampled(*(lag(at, 0, 0, 90, "no_commit") for at in (0, 3)))}),
+        ("never_commits", {"members": MEMBERS, **sampled(*(lag(at, 0, 0, 90 + at, "no_commit") for at in (0, 3)))}),
+        (
+            "slow_batch",
+            {
+                "members": MEMBERS,
+                **sampled(
+                    *(lag(at, 0, 50, 90, "stopped", no_progress_since=AT - MINUTE) for at in (0, 3)),
+                    lag(3.2, 0, 60, 91, "ok"),
+                ),
+            },
+        ),
         (
             "commits_one_offset_again",
             {"members": MEMBERS, **sampled(*(lag(at, 0, 50, 90 + at, "stalled") for at in (0, 3)))},
@@ -475,6 +485,18 @@ def test_who_came_and_went() -> None:
     assert first["unowned_partition_seconds"] == 11 * 9
     assert (first["kinds"], first["episode_ids"]) == (["member_flapping", "rebalance_storm"], ["e", "f"])
     assert first["setting_to_change"] == "group.instance.id"
+
+
+@pytest.mark.parametrize(("lengths", "cause"), [((10, 10.2, 10.1), "poll_timeout"), ((10, 25, 40), "crash_loop")])
+def test_tenures_as_long_as_the_poll_interval(lengths: tuple[float, ...], cause: str) -> None:
+    """Goal: whoever leaves each time when its poll interval is over did not poll in time, also where no log says so."""
+    tenures = [
+        member("slow", n / 2, n / 2 + each / 60, "left", leave_cause_confidence=0.5, rebalance_timeout_ms=10_000)
+        for n, each in enumerate(lengths)
+    ]
+    (first, *_) = found(incidents=[STORM], members=tenures)
+    assert first["cause"] == cause
+    assert ("max.poll.records" in (first["setting_to_change"] or "")) == (cause == "poll_timeout")
 
 
 def test_many_of_one_name_are_not_one_that_comes_and_goes() -> None:
@@ -536,6 +558,22 @@ def test_a_poll_timeout_is_no_fact_without_a_log() -> None:
         (
             {"incidents": [incident("partition_not_read", confidence=0.5, severity="info", never_read_max=9)]},
             {"new_partition_read_from_latest"},
+        ),
+        # Who begins at the end of a log commits nothing until something is written.
+        (
+            {"members": MEMBERS, **sampled(*(lag(at, 0, 0, 90, "no_commit") for at in (0, 3)))},
+            {"never_commits", "waits_for_first_record"},
+        ),
+        ({"members": MEMBERS, **STOPPED}, {"alive_and_not_polling", "polls_without_commit", "retries_one_record"}),
+        (  # another owner went on
+            {
+                "members": MEMBERS,
+                **sampled(
+                    *(lag(at, 0, 50, 90, "stopped", no_progress_since=AT - MINUTE) for at in (0, 3)),
+                    lag(3.2, 0, 60, 91, "ok", owner="m1"),
+                ),
+            },
+            {"alive_and_not_polling", "polls_without_commit"},
         ),
         # A client of which nobody knows whether it leaves when it does not poll, and one that has time left.
         (

@@ -88,6 +88,19 @@ def lag_seen(episode: Episode, rows: GroupRows) -> LagSeen:
     )
 
 
+def owners_went_on(episode: Episode, seen: LagSeen, rows: GroupRows) -> bool:
+    """Returns whether the owners of the partitions with lag got on in all of them in the round after an episode."""
+    after = next((row["sampled_at"] for row in rows.rounds if row["sampled_at"] > episode.last_seen_at), None)
+    if after is None or episode.until is None or not seen.lagging:
+        return False
+    then = {_place(row): row for row in rows.lag_at(after)}
+    owned = [(row["owner"], then.get(_place(row), {}).get("owner")) for row in seen.lagging]
+    advanced = _went_on(list(then.values()), {_place(row): row for row in seen.lagging}, "committed_offset")
+    return all(one is not None and one == other for one, other in owned) and all(
+        advanced.get(_place(row), 0) > 0 for row in seen.lagging
+    )
+
+
 def _worked_off_first(found: Sequence[Row], lagging: Sequence[Row], committed: Mapping[Place, int]) -> list[Row]:
     """Returns the partitions with a backlog in which the owners of those that lag go on; none unless all of them do."""
     others = [

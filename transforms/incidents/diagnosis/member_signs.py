@@ -49,6 +49,9 @@ WENT_SIGNS = {
     LEFT_POLL_TIMEOUT.name: signs.WENT_BY_POLL_TIMEOUT,
 }
 MOVES_MIN = 3
+MOST = 0.8
+SURE_OF_INTERVALS = 0.85  # a supervisor may stop a process as regularly, without a commit
+AFTER_INTERVAL = 0.1  # of the interval, and a second: a client looks at it now and then
 REBALANCE_MIN = timedelta(minutes=2)  # one in good order ends within seconds
 SURE_BY_LOG = 1.0  # as `with_logged_causes` says it; the history is never so sure
 
@@ -137,6 +140,9 @@ def see_members(episode: Episode, rows: GroupRows, seen: Seen) -> None:
     if found is not None:
         seen.add(signs.ONE_CAME_AND_WENT.name)
         gone = found[1]
+        if sum(map(_lasted_its_interval, gone)) >= max(RETURNS_MIN, MOST * len(gone)):
+            for sign in (signs.TENURES_OF_ONE_INTERVAL, signs.WENT_BY_POLL_TIMEOUT):
+                seen.add(sign.name, SURE_OF_INTERVALS)
     if gone:
         _add_causes(seen, gone, WENT_SIGNS)
 
@@ -240,6 +246,17 @@ def _add_causes(seen: Seen, gone: Sequence[Row], sign_of: Mapping[str, Sign]) ->
             return
     if not any((row["leave_cause_confidence"] or 0.0) >= KNOWN_FROM for row in gone):
         seen.possible.update(sign.name for sign in sign_of.values())
+
+
+def _lasted_its_interval(row: Row) -> bool:
+    """Returns whether a member left for no known reason when its poll interval was over: it had not polled since it
+    got its partitions."""
+    if row["joined_at"] is None or not row["rebalance_timeout_ms"]:
+        return False
+    interval = timedelta(milliseconds=row["rebalance_timeout_ms"])
+    lasted = row["left_at"] - row["joined_at"]
+    is_unsure = (row["leave_cause_confidence"] or 0.0) < KNOWN_FROM
+    return bool(is_unsure and interval <= lasted <= interval * (1 + AFTER_INTERVAL) + timedelta(seconds=1))
 
 
 def _is_known(row: Row, cause: str) -> bool:

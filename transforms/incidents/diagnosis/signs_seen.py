@@ -12,7 +12,7 @@ from groupledger.schemas.kinds.causes import CAUSES
 from groupledger.schemas.words import CoordinatorEventKind, Evidence
 from groupledger.transforms.incidents.diagnosis.commit_rhythm import SURE_OF_A_RHYTHM, has_ceased
 from groupledger.transforms.incidents.diagnosis.evidence import AROUND, Seen
-from groupledger.transforms.incidents.diagnosis.lag_signs import signs_of_lag
+from groupledger.transforms.incidents.diagnosis.lag_signs import owners_went_on, signs_of_lag
 from groupledger.transforms.incidents.diagnosis.member_signs import see_members
 
 if TYPE_CHECKING:
@@ -44,6 +44,8 @@ def signs_seen(episode: Episode, rows: GroupRows, lag: LagSeen) -> Seen:
         _see_by_words(sign, episode, rows, lag, seen)
     for sign in signs_of_lag(lag, rows):
         seen.add(sign.name)
+    if owners_went_on(episode, lag, rows):
+        seen.add(signs.WENT_ON.name)
     see_members(episode, rows, seen)
     _see_logs(episode, rows, lag, seen)
     return seen

@@ -104,7 +104,7 @@ def test_records_that_retention_took() -> None:
     (row,) = told(offset_events=events)
     assert (row["kind"], row["severity"]) == (LOST_TO_RETENTION.name, Severity.ERROR)
     assert row["never_read_max"] == 127
-    assert row["setting_to_change"] == "retention.ms, retention.bytes"
+    assert row["setting_to_change"] == "retention.ms, retention.bytes, auto.offset.reset"
     (row,) = told(offset_events=events, generations=EMPTIED)
     assert row["severity"] == Severity.WARNING
     assert told(offset_events=[event(Kind.LOST_TO_RETENTION, 40, 0, 1)]) == []

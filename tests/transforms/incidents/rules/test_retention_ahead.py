@@ -51,7 +51,7 @@ def test_a_group_that_stands_still() -> None:
     assert row["proofs"][0] == {"table_name": "lag", "row_key": f"{last_ms}/g/orders/0"}
     left_s = 10_000 - (6_000 + 60 * (ROUNDS - 1)) // 300 * 300  # at a record a second
     assert f"from about 1970-01-12 {clock(last_ms + left_s * 1_000)} UTC on, and 27,080 records" in row["explanation"]
-    assert row["setting_to_change"] == "retention.ms, retention.bytes"
+    assert row["setting_to_change"] == "retention.ms, retention.bytes, auto.offset.reset"
     assert row["first_seen_at"] == T * 1_000
     (later,) = told(rounds(consumed=0, status=LagStatus.STOPPED, committed_offset=10_001))
     assert later["incident_id"] == row["incident_id"]
