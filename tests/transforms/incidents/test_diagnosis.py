@@ -666,6 +666,10 @@ def test_nobody_well_is_blamed() -> None:
         ("scaling", [member("m0", -9, None), member("m1", -9, 0.5, "left")]),
         ("scaled_to_zero", [member("m0", -9, 0.5, "left"), member("m1", -9, 0.6, "left")]),
         ("two_applications", [member("m0", -9, None), member("m1", 0.5, None, subscribed_topics=["bills"])]),
+        (  # an autoscaler adds members and takes them away, each of them another one
+            "scaling",
+            [member("m0", -9, None), *(member(f"m{n}-{k}", n, n + 0.5, "left") for n in (1, 2, 3) for k in (1, 2))],
+        ),
         (None, [member("m0", -9, None), member("m1", -8.8, None)]),
         (None, [member("m0", -9, 0.5, "session_expired"), member("m1", -9, None)]),
         (None, LOOP),

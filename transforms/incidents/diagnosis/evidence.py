@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 AROUND = timedelta(seconds=60)
 RIGHT_BESIDE = timedelta(seconds=1)
 FOR_EVER = datetime.max.replace(tzinfo=timezone.utc)
+PROCESS = ("client_id", "client_host", "group_instance_id")
 SURE_OF_ROWS = 0.95  # no line of a log says so
 
 
@@ -101,7 +102,18 @@ class Seen:
 
 
 def changes_of_members(rows: GroupRows) -> list[Turnover]:
-    """Returns how the members of the group changed, without the group's beginning and without members that came and
-    went again."""
+    """Returns how the members of the group changed, without the group's beginning and without processes that came and
+    went again: others that come each time are changes, as of an autoscaler that does not come to rest."""
     found = turnovers(rows.members, rows.known_until or FOR_EVER)
-    return [each for each in found if each.kind not in {TurnoverKind.BEGAN, TurnoverKind.RESTLESS}]
+    return [
+        each
+        for each in found
+        if each.kind not in {TurnoverKind.BEGAN, TurnoverKind.RESTLESS}
+        or (each.kind == TurnoverKind.RESTLESS and each.after and _are_others(each))
+    ]
+
+
+def _are_others(change: Turnover) -> bool:
+    """Returns whether each member that came was another process, also than those that were there before."""
+    every = (*change.before, *change.came)
+    return len({tuple(row[name] for name in PROCESS) for row in every}) == len(every)

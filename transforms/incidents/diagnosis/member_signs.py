@@ -193,7 +193,7 @@ def _began_well(episode: Episode, rows: GroupRows) -> bool:
 
 def _of_turnover(episode: Episode, rows: GroupRows, gone: Sequence[Row]) -> Iterator[Sign]:
     changes = [each for each in changes_of_members(rows) if episode.holds_any(each.began_at, each.ended_at)]
-    if any(each.before and each.after and len(each.before) != len(each.after) for each in changes):
+    if any(each.before and each.after and (each.passing or len(each.before) != len(each.after)) for each in changes):
         yield signs.MEMBER_COUNT_CHANGED
     if any(each.is_deploy for each in changes):
         yield signs.ALL_REPLACED
