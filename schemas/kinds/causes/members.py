@@ -144,10 +144,10 @@ NO_USE_OF_INSTANCE_IDS = (
 )
 
 
-def _where_it_is_restarted(text: str) -> tuple[Clause, ...]:
-    """Returns the text for a process that is known to have ended each time: one that is only too slow did not."""
-    ended = (signs.WENT_BY_LEAVING, signs.WENT_BY_EXPIRY)
-    return tuple(Clause(text, needs=(sign.name,), excludes=NO_USE_OF_INSTANCE_IDS) for sign in ended)
+def _where_it_ended(if_left: str, if_expired: str) -> tuple[Clause, ...]:
+    """Returns texts for a process that is known to have ended each time: one that is only too slow did not."""
+    told = ((if_left, signs.WENT_BY_LEAVING), (if_expired, signs.WENT_BY_EXPIRY))
+    return tuple(Clause(text, needs=(sign.name,), excludes=NO_USE_OF_INSTANCE_IDS) for text, sign in told)
 
 
 CRASH_LOOP = Cause(
@@ -176,10 +176,13 @@ CRASH_LOOP = Cause(
             ", and at the records at the committed offsets, which no owner gets past",
             needs=(signs.OWNERS_STOP_AT_ONE_OFFSET.name,),
         ),
-        *_where_it_is_restarted(". With a group.instance.id, a restart within the session timeout causes no rebalance"),
+        *_where_it_ended(
+            ". With a group.instance.id, a restart within the session timeout causes no rebalance",
+            ". With a group.instance.id, no rebalance begins if it is back within its session timeout",
+        ),
         ".",
     ),
-    settings=_where_it_is_restarted("group.instance.id"),
+    settings=_where_it_ended("group.instance.id", "group.instance.id"),
     told_apart_by="The process's own log, and the number of restarts that its supervisor counted.",
     severity=Severity.ERROR,
     harmless=Severity.WARNING,
