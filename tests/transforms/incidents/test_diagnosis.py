@@ -797,6 +797,7 @@ def runs(*begun: float, minutes: float = 1, cause: str = "left") -> list[dict[st
     ("tenures", "stands_since", "cause"),
     [
         (runs(-30, -20, -10), -8, "job_between_runs"),
+        (runs(-10, 4.5, 19), -8, "job_between_runs"),  # as its later runs show
         (runs(-40, -30, -20), -18, "members_left"),  # it is overdue
         (runs(-20, -10), -8, "members_left"),
         (runs(-30, -20, -10), -25, "members_left"),  # its last runs did not get on
@@ -806,7 +807,7 @@ def runs(*begun: float, minutes: float = 1, cause: str = "left") -> list[dict[st
 )
 def test_a_job_between_two_runs_is_well(tenures: list[dict[str, Any]], stands_since: float, cause: str) -> None:
     """Goal: what waits for a job's next run is no alarm, and a job that does not come is one."""
-    away = {"owned": False, "owner": None, "group_state": "Empty", "no_progress_since": AT + stands_since * MINUTE}
+    away = {"owned": None, "owner": None, "group_state": "Empty", "no_progress_since": AT + stands_since * MINUTE}
     rounds = sampled(*(lag(at, 0, 50, 90, "stopped", **away) for at in (0, 3)))
     (first, *_) = found(members=tenures[-1:], tenures=tenures, **rounds)
     assert first["cause"] == cause

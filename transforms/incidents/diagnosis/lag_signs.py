@@ -127,9 +127,9 @@ def signs_of_lag(seen: LagSeen, rows: GroupRows) -> Iterator[Sign]:
         yield signs.RECORDS_WAIT
     if all(row["owned"] is False for row in lagging):
         yield signs.NOBODY_OWNS
-        stands_since = [row["no_progress_since"] for row in lagging]
-        if is_between_runs(rows.tenures, stands_since, lagging[0]["sampled_at"]):
-            yield signs.BETWEEN_RUNS
+    stands_since = [row["no_progress_since"] for row in lagging]
+    if is_between_runs(rows.tenures, stands_since, lagging[0]["sampled_at"]):
+        yield signs.BETWEEN_RUNS
     if lagging[0]["group_state"] in CLASSIC_REBALANCING | MODERN_REBALANCING:
         yield signs.IN_REBALANCE
     stable = [row["last_stable_offset"] for row in lagging]

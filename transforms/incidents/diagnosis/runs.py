@@ -7,8 +7,9 @@ ends with an error and has a supervisor.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from groupledger.schemas.kinds.triggers import LEFT
 from groupledger.transforms.history.rules.departures import KNOWN_FROM
@@ -25,7 +26,8 @@ LATE = 1.5  # times the longest pause
 RESTS = 1.0  # times the run, at least: a supervisor starts sooner
 
 
-class Run(NamedTuple):
+@dataclass(frozen=True, slots=True, eq=False)
+class Run:
     began_at: datetime
     ended_at: datetime
     members: tuple[Row, ...]
@@ -37,15 +39,16 @@ class Run(NamedTuple):
 
 def is_between_runs(tenures: Sequence[Row], stands_since: Sequence[datetime | None], at: datetime) -> bool:
     """Returns whether a group is between two runs at an instant. `stands_since` says of the partitions with lag since
-    when they stand."""
+    when they stand. Runs after the instant show as well as those before it that it is a job."""
     runs = _runs(tenures)[-RUNS_MAX:]
-    if len(runs) < RUNS_MIN or not all(_left_in_order(row) for run in runs for row in run.members):
+    before = [run for run in runs if run.ended_at <= at]
+    if len(runs) < RUNS_MIN or not before or not all(_left_in_order(row) for run in runs for row in run.members):
         return False
-    last = runs[-1]
-    pauses = [after.began_at - before.ended_at for before, after in pairwise(runs)]
+    last = before[-1]
+    pauses = {one: other.began_at - one.ended_at for one, other in pairwise(runs)}
     return (
-        all(pause >= RESTS * run.lasted for pause, run in zip(pauses, runs, strict=False))
-        and at - last.ended_at <= LATE * max(pauses)
+        all(pause >= RESTS * run.lasted for run, pause in pauses.items())
+        and at - last.ended_at <= LATE * max(pause for run, pause in pauses.items() if run is not last)
         and all(since is None or since >= last.began_at for since in stands_since)
     )
 
