@@ -40,6 +40,7 @@ MEMBER_COLUMNS = (
 MEMBER_OPTIONAL = ("client_host", "client_id", "is_stuck")
 EVEN_MAX = 12
 PLACES_MAX = 20
+HOT_NAMED = 3
 
 
 def capacity_of(
@@ -115,29 +116,50 @@ def sentences(answer: Answer) -> Iterator[str]:
 
 
 SENTENCES: Mapping[str, str] = {
-    CapacityFinding.STUCK: "A member makes no progress at records that it has: another one would be stuck there, too.",
+    CapacityFinding.STUCK: "A member's committed offsets do not move, although records wait: more members will not move"
+    " them.",
     CapacityFinding.HOT_PARTITION: "Hot partitions: {hot}. A partition has one owner: only other keys, or more"
-    " partitions, spread what it gets.",
+    " partitions, spread its records.",
     CapacityFinding.UNEVEN_PACE: "Members that had work left all the time process at different paces: look at the slow"
     " ones' hosts.",
-    CapacityFinding.IDLE_MEMBERS: "{idle_members} members have no partition: there are {partitions}.",
-    CapacityFinding.MORE_WONT_HELP: "More members will not help: no number of them gets each below {load_max} of its"
-    " pace.",
-    CapacityFinding.MORE_NEEDED: "{members_needed} members would do: each then gets at most {load_max} of its pace"
-    " ({pace} records/s). There are {members}.",
-    CapacityFinding.FEWER_WOULD_DO: "{members_needed_at_most} members would do, of {members}.",
-    CapacityFinding.ENOUGH: "{members} members carry the load.",
+    CapacityFinding.IDLE_MEMBERS: "{idle} no partition: there are {all_members} and {all_partitions}.",
+    CapacityFinding.MORE_WONT_HELP: "More members will not be enough: even then one would have to process more than"
+    " {load_max} of what it can.",
+    CapacityFinding.MORE_NEEDED: "{needed} would be enough, and there {are}: each then has to process at most"
+    " {load_max} of what it can ({pace} records/s).",
+    CapacityFinding.FEWER_WOULD_DO: "{needed} would be enough, and there {are}.",
+    CapacityFinding.ENOUGH: "{carry} the load.",
     CapacityFinding.UNKNOWN: "Whether more members would help is not known: no member's pace was seen, or what is"
     " produced is not known.",
 }
 
 
 def _words(answer: Answer) -> Answer:
-    hot = (
-        f"{each['topic']} {each['partition']} ({each['produced_per_second']:,} records/s)"
+    hot = [
+        f"{each['topic']} {each['partition']} ({_rate(each['produced_per_second'])} records/s)"
         for each in answer["hot_partitions"]
-    )
-    return {**answer, "hot": ", ".join(hot), "load_max": f"{LOAD_MAX:.0%}", "pace": answer["pace_per_second"]}
+    ]
+    more = f" and {len(hot) - HOT_NAMED:,} more" if len(hot) > HOT_NAMED else ""
+    members, idle, needed = (answer[name] or 0 for name in ("members", "idle_members", "members_needed_at_most"))
+    return {
+        "hot": ", ".join(hot[:HOT_NAMED]) + more,
+        "load_max": f"{LOAD_MAX:.0%}",
+        "pace": _rate(answer["pace_per_second"]),
+        "needed": counted(needed, "member"),
+        "are": f"is {members:,}" if members == 1 else f"are {members:,}",
+        "carry": f"{counted(members, 'member')} {'carries' if members == 1 else 'carry'}",
+        "idle": f"{counted(idle, 'member')} {'has' if idle == 1 else 'have'}",
+        "all_members": counted(members + idle, "member"),
+        "all_partitions": counted(answer["partitions"] or 0, "partition"),
+    }
+
+
+def counted(number: int, word: str) -> str:
+    return f"{number:,} {word}{'' if number == 1 else 's'}"
+
+
+def _rate(per_second: float | None) -> str | None:
+    return None if per_second is None else f"{per_second:,.1f}"
 
 
 def _nothing(name: str, since: datetime, until: datetime, no_commit: str) -> Answer:

@@ -14,10 +14,9 @@ from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from groupledger.jobs.ask.answers import last_known, within
-from groupledger.jobs.ask.incidents import harms, wrapped
+from groupledger.jobs.ask.incidents import harms, time_of, wrapped
 from groupledger.jobs.ask.rounds import of_round
-from groupledger.jobs.process.instants import in_zone, lasted
-from groupledger.jobs.process.terminal import coloured, escaped, printable
+from groupledger.jobs.process.terminal import coloured, printable
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from groupledger.schemas.kinds.incidents import COORDINATOR_FAILED
 from groupledger.schemas.words import Evidence, Severity
@@ -161,12 +160,7 @@ def _lasting(
 
 def diagnosis_lines(diagnosis: Answer, since: datetime) -> Iterator[str]:
     """Yields the lines of a diagnosis in a window that begins at `since`; all names in them are escaped."""
-    end = "and goes on" if diagnosis["until"] is None else f"to {in_zone(diagnosis['until'])}"
-    length = lasted(diagnosis["last_seen_at"] - diagnosis["since"])
-    before = f", began {lasted(since - diagnosis['since'])} before this time" if diagnosis["since"] < since else ""
-    yield (
-        f"{coloured(diagnosis['severity'])}  {title(diagnosis)}: {in_zone(diagnosis['since'])} {end} ({length}{before})"
-    )
+    yield f"{coloured(diagnosis['severity'])}  {title(diagnosis)}: {time_of(diagnosis, since)}"
     yield from (f"    {line}" for line in wrapped(diagnosis["explanation"]))
     harm = "; ".join(harms(diagnosis))
     if harm:
@@ -175,10 +169,10 @@ def diagnosis_lines(diagnosis: Answer, since: datetime) -> Iterator[str]:
         yield from (f"    {line}" for line in wrapped(f"do: {diagnosis['advice']}"))
     if diagnosis["setting_to_change"] is not None:
         yield f"    change: {diagnosis['setting_to_change']}"
-    yield f"    known: {known_by(diagnosis)}"
+    yield from (f"    {line}" for line in wrapped(f"known: {known_by(diagnosis)}"))
     for rival in diagnosis["rivals"][:RIVALS_MAX]:
-        yield f"    may be {rival['cause']}: {escaped(rival['happened'])}"
-        yield f"        to find out: {rival['told_apart_by']}"
+        yield from (f"    {line}" for line in wrapped(f"may be {rival['cause']}: {rival['happened']}"))
+        yield from (f"        {line}" for line in wrapped(f"to find out: {rival['told_apart_by']}"))
 
 
 def title(diagnosis: Answer) -> str:

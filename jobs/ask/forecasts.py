@@ -53,9 +53,9 @@ OPTIONAL = (
     *("catch_up_latest_seconds", "loss_earliest_seconds"),
 )
 FEW_ROUNDS = "there are too few sampling rounds in the last hour"
-LAG_UNKNOWN = "its lag is not known"
-NOT_SHRINKING = "its lag does not shrink, or not for long enough"
-STANDS = "the group makes no progress there"
+LAG_UNKNOWN = "the lag is not known"
+NOT_SHRINKING = "the lag does not shrink, or not for long enough"
+STANDS = "the group makes no progress"
 START_RESTS = "the start of its log has not moved often enough in the last half day"
 START_UNKNOWN = "the start of its log is not known"
 NOT_NEARER = "retention does not come nearer to the commit, as it goes now"
@@ -222,11 +222,11 @@ def _caught_up(rows: Sequence[Answer]) -> Iterator[str]:
     unknown = [row for row in behind if row["catch_up_seconds"] is None]
     if unknown:
         worst = max(unknown, key=lambda row: (row["trend"] == LagTrend.GROWING, row["lag"] or 0))
-        trend = ": it grows" if worst["trend"] == LagTrend.GROWING else ""
-        yield f"When it has caught up is not known: of {place(worst)} {worst['catch_up_unknown']}{trend}."
+        trend = ", and the lag grows" if worst["trend"] == LagTrend.GROWING else ""
+        yield f"When it will have caught up is not known: in {place(worst)}, {worst['catch_up_unknown']}{trend}."
         return
     slowest = max(behind, key=lambda row: row["catch_up_seconds"])
-    yield f"It has caught up in about {span(slowest, 'catch_up')}; {place(slowest)} takes longest."
+    yield f"It will have caught up in about {span(slowest, 'catch_up')}; {place(slowest)} takes longest."
 
 
 def _lost(rows: Iterable[Answer]) -> Iterator[str]:

@@ -68,10 +68,7 @@ def lines(incident: Answer) -> Iterator[str]:
 
 def episode_lines(verdict: Answer, since: datetime) -> Iterator[str]:
     """Yields the lines of a verdict (`transforms.incidents.verdicts`) in a window that begins at `since`."""
-    end = "and goes on" if verdict["until"] is None else f"to {in_zone(verdict['until'])}"
-    length = lasted(verdict["last_seen_at"] - verdict["since"])
-    before = f", began {lasted(since - verdict['since'])} before this time" if verdict["since"] < since else ""
-    yield f"{coloured(verdict['severity'])}  {verdict['kind']}: {in_zone(verdict['since'])} {end} ({length}{before})"
+    yield f"{coloured(verdict['severity'])}  {verdict['kind']}: {time_of(verdict, since)}"
     yield from (f"    {line}" for line in wrapped(verdict["explanation"]))
     harm = "; ".join(harms(verdict))
     if harm:
@@ -80,6 +77,15 @@ def episode_lines(verdict: Answer, since: datetime) -> Iterator[str]:
         yield f"    change: {verdict['setting_to_change']}"
     also = f"; with it: {', '.join(verdict['other_kinds'])}" if verdict["other_kinds"] else ""
     yield f"    known: {_evidence(verdict)}{also}"
+
+
+def time_of(found: Answer, since: datetime) -> str:
+    """Returns when something began and was last seen, and whether it is over, in a window that begins at `since`."""
+    last = in_zone(found["last_seen_at"])
+    end = f", open, last seen {last}" if found["until"] is None else f" to {last}"
+    length = lasted(found["last_seen_at"] - found["since"])
+    before = f", began {lasted(since - found['since'])} before this time" if found["since"] < since else ""
+    return f"{in_zone(found['since'])}{end} ({length}{before})"
 
 
 def harms(verdict: Answer) -> Iterator[str]:

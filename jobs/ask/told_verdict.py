@@ -121,10 +121,10 @@ def who(row: Mapping[str, str | None]) -> str | None:
 
 def pasted(name: str, each: EpisodeSummary) -> str:
     """Returns an episode of a group as one line for a chat, without the link."""
-    end = "and goes on" if each.until is None else f"for {lasted(each.lasts)}"
+    end = f", open, last seen {iso(each.since + each.lasts)}" if each.until is None else f" for {lasted(each.lasts)}"
     parts = [
         f"{each.severity.upper()} {name or '(the empty name)'}: {each.what}",
-        f"Since {iso(each.since)} {end}.",
+        f"Since {iso(each.since)}{end}.",
         what_follows("; ".join(each.harms), each.remedy, each.change, each.known),
     ]
     return " ".join(parts)

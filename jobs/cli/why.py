@@ -77,7 +77,7 @@ def verdict_lines(verdict: Answer, since: datetime) -> Iterator[str]:
     if len(lines) > EPISODES_MAX:
         yield f"and {len(lines) - EPISODES_MAX:,} more: see --json"
     if not lines and verdict["root"] is None:
-        yield "No cause found."
+        yield "No trouble is known of this time."
     elif not lines:
         yield f"Most rebalances of this time that have a known cause: {verdict['root']}. {verdict['advice']}"
         yield f"    change: {verdict['setting_to_change']}"

@@ -14,7 +14,7 @@ from groupledger.jobs.process.path_names import name_in
 from groupledger.jobs.serve.answer_models import GroupCapacity
 from groupledger.jobs.serve.answers import Warehouse, instant_in, known_answer
 from groupledger.jobs.serve.described import LAG, InCluster, OfGroup, answering
-from groupledger.schemas.words import Source
+from groupledger.schemas.words import CapacityFinding, Source
 from groupledger.transforms.coverage.rules.known import Time
 
 if TYPE_CHECKING:
@@ -53,9 +53,10 @@ def api_routes(api: APIRouter, warehouse: Warehouse) -> None:
 
 def capacity_line(tables: ClusterRows, name: str, no_commit: str, until: datetime) -> str | None:
     """Returns a sentence about capacity from the rounds of the hour before an instant; None if the group had no
-    partition in them."""
+    partition in them, or they show nothing."""
     last = last_round(tables, "lag", until) if tables.exists("lag") else None
     if last is None:
         return None
     found = capacity_within(tables, name, no_commit, until - WINDOW, last)
-    return None if not found["partitions"] else " ".join(sentences(found))
+    is_known = found["partitions"] and found["findings"] != [CapacityFinding.UNKNOWN]
+    return " ".join(sentences(found)) if is_known else None

@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Mapping
+
+PARTITIONS = "{count} partitions"
 
 
 class Fact:
@@ -66,6 +68,12 @@ def clauses_of(text: Text) -> tuple[Clause, ...]:
 def said(text: Text, facts: Collection[str]) -> str:
     """Joins the clauses of a text that hold for the known facts."""
     return "".join(clause.text for clause in clauses_of(text) if clause.holds(facts))
+
+
+def filled(text: Text, facts: Collection[str], names: Mapping[str, object]) -> str:
+    """Returns the clauses of a text whose facts are known, with the values of its placeholders."""
+    found = said(text, facts)
+    return (found.replace(PARTITIONS, PARTITIONS[:-1]) if names.get("count") == "1" else found).format(**names)
 
 
 def settings_of(settings: Iterable[str | Clause], facts: Collection[str]) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from groupledger.schemas.kinds.clauses import Clause, Fact, clauses_of, said
+from groupledger.schemas.kinds.clauses import Clause, Fact, clauses_of, filled, said
 from groupledger.schemas.kinds.incidents import INCIDENT_KINDS
 from groupledger.schemas.kinds.roots import ROOTS
 from groupledger.schemas.words import words_of
@@ -61,3 +61,10 @@ def test_every_fact_is_used() -> None:
     clauses = itertools.chain(*map(clauses_of, [*TEXTS.values(), *map(tuple, settings)]))
     used = {fact for clause in clauses for fact in (*clause.needs, *clause.excludes)}
     assert used | {Fact.STATIC_MEMBER} == {*words_of(Fact)}
+
+
+def test_one_partition_is_singular() -> None:
+    """Goal: a count of one is one partition, and a client's name stays as it is."""
+    text = "{who} holds {count} partitions."
+    assert filled(text, (), {"who": "1 partitions", "count": "1"}) == "1 partitions holds 1 partition."
+    assert filled(text, (), {"who": "pod", "count": "11"}) == "pod holds 11 partitions."

@@ -104,7 +104,8 @@ def test_command_and_json(warehouse: Path) -> None:
     printed = CliRunner().invoke(main, words)
     assert printed.exit_code == 0, printed.output
     assert (
-        "4 members would do: each then gets at most 80% of its pace (100.0 records/s). There are 2." in printed.stdout
+        "4 members would be enough, and there are 2: each then has to process at most 80% of what it can (100.0"
+        " records/s)." in printed.stdout
     )
     found = json.loads(CliRunner().invoke(main, [*words, "--json"]).stdout)
     with served(warehouse) as client:
@@ -113,7 +114,15 @@ def test_command_and_json(warehouse: Path) -> None:
         assert {name: answer[name] for name in found if name != "known_until"} == {
             name: value for name, value in found.items() if name != "known_until"
         }
-        assert answer["sentences"][0].startswith("4 members would do")
-        assert "4 members would do" in client.get(f"/clusters/{CLUSTER}{path}").text
+        assert answer["sentences"][0].startswith("4 members would be enough")
+        assert "4 members would be enough" in client.get(f"/clusters/{CLUSTER}{path}").text
         assert client.get(f"/api/v1/clusters/{CLUSTER}{path}/capacity?members=0").status == 400
         assert client.get(f"/api/v1/clusters/{CLUSTER}/groups/nobody/capacity").status == 404
+
+
+def test_one_is_singular(warehouse: Path) -> None:
+    """Goal: a sentence about one member is English."""
+    found = told(warehouse, "quiet") | {"findings": [CapacityFinding.IDLE_MEMBERS, CapacityFinding.ENOUGH]}
+    idle, enough = sentences(found | {"members": 1, "idle_members": 1})
+    assert idle == "1 member has no partition: there are 2 members and 4 partitions."
+    assert enough == "1 member carries the load."

@@ -1,13 +1,15 @@
-"""Goal: a question about incidents says when logs were imported that nobody has looked at."""
+"""Goal: a question about incidents says when logs were imported that nobody has looked at, and how long each took."""
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from click.testing import CliRunner
 from deltalake import write_deltalake
 
+from groupledger.jobs.ask.incidents import time_of
 from groupledger.jobs.cli.main import main
 from groupledger.jobs.warehouse.judged_logs import note_judged
 from groupledger.jobs.warehouse.storage import LocalStorage
@@ -39,3 +41,15 @@ def test_logs_that_are_not_judged(tmp_path: Path) -> None:
     assert "12 rows of imported logs are not yet judged: `groupledger incidents --update`" in asked_of(tmp_path)
     note_judged(storage, "c", 40)
     assert "judged" not in asked_of(tmp_path)
+
+
+def test_when_an_episode_was_last_seen() -> None:
+    """Goal: an open episode claims no more than the instant at which it was last seen."""
+    began = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)
+    last = began + timedelta(seconds=39)
+    over = {"since": began, "last_seen_at": last, "until": last}
+    begun, seen = "2026-01-01T12:00:00.000Z", "2026-01-01T12:00:39.000Z"
+    assert time_of(over, began) == f"{begun} to {seen} (39 s)"
+    later = began + timedelta(seconds=10)
+    is_open = f"{begun}, open, last seen {seen} (39 s, began 10 s before this time)"
+    assert time_of({**over, "until": None}, later) == is_open

@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from groupledger.schemas.kinds.causes import members, progress, refused
-from groupledger.schemas.kinds.clauses import Fact, said, settings_of
+from groupledger.schemas.kinds.clauses import Fact, filled, settings_of
 from groupledger.schemas.kinds.signs import SERVER_LOG_IMPORTED, SUBSCRIBED_TOPIC_UNSEEN, Source
 from groupledger.schemas.kinds.symptoms import BEHIND, NO_PROGRESS, NOBODY_HAS_PARTITIONS
 from groupledger.schemas.words import Evidence, GroupType, Severity, words_of
@@ -148,13 +148,13 @@ def _sentences(
         return {"explanation": episode.symptoms[0].meaning, "advice": None, "setting_to_change": None}
     return {
         "explanation": _sentence(cause, facts, names),
-        "advice": said(cause.advice, facts).format(**names) or None,
+        "advice": filled(cause.advice, facts, names) or None,
         "setting_to_change": ", ".join(settings_of(cause.settings, facts)) or None,
     }
 
 
 def _sentence(cause: Cause, facts: frozenset[str], names: Mapping[str, str]) -> str:
-    text = said(cause.happened, facts).format(**names)
+    text = filled(cause.happened, facts, names)
     return f"A{text[1:]}" if text.startswith(NOBODY_KNOWN) else text
 
 

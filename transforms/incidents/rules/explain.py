@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from groupledger.schemas.kinds.clauses import Clause, Fact, said, settings_of
+from groupledger.schemas.kinds.clauses import Clause, Fact, filled, said, settings_of
 from groupledger.schemas.words import Severity
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def explanation(kind: IncidentKind, root: Root, row: Row, detail: str | None, fa
         "detail": detail,
         "duplicates": _duplicates(row),
     }
-    return f"{said(kind.happened, facts).format(**names)} {_advice(kind, root, row, facts).format(**names)}"
+    return f"{filled(kind.happened, facts, names)} {_advice(kind, root, row, facts).format(**names)}"
 
 
 def setting_to_change(kind: IncidentKind, root: Root, facts: AbstractSet[str]) -> str | None:

@@ -318,7 +318,7 @@ def test_a_stuck_reconciliation() -> None:
     assert (row["severity"], row["member_id"], row["client_id"]) == ("error", "m-1", "pod-b")
     assert row["setting_to_change"].startswith("max.poll.interval.ms")
     assert (row["first_seen_at"], row["last_seen_at"]) == ((T + 600_000) * 1_000, (T + 1_200_000) * 1_000)
-    assert "pod-b at 10.0.0.1 has held back 1 partitions that others wait for, for 600 s" in row["explanation"]
+    assert "pod-b at 10.0.0.1 has held back 1 partition that others wait for, for 600 s" in row["explanation"]
     assert [(each["topic"], each["partition"]) for each in row["partitions"]] == [("orders", 0)]
     assert [proof["table_name"] for proof in row["proofs"]] == ["member_epochs", "member_epochs", "coordinator_records"]
     assert held_back(seconds=4_800, steps=steps(commit(590, T + 590_000, 590), ends=[(700, 700)])).keys() == {
