@@ -39,7 +39,8 @@ def diagnosis_of(
         _, verdict = why(tables, group_id, since - BESIDE, until)
     except InputError:
         return None
-    return next((each for each in told(verdict) if episode_id in each.episode_ids), None)
+    found = [each for each in told(verdict) if episode_id in each.episode_ids]
+    return min(found, key=lambda each: len(each.episode_ids), default=None)  # the one that is most its own
 
 
 def diagnoses_of_incidents(tables: ClusterRows, incidents: Iterable[Answer], most: int) -> dict[str, EpisodeSummary]:

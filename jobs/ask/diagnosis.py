@@ -158,10 +158,13 @@ def _lasting(
     return [row for row in rows if row[last] is None or row[last] >= window[0]]
 
 
-def diagnosis_lines(diagnosis: Answer, since: datetime) -> Iterator[str]:
-    """Yields the lines of a diagnosis in a window that begins at `since`; all names in them are escaped."""
+def diagnosis_lines(diagnosis: Answer, since: datetime, also: Sequence[str]) -> Iterator[str]:
+    """Yields the lines of a diagnosis in a window that begins at `since`, with further members of whom it holds; all
+    names in them are escaped."""
     yield f"{coloured(diagnosis['severity'])}  {title(diagnosis)}: {time_of(diagnosis, since)}"
     yield from (f"    {line}" for line in wrapped(diagnosis["explanation"]))
+    if also:
+        yield from (f"    {line}" for line in wrapped(f"the same of: {', '.join(also)}"))
     harm = "; ".join(harms(diagnosis))
     if harm:
         yield f"    harm: {harm}"

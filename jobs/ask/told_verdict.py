@@ -5,7 +5,7 @@ An unknown part is None and left out. The texts contain names as clients gave th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from groupledger.jobs.ask.diagnosis import is_told, known_by, left_over, title
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from groupledger.jobs.process.output import Answer
 
+OTHERS_MAX = 3
 NO_REMEDY = "No setting is known that prevents it."
 
 
@@ -57,12 +58,13 @@ class EpisodeSummary:
 
 def told(verdict: Answer) -> list[EpisodeSummary]:
     """Returns the summaries of the episodes of a verdict (`jobs.ask.why`), the most harmful first."""
-    diagnosed = [of_diagnosis(each) for each in verdict["diagnosis"] if is_told(each)]
+    diagnosed = [of_diagnosis(each, verdict["episodes"]) for each in verdict["diagnosis"] if is_told(each)]
     return [*diagnosed, *map(of_episode, left_over(verdict))]
 
 
-def of_diagnosis(diagnosis: Answer) -> EpisodeSummary:
-    return _told(
+def of_diagnosis(diagnosis: Answer, episodes: Sequence[Answer] = ()) -> EpisodeSummary:
+    """Returns the summary of a diagnosis. `episodes` are those of its verdict: it may be about several members."""
+    summary = _told(
         diagnosis,
         title(diagnosis),
         known_by(diagnosis),
@@ -70,6 +72,19 @@ def of_diagnosis(diagnosis: Answer) -> EpisodeSummary:
         diagnosis["rivals"],
         diagnosis["episode_ids"],
     )
+    also = others(diagnosis, episodes)
+    if summary.who is None or not also:
+        return summary
+    more = f" and {len(also) - OTHERS_MAX:,} more" if len(also) > OTHERS_MAX else ""
+    return replace(summary, who=f"{summary.who}; also {', '.join(also[:OTHERS_MAX])}{more}")
+
+
+def others(diagnosis: Answer, episodes: Sequence[Answer]) -> list[str]:
+    """Returns the further members of whom the episodes of a diagnosis say the same, each once."""
+    own = [each for each in episodes if each["episode_id"] in diagnosis["episode_ids"]]
+    kinds = {each["kind"] for each in own if each["explanation"] == diagnosis["explanation"]}
+    names = dict.fromkeys(who(each) for each in own if each["kind"] in kinds)
+    return [name for name in names if name is not None and name != who(diagnosis)]
 
 
 def of_episode(episode: Answer) -> EpisodeSummary:

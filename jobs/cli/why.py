@@ -67,11 +67,15 @@ def verdict_lines(verdict: Answer, since: datetime) -> Iterator[str]:
     there are neither, normal operation such as a deployment, or else the most frequent trigger of rebalances."""
     from groupledger.jobs.ask.diagnosis import diagnosis_lines, is_told, left_over
     from groupledger.jobs.ask.incidents import episode_lines
+    from groupledger.jobs.ask.told_verdict import others
 
     found = [each for each in verdict["diagnosis"] if is_told(each)]
     episodes = left_over(verdict)
     shown = found if found or episodes else verdict["diagnosis"]
-    lines = [*(diagnosis_lines(each, since) for each in shown), *(episode_lines(each, since) for each in episodes)]
+    lines = [
+        *(diagnosis_lines(each, since, others(each, verdict["episodes"])) for each in shown),
+        *(episode_lines(each, since) for each in episodes),
+    ]
     for each in lines[:EPISODES_MAX]:
         yield from each
     if len(lines) > EPISODES_MAX:

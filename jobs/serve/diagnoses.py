@@ -13,6 +13,7 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from groupledger.jobs.ask.diagnosed import diagnosis_of
+from groupledger.jobs.serve.episodes import joined
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -34,7 +35,8 @@ class Diagnoses:
         self._lock = Lock()
 
     def of(self, tables: ClusterRows, episodes: Iterable[Episode]) -> list[Episode]:
-        """Returns episodes of a cluster, in their order, in the words of their diagnoses as far as there are any."""
+        """Returns episodes of a cluster, in their order, in the words of their diagnoses as far as there are any; those
+        with one diagnosis as one."""
         worded, left = [], self._new_max
         for each in episodes:
             key = _key(tables, each)
@@ -47,13 +49,29 @@ class Diagnoses:
                 self._keep(key, _made(tables, each))
             found = self._found.get(key)
             worded.append(each if found is None else replace(each, told=found))
-        return worded
+        return _together(worded)
 
     def _keep(self, key: object, found: EpisodeSummary | None) -> None:
         with self._lock:
             self._found[key] = found
             while len(self._found) > KEPT_MAX:
                 self._found.popitem(last=False)
+
+
+def _together(episodes: Iterable[Episode]) -> list[Episode]:
+    """Returns episodes, of which those that one diagnosis is about are joined to the first of them."""
+    found: list[Episode] = []
+    places: dict[tuple[str | None, str, str], int] = {}
+    for each in episodes:
+        cause = each.told.cause
+        same = None if cause is None else places.get((each.group_id, cause, each.episode_id))
+        if same is not None:
+            found[same] = joined(found[same], each)
+            continue
+        if cause is not None:
+            places.update({(each.group_id, cause, name): len(found) for name in each.told.episode_ids})
+        found.append(each)
+    return found
 
 
 def _key(tables: ClusterRows, episode: Episode) -> object:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from groupledger.jobs.ask.incidents import incidents_of
@@ -37,6 +37,16 @@ class Episode:
         return [*{(each["table_name"], each["row_key"]): each for each in every}.values()]
 
 
+def joined(one: Episode, other: Episode) -> Episode:
+    """Returns an episode with the incidents of another one."""
+    incidents = sorted((*one.incidents, *other.incidents), key=_begun)
+    return replace(one, kinds=[*dict.fromkeys((*one.kinds, *other.kinds))], incidents=incidents)
+
+
+def _begun(row: Answer) -> tuple[datetime, str]:
+    return row["first_seen_at"], row["kind"]
+
+
 def episodes_of(rows: Sequence[Answer]) -> list[Episode]:
     """Returns the episodes of incidents, the most harmful first."""
     of_episodes: defaultdict[str, list[Answer]] = defaultdict(list)
@@ -49,7 +59,7 @@ def episodes_of(rows: Sequence[Answer]) -> list[Episode]:
             group_id=each["group_id"],
             root=each["probable_root"],
             kinds=[each["kind"], *each["other_kinds"]],
-            incidents=sorted(of_episodes[each["episode_id"]], key=lambda row: (row["first_seen_at"], row["kind"])),
+            incidents=sorted(of_episodes[each["episode_id"]], key=_begun),
         )
         for each in verdicts(rows)
     ]

@@ -66,6 +66,7 @@ def routes(warehouse: Warehouse, environment: Environment) -> APIRouter:
         every = episodes_of(incidents_within(tables, begin, end, asked["severity"] or Severity.WARNING))
         found = [each for each in every if _is_wanted(each, asked, team_of)]
         first = (page - 1) * EPISODES_MAX
+        shown = warehouse.diagnoses.of(tables, found[first : first + EPISODES_MAX])
         text = environment.get_template("incidents.html").render(
             cluster=tables.cluster,
             now=instant_of_ms(now_ms()),
@@ -73,8 +74,8 @@ def routes(warehouse: Warehouse, environment: Environment) -> APIRouter:
             until=last,
             is_now=end is None and since is None,
             searched_until=searched_until,
-            days=_by_day(warehouse.diagnoses.of(tables, found[first : first + EPISODES_MAX])),
-            count=len(found),
+            days=_by_day(shown),
+            count=len(found) - len(found[first : first + EPISODES_MAX]) + len(shown),
             page=page,
             pages=-(-len(found) // EPISODES_MAX),
             asked=asked,

@@ -12,6 +12,7 @@ from deltalake import write_deltalake
 
 from groupledger.jobs.ask.cluster_rows import ClusterRows
 from groupledger.jobs.ask.group_activity import most_rebalancing
+from groupledger.jobs.ask.told_verdict import others
 from groupledger.jobs.ask.why import verdict, why
 from groupledger.jobs.cli.why import verdict_lines
 from groupledger.schemas.definitions import schema_of
@@ -76,6 +77,19 @@ def test_episodes() -> None:
     assert "began 1 min before this time" in lines[0]
     assert "    harm: 0 to 7 records read twice" in lines
     assert "    change: g" in lines
+
+
+def test_a_diagnosis_names_each_member() -> None:
+    """Goal: where episodes of several members are one diagnosis, it names all of them, and no other."""
+    rows = [
+        incident("error", root, 1, None, kind="refused", client_id=client, explanation=f"{client} was refused.")
+        for root, client in (("r1", "pod-1"), ("r2", "pod-2"), ("r3", "pod-3"))
+    ]
+    episodes = verdict(rows, [])["episodes"]
+    found = next(each for each in episodes if each["client_id"] == "pod-2")
+    ids = [each["episode_id"] for each in episodes if each["client_id"] != "pod-3"]
+    assert others({**found, "episode_ids": ids}, episodes) == ["x (pod-1) at x"]
+    assert others({**found, "episode_ids": ids, "explanation": "All were refused."}, episodes) == []
 
 
 def write(warehouse: Path, table: str, *rows: dict[str, Any]) -> None:

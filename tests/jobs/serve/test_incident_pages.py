@@ -9,6 +9,7 @@ from urllib.parse import quote
 import pytest
 
 from groupledger.jobs.serve.diagnoses import NEW_MAX, Diagnoses
+from groupledger.jobs.serve.episodes import Episode
 from tests.jobs.serve.serving import AT, CLUSTER, MINUTE, Client, fill, served, write
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ def test_a_request_makes_a_few_diagnoses(monkeypatch: pytest.MonkeyPatch) -> Non
     tables: Any = SimpleNamespace(cluster="c")
     row = {"incident_id": "i", "last_seen_at": AT, "evidence": "observed"}
     episodes: Any = [
-        SimpleNamespace(episode_id=str(n), group_id="g", told=SimpleNamespace(since=AT), incidents=[row])
+        SimpleNamespace(episode_id=str(n), group_id="g", told=SimpleNamespace(since=AT, cause=None), incidents=[row])
         for n in range(NEW_MAX + 5)
     ]
     diagnoses = Diagnoses()
@@ -93,6 +94,29 @@ def test_a_request_makes_a_few_diagnoses(monkeypatch: pytest.MonkeyPatch) -> Non
     row["evidence"] = "logged"
     diagnoses.of(tables, episodes[:1])
     assert asked[-1] == "0"
+
+
+def test_one_diagnosis_of_several_episodes_stands_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Goal: two members who are refused alike are one line of the list, with the incidents of both."""
+    rows = [
+        {"incident_id": name, "episode_id": name, "kind": "refused", "evidence": "observed"}
+        | {"first_seen_at": AT, "last_seen_at": AT}
+        for name in "ab"
+    ]
+    told = SimpleNamespace(since=AT, cause="refused", episode_ids=["a", "b"])
+    monkeypatch.setattr("groupledger.jobs.serve.diagnoses.diagnosis_of", lambda *_: told)
+    undiagnosed: Any = SimpleNamespace(since=AT, cause=None)
+    episodes = [
+        Episode(episode_id=name, told=undiagnosed, group_id=group, root=None, kinds=["refused"], incidents=[row])
+        for group in ("pay", "other")
+        for name, row in zip("ab", rows, strict=True)
+    ]
+    tables: Any = SimpleNamespace(cluster="c")
+    found = Diagnoses().of(tables, episodes)
+    assert [(each.group_id, each.episode_id, len(each.incidents)) for each in found] == [
+        ("pay", "a", 2),
+        ("other", "a", 2),
+    ]
 
 
 def test_filters(client: Client) -> None:
