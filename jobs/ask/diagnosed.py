@@ -12,8 +12,8 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from groupledger.jobs.ask.incidents import lines, wrapped
-from groupledger.jobs.ask.told_verdict import EpisodeSummary, told
-from groupledger.jobs.ask.why import why
+from groupledger.jobs.ask.told_verdict import EpisodeSummary, mild, told
+from groupledger.jobs.ask.why import WINDOW, why
 from groupledger.jobs.process.errors import InputError
 from groupledger.transforms.incidents.verdicts import verdicts
 
@@ -41,6 +41,16 @@ def diagnosis_of(
         return None
     found = [each for each in told(verdict) if episode_id in each.episode_ids]
     return min(found, key=lambda each: len(each.episode_ids), default=None)  # the one that is most its own
+
+
+def diagnosis_of_group(tables: ClusterRows, group_id: str, until: datetime) -> EpisodeSummary | None:
+    """Returns the gravest diagnosis of what is open in a group, of any severity; None if there is none, or if the group
+    or a table of it is not there yet."""
+    try:
+        _, verdict = why(tables, group_id, until - WINDOW, None)
+    except InputError:
+        return None
+    return next((each for each in (*told(verdict), *mild(verdict)) if each.until is None), None)
 
 
 def diagnoses_of_incidents(tables: ClusterRows, incidents: Iterable[Answer], most: int) -> dict[str, EpisodeSummary]:

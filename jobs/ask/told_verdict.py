@@ -62,6 +62,11 @@ def told(verdict: Answer) -> list[EpisodeSummary]:
     return [*diagnosed, *map(of_episode, left_over(verdict))]
 
 
+def mild(verdict: Answer) -> list[EpisodeSummary]:
+    """Returns the summaries of what did no harm, such as a deployment."""
+    return [of_diagnosis(each) for each in verdict["diagnosis"] if not is_told(each)]
+
+
 def of_diagnosis(diagnosis: Answer, episodes: Sequence[Answer] = ()) -> EpisodeSummary:
     """Returns the summary of a diagnosis. `episodes` are those of its verdict: it may be about several members."""
     summary = _told(

@@ -1,5 +1,6 @@
 """Puts the episodes of many groups into the words of their diagnosis, as the page of each group has them.
 
+A group in trouble that no incident is about, as one that stopped, is diagnosed by itself for the list of groups.
 A diagnosis reads a group's rows of that time. So a request has at most NEW_MAX new ones made, of the most harmful
 episodes that it shows; what was found is kept until the episode's incidents change. An episode whose turn has not come,
 or that has no diagnosis, keeps the sentence of its worst incident.
@@ -12,18 +13,26 @@ from dataclasses import replace
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from groupledger.jobs.ask.diagnosed import diagnosis_of
-from groupledger.jobs.serve.episodes import joined
+from groupledger.jobs.ask.diagnosed import diagnosis_of, diagnosis_of_group
+from groupledger.jobs.serve.episodes import joined, of_summary
+from groupledger.schemas.words import LagStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
+    from datetime import datetime
 
     from groupledger.jobs.ask.cluster_rows import ClusterRows
     from groupledger.jobs.ask.told_verdict import EpisodeSummary
+    from groupledger.jobs.process.output import Answer
     from groupledger.jobs.serve.episodes import Episode
 
+# The lag statuses that are trouble now.
+TROUBLED = {
+    *(LagStatus.GROWING, LagStatus.REWOUND, LagStatus.AHEAD_OF_LOG, LagStatus.STALLED, LagStatus.STOPPED),
+}
 NEW_MAX = 10
 KEPT_MAX = 5_000
+OF_GROUPS_MAX, OF_GROUPS_S = 5, 300
 
 
 class Diagnoses:
@@ -50,6 +59,23 @@ class Diagnoses:
             found = self._found.get(key)
             worded.append(each if found is None else replace(each, told=found))
         return _together(worded)
+
+    def of_groups(self, tables: ClusterRows, groups: Sequence[Answer], at: datetime) -> list[Answer]:
+        """Returns rows of groups; those in trouble now, but without an episode (`worst`), with what is wrong as such.
+        One that was found is looked for again after some minutes, or when the group's status changes."""
+        found, left = [], OF_GROUPS_MAX
+        for row in groups:
+            if row["worst"] is not None or row["status"] not in TROUBLED:
+                found.append(row)
+                continue
+            key = (tables.cluster, row["group_id"], row["status"], at.timestamp() // OF_GROUPS_S)
+            if key not in self._found and left:
+                left -= 1
+                self._keep(key, diagnosis_of_group(tables, row["group_id"], at))
+            told = self._found.get(key)
+            worst = None if told is None else of_summary(row["group_id"], told)
+            found.append({**row, "worst": worst})
+        return found
 
     def _keep(self, key: object, found: EpisodeSummary | None) -> None:
         with self._lock:

@@ -37,6 +37,11 @@ class Episode:
         return [*{(each["table_name"], each["row_key"]): each for each in every}.values()]
 
 
+def of_summary(group_id: str, told: EpisodeSummary) -> Episode:
+    """Returns the episode of a diagnosis that no incident belongs to."""
+    return Episode(episode_id="", told=told, group_id=group_id, root=None, kinds=(), incidents=())
+
+
 def joined(one: Episode, other: Episode) -> Episode:
     """Returns an episode with the incidents of another one."""
     incidents = sorted((*one.incidents, *other.incidents), key=_begun)

@@ -18,7 +18,7 @@ from starlette.responses import HTMLResponse, Response
 from groupledger.jobs.ask.forecasts import forecasts, sentences
 from groupledger.jobs.ask.known import sources_known
 from groupledger.jobs.ask.owners import GroupHistory, read_history
-from groupledger.jobs.ask.told_verdict import EpisodeSummary, told
+from groupledger.jobs.ask.told_verdict import EpisodeSummary, mild, told
 from groupledger.jobs.ask.why import why
 from groupledger.jobs.process.clock import now_ms
 from groupledger.jobs.process.errors import InputError
@@ -115,6 +115,7 @@ def verdict_values(tables: ClusterRows, name: str, within: Window, asked: dateti
     return {
         "verdict": verdict,
         "episodes": episodes[:EPISODES_MAX],
+        "mild": [] if episodes else mild(verdict)[:EPISODES_MAX],
         "episodes_left_out": max(len(episodes) - EPISODES_MAX, 0),
         "verdict_of": f"the {lasted(within.until - since)}" if within.until - since > DAY else "the 24 h",
         "verdict_since": since,

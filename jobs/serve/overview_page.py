@@ -167,6 +167,8 @@ def overview_values(warehouse: Warehouse, tables: ClusterRows, asked: Asked) -> 
     wanted, near = _wanted(warehouse, tables, asked, every.rows)
     found = _sorted(wanted, asked.sort)
     shown = found[(asked.page - 1) * PAGE : asked.page * PAGE]
+    if end is None:
+        shown = warehouse.diagnoses.of_groups(tables, shown, last)
     return {
         "cluster": tables.cluster,
         "now": instant_of_ms(now_ms()),

@@ -13,6 +13,7 @@ from groupledger.jobs.ask.group_list import rank
 from groupledger.jobs.ask.known import sources_known
 from groupledger.jobs.ask.what_if_kept import kept_totals
 from groupledger.jobs.serve.axis import Window
+from groupledger.jobs.serve.diagnoses import TROUBLED, Diagnoses
 from groupledger.jobs.serve.episodes import Episode, by_groups, episodes_of, incidents_within
 from groupledger.schemas.words import Completeness, LagStatus, Severity, Source, words_of
 
@@ -22,18 +23,15 @@ if TYPE_CHECKING:
 
     from groupledger.jobs.ask.cluster_rows import ClusterRows
     from groupledger.jobs.process.output import Answer
-    from groupledger.jobs.serve.diagnoses import Diagnoses
 
 # The tables that a period and its values are made of, without those of what-if, which come and go by whole runs.
 SUMMED_UP = ("coverage", "incidents", "rebalances", "coordinator_events", "what_if_runs")
+# A group that has stopped hurts as much as one with an error, whether an incident says so or not.
+HURTS = {LagStatus.STALLED: Severity.ERROR, LagStatus.STOPPED: Severity.ERROR}
 SHOWN = 10
 EPISODES_MAX = 200
 HOLES_MAX = 50
 SEVERITIES = words_of(Severity)[::-1]  # the gravest first
-# The lag statuses that are trouble now.
-TROUBLED = {
-    *(LagStatus.GROWING, LagStatus.REWOUND, LagStatus.AHEAD_OF_LOG, LagStatus.STALLED, LagStatus.STOPPED),
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,9 +83,13 @@ def with_episodes(groups: Sequence[Answer], period: Period) -> list[Answer]:
 
 
 def newest_trouble(row: Answer) -> tuple[Any, ...]:
-    """Returns the sort key of a group in a list: the newest trouble first, then groups that are alive."""
+    """Returns the sort key of a group in a list: the newest trouble first, of that the gravest, then groups that are
+    alive."""
     at: datetime | None = row["trouble_at"]
-    severity = -1 if row["worst"] is None else words_of(Severity).index(row["worst"].told.severity)
+    seen = {Severity.WARNING} if row["status"] in TROUBLED else set()
+    seen |= {HURTS[row["status"]]} if row["status"] in HURTS else set()
+    seen |= set() if row["worst"] is None else {row["worst"].told.severity}
+    severity = max(map(words_of(Severity).index, seen), default=-1)
     return at is None, -(at.timestamp() if at else 0), -severity, row["is_alive"] is False, rank(row)
 
 

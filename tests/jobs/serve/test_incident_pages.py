@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import pytest
 
-from groupledger.jobs.serve.diagnoses import NEW_MAX, Diagnoses
+from groupledger.jobs.serve.diagnoses import NEW_MAX, OF_GROUPS_MAX, Diagnoses
 from groupledger.jobs.serve.episodes import Episode
 from tests.jobs.serve.serving import AT, CLUSTER, MINUTE, Client, fill, served, write
 
@@ -117,6 +117,30 @@ def test_one_diagnosis_of_several_episodes_stands_once(monkeypatch: pytest.Monke
         ("pay", "a", 2),
         ("other", "a", 2),
     ]
+
+
+def test_a_group_without_an_incident_is_diagnosed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Goal: a list says of a group in trouble what is wrong, of a few new ones in a request; another status, and some
+    minutes, make it look again."""
+    asked: list[str] = []
+
+    def made(_tables: object, group: str, _at: object) -> SimpleNamespace:
+        asked.append(group)
+        return SimpleNamespace(what="All members left.")
+
+    monkeypatch.setattr("groupledger.jobs.serve.diagnoses.diagnosis_of_group", made)
+    tables: Any = SimpleNamespace(cluster="c")
+    rows: Any = [{"group_id": str(n), "status": "stopped", "worst": None} for n in range(OF_GROUPS_MAX + 2)]
+    others: Any = [{"group_id": "well", "status": "ok", "worst": None}, {"status": "stopped", "worst": "known"}]
+    diagnoses = Diagnoses()
+    for expected in (OF_GROUPS_MAX, OF_GROUPS_MAX + 2, OF_GROUPS_MAX + 2):
+        found = diagnoses.of_groups(tables, [*others, *rows], AT)
+        assert found[:2] == others
+        assert sum(row["worst"] is not None for row in found[2:]) == expected == len(asked)
+    assert found[2]["worst"].told.what == "All members left."
+    diagnoses.of_groups(tables, [rows[0] | {"status": "stalled"}], AT)
+    diagnoses.of_groups(tables, [rows[0]], AT + 6 * MINUTE)
+    assert asked[-2:] == ["0", "0"]
 
 
 def test_filters(client: Client) -> None:

@@ -1,10 +1,12 @@
-"""Goal: rows that another engine wrote into a table do not take the overview away."""
+"""Goal: rows that another engine wrote into a table do not take the overview away, and what hurts now stands first."""
 
 from __future__ import annotations
 
 from datetime import datetime, timezone
+from types import SimpleNamespace
+from typing import Any
 
-from groupledger.jobs.serve.overview_rows import coverage
+from groupledger.jobs.serve.overview_rows import coverage, newest_trouble
 
 AT = datetime(2026, 1, 1, tzinfo=timezone.utc)
 
@@ -13,3 +15,22 @@ def test_a_row_of_nulls_says_nothing() -> None:
     known = {"kafka_partition": 3, "from_offset": 0, "from_time": AT, "completeness": "complete"}
     found = coverage([dict.fromkeys(known), known])
     assert (found["complete"], found["complete_from"], found["holes"]) == (1, AT, [])
+
+
+def test_what_has_stopped_stands_first() -> None:
+    """Goal: a group that has stopped without an incident comes before one that works again after an error, and one
+    whose lag grows before one with a warning that works."""
+
+    def row(name: str, status: str, severity: str | None) -> dict[str, Any]:
+        worst = None if severity is None else SimpleNamespace(told=SimpleNamespace(severity=severity))
+        return {"group_id": name, "status": status, "worst": worst, "trouble_at": AT, "is_alive": True, "lag_sum": 9}
+
+    rows = [
+        row("warned", "ok", "warning"),
+        row("failed", "ok", "error"),
+        row("grows", "growing", None),
+        row("stopped", "stopped", None),
+        row("both", "stopped", "error") | {"lag_sum": 99},
+    ]
+    found = [each["group_id"] for each in sorted(rows, key=newest_trouble)]
+    assert found == ["both", "stopped", "failed", "grows", "warned"]
