@@ -59,11 +59,11 @@ def routes(warehouse: Warehouse, environment: Environment) -> APIRouter:
     ) -> Response:
         tables, asked = warehouse.rows(cluster), instant_in(at)
         history = read_history(tables, name_in(group))
-        lasts = length(window) if window else HOUR if has_ended(history) and asked is None else WINDOW
+        lasts = length(window) if window else usual_length(history, asked)
         within = window_of(history, asked, instant_in(until), lasts)
         instant = min(max(asked or within.until, within.since), within.until)
         (rows,) = read_groups(tables, [history], within.since, within.until, instant)
-        text = window or text_of(lasts)
+        text = window or next(each for each in WINDOWS if length(each) == lasts)
         rows = replace(rows, heat=heat_of(tables, rows, within))
         values = group_values(rows, within, instant, REBALANCES_MAX)
         return HTMLResponse(
@@ -130,8 +130,14 @@ def has_ended(history: GroupHistory) -> bool:
     return history.group["is_alive"] is False
 
 
-def text_of(lasts: timedelta) -> str:
-    return "1h" if lasts == HOUR else "2h"
+def usual_length(history: GroupHistory, at: datetime | None) -> timedelta:
+    """Returns the length of a window that nobody chose: two hours, or less if the group is younger."""
+    if has_ended(history) and at is None:
+        return HOUR
+    begun, known = history.group["first_seen_at"], history.known_until
+    if begun is None or known is None:
+        return WINDOW
+    return next((lasts for lasts in map(length, WINDOWS) if known - begun <= lasts <= WINDOW), WINDOW)
 
 
 def length(text: str) -> timedelta:

@@ -40,6 +40,7 @@ from groupledger.transforms.coverage.rules.coverage_at import iso
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from datetime import datetime
 
     from jinja2 import Environment
 
@@ -147,7 +148,7 @@ def routes(warehouse: Warehouse, environment: Environment) -> APIRouter:
             host=host or None,
             all=all,
             sort=sort or TROUBLE,
-            window=window or A_DAY,
+            window=window or usual_window(warehouse.groups(tables), instant_in(until) or last_known(tables)),
             until=until or None,
             page=page,
         )
@@ -155,6 +156,15 @@ def routes(warehouse: Warehouse, environment: Environment) -> APIRouter:
         return HTMLResponse(environment.get_template("overview.html").render(**values))
 
     return pages
+
+
+def usual_window(groups: Sequence[Answer], end: datetime | None) -> str:
+    """Returns the window that nobody chose: a day, or less if all groups are younger."""
+    begun = min((row["first_seen_at"] for row in groups if row["first_seen_at"] is not None), default=None)
+    if begun is None or end is None:
+        return A_DAY
+    shorter = WINDOWS[: WINDOWS.index(A_DAY)]
+    return next((each for each in shorter if end - begun <= length(each)), A_DAY)
 
 
 def overview_values(warehouse: Warehouse, tables: ClusterRows, asked: Asked) -> dict[str, Any]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from types import SimpleNamespace
 from typing import Any
 
+from groupledger.jobs.serve.overview_page import usual_window
 from groupledger.jobs.serve.overview_rows import coverage, newest_trouble
 
 AT = datetime(2026, 1, 1, tzinfo=timezone.utc)
@@ -34,3 +35,15 @@ def test_what_has_stopped_stands_first() -> None:
     ]
     found = [each["group_id"] for each in sorted(rows, key=newest_trouble)]
     assert found == ["both", "stopped", "failed", "grows", "warned"]
+
+
+def test_the_window_of_a_young_ledger() -> None:
+    """Goal: the window that nobody chose is as short as shows all that there is, and at most a day."""
+    groups: list[dict[str, Any]] = [
+        {"first_seen_at": AT},
+        {"first_seen_at": None},
+        {"first_seen_at": AT + timedelta(hours=9)},
+    ]
+    lasts = {minutes: usual_window(groups, AT + timedelta(minutes=minutes)) for minutes in (4, 61, 24 * 60, 99 * 60)}
+    assert lasts == {4: "1h", 61: "6h", 24 * 60: "1d", 99 * 60: "1d"}
+    assert usual_window([], AT) == usual_window(groups, None) == "1d"
