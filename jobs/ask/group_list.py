@@ -30,8 +30,8 @@ COLUMNS = (
 )
 # Columns that a narrow terminal can leave out, in this order.
 OPTIONAL = (
-    *("team", "member_count", "last_commit_at", "group_type", "lag_seconds_max", "open_incidents"),
-    *("partitions_without_lag", "state"),
+    *("team", "partitions_without_lag", "group_type", "member_count", "last_commit_at", "open_incidents"),
+    *("lag_seconds_max", "state"),
 )
 QUERY = f"""
 WITH of_lag AS ({LAG_SUMS}),

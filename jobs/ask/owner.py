@@ -88,6 +88,8 @@ def owner(tables: ClusterRows, name: str, topic: str, partition: int, at: dateti
         if answer.status == Ownership.UNKNOWN:
             reason = _why_removed(history_floor_ms(tables), at) or why_unknown(coverage, at)
             found["reason"] = reason or _why_unreadable(group, answer.generation)
+        elif answer.status == Ownership.UNOWNED:
+            found["reason"] = found["reason"] or _last_owner(intervals, at)
         return [found]
     began = answer.interval["from_offset"]
     members = tables.rows(
@@ -162,6 +164,16 @@ def _told(unseen: Unseen) -> Answer:
         "never_seen": unseen.what,
         "nearest_names": unseen.nearest_names,
     }
+
+
+def _last_owner(intervals: Iterable[Answer], at: datetime) -> str | None:
+    """Returns who is known to have owned a partition last before an instant at which nobody did."""
+    owned = [row for row in intervals if not row.get("is_reserved")]
+    ended = [row for row in owned if row["valid_to"] is not None and row["valid_to"] <= at]
+    if not ended:
+        return None
+    last = max(ended, key=itemgetter("valid_to"))
+    return f"{printable(last['member_id'])} is the last known owner, until {iso(last['valid_to'])}"
 
 
 def _doubt(generations: Iterable[Answer], generation: Mapping[str, Any] | None) -> str | None:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from groupledger.jobs.cli.options import Job
+    from groupledger.jobs.cli.question import Question
 
 RETENTION_DAYS = 7.0  # Kafka's offsets.retention.minutes, since 2.0
 
@@ -193,7 +194,7 @@ def readers(job: Job, *, topic: str, as_json: bool) -> None:
 @click.option("--client", metavar="ID", help="Only members with this client id.")
 @click.option("--host", metavar="HOST", help="Only members on this host, as the broker saw its address.")
 def members(
-    job: Job, *, name: str | None, at: datetime | None, client: str | None, host: str | None, as_json: bool
+    job: Question, *, name: str | None, at: datetime | None, client: str | None, host: str | None, as_json: bool
 ) -> None:
     """Show the members of all groups, or of the group NAME, at an instant, and how many partitions each had."""
     tables = job.rows()
@@ -205,7 +206,11 @@ def members(
         refuse_unknown(tables, name)
     at = at or last_answered(tables)
     found = members_at(tables, at, group=name, client=client, host=host)
-    print_answers(f"Members at {in_zone(at)}", COLUMNS, found, as_json=as_json, optional=OPTIONAL)
+    if not found:
+        whose = "no such member" if name is None or client or host else f"{printable(name)} had no member"
+        job.say_none(f"{whose} at {in_zone(at)}")
+    if found or as_json:
+        print_answers(f"Members at {in_zone(at)}", COLUMNS, found, as_json=as_json, optional=OPTIONAL)
 
 
 @click.command()

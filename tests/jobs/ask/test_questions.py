@@ -327,6 +327,15 @@ def test_diff(ask: Ask) -> None:
     assert "nothing is different" in ask("diff", "old", "--from", at(4), "--to", at(8)).stderr
 
 
+def test_nobody(ask: Ask) -> None:
+    """Goal: where nobody owns a partition, the answer has the last who did; where nobody is a member, it says so."""
+    (found,) = answers(ask("owner", "emptied", "orders", "0", "--at", at(3), "--json"))
+    assert found["status"] == "unowned"
+    assert found["reason"].startswith("a is the last known owner, until ")
+    nobody = ask("members", "emptied", "--at", at(3))
+    assert (nobody.stdout, "emptied had no member at " in nobody.stderr) == ("", True)
+
+
 def test_diff_with_the_unknown(ask: Ask) -> None:
     """Goal: an instant in a hole is refused, since everything would look different."""
     refused = ask("diff", "g1", "--from", at(1), "--to", at(90_000))
