@@ -49,11 +49,11 @@ class EpisodeSummary:
     @property
     def remedy(self) -> str:
         """Returns what to do, or how to find that out."""
-        if self.advice or self.more:
-            return self.advice or self.more or ""
+        if self.advice:
+            return self.advice
         if self.rivals and not self.change:
             return f"Find out which cause it is. {self.rivals[0]['told_apart_by']}"
-        return "" if self.change else NO_REMEDY
+        return self.more or ("" if self.change else NO_REMEDY)
 
 
 def told(verdict: Answer) -> list[EpisodeSummary]:

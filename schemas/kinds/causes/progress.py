@@ -163,7 +163,8 @@ SLOWER_THAN_PRODUCERS = Cause(
     ),
     proved_by=((signs.PRODUCERS_FASTER,),),
     advice=(
-        "Add members, up to the number of partitions, or make the processing faster",
+        "Make the processing faster, or add members, up to the number of partitions: `groupledger capacity` says",
+        " whether they would be enough",
         Clause(
             ". Some members have no partition, so add partitions first",
             needs=(signs.MEMBERS_WITHOUT_PARTITIONS.name,),

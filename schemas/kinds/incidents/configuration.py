@@ -87,9 +87,8 @@ OFFSET_METADATA_TOO_LARGE = IncidentKind(
     meaning="A commit has more metadata than the broker stores.",
     happened="{who} sent more metadata with its commit than the broker stores, and was refused {times} with"
     " OFFSET_METADATA_TOO_LARGE.",
-    advice="No progress is stored for these partitions, so a restart reads everything again{duplicates}. Store less"
-    " with"
-    " the offsets, or raise offset.metadata.max.bytes on the brokers.",
+    advice="No progress is stored for these partitions, so a restart reads the records since then again{duplicates}."
+    " Store less with the offsets, or raise offset.metadata.max.bytes on the brokers.",
     settings=("offset.metadata.max.bytes",),
     root=roots.CONFIGURATION,
     severity=Severity.ERROR,
@@ -128,8 +127,8 @@ TOPIC_NOT_AUTHORIZED = IncidentKind(
     meaning="A client committed for a topic that it is not authorized to read.",
     happened="{who} committed for {count} partitions that it is not authorized to read, and was refused {times} with"
     " TOPIC_AUTHORIZATION_FAILED.",
-    advice="No progress is stored for them, so a restart reads everything again{duplicates}. Give its principal the ACL"
-    " to READ the topic.",
+    advice="No progress is stored for them, so a restart reads the records since then again{duplicates}. Give its"
+    " principal the ACL to READ the topic.",
     settings=("ACL: READ of the topic",),
     root=roots.NOT_AUTHORIZED,
     severity=Severity.ERROR,

@@ -67,7 +67,7 @@ SESSION_EXPIRED = IncidentKind(
 STATIC_SUBSCRIPTION_IGNORED = IncidentKind(
     name="static_subscription_ignored",
     meaning="A static member came back with different topics but kept its assignment.",
-    happened="{who} came back under instance id {instance} with different topics, but the group did not rebalance.",
+    happened='{who} came back under instance id "{instance}" with different topics, but the group did not rebalance.',
     advice="Its old assignment stays until the next rebalance (KIP-345): let all members subscribe to the same topics,"
     " and make the group rebalance once.",
     settings=(),

@@ -128,11 +128,11 @@ REBALANCE_STUCK = IncidentKind(
     advice=(
         "In the state CompletingRebalance it waits for the leader's assignment: look at the leader's log.",
         *(
-            " Otherwise it waits for a member that does not rejoin, for up to the longest ",
+            " Otherwise it waits for a member that does not rejoin, for as long as the longest ",
             *roots.POLL_INTERVAL,
-            " of the group",
+            " in the group",
         ),
-        *(" allows: stop the process that hangs, and lower ", *roots.POLL_INTERVAL, "."),
+        *(": find the client that no longer polls, by a thread dump, stop it, and lower ", *roots.POLL_INTERVAL, "."),
     ),
     settings=roots.POLL_INTERVAL,
     root=roots.REBALANCE,

@@ -44,7 +44,7 @@ FENCED_INSTANCE = IncidentKind(
     name="fenced_instance",
     meaning="Another process has the member's instance id (KIP-345).",
     happened="{who} was refused {times} with FENCED_INSTANCE_ID: its coordinator knows another member under its"
-    " instance id {instance}.",
+    ' instance id "{instance}".',
     root=roots.INSTANCE_STARTED_TWICE,
     severity=Severity.ERROR,
     error_code=Error.FENCED_INSTANCE_ID.value,
@@ -73,7 +73,7 @@ STALE_MEMBER_EPOCH = IncidentKind(
 UNRELEASED_INSTANCE_ID = IncidentKind(
     name="unreleased_instance_id",
     meaning="A static member can't join for longer than a session: another one has its instance id (KIP-848).",
-    happened="{who} was refused {times} with UNRELEASED_INSTANCE_ID: another member has its instance id {instance}.",
+    happened='{who} was refused {times} with UNRELEASED_INSTANCE_ID: another member has its instance id "{instance}".',
     advice="It does not work until that one leaves or its session ends: two processes use one group.instance.id,"
     " so give each its own.",
     root=roots.INSTANCE_STARTED_TWICE,

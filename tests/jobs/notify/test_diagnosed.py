@@ -127,3 +127,12 @@ def test_the_demo_says_the_same_in_messages_and_in_why(tmp_path: Path) -> None:
             assert worded.cause == found[0].title
             compared += 1
     assert compared > len(episodes) / 2
+
+
+def test_what_to_do_where_no_cause_is_proved() -> None:
+    """Goal: who has several causes before them is not sent to look at the lag, but to find out which it is."""
+    rivals = [{"told_apart_by": "Its metric commit-rate."}]
+    several = replace(FOUND, advice=None, change=None, more="Look at its lag.", rivals=rivals)
+    assert several.remedy == "Find out which cause it is. Its metric commit-rate."
+    assert replace(several, rivals=()).remedy == "Look at its lag."
+    assert replace(several, advice="Restart it.").remedy == "Restart it."
