@@ -453,6 +453,16 @@ def test_a_cause_is_proved(cause: str, rows: dict[str, Any]) -> None:
     assert 0.8 <= first["confidence"] <= 1
 
 
+def test_who_has_just_started_held_up_nothing() -> None:
+    """Goal: records waited while the group was stopped, and the next member goes on: no batch of its took long."""
+    rounds = (
+        *(lag(at, 0, 50, 90, "stopped", no_progress_since=AT - MINUTE) for at in (0, 3)),
+        lag(3.2, 0, 60, 91, "ok"),
+    )
+    late = [member("m0", 2.9, None)]
+    assert "slow_batch" not in {each["cause"] for each in found(members=late, **sampled(*rounds))}
+
+
 @pytest.mark.parametrize("cause", BY_INCIDENT, ids=lambda each: each.name)
 def test_an_incident_proves_its_cause(cause: Any) -> None:
     """Goal: where an incident is the cause itself, the diagnosis says what the incident says, and not milder."""

@@ -89,15 +89,20 @@ def lag_seen(episode: Episode, rows: GroupRows) -> LagSeen:
 
 
 def owners_went_on(episode: Episode, seen: LagSeen, rows: GroupRows) -> bool:
-    """Returns whether the owners of the partitions with lag got on in all of them in the round after an episode."""
+    """Returns whether the owners of the partitions with lag got on in all of them in the round after an episode. They
+    must have been members since before it: one that has just started has held up nothing."""
     after = next((row["sampled_at"] for row in rows.rounds if row["sampled_at"] > episode.last_seen_at), None)
     if after is None or episode.until is None or not seen.lagging:
         return False
     then = {_place(row): row for row in rows.lag_at(after)}
-    owned = [(row["owner"], then.get(_place(row), {}).get("owner")) for row in seen.lagging]
+    joined = {row["member_id"]: row["joined_at"] for row in rows.members if row["joined_at"] is not None}
     advanced = _went_on(list(then.values()), {_place(row): row for row in seen.lagging}, "committed_offset")
-    return all(one is not None and one == other for one, other in owned) and all(
-        advanced.get(_place(row), 0) > 0 for row in seen.lagging
+    return all(
+        row["owner"] in joined
+        and joined[row["owner"]] <= episode.since
+        and row["owner"] == then.get(_place(row), {}).get("owner")
+        and advanced.get(_place(row), 0) > 0
+        for row in seen.lagging
     )
 
 
