@@ -42,7 +42,7 @@ MEMBER_COLUMNS = (
 )
 GENERATION_COLUMNS = (
     *("kafka_offset", "started_at", "ended_at", "member_count", "owned_count", "is_ownership_known"),
-    *("protocol_type", "changes"),
+    *("protocol_type", "protocol", "changes"),
 )
 REQUEST_COLUMNS = ("happened_at", "member_id", "client_host", "client_software_name", "api")
 OWNER_COLUMNS = ("topic", "partition", "member_id", "valid_from", "valid_to")

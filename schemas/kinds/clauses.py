@@ -20,6 +20,7 @@ class Fact:
     """Facts that may be known about an incident beside its row."""
 
     CLASSIC_GROUP = "classic_group"  # consumers whose assignor is a setting
+    COOPERATIVE = "cooperative"  # a classic group whose assignor is cooperative-sticky
     CONNECT_GROUP = "connect_group"  # workers of Kafka Connect
     CLASSIC_STREAMS_GROUP = "classic_streams_group"  # Kafka Streams by the classic protocol, which brings its assignor
     CONSUMER_GROUP = "consumer_group"  # KIP-848

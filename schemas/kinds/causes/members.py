@@ -307,12 +307,18 @@ DEPLOY = Cause(
         Clause(
             "Cooperative assignment and a group.instance.id for each make the next one cheaper.",
             needs=(Fact.CLASSIC_GROUP,),
+            excludes=(Fact.COOPERATIVE,),
         ),
+        Clause("With a group.instance.id for each, the next one costs less.", needs=(Fact.COOPERATIVE,)),
         Clause("A group.instance.id for each makes the next one cheaper.", needs=(Fact.CONSUMER_GROUP,)),
     ),
     settings=(
         STATIC_MEMBERSHIP,
-        Clause("partition.assignment.strategy=cooperative-sticky", needs=(Fact.CLASSIC_GROUP,)),
+        Clause(
+            "partition.assignment.strategy=cooperative-sticky",
+            needs=(Fact.CLASSIC_GROUP,),
+            excludes=(Fact.COOPERATIVE,),
+        ),
     ),
     told_apart_by="The time of the deployment.",
     fault=Fault.OPERATOR,

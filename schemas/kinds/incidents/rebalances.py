@@ -26,14 +26,16 @@ REBALANCE_STORM = IncidentKind(
             "Nothing is processed while members rejoin, unless their assignor is cooperative. Find out who"
             " comes and goes, and use static membership (group.instance.id) and cooperative-sticky.",
             needs=(Fact.CLASSIC_GROUP,),
-            excludes=(Fact.FOLLOW_UPS,),
+            excludes=(Fact.COOPERATIVE, Fact.FOLLOW_UPS),
         ),
-        Clause(
-            "Members that keep their partitions continue to process. Find out who comes and goes, and use static"
-            " membership"
-            " (group.instance.id).",
-            needs=(Fact.CONSUMER_GROUP,),
-            excludes=(Fact.FOLLOW_UPS,),
+        *(
+            Clause(
+                "Members that keep their partitions continue to process. Find out who comes and goes, and use static"
+                " membership (group.instance.id).",
+                needs=needs,
+                excludes=(Fact.FOLLOW_UPS,),
+            )
+            for needs in ((Fact.CONSUMER_GROUP,), (Fact.CLASSIC_GROUP, Fact.COOPERATIVE))
         ),
         Clause(
             "Find out which workers come and go, and which connectors keep changing their configuration or tasks;"
@@ -63,7 +65,7 @@ REBALANCE_STORM = IncidentKind(
         Clause(
             "partition.assignment.strategy=cooperative-sticky",
             needs=(Fact.CLASSIC_GROUP,),
-            excludes=(Fact.FOLLOW_UPS,),
+            excludes=(Fact.COOPERATIVE, Fact.FOLLOW_UPS),
         ),
     ),
     root=roots.REBALANCE,

@@ -510,9 +510,13 @@ def test_tenures_as_long_as_the_poll_interval(lengths: tuple[float, ...], cause:
 
 
 def test_many_of_one_name_are_not_one_that_comes_and_goes() -> None:
-    """Goal: processes of one client id on one host that are each restarted once are a deployment."""
+    """Goal: processes of one client id on one host that are each restarted once are a deployment. A group
+    that has the cooperative assignor is not asked to take it."""
     members = [member("pod", -9, 0.1 * n, "left") for n in range(4)] + [member("pod", 0.1 * n, None) for n in range(4)]
-    assert [each["cause"] for each in found(incidents=[STORM], members=members)] == ["deploy"]
+    (eager,) = found(incidents=[STORM], members=members)
+    assert (eager["cause"], "cooperative-sticky" in eager["setting_to_change"]) == ("deploy", True)
+    (has_it,) = found(incidents=[STORM], members=members, generations=[generation(4, protocol="cooperative-sticky")])
+    assert (has_it["cause"], has_it["setting_to_change"]) == ("deploy", "group.instance.id")
 
 
 def test_what_the_server_log_says_wins() -> None:

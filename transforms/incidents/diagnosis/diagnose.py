@@ -15,6 +15,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from groupledger.schemas.kafka.names import COOPERATIVE_PROTOCOL
 from groupledger.schemas.kinds.causes import members, progress, refused
 from groupledger.schemas.kinds.clauses import Fact, filled, settings_of
 from groupledger.schemas.kinds.signs import SERVER_LOG_IMPORTED, SUBSCRIBED_TOPIC_UNSEEN, Source
@@ -162,6 +163,9 @@ def _facts(rows: GroupRows, seen: Seen) -> frozenset[str]:
     """Returns the facts and the signs that clauses may need."""
     of_type = FACT_OF_TYPE.get(rows.group_type or "")
     facts = {*seen.known, *([] if of_type is None else [of_type])}
+    protocol = next((row.get("protocol") for row in reversed(rows.generations) if row["member_count"]), None)
+    if protocol == COOPERATIVE_PROTOCOL:
+        facts.add(Fact.COOPERATIVE)
     facts.add(Fact.LOG_IMPORTED if SERVER_LOG_IMPORTED.name in seen.known else Fact.INFERRED)
     return frozenset(facts)
 

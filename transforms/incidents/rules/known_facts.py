@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from groupledger.schemas.kafka.names import STREAMS_PROTOCOL
+from groupledger.schemas.kafka.names import COOPERATIVE_PROTOCOL, STREAMS_PROTOCOL
 from groupledger.schemas.kinds.clauses import Fact
 from groupledger.schemas.kinds.incidents import REBALANCE_STORM, REMOVALS
 from groupledger.schemas.words import Evidence, GroupType
@@ -43,9 +43,7 @@ def known_facts(facts: GroupFacts, episode: Episode, row: Row, rules: Rules) -> 
 
 
 def _known(facts: GroupFacts, episode: Episode, row: Row, rules: Rules) -> Iterator[str]:
-    kind_of_group = _kind_of_group(facts, milliseconds(row["first_seen_at"]))
-    if kind_of_group is not None:
-        yield kind_of_group
+    yield from _kind_of_group(facts, milliseconds(row["first_seen_at"]))
     if row["evidence"] in FACT_OF_EVIDENCE:
         yield FACT_OF_EVIDENCE[row["evidence"]]
     if row["group_instance_id"] is not None:
@@ -64,17 +62,21 @@ def _known(facts: GroupFacts, episode: Episode, row: Row, rules: Rules) -> Itera
             yield from sighting.known
 
 
-def _kind_of_group(facts: GroupFacts, at_ms: int) -> str | None:
+def _kind_of_group(facts: GroupFacts, at_ms: int) -> Iterator[str]:
     begun = [row for row in facts.generations if milliseconds(row["started_at"]) <= at_ms]
     last = max(begun, key=lambda row: row["kafka_offset"], default=None)
     of_generation = None if last is None else last.get("group_type")
     of_group = facts.groups[0].get("group_type") if facts.groups else None
     fact = FACT_OF_TYPE.get(of_generation or of_group or "")
-    if fact != Fact.CLASSIC_GROUP or last is None:
-        return fact
-    if last["protocol_type"] == CONNECT:
-        return Fact.CONNECT_GROUP
-    return Fact.CLASSIC_STREAMS_GROUP if last.get("protocol") == STREAMS_PROTOCOL else fact
+    if fact == Fact.CLASSIC_GROUP and last is not None:
+        if last["protocol_type"] == CONNECT:
+            fact = Fact.CONNECT_GROUP
+        elif last.get("protocol") == STREAMS_PROTOCOL:
+            fact = Fact.CLASSIC_STREAMS_GROUP
+        elif last.get("protocol") == COOPERATIVE_PROTOCOL:
+            yield Fact.COOPERATIVE
+    if fact is not None:
+        yield fact
 
 
 def _was_removed(facts: GroupFacts, episode: Episode, row: Row, rules: Rules) -> bool:

@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from groupledger.coordinator.assignors import ASSIGNORS, Subscription, TopicPartitions
+from groupledger.schemas.kafka.names import COOPERATIVE_PROTOCOL
 from groupledger.schemas.words import FindingKind
 from groupledger.transforms.history.rules.events import CONSUMER
 from groupledger.transforms.replay.rules.finding import Contradiction
@@ -25,8 +26,7 @@ if TYPE_CHECKING:
     from groupledger.schemas.kafka.topic_partition import TopicPartition
     from groupledger.transforms.history.rules.events import GroupRecord
 
-COOPERATIVE = "cooperative-sticky"
-STICKY = ("sticky", COOPERATIVE)
+STICKY = ("sticky", COOPERATIVE_PROTOCOL)
 
 Owned = dict[str, set["TopicPartition"]]
 
@@ -85,7 +85,7 @@ def _outside_subscription(record: GroupRecord) -> Iterator[Contradiction]:
 
 
 def _not_revoked_first(record: GroupRecord) -> Iterator[Contradiction]:
-    if record.protocol != COOPERATIVE:
+    if record.protocol != COOPERATIVE_PROTOCOL:
         return
     claimants: dict[TopicPartition, set[str]] = {}
     for member in record.members:
@@ -116,7 +116,9 @@ def _unbalanced(record: GroupRecord) -> Iterator[Contradiction]:
     if len({member.facts.topics for member in record.members}) > 1 or not record.members[0].facts.topics:
         return
     sizes = {member.facts.member_id: len(member.assigned or ()) for member in record.members}
-    on_its_way = {unit for member in record.members for unit in member.owned} if record.protocol == COOPERATIVE else ()
+    on_its_way = (
+        {unit for member in record.members for unit in member.owned} if record.protocol == COOPERATIVE_PROTOCOL else ()
+    )
     largest = -(-len(record.owners.keys() | on_its_way) // len(sizes))
     smallest = 0 if on_its_way else len(record.owners) // len(sizes)
     strange = sorted(member_id for member_id, size in sizes.items() if not smallest <= size <= largest)

@@ -502,10 +502,12 @@ def test_members_that_did_not_join_again() -> None:
         ({"protocol_type": "connect"}, "rebalance.timeout.ms"),
         ({"protocol_type": "consumer", "protocol": "stream"}, "max.poll.interval.ms, max.poll.records"),
         ({"protocol_type": "consumer", "protocol": "range"}, "max.poll.interval.ms, max.poll.records"),
+        ({"protocol_type": "consumer", "protocol": "cooperative-sticky"}, "max.poll.interval.ms, max.poll.records"),
     ],
 )
 def test_advice_fits_the_kind_of_client(protocol: dict[str, str], settings: str) -> None:
-    """Goal: a worker of Kafka Connect has other settings, and no instance id; Kafka Streams takes no other assignor."""
+    """Goal: a worker of Kafka Connect has other settings, and no instance id; Kafka Streams takes no other assignor,
+    and who has the cooperative one is not asked to take it."""
     generations = [generation(2, 10, None, group_type="classic", **protocol)]
     storm = [rebalance(number, 100 + number * 50) for number in range(2, 14)]
     timed_out = event("member_left", T + 100_000, "m-1", client_reason="worker poll timeout has expired.")
@@ -513,8 +515,8 @@ def test_advice_fits_the_kind_of_client(protocol: dict[str, str], settings: str)
     rows = {row["kind"]: row for row in told}
     assert rows["poll_timeout"]["setting_to_change"] == settings
     of_storm = rows["rebalance_storm"]["explanation"], rows["rebalance_storm"]["setting_to_change"]
-    is_consumer = protocol.get("protocol") == "range"
-    assert all(("cooperative-sticky" in text) == is_consumer for text in of_storm)
+    is_eager = protocol.get("protocol") == "range"
+    assert all(("cooperative-sticky" in text) == is_eager for text in of_storm)
     assert all(("group.instance.id" in text) == (protocol["protocol_type"] == "consumer") for text in of_storm)
     assert "{" not in "".join(of_storm)
 
