@@ -138,9 +138,7 @@ def act_of(among: Sequence[Answer], record: str) -> Answer:
     for act in among:
         if act["record"] == record:
             return act
-    raise InputError(
-        f"Nothing that was done begins with the record {printable(record)}: `groupledger audit` lists them."
-    )
+    raise InputError(f"No operation begins with the record {printable(record)}: `groupledger audit` lists them.")
 
 
 def undo_lines(tables: ClusterRows, act: Answer) -> tuple[list[str], int]:

@@ -238,7 +238,7 @@ def transactions(topic: TopicRange) -> Check:
     waiting = [key for key, end in topic.high_watermark.items() if end > topic.last_stable_offset[key]]
     if waiting:
         finding = f"open in partitions {', '.join(map(str, waiting))}: newer commits wait for their end"
-        remedy = "look again in a minute; one that stays can be ended with kafka-transactions"
+        remedy = "look again in a minute; kafka-transactions ends one that stays open"
         return Check("transactions", BAD, finding, remedy)
     return Check("transactions", GOOD, "none is open in the topic")
 

@@ -203,7 +203,7 @@ def pipeline(
 
 @main.command()
 @on_warehouse
-@click.option("--rebuild", is_flag=True, help="Fold everything again, instead of what is new.")
+@click.option("--rebuild", is_flag=True, help="Fold all records again, not only new ones.")
 def history(job: Job, *, rebuild: bool) -> bool:
     """Bring generations, members, assignments and rebalances up to coordinator_records."""
     from groupledger.jobs.derive.history import rebuild_history, update_history

@@ -39,7 +39,7 @@ PERIOD = timedelta(days=30)
 def objectives(
     job: Question, *, name: str | None, is_report: bool, since: datetime | None, until: datetime | None, as_json: bool
 ) -> None:
-    """Show how groups stand by their objectives of lag (`objectives` in the settings): attainment, what is left of the
+    """Show whether groups meet their objectives of lag (`objectives` in the settings): attainment, what is left of the
     budget, and how fast it burns. What burns comes first."""
     if since is not None and not is_report:
         raise click.UsageError("--since goes with --report: the windows of objectives are in the settings.")

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     help="Records that wait again count as redelivered after so many deliveries.",
 )
 def share(job: Job, *, name: str, at: datetime | None, deliveries: int, as_json: bool) -> None:
-    """Show where a share group stands: start offsets, lag, and the records that are delivered again and again.
+    """Show the state of a share group: start offsets, lag, and the records that are delivered again and again.
 
     As kafka-share-groups --describe --offsets does, from the last pass of `pipeline`, with what the group's state says
     besides."""

@@ -89,7 +89,7 @@ METRICS: Final = (
     ),
     ListedMetric(
         *("kafka_consumergroup_group_sum_lag_without_stuck", GAUGE, BY_GROUP, RECORDS),
-        "The same without partitions that stand still although they may have a consumer.",
+        "The same without partitions whose commits do not advance although they may have a consumer.",
     ),
     ListedMetric(
         *("kafka_consumergroup_group_partitions_with_lag", GAUGE, BY_GROUP, COUNT),

@@ -359,7 +359,7 @@ class RoundLoop:
         self._say_clock(at_ms)
         self._ingesting.check()  # which also reports a lost lease
         if ready is not None and not self.state.append(ready.sampled):
-            self.ledger.warn("the tables are behind, and this round is not written")
+            self.ledger.warn("the tables could not keep up, so this round is not written")
 
     def _sample_ends(self) -> tuple[SampledWatermark, ...]:
         began_s = time.monotonic()

@@ -182,9 +182,9 @@ def clock_is_behind(ahead_ms: int, interval_s: int) -> str | None:
     if ahead_ms <= ROUNDS_MISSED_MAX * interval_s * 1000:
         return None
     return (
-        f"This host's clock is {ahead_ms // 1000:,} s behind the last round, so it was ahead then, or is behind now:"
-        " until both agree, lag in seconds and the times of rounds are wrong by as much. Set the clock right, if it is"
-        " not."
+        f"This host's clock is {ahead_ms // 1000:,} s earlier than the last round: it was ahead then, or is"
+        " behind now. Until it has caught up, lag in seconds and the times of rounds are wrong by as much. Set the"
+        " clock if it is wrong."
     )
 
 

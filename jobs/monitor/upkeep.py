@@ -155,8 +155,8 @@ class Upkeep:
         days = self._maintenance.was_set_by_days()
         if days:
             ledger.warn(
-                f"no maintenance: this host's clock was set by {days:,} days since the monitor began, and by it is"
-                " decided what is old: start the monitor again when the clock is right"
+                f"no maintenance: this host's clock was set by {days:,} days since the monitor began, and the"
+                " clock decides what is old: start the monitor again when the clock is right"
             )
             return
         now = datetime.now(timezone.utc)

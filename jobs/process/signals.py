@@ -99,7 +99,7 @@ def _watch(told: socket.socket, say: Callable[[str], None]) -> None:
                 break
     except TimeoutError:
         pass
-    say("groupledger: ended where it stood; the next run goes on from what is written.")
+    say("groupledger: ended at once; the next run continues from what is written.")
     os._exit(ENDED_BY_A_SIGNAL + number)
 
 

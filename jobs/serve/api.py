@@ -358,7 +358,7 @@ def of_lag(api: APIRouter, warehouse: Warehouse) -> None:
         no_commit: Annotated[
             Policy | None, Query(description="What a partition without a commit counts as; else as the settings say.")
         ] = None,
-        exclude_persistent: Annotated[bool, Query(description="Leave out lag that stays while commits stand.")] = False,
+        exclude_persistent: Annotated[bool, Query(description="Leave out lag where commits do not advance.")] = False,
     ) -> Response:
         """The lag of the newest sampling round, without partitions that the group no longer subscribes to. While no lag
         at all is known it is a 400, so that nobody scales by a guess."""

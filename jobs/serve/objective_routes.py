@@ -35,7 +35,7 @@ UNTIL = Query(description="Minutes before then: 2026-01-31T14:03:00Z, 14:03, or 
 def api_routes(api: APIRouter, warehouse: Warehouse) -> None:
     @api.get(
         "/clusters/{cluster}/objectives",
-        summary="How groups stand by their objectives of lag",
+        summary="Whether groups meet their objectives of lag",
         **answering("objectives", LAG, Objectives),
     )
     def standings(

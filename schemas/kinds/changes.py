@@ -34,7 +34,8 @@ SUBSCRIPTION_CHANGED = ChangeKind(
     name="subscription_changed", meaning="A member that stayed, or was replaced, subscribes to other topics."
 )
 REGEX_RESOLVED = ChangeKind(
-    name="regex_resolved", meaning="The regular expression of a subscription stands for other topics (KIP-848)."
+    name="regex_resolved",
+    meaning="The regular expression of a subscription matches other topics now (KIP-848).",
 )
 TOPICS_CHANGED = ChangeKind(
     name="topics_changed",

@@ -31,7 +31,7 @@ EARLIER = struct(
 
 COMMIT_STEPS = Table(
     name="commit_steps",
-    comment="One row for each commit that the next one went back behind, or came long after, and for the last commits.",
+    comment="One row for each commit whose next one has a lower offset or came long after, and for the last commits.",
     written_by="pipeline",
     key=("cluster", "kafka_partition", "kafka_offset"),
     statistics_columns=("cluster", "group_id", "committed_at", "next_at", "is_suspect"),

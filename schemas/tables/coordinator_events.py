@@ -43,7 +43,11 @@ COORDINATOR_EVENTS = Table(
             T.IntegerType(),
             "Of preparing_rebalance: the generation that comes to its end. The next one may be any later one.",
         ),
-        column("member_id", T.StringType(), "The member; of leader_replaced and member_fenced the one that lost."),
+        column(
+            "member_id",
+            T.StringType(),
+            "The member; in leader_replaced and member_fenced the old one.",
+        ),
         column("member_ids", T.ArrayType(T.StringType()), "The members, where an event is about several."),
         column("previous_member_id", T.StringType(), "The member in whose place it is, or who fences it."),
         column("group_instance_id", T.StringType(), "The member's instance id; null if it has none."),

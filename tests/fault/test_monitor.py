@@ -120,7 +120,7 @@ def play(spark: SparkSession, tmp_path: Path, broker: LocalBroker, front: Forwar
         monitor.wait_until(lambda: ("fired", ["offset_rewind"]) in told_by(receiver), "a message")
         code = monitor.stop()
         assert code == 143, monitor.words
-        assert "ended where it stood" not in monitor.words
+        assert "ended at once;" not in monitor.words
         assert "Traceback" not in monitor.words
     ingest(spark, warehouse, servers)
     found = positions(warehouse)

@@ -111,7 +111,7 @@ def vitals(
         (vitals(is_ingesting=False), "The ingest has ended."),
         (vitals(round_age_ms=None), "No round is done yet"),
         (vitals(ahead_ms=15_000), None),
-        (vitals(ahead_ms=86_400_000), "This host's clock is 86,400 s behind the last round"),
+        (vitals(ahead_ms=86_400_000), "This host's clock is 86,400 s earlier than the last round"),
         (vitals(round_age_ms=15_001), "The last round was 15 s ago."),
         (vitals(lag_offsets=1_200), "1,200 offsets of the topic still to read"),
         (vitals(stalled_ms=59_999), None),

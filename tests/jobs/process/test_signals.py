@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[3]
 BOTH = pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-ENDED = "ended where it stood"
+ENDED = "ended at once"
 IMPORTS = """
 import sys, threading
 class Slow:
