@@ -524,6 +524,7 @@ def test_what_the_server_log_says_wins() -> None:
     guess = [member("raw-1", -9, -2, "left", leave_cause_confidence=0.5)]
     (before,) = found(members=guess, **EMPTY)
     assert before["cause"] is None
+    assert before["explanation"].endswith("40 records wait, most of them in orders 0.")
     assert {"members_left", "scaled_to_zero", "members_expired"} <= {each["cause"] for each in before["rivals"]}
     lines = [line("member_failed", "raw-1", -2.1)]
     (after,) = found(members=with_logged_causes(guess, lines), events=lines, **EMPTY)

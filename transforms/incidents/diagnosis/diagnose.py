@@ -117,7 +117,7 @@ def _diagnosis(episode: Episode, rows: GroupRows) -> Diagnosis:
         "since": episode.since,
         "until": episode.until,
         "last_seen_at": episode.last_seen_at,
-        **_sentences(found.cause, incident, episode, facts, names),
+        **_sentences(found.cause, incident, _seen_without_cause(episode, lag), facts, names),
         **harm,
         "rivals": [
             {
@@ -134,10 +134,10 @@ def _diagnosis(episode: Episode, rows: GroupRows) -> Diagnosis:
 
 
 def _sentences(
-    cause: Cause | None, incident: Row | None, episode: Episode, facts: frozenset[str], names: Mapping[str, str]
+    cause: Cause | None, incident: Row | None, symptom: str, facts: frozenset[str], names: Mapping[str, str]
 ) -> Diagnosis:
     """Returns the texts of a diagnosis: what happened, what to do and what to change. If an incident describes the same
-    cause, its texts are used, so that all texts agree."""
+    cause, its texts are used, so that all texts agree. `symptom` is the sentence where no cause is known."""
     says_it = incident is not None and (cause is None or incident["kind"] == cause.kind)
     if incident is not None and says_it:
         return {
@@ -146,12 +146,25 @@ def _sentences(
             "setting_to_change": incident["setting_to_change"],
         }
     if cause is None:
-        return {"explanation": episode.symptoms[0].meaning, "advice": None, "setting_to_change": None}
+        return {"explanation": symptom, "advice": None, "setting_to_change": None}
     return {
         "explanation": _sentence(cause, facts, names),
         "advice": filled(cause.advice, facts, names) or None,
         "setting_to_change": ", ".join(settings_of(cause.settings, facts)) or None,
     }
+
+
+def _seen_without_cause(episode: Episode, lag: LagSeen) -> str:
+    """Returns what the symptom means, and where most of the records wait."""
+    meaning, worst = episode.symptoms[0].meaning, lag.worst
+    if worst is None or not lag.records or not LAGS & {*episode.symptoms}:
+        return meaning
+    owner = "" if worst["owner"] is None else f", which {_name(_owner(worst))} owns"
+    return f"{meaning} {lag.records:,} records wait, most of them in {worst['topic']} {worst['partition']}{owner}."
+
+
+def _owner(lag: Row) -> Row:
+    return {"member_id": lag["owner"], "client_id": lag["client_id"], "client_host": lag["client_host"]}
 
 
 def _sentence(cause: Cause, facts: frozenset[str], names: Mapping[str, str]) -> str:
@@ -222,7 +235,7 @@ def _who(  # noqa: PLR0911 - one for each way to know it
     worst = lag.worst
     if worst is None or worst["owner"] is None or not LAGS & {*episode.symptoms}:
         return None
-    return {"member_id": worst["owner"], "client_id": worst["client_id"], "client_host": worst["client_host"]}
+    return _owner(worst)
 
 
 def _only(found: Sequence[Row]) -> Row | None:
