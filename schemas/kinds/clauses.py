@@ -38,6 +38,8 @@ class Fact:
     LAST_MEMBER_KNOWN = "last_member_known"  # the tenures show who was in the group before it had no members
     LEFT_IN_ORDER = "left_in_order"  # each of the group's last members left by itself
     LEFT_WITHOUT_A_WORD = "left_without_a_word"  # the session of one of the group's last members ran out
+    AWAITS_ASSIGNMENT = "awaits_assignment"  # the coordinator waits for what the leader of the group has assigned
+    AWAITS_MEMBERS = "awaits_members"  # the coordinator waits for members to rejoin
     COORDINATOR_FAILED = "coordinator_failed"  # the group lost its members in a fault of its coordinator
     LEFT_UNPOLLED = "left_unpolled"  # one of the group's last members had not polled in time
 

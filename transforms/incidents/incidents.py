@@ -397,13 +397,15 @@ def long_stretches(group_states: DataFrame, generations: DataFrame, rules: Rules
     group_states = group_states.join(slow, "group_id", "left_semi")
     generations = generations.join(slow, "group_id", "left_semi")
     told = group_states.where(F.col("state").isNotNull()).select(
-        "group_id", at_ms.alias("at_ms"), is_rebalancing.alias("is_rebalancing")
+        "group_id", at_ms.alias("at_ms"), is_rebalancing.alias("is_rebalancing"), "state"
     )
-    begun = generations.select("group_id", F.unix_millis("started_at").alias("at_ms"), F.lit(False))
+    begun = generations.select("group_id", F.unix_millis("started_at").alias("at_ms"), F.lit(False), F.lit(None))
     line = Window.partitionBy("group_id").orderBy("at_ms", "is_rebalancing")
     numbered = told.union(begun).withColumn("number", F.count_if(~F.col("is_rebalancing")).over(line))
     stretches = numbered.where("is_rebalancing").groupBy("group_id", "number")
-    found = stretches.agg(F.min("at_ms").alias("first_ms"), F.max("at_ms").alias("last_ms")).drop("number")
+    found = stretches.agg(
+        F.min("at_ms").alias("first_ms"), F.max("at_ms").alias("last_ms"), F.max_by("state", "at_ms").alias("state")
+    ).drop("number")
     return found.where(F.col("last_ms") - F.col("first_ms") >= rules.stuck_rebalance_ms)
 
 

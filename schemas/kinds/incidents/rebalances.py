@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from groupledger.schemas.kinds import roots, rows_of
 from groupledger.schemas.kinds.clauses import Clause, Fact
 from groupledger.schemas.kinds.incidents.kind import WITHOUT_STATIC_MEMBERS, IncidentKind
@@ -122,21 +124,36 @@ ASSIGNMENT_NOT_STORED = IncidentKind(
     severity=Severity.ERROR,
     is_pattern=True,
 )
+# No leader sends its assignment sooner because of it.
+_INTERVAL_OF_MEMBERS = tuple(
+    replace(each, excludes=(*each.excludes, Fact.AWAITS_ASSIGNMENT)) for each in roots.POLL_INTERVAL
+)
 REBALANCE_STUCK = IncidentKind(
     name="rebalance_stuck",
     meaning="A rebalance of the group does not end, and the group reads nothing while records wait.",
     happened="The group has been in one rebalance for {seconds} s, and nobody read the {detail} records that"
     " waited in {count} partitions.",
     advice=(
-        "In the state CompletingRebalance it waits for the leader's assignment: look at the leader's log.",
-        *(
-            " Otherwise it waits for a member that does not rejoin, for as long as the longest ",
-            *roots.POLL_INTERVAL,
-            " in the group",
+        Clause(
+            "It waits for the assignment of the group's leader: look at its log.",
+            needs=(Fact.AWAITS_ASSIGNMENT,),
         ),
-        *(": find the client that no longer polls, by a thread dump, stop it, and lower ", *roots.POLL_INTERVAL, "."),
+        Clause(
+            "In the state CompletingRebalance it waits for the leader's assignment: look at the leader's log."
+            " Otherwise it waits",
+            excludes=(Fact.AWAITS_ASSIGNMENT, Fact.AWAITS_MEMBERS),
+        ),
+        Clause("It waits", needs=(Fact.AWAITS_MEMBERS,)),
+        Clause(" for a member that does not rejoin, for as long as the longest ", excludes=(Fact.AWAITS_ASSIGNMENT,)),
+        *_INTERVAL_OF_MEMBERS,
+        Clause(
+            " in the group: find the client that no longer polls, by a thread dump, stop it, and lower ",
+            excludes=(Fact.AWAITS_ASSIGNMENT,),
+        ),
+        *_INTERVAL_OF_MEMBERS,
+        Clause(".", excludes=(Fact.AWAITS_ASSIGNMENT,)),
     ),
-    settings=roots.POLL_INTERVAL,
+    settings=_INTERVAL_OF_MEMBERS,
     root=roots.REBALANCE,
     severity=Severity.ERROR,
     confidence=0.95,

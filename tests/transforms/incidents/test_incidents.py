@@ -59,7 +59,9 @@ def test_stretches_of_rebalancing(spark: SparkSession) -> None:
     )
     begun = [{"group_id": "g", "started_at": at(minute)} for minute in (4, 92)]
     found = long_stretches(states, frame(spark, GENERATIONS, begun), RULES)
-    told = {(row["group_id"], row["first_ms"], row["last_ms"]) for row in found.collect()}
+    rows = found.collect()
+    told = {(row["group_id"], row["first_ms"], row["last_ms"]) for row in rows}
+    states_told = {(row["group_id"], row["first_ms"], row["state"]) for row in rows}
     for group_id, begun_ms in (("g", [BEGAN_AT_MS + 92 * 60_000]), ("h", [])):
         sampled = [(BEGAN_AT_MS + minute * 60_000, state) for minute, state in STATES if state is not None]
         stretches = rebalance_stretches(sampled, begun_ms)
@@ -67,6 +69,7 @@ def test_stretches_of_rebalancing(spark: SparkSession) -> None:
         assert {(group_id, each.first_ms, each.last_ms) for each in long} == {
             each for each in told if each[0] == group_id
         }
+        assert {(group_id, each.first_ms, each.state) for each in long} <= states_told
     minutes = {
         (group_id, (first - BEGAN_AT_MS) // 60_000, (last - BEGAN_AT_MS) // 60_000) for group_id, first, last in told
     }

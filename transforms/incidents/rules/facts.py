@@ -173,10 +173,12 @@ class CommitStep:
 
 @dataclass(frozen=True, slots=True)
 class RebalanceStretch:
-    """A time in which every sample of a classic group's state showed a rebalance, and no generation began."""
+    """A time in which every sample of a classic group's state showed a rebalance, and no generation began. `state` is
+    that of the last sample."""
 
     first_ms: int
     last_ms: int
+    state: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -471,11 +473,11 @@ def _with_ends(step: CommitStep, ends: Sequence[TopicEnd]) -> CommitStep:
 def rebalance_stretches(states: Iterable[tuple[int, str]], begun_ms: Iterable[int]) -> list[RebalanceStretch]:
     """Returns the stretches in which a group was in a rebalance, from its sampled states and the beginnings of its
     generations. Does for one group what `long_stretches` does with Spark windows."""
-    told = [(at_ms, state in CLASSIC_REBALANCING) for at_ms, state in states]
-    ordered = sorted([*told, *((at_ms, False) for at_ms in begun_ms)])
+    sampled = [(at_ms, state in CLASSIC_REBALANCING, state) for at_ms, state in states]
+    ordered = sorted([*sampled, *((at_ms, False, "") for at_ms in begun_ms)])
     stretches = []
     for is_rebalancing, together in groupby(ordered, key=itemgetter(1)):
-        times_ms = [at_ms for at_ms, _ in together]
+        seen = [*together]
         if is_rebalancing:
-            stretches.append(RebalanceStretch(times_ms[0], times_ms[-1]))
+            stretches.append(RebalanceStretch(seen[0][0], seen[-1][0], seen[-1][2]))
     return stretches

@@ -21,9 +21,11 @@ from collections import defaultdict, deque
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
+from groupledger.schemas.kafka.group_states import COMPLETING_REBALANCE, PREPARING_REBALANCE
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from groupledger.schemas.kafka.topic_partition import TopicPartition
 from groupledger.schemas.kinds.changes import GROUP_STARTED
+from groupledger.schemas.kinds.clauses import Fact
 from groupledger.schemas.kinds.incidents import (
     MEMBER_FLAPPING,
     REBALANCE_STORM,
@@ -50,6 +52,10 @@ if TYPE_CHECKING:
     Row = dict[str, Any]
 
 FLAPPING_WINDOW_MS = 3_600_000
+FACT_OF_STATE = {
+    PREPARING_REBALANCE: (Fact.AWAITS_MEMBERS,),
+    COMPLETING_REBALANCE: (Fact.AWAITS_ASSIGNMENT,),
+}
 
 
 def patterns(facts: GroupFacts, rules: Rules) -> Iterator[Sighting]:
@@ -166,6 +172,7 @@ def _stuck(facts: GroupFacts, rules: Rules) -> Iterator[Sighting]:
             proofs=(*states, *(step.commit.proof for step in waiting)),
             offsets=tuple((step.commit.place, None) for step in waiting),
             detail=f"{sum(_unread(step) for step in waiting):,}",
+            known=FACT_OF_STATE.get(stretch.state or "", ()),
         )
 
 

@@ -265,13 +265,16 @@ def stuck(minutes: int = 60, state: str = "PreparingRebalance", **parts: Any) ->
 
 def test_a_stuck_rebalance() -> None:
     """Goal: a group that samples show in one rebalance for longer than ten minutes, while records wait, is told with
-    how many they are and the setting that bounds it."""
+    how many they are, whom it waits for by its state, and the setting that bounds that."""
     row = stuck()["rebalance_stuck"]
     assert (row["severity"], row["setting_to_change"]) == ("error", "max.poll.interval.ms")
     assert (row["first_seen_at"], row["last_seen_at"]) == ((T + 600_000) * 1_000, (T + 4_140_000) * 1_000)
     assert "in one rebalance for 3,540 s, and nobody read the 3,670 records" in row["explanation"]
     assert [proof["table_name"] for proof in row["proofs"]] == ["group_states", "group_states", "coordinator_records"]
-    assert "rebalance_stuck" in stuck(state="CompletingRebalance")
+    assert "It waits for a member that does not rejoin, for as long as" in row["explanation"]
+    of_leader = stuck(state="CompletingRebalance")["rebalance_stuck"]
+    assert of_leader["explanation"].endswith("It waits for the assignment of the group's leader: look at its log.")
+    assert of_leader["setting_to_change"] is None
     assert stuck(minutes=12).keys() == {"rebalance_stuck"}
 
 
