@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-import tarfile
 import tempfile
 import time
 from collections import Counter
@@ -26,6 +25,7 @@ from groupledger.jobs.ask.snapshots import Snapshots
 from groupledger.jobs.process.errors import InputError
 from groupledger.jobs.process.session import spark_session
 from groupledger.jobs.warehouse.tables import Tables
+from lab.warehouses.releases import unpacked
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,11 +45,7 @@ def opened(path: Path, stack: ExitStack) -> Path:
     """Returns a warehouse, unpacked if it is an archive of one."""
     if path.is_dir():
         return path
-    folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-    with tarfile.open(path) as archive:
-        archive.extractall(folder, filter="data")
-    (found,) = folder.glob("*/warehouse")
-    return found
+    return unpacked(path, Path(stack.enter_context(tempfile.TemporaryDirectory()))) / "warehouse"
 
 
 def questions(warehouse: Path) -> Iterator[tuple[str, str, dict[str, str]]]:

@@ -22,7 +22,6 @@ import random
 import shlex
 import signal
 import sys
-import tarfile
 import tempfile
 import time
 from collections import Counter
@@ -49,6 +48,7 @@ from lab.faults.trials import (
     unread,
 )
 from lab.faults.warm import WarmProcess
+from lab.warehouses.releases import unpacked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -193,20 +193,13 @@ def make_stages(folder: Path, launcher: Launcher, seed: int, options: argparse.N
 def rest_stages(folder: Path, launcher: Launcher, _: int, options: argparse.Namespace) -> list[Stage]:
     assert {*options.only} <= {*AT_REST}, f"at rest there are only {', '.join(AT_REST)}"
     folder.mkdir()
-    releases = [unpacked(folder, archive) for archive in ARCHIVES]
+    releases = [unpacked(archive, folder / "releases") for archive in ARCHIVES]
     return [at_rest(each.name, launcher, each / "warehouse", each / OF_RELEASE, OF_RELEASE) for each in releases]
-
-
-def unpacked(folder: Path, archive: Path) -> Path:
-    """Returns the folder of an unpacked archive, which has a warehouse of an earlier release and its inputs."""
-    with tarfile.open(archive) as packed:
-        packed.extractall(folder / "releases", filter="data")
-    return folder / "releases" / archive.name.removesuffix(".tar.gz")
 
 
 def make_upgrade(folder: Path, launcher: Launcher, archive: Path) -> Stage:
     """Returns the first pass of today's code over a warehouse that an earlier release has written."""
-    release = unpacked(folder, archive)
+    release = unpacked(archive, folder / "releases")
     inputs, after = release / OF_RELEASE, release / "after"
     return make_stage(f"upgrade from {release.name}", launcher, release / "warehouse", inputs, after, OF_RELEASE)
 

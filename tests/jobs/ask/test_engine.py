@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import tarfile
 from hashlib import sha256
 from pathlib import Path
 from shutil import copytree
@@ -28,6 +27,7 @@ from groupledger.schemas.arrow import arrow_schema
 from groupledger.schemas.definitions import schema_of
 from groupledger.schemas.tables.offset_events import OFFSET_EVENTS
 from groupledger.schemas.tables.topic_names import TOPIC_NAMES
+from lab.warehouses.releases import unpacked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -94,10 +94,7 @@ NEWER_TABLE_OF = {"offset-events": OFFSET_EVENTS}
 @pytest.fixture(scope="module")
 def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Returns a warehouse of an earlier release; no test may have changed it in the end."""
-    folder = tmp_path_factory.mktemp("release")
-    with tarfile.open(ARCHIVE) as archive:
-        archive.extractall(folder, filter="data")
-    (found,) = folder.glob("*/warehouse")
+    found = unpacked(ARCHIVE, tmp_path_factory.mktemp("release")) / "warehouse"
     before = digests(found)
     yield found
     assert digests(found) == before

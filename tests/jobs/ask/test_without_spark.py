@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import tarfile
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +16,7 @@ from groupledger.jobs.ask.lag_answers import lag_rows
 from groupledger.jobs.ask.lag_changes import rows_again
 from groupledger.schemas.instants import instant_of_ms
 from groupledger.transforms.lag.rules import LagRules
+from lab.warehouses.releases import unpacked
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -45,6 +45,7 @@ class NotInstalled:
 
 sys.meta_path.insert(0, NotInstalled())
 from groupledger.jobs.cli.main import main
+from lab.warehouses.releases import unpacked
 main(sys.argv[1:])
 """
 
@@ -52,11 +53,7 @@ main(sys.argv[1:])
 @pytest.fixture(scope="module")
 def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Returns a warehouse of an earlier release."""
-    folder = tmp_path_factory.mktemp("release")
-    with tarfile.open(ARCHIVE) as archive:
-        archive.extractall(folder, filter="data")
-    (found,) = folder.glob("*/warehouse")
-    return found
+    return unpacked(ARCHIVE, tmp_path_factory.mktemp("release")) / "warehouse"
 
 
 @pytest.mark.parametrize(

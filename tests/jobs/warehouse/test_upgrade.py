@@ -7,7 +7,6 @@ that they had then. These paths are not needed: which rows of a capture are new 
 
 from __future__ import annotations
 
-import tarfile
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -35,6 +34,7 @@ from groupledger.schemas.tables.lag import LAG
 from groupledger.schemas.tables.open_groups import OPEN_GROUPS
 from groupledger.transforms.history.rules.state import load
 from lab.warehouses.ledgers import open_test_ledger
+from lab.warehouses.releases import unpacked
 from tests.jobs.simulated_log import append, assert_equal_tables, run, table
 
 if TYPE_CHECKING:
@@ -105,9 +105,7 @@ def test_a_release(spark: SparkSession, tmp_path: Path, archive: Path) -> None:
     """Goal: the same inputs again add nothing, all tables are today's, and they equal those of a warehouse that today's
     code makes of the same inputs, but for what tells when and from where a row was written. Another cluster's records
     stay as they are. Today's views answer before the tables are brought to today."""
-    with tarfile.open(archive) as packed:
-        packed.extractall(tmp_path, filter="data")
-    release = tmp_path / archive.name.removesuffix(".tar.gz")
+    release = unpacked(archive, tmp_path)
     old, fresh = release / "warehouse", tmp_path / "fresh"
     answered = ask(Snapshots(str(old)), OF_THE_VIEW, {})
     of_other = record_offsets(old)

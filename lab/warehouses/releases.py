@@ -1,0 +1,19 @@
+"""Unpacks the archives in `tests/data/warehouses`: each has a warehouse of an earlier release, and its inputs."""
+
+from __future__ import annotations
+
+import tarfile
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+# Python 3.11 before 3.11.4, which Debian 12 has, knows no filters; the archives are our own.
+CHECKED = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
+
+
+def unpacked(archive: Path, folder: Path) -> Path:
+    """Returns the folder of the release, in `folder`."""
+    with tarfile.open(archive) as packed:
+        packed.extractall(folder, **CHECKED)  # type: ignore[arg-type]  # noqa: S202
+    return folder / archive.name.removesuffix(".tar.gz")
