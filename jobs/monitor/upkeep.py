@@ -134,14 +134,14 @@ class Upkeep:
         is_new = pc.field("last_seen_at") >= pa.scalar(self._began_at, pa.timestamp("us", "UTC"))
         read = ledger.arrow(INCIDENTS, pc.field("is_open") | is_new, COLUMNS).to_pylist()
         rows = chosen_incidents(ledger.settings.selection, read)
-        is_open = [row for row in rows if row["is_open"]]
-        self.open_incidents = Counter((row["group_id"] or "", row["kind"], row["severity"]) for row in is_open)
-        ledger.give_way()
-        self.open_diagnoses = self._diagnoses.of(is_open)
         new = [row for row in rows if row["last_seen_at"] >= self._began_at and row["incident_id"] not in self._known]
         self._known |= {row["incident_id"] for row in new}
         found = Counter((row["kind"], row["severity"], row["evidence"]) for row in new)
         self.found_incidents = Counter(self.found_incidents) + found
+        is_open = [row for row in rows if row["is_open"]]
+        self.open_incidents = Counter((row["group_id"] or "", row["kind"], row["severity"]) for row in is_open)
+        ledger.give_way()
+        self.open_diagnoses = self._diagnoses.of(is_open)  # which takes a while
 
     def _keep_seeds(self) -> None:
         """Writes the seeds of lag, so that the next start need not read all earlier rounds."""

@@ -156,7 +156,10 @@ def test_the_topic_ends_below_our_position(spark: SparkSession, warehouse: Path,
     ingest(spark, warehouse, broker.bootstrap_servers, recover=True)
     found = positions(warehouse)
     assert {*before} < {*found}
-    assert [row for row in coverage(warehouse) if row[0] == 2 and row[2] > end] == [(2, end, end + 10, "compacted")]
+    assert [row for row in coverage(warehouse) if row[0] == 2 and row[2] > end] == [
+        (2, end, end + 10, "compacted"),
+        (2, end + 10, end + 10, "complete"),
+    ]
     assert ingest(spark, warehouse, broker.bootstrap_servers).rows == 0
 
 
