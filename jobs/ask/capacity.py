@@ -13,6 +13,7 @@ from groupledger.jobs.ask.answers import group_row
 from groupledger.jobs.ask.lag_answers import lag_rows, no_round
 from groupledger.jobs.ask.rounds import last_round, of_round
 from groupledger.jobs.process.errors import InputError
+from groupledger.jobs.process.output import number_of
 from groupledger.schemas.instants import instant_of_ms
 from groupledger.schemas.words import CapacityFinding, LagFlag
 from groupledger.transforms.capacity.rules.capacity import capacity
@@ -145,17 +146,13 @@ def _words(answer: Answer) -> Answer:
         "hot": ", ".join(hot[:HOT_NAMED]) + more,
         "load_max": f"{LOAD_MAX:.0%}",
         "pace": _rate(answer["pace_per_second"]),
-        "needed": counted(needed, "member"),
+        "needed": number_of(needed, "member"),
         "are": f"is {members:,}" if members == 1 else f"are {members:,}",
-        "carry": f"{counted(members, 'member')} {'carries' if members == 1 else 'carry'}",
-        "idle": f"{counted(idle, 'member')} {'has' if idle == 1 else 'have'}",
-        "all_members": counted(members + idle, "member"),
-        "all_partitions": counted(answer["partitions"] or 0, "partition"),
+        "carry": f"{number_of(members, 'member')} {'carries' if members == 1 else 'carry'}",
+        "idle": f"{number_of(idle, 'member')} {'has' if idle == 1 else 'have'}",
+        "all_members": number_of(members + idle, "member"),
+        "all_partitions": number_of(answer["partitions"] or 0, "partition"),
     }
-
-
-def counted(number: int, word: str) -> str:
-    return f"{number:,} {word}{'' if number == 1 else 's'}"
 
 
 def _rate(per_second: float | None) -> str | None:

@@ -93,6 +93,11 @@ def _to_nowhere(stream: int) -> None:
     os.close(nowhere)
 
 
+def number_of(number: int, noun: str) -> str:
+    """Returns a number with its noun, in the plural unless it is one."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def print_answers(
     title: str,
     columns: Sequence[str],

@@ -36,15 +36,18 @@ from groupledger.schemas.words import GroupType, Source
 from groupledger.transforms.coverage.rules.coverage_at import iso
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from jinja2 import Environment
 
     from groupledger.jobs.ask.cluster_rows import ClusterRows
 
 REBALANCES_MAX = 50
 EPISODES_MAX = 50
-DAY, HOUR = timedelta(days=1), timedelta(hours=1)
-WINDOW = timedelta(hours=2)
-WINDOWS = ("15m", "1h", "2h", "6h", "1d", "7d")
+DAY = timedelta(days=1)
+USUAL = ("15m", "1h", "2h")
+WINDOWS = (*USUAL, "6h", "1d", "7d")
+OF_ENDED = "1h"
 # A message names the instant at which an episode began, and a person one beside it.
 BESIDE = timedelta(minutes=2)
 
@@ -59,11 +62,10 @@ def routes(warehouse: Warehouse, environment: Environment) -> APIRouter:
     ) -> Response:
         tables, asked = warehouse.rows(cluster), instant_in(at)
         history = read_history(tables, name_in(group))
-        lasts = length(window) if window else usual_length(history, asked)
-        within = window_of(history, asked, instant_in(until), lasts)
+        text = window or usual_window(history, asked)
+        within = window_of(history, asked, instant_in(until), length(text))
         instant = min(max(asked or within.until, within.since), within.until)
         (rows,) = read_groups(tables, [history], within.since, within.until, instant)
-        text = window or next(each for each in WINDOWS if length(each) == lasts)
         rows = replace(rows, heat=heat_of(tables, rows, within))
         values = group_values(rows, within, instant, REBALANCES_MAX)
         return HTMLResponse(
@@ -130,14 +132,19 @@ def has_ended(history: GroupHistory) -> bool:
     return history.group["is_alive"] is False
 
 
-def usual_length(history: GroupHistory, at: datetime | None) -> timedelta:
-    """Returns the length of a window that nobody chose: two hours, or less if the group is younger."""
+def usual_window(history: GroupHistory, at: datetime | None) -> str:
+    """Returns the window that nobody chose: two hours, or less if the group is younger."""
     if has_ended(history) and at is None:
-        return HOUR
-    begun, known = history.group["first_seen_at"], history.known_until
-    if begun is None or known is None:
-        return WINDOW
-    return next((lasts for lasts in map(length, WINDOWS) if known - begun <= lasts <= WINDOW), WINDOW)
+        return OF_ENDED
+    return shortest_window(USUAL, history.group["first_seen_at"], history.known_until)
+
+
+def shortest_window(windows: Sequence[str], begun: datetime | None, end: datetime | None) -> str:
+    """Returns the first of some windows, the shortest first, that holds a time; the last one if none does, or if the
+    time is not known."""
+    if begun is None or end is None:
+        return windows[-1]
+    return next((each for each in windows if end - begun <= length(each)), windows[-1])
 
 
 def length(text: str) -> timedelta:

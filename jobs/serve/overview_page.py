@@ -22,7 +22,7 @@ from groupledger.jobs.process.errors import InputError
 from groupledger.jobs.process.path_names import part
 from groupledger.jobs.serve.answers import Warehouse, instant_in
 from groupledger.jobs.serve.axis import Window
-from groupledger.jobs.serve.group_page import length
+from groupledger.jobs.serve.group_page import length, shortest_window
 from groupledger.jobs.serve.overview_rows import (
     SUMMED_UP,
     Period,
@@ -49,7 +49,8 @@ if TYPE_CHECKING:
 
 PAGE = 100
 A_DAY = "1d"
-WINDOWS = ("1h", "6h", A_DAY, "7d")
+USUAL = ("1h", "6h", A_DAY)
+WINDOWS = (*USUAL, "7d")
 PLACES_MAX = 12
 TROUBLE = "trouble"
 # The sort key of each column. For numbers the greatest comes first, unless the sort begins with a minus.
@@ -161,10 +162,7 @@ def routes(warehouse: Warehouse, environment: Environment) -> APIRouter:
 def usual_window(groups: Sequence[Answer], end: datetime | None) -> str:
     """Returns the window that nobody chose: a day, or less if all groups are younger."""
     begun = min((row["first_seen_at"] for row in groups if row["first_seen_at"] is not None), default=None)
-    if begun is None or end is None:
-        return A_DAY
-    shorter = WINDOWS[: WINDOWS.index(A_DAY)]
-    return next((each for each in shorter if end - begun <= length(each)), A_DAY)
+    return shortest_window(USUAL, begun, end)
 
 
 def overview_values(warehouse: Warehouse, tables: ClusterRows, asked: Asked) -> dict[str, Any]:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 # The tables that a period and its values are made of, without those of what-if, which come and go by whole runs.
 SUMMED_UP = ("coverage", "incidents", "rebalances", "coordinator_events", "what_if_runs")
 # A group that has stopped hurts as much as one with an error, whether an incident says so or not.
-HURTS = {LagStatus.STALLED: Severity.ERROR, LagStatus.STOPPED: Severity.ERROR}
+HURTS = {LagStatus.STALLED, LagStatus.STOPPED}
 SHOWN = 10
 EPISODES_MAX = 200
 HOLES_MAX = 50
@@ -86,10 +86,9 @@ def newest_trouble(row: Answer) -> tuple[Any, ...]:
     """Returns the sort key of a group in a list: the newest trouble first, of that the gravest, then groups that are
     alive."""
     at: datetime | None = row["trouble_at"]
-    seen = {Severity.WARNING} if row["status"] in TROUBLED else set()
-    seen |= {HURTS[row["status"]]} if row["status"] in HURTS else set()
-    seen |= set() if row["worst"] is None else {row["worst"].told.severity}
-    severity = max(map(words_of(Severity).index, seen), default=-1)
+    of_status = Severity.ERROR if row["status"] in HURTS else Severity.WARNING if row["status"] in TROUBLED else None
+    of_worst = None if row["worst"] is None else row["worst"].told.severity
+    severity = max((words_of(Severity).index(each) for each in (of_status, of_worst) if each is not None), default=-1)
     return at is None, -(at.timestamp() if at else 0), -severity, row["is_alive"] is False, rank(row)
 
 

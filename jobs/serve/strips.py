@@ -13,6 +13,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from groupledger.jobs.ask.overview_sums import rebalances_in_parts, statuses_in_parts
+from groupledger.jobs.process.output import number_of
 from groupledger.jobs.serve.axis import Tick, Window, ticks
 from groupledger.schemas.words import Ownership, Severity, words_of
 
@@ -127,7 +128,7 @@ def _bars(window: Window, counted: Mapping[str, Mapping[int, int]], top: int, wh
                 height = max(round((BAR_HEIGHT - 4) * number / most, 1), 2.0)
                 bottom -= height
                 kind = what if style == what else f"{what} ({style})"
-                text = f"{number:,} {kind}{'' if number == 1 else 's'}"
+                text = number_of(number, kind)
                 yield Bar(window.x(since), round(100 / BARS * 0.86, 2), bottom, height, style, since, until, text)
 
 
@@ -176,7 +177,7 @@ def _life(row: Answer, window: Window) -> Iterable[Shape]:
 def _rebalances(parts: Mapping[int, int], window: Window) -> Iterable[Shape]:
     for part, number in sorted(parts.items()):
         since, until = window.part(part, PARTS), window.part(part + 1, PARTS)
-        text = f"{number:,} rebalance{'' if number == 1 else 's'}"
+        text = number_of(number, "rebalance")
         yield Shape(window.x(since), 0, "rebalance", since, until, text)
 
 

@@ -44,6 +44,16 @@ KNOWN_FROM = 0.8  # a guess below it leaves the other causes possible
 SAME_STEP_MAX = timedelta(seconds=1)  # a line and the records of the same step
 
 
+def is_cause_known(member: Row) -> bool:
+    """Returns whether it is certain enough why a tenure ended."""
+    return bool((member["leave_cause_confidence"] or 0.0) >= KNOWN_FROM)
+
+
+def has_left_by(member: Row, *causes: str) -> bool:
+    """Returns whether a tenure is known to have ended for one of these causes."""
+    return member["leave_cause"] in causes and is_cause_known(member)
+
+
 def with_logged_causes(
     members: Iterable[Row], events: Iterable[Row], generations: Iterable[Row] = ()
 ) -> list[dict[str, Any]]:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from groupledger.schemas.kinds.triggers import LEFT_POLL_TIMEOUT, REBALANCE_TIMEOUT, SESSION_EXPIRED
 from groupledger.schemas.words import TurnoverKind
-from groupledger.transforms.history.rules.departures import KNOWN_FROM
+from groupledger.transforms.history.rules.departures import has_left_by
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -167,5 +167,5 @@ def _kind(found: Turnover, known_until: datetime) -> str:  # noqa: PLR0911 - one
 
 def _most(gone: Sequence[Row], causes: Collection[str]) -> bool:
     """Returns whether at least half of them are known to have left by one of these causes."""
-    known = [row for row in gone if row["leave_cause"] in causes and (row["leave_cause_confidence"] or 0) >= KNOWN_FROM]
+    known = [row for row in gone if has_left_by(row, *causes)]
     return 2 * len(known) >= len(gone)

@@ -23,7 +23,7 @@ from groupledger.schemas.kinds.triggers import (
     trigger_of_departure,
 )
 from groupledger.schemas.words import LagStatus, OffsetEventCause
-from groupledger.transforms.history.rules.departures import KNOWN_FROM
+from groupledger.transforms.history.rules.departures import has_left_by, is_cause_known
 from groupledger.transforms.incidents.diagnosis.evidence import AROUND, changes_of_members
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ def see_members(episode: Episode, rows: GroupRows, seen: Seen) -> None:
         seen.add(sign.name)
     if last:
         _add_causes(seen, last, LAST_SIGNS)
-        if len(last) > 1 and all(_is_known(row, LEFT.name) for row in last):
+        if len(last) > 1 and all(has_left_by(row, LEFT.name) for row in last):
             seen.add(signs.LAST_LEFT_TOGETHER.name)
     found = restless(episode, rows)
     if found is not None:
@@ -205,7 +205,7 @@ def _of_turnover(episode: Episode, rows: GroupRows, gone: Sequence[Row]) -> Iter
         for first, second in pairwise(expired)
     ):
         yield signs.HOSTS_EXPIRED_TOGETHER
-    if any(_is_known(row, ADMIN_REMOVED.name) for row in gone):
+    if any(has_left_by(row, ADMIN_REMOVED.name) for row in gone):
         yield signs.REMOVED_BY_ADMIN
     turns = episode.within(rows.rebalances, "happened_at")
     if turns and turns[-1]["members_idle"]:
@@ -239,12 +239,12 @@ def _of_changes(turns: Sequence[Row]) -> Iterator[Sign]:
 def _add_causes(seen: Seen, gone: Sequence[Row], sign_of: Mapping[str, Sign]) -> None:
     """Adds why most of those went; where no cause is certain for half of them, each is possible."""
     for cause, sign in sign_of.items():
-        known = [row for row in gone if _is_known(row, cause)]
+        known = [row for row in gone if has_left_by(row, cause)]
         if 2 * len(known) >= len(gone):
             sure = min(row["leave_cause_confidence"] for row in known)
             seen.add(sign.name, sure, is_logged=sure == SURE_BY_LOG)
             return
-    if not any((row["leave_cause_confidence"] or 0.0) >= KNOWN_FROM for row in gone):
+    if not any(map(is_cause_known, gone)):
         seen.possible.update(sign.name for sign in sign_of.values())
 
 
@@ -255,12 +255,9 @@ def _lasted_its_interval(row: Row) -> bool:
         return False
     interval = timedelta(milliseconds=row["rebalance_timeout_ms"])
     lasted = row["left_at"] - row["joined_at"]
-    is_unsure = (row["leave_cause_confidence"] or 0.0) < KNOWN_FROM
-    return bool(is_unsure and interval <= lasted <= interval * (1 + AFTER_INTERVAL) + timedelta(seconds=1))
-
-
-def _is_known(row: Row, cause: str) -> bool:
-    return bool(row["leave_cause"] == cause and (row["leave_cause_confidence"] or 0.0) >= KNOWN_FROM)
+    return bool(
+        not is_cause_known(row) and interval <= lasted <= interval * (1 + AFTER_INTERVAL) + timedelta(seconds=1)
+    )
 
 
 def _are_apart(groups: Sequence[set[str]]) -> bool:

@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from groupledger.schemas.kinds.triggers import LEFT
-from groupledger.transforms.history.rules.departures import KNOWN_FROM
+from groupledger.transforms.history.rules.departures import has_left_by
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -42,7 +42,11 @@ def is_between_runs(tenures: Sequence[Row], stands_since: Sequence[datetime | No
     when they stand. Runs after the instant show as well as those before it that it is a job."""
     runs = _runs(tenures)[-RUNS_MAX:]
     before = [run for run in runs if run.ended_at <= at]
-    if len(runs) < RUNS_MIN or not before or not all(_left_in_order(row) for run in runs for row in run.members):
+    if (
+        len(runs) < RUNS_MIN
+        or not before
+        or not all(has_left_by(row, LEFT.name) for run in runs for row in run.members)
+    ):
         return False
     last = before[-1]
     pauses = {one: other.began_at - one.ended_at for one, other in pairwise(runs)}
@@ -65,7 +69,3 @@ def _runs(tenures: Iterable[Row]) -> list[Run]:
         else:
             found.append(Run(row["joined_at"], row["left_at"], (row,)))
     return found
-
-
-def _left_in_order(row: Row) -> bool:
-    return bool(row["leave_cause"] == LEFT.name and (row["leave_cause_confidence"] or 0.0) >= KNOWN_FROM)

@@ -87,19 +87,19 @@ def _relieved(sighting: Sighting, facts: GroupFacts, partition: int | None, stat
     """Returns a rewind that came with a move of the coordinator as a commit that was sent again: nobody need have read
     anything again. Members that were lost to a fault and did not come back are still gone, but are not to blame."""
     of_time = [each for each in facts.faults if partition in each.partitions and each.holds(sighting.first_ms)]
-    if sighting.kind == kinds.GROUP_WITHOUT_MEMBERS and sighting.member_id not in stated:
-        is_lost = any(is_fault(each) for each in of_time)
+    if sighting.kind == kinds.OFFSET_REWIND and of_time:
+        high = sighting.duplicates[1]
+        return replace(
+            sighting,
+            root=roots.COORDINATOR_FAILOVER,
+            severity=Severity.INFO,
+            duplicates=(None if high is None else 0, high),
+        )
+    is_empty = sighting.kind == kinds.GROUP_WITHOUT_MEMBERS and sighting.member_id not in stated
+    if is_empty and any(map(is_fault, of_time)):
         known = tuple(sorted({*sighting.known} - HOW_THEY_LEFT | {Fact.COORDINATOR_FAILED}))
-        return replace(sighting, root=roots.COORDINATOR_FAILOVER, known=known) if is_lost else sighting
-    if sighting.kind != kinds.OFFSET_REWIND or not of_time:
-        return sighting
-    high = sighting.duplicates[1]
-    return replace(
-        sighting,
-        root=roots.COORDINATOR_FAILOVER,
-        severity=Severity.INFO,
-        duplicates=(None if high is None else 0, high),
-    )
+        return replace(sighting, root=roots.COORDINATOR_FAILOVER, known=known)
+    return sighting
 
 
 def _comes_of(sighting: Sighting, fault: CoordinatorFault, partition: int | None, stated: set[str | None]) -> bool:
