@@ -102,8 +102,8 @@ def answers_of(seed: int, runs: Mapping[str, Happened]) -> Iterator[dict[str, An
                 continue
             came = runs[setting].figures()
             for figure in FIGURES:
-                if figure in answer.told and figure in came:
-                    told = answer.told[figure].asked
+                if figure in answer.figures and figure in came:
+                    told = answer.figures[figure].asked
                     yield {**row, "figure": figure, "low": told.low, "high": told.high, "came": came[figure]}
 
 

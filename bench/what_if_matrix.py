@@ -104,7 +104,7 @@ def report(runs: list[dict[str, tuple[Played, GroupRows]]]) -> None:
                 told += 1
                 for figure in FIGURES:
                     if figure in happened[setting]:
-                        found, came = answer.told[figure], happened[setting][figure]
+                        found, came = answer.figures[figure], happened[setting][figure]
                         if not errors[known, setting, figure].note(found.asked, came):
                             print(f"{run.group} ({known}), {setting}: {figure} {found} came to {came:.1f}")
     print(*table(errors), f"{told:,} answers told, {refused:,} refused", sep="\n")

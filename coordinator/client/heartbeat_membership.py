@@ -138,7 +138,7 @@ class HeartbeatMembership(ABC, Generic[Target, Words]):
         """Returns a heartbeat, and remembers its fields."""
 
     @abstractmethod
-    def _told(self, response: Any) -> Target | None:
+    def _target_in(self, response: Any) -> Target | None:
         """Returns the target in a response; None if it has none."""
 
     @abstractmethod
@@ -272,7 +272,7 @@ class HeartbeatMembership(ABC, Generic[Target, Words]):
         if not self._is_in_group:
             return
         self._at_epoch(response.member_epoch)
-        told = self._told(response)
+        told = self._target_in(response)
         if told is None:
             return
         self._target = told

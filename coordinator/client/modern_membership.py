@@ -69,7 +69,7 @@ class ModernMembership(HeartbeatMembership[Partitions, Words]):
 
     # The coordinator's answers
 
-    def _told(self, response: ConsumerGroupHeartbeatResponse | ShareGroupHeartbeatResponse) -> Partitions | None:
+    def _target_in(self, response: ConsumerGroupHeartbeatResponse | ShareGroupHeartbeatResponse) -> Partitions | None:
         if response.assignment is not None:
             self._subscriptions.assigned_ids = tuple(response.assignment)
         return response.assignment

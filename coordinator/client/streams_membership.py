@@ -76,7 +76,7 @@ class StreamsMembership(HeartbeatMembership[Work, TasksByRole]):
             client_host=self._config.client_host,
         )
 
-    def _told(self, response: StreamsGroupHeartbeatResponse) -> Work | None:
+    def _target_in(self, response: StreamsGroupHeartbeatResponse) -> Work | None:
         self._endpoint_epoch = response.endpoint_information_epoch
         is_ready = not any(status.code in _NOT_READY for status in response.status)
         if response.assignment is not None:

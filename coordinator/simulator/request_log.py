@@ -69,7 +69,7 @@ def render_line(exchange: Exchange) -> str:
 
 
 def _body(exchange: Exchange) -> dict[str, Any]:
-    api, version, request, response = _told(exchange)
+    api, version, request, response = _bodies_of(exchange)
     parked_ms = exchange.sent_at_ms - exchange.received_at_ms
     host = exchange.client_host.removeprefix("/")
     return {
@@ -99,7 +99,7 @@ def _body(exchange: Exchange) -> dict[str, Any]:
     }
 
 
-def _told(exchange: Exchange) -> tuple[ApiKey, int, dict[str, Any], dict[str, Any]]:
+def _bodies_of(exchange: Exchange) -> tuple[ApiKey, int, dict[str, Any], dict[str, Any]]:
     """Returns API, version and the two bodies."""
     request, wire = exchange.request, exchange.on_the_wire
     if wire is not None:

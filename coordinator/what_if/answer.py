@@ -64,7 +64,7 @@ class Answer:
 
     asked: Setting
     error: float | None
-    told: Mapping[str, FigureEstimate]
+    figures: Mapping[str, FigureEstimate]
     refusal: str | None
     runs: int
 
@@ -85,12 +85,12 @@ def answers(workload: Workload, settings: Sequence[Setting], observed: Mapping[s
             f"The replay of the actual setting has {median(each.rebalances for each in replayed):.0f} rebalances where"
             f" {rebalances.low:.0f} were observed: something else than members and topics caused them."
         )
-    found = []
+    answered = []
     for setting in settings:
         why = refusal or (SAME if setting == workload.actual else unknown_times(workload, setting))
-        told = {} if why else _told(replayed, run.of(setting), observed, workload.records_per_second)
-        found.append(Answer(asked=setting, error=share, told=told, refusal=why, runs=len(replayed)))
-    return found
+        estimates = {} if why else _estimates(replayed, run.of(setting), observed, workload.records_per_second)
+        answered.append(Answer(asked=setting, error=share, figures=estimates, refusal=why, runs=len(replayed)))
+    return answered
 
 
 def unknown_times(workload: Workload, asked: Setting) -> str | None:
@@ -146,13 +146,13 @@ class _Runs:
         return max(2, min(RUNS, STEPS_MAX // max(1, steps)))
 
 
-def _told(
+def _estimates(
     replayed: Sequence[Figures],
     asked: Sequence[Figures],
     observed: Mapping[str, Interval | None],
     records_per_second: float | None,
 ) -> dict[str, FigureEstimate]:
-    told = {}
+    estimates = {}
     for name in FIGURES:
         scale = 1.0
         if name == "records_processed_twice":
@@ -165,13 +165,13 @@ def _told(
         by = 0.0 if seen is None else _distance(median(was), seen)
         # Both figures of a pair come from the same script: what varies is what it leaves open.
         spared = [before - after for before, after in zip(was, would, strict=True)]
-        told[name] = FigureEstimate(
+        estimates[name] = FigureEstimate(
             observed=seen,
             replayed=_interval(was),
             asked=_interval(would).wider(by + off * mean(would)),
             spared=_interval(spared, floor=-inf).wider(by + off * (mean(was) + mean(would)), floor=-inf),
         )
-    return told
+    return estimates
 
 
 def _interval(values: Sequence[float], floor: float = 0.0) -> Interval:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from groupledger.jobs.ask.answers import within
-from groupledger.jobs.ask.told_rebalances import is_birth
+from groupledger.jobs.ask.rebalances import is_birth
 from groupledger.jobs.ask.why import why
 from groupledger.jobs.process.name_patterns import first_matching
 from groupledger.schemas.instants import ms_of

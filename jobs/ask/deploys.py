@@ -81,7 +81,7 @@ WHY_NONE = {
 }
 
 
-class Found(NamedTuple):
+class VersionedTurnover(NamedTuple):
     """A turnover of a group, with the versions of its clients before and after it."""
 
     group_id: str
@@ -107,7 +107,7 @@ def deploy_at(tables: ClusterRows, name: str, at: datetime) -> tuple[Answer | No
     group_row(tables, name)
     every = turnovers(with_causes(tables, name, _members(tables, [name])), known_until(tables))
     going_on = [each for each in every if each.began_at <= at <= each.ended_at and each.is_deploy is False]
-    judged = [Found(name, each) for each in every if each.is_deploy is not False]
+    judged = [VersionedTurnover(name, each) for each in every if each.is_deploy is not False]
     found = [answer for answer in _answers(tables, _with_versions(tables, judged)) if answer["began_at"] <= at]
     return (found[-1] if found else None), WHY_NONE[going_on[-1].kind] if going_on else None
 
@@ -132,7 +132,7 @@ def _members(tables: ClusterRows, names: Sequence[str]) -> list[Answer]:
 
 def _turnovers(
     tables: ClusterRows, names: Sequence[str], since: datetime | None, until: datetime | None
-) -> list[Found]:
+) -> list[VersionedTurnover]:
     """Returns the turnovers in the window that are or may be deployments, and the earlier deployments of the same
     groups."""
     if not names:
@@ -144,11 +144,11 @@ def _turnovers(
         if any(_is_within(each.began_at, since, until) for each in may_be):
             # The server log knows better why members went, and takes a read for each group.
             judged = turnovers(with_causes(tables, name, members), known)
-            found += [Found(name, each) for each in judged if each.is_deploy is not False]
+            found += [VersionedTurnover(name, each) for each in judged if each.is_deploy is not False]
     return _with_versions(tables, sorted(found, key=lambda each: (each.turnover.began_at, each.group_id)))
 
 
-def _with_versions(tables: ClusterRows, found: Sequence[Found]) -> list[Found]:
+def _with_versions(tables: ClusterRows, found: Sequence[VersionedTurnover]) -> list[VersionedTurnover]:
     if not found or not tables.exists("requests"):
         return [*found]
     clients = {_client(row) for each in found for row in (*each.turnover.before, *each.turnover.after)}
@@ -164,19 +164,21 @@ def _with_versions(tables: ClusterRows, found: Sequence[Found]) -> list[Found]:
     return [_judged(each, told[number, True], told[number, False]) for number, each in enumerate(found)]
 
 
-def _judged(found: Found, before: Mapping[tuple[str, str], str], later: Mapping[tuple[str, str], str]) -> Found:
+def _judged(
+    found: VersionedTurnover, before: Mapping[tuple[str, str], str], later: Mapping[tuple[str, str], str]
+) -> VersionedTurnover:
     was = {before[_client(row)] for row in found.turnover.before if _client(row) in before}
     # A client that does not say it again has not connected anew.
     known = {**before, **later}
     now = {known[_client(row)] for row in found.turnover.after if _client(row) in known}
-    return Found(found.group_id, with_versions(found.turnover, was, now), sorted(was), sorted(now))
+    return VersionedTurnover(found.group_id, with_versions(found.turnover, was, now), sorted(was), sorted(now))
 
 
 def _client(row: Mapping[str, str | None]) -> tuple[str, str]:
     return row["client_id"] or "", host_name(row["client_host"] or "")
 
 
-def _places(found: Sequence[Found]) -> pa.RecordBatchReader:
+def _places(found: Sequence[VersionedTurnover]) -> pa.RecordBatchReader:
     rows = [
         {"number": number, "group_id": name, "began_at": each.began_at, "ended_at": each.ended_at}
         for number, (name, each, *_) in enumerate(found)
@@ -184,7 +186,7 @@ def _places(found: Sequence[Found]) -> pa.RecordBatchReader:
     return as_scan(rows, PLACES)
 
 
-def _answers(tables: ClusterRows, found: Sequence[Found]) -> Iterator[Answer]:
+def _answers(tables: ClusterRows, found: Sequence[VersionedTurnover]) -> Iterator[Answer]:
     if not found:
         return
     names = sorted({each.group_id for each in found})
@@ -201,7 +203,7 @@ def _answers(tables: ClusterRows, found: Sequence[Found]) -> Iterator[Answer]:
             before[name].append(answer)
 
 
-def _answer(found: Found) -> Answer:
+def _answer(found: VersionedTurnover) -> Answer:
     turnover = found.turnover
     hosts, later = ({row["client_host"] for row in rows} for rows in (turnover.before, turnover.after))
     return {
@@ -220,7 +222,7 @@ def _answer(found: Found) -> Answer:
     }
 
 
-def _rounds(tables: ClusterRows, found: Sequence[Found]) -> dict[int, list[Answer]]:
+def _rounds(tables: ClusterRows, found: Sequence[VersionedTurnover]) -> dict[int, list[Answer]]:
     """Returns the sums of lag of the rounds near each turnover."""
     begin = min(each.turnover.began_at for each in found) - NEAR
     end = max(each.turnover.ended_at for each in found) + NEAR

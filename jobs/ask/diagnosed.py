@@ -12,7 +12,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from groupledger.jobs.ask.incidents import lines, wrapped
-from groupledger.jobs.ask.told_verdict import EpisodeSummary, mild, told
+from groupledger.jobs.ask.verdict import EpisodeSummary, mild, summaries
 from groupledger.jobs.ask.why import WINDOW, why
 from groupledger.jobs.process.errors import InputError
 from groupledger.transforms.incidents.verdicts import verdicts
@@ -39,7 +39,7 @@ def diagnosis_of(
         _, verdict = why(tables, group_id, since - BESIDE, until)
     except InputError:
         return None
-    found = [each for each in told(verdict) if episode_id in each.episode_ids]
+    found = [each for each in summaries(verdict) if episode_id in each.episode_ids]
     return min(found, key=lambda each: len(each.episode_ids), default=None)  # the one that is most its own
 
 
@@ -50,7 +50,7 @@ def diagnosis_of_group(tables: ClusterRows, group_id: str, until: datetime) -> E
         _, verdict = why(tables, group_id, until - WINDOW, None)
     except InputError:
         return None
-    return next((each for each in (*told(verdict), *mild(verdict)) if each.until is None), None)
+    return next((each for each in (*summaries(verdict), *mild(verdict)) if each.until is None), None)
 
 
 def diagnoses_of_incidents(tables: ClusterRows, incidents: Iterable[Answer], most: int) -> dict[str, EpisodeSummary]:

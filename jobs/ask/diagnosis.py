@@ -200,6 +200,6 @@ def left_over(verdict: Answer) -> list[Answer]:
     return [episode for episode in verdict["episodes"] if episode["episode_id"] not in diagnosed]
 
 
-def is_told(diagnosis: Answer) -> bool:
+def is_shown(diagnosis: Answer) -> bool:
     """Returns whether a diagnosis is shown by default: normal operation without harm is not."""
     return bool(diagnosis["severity"] != Severity.INFO)

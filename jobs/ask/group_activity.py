@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from groupledger.jobs.ask.answers import group_row, within
 from groupledger.jobs.ask.commits import commit_log, commits_now
 from groupledger.jobs.ask.owner import unseen_in
-from groupledger.jobs.ask.told_rebalances import is_birth, is_within, rebalances_told
+from groupledger.jobs.ask.rebalances import is_birth, is_within, rebalances_with_triggers
 from groupledger.schemas.kinds.changes import GROUP_STARTED
 
 if TYPE_CHECKING:
@@ -147,7 +147,7 @@ def true_rebalances(
     rebalance."""
     return [
         row
-        for row in rebalances_told(tables, names)
+        for row in rebalances_with_triggers(tables, names)
         if not is_birth(row) and is_within(row["happened_at"], since, until)
     ]
 

@@ -8,8 +8,8 @@ from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from groupledger.jobs.ask.answers import group_row, ownership_rows, within
+from groupledger.jobs.ask.rebalances import rebalances_with_triggers
 from groupledger.jobs.ask.stream_copies import copies_now
-from groupledger.jobs.ask.told_rebalances import rebalances_told
 from groupledger.jobs.process.instants import in_zone
 from groupledger.jobs.process.terminal import printable
 from groupledger.schemas.kinds.changes import DYNAMIC_RESTART
@@ -60,7 +60,7 @@ def group_timeline(
     since_before = offsets[earlier - 1] if earlier else first
     entries = timeline(
         sorted(shown, key=itemgetter("kafka_offset"), reverse=True),
-        [row for row in rebalances_told(tables, [name]) if first <= row["kafka_offset"] <= last],
+        [row for row in rebalances_with_triggers(tables, [name]) if first <= row["kafka_offset"] <= last],
         with_causes(tables, name, _ending_later(tables.rows("members", *filters), since_before)),
         _ending_later(tables.rows("assignments", *filters), since_before),
         _ending_later(tables.rows_if_any("member_epochs", *filters), since_before),

@@ -13,7 +13,7 @@ from groupledger.jobs.process.errors import JobError
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from groupledger.jobs.ask.told_verdict import EpisodeSummary
+    from groupledger.jobs.ask.verdict import EpisodeSummary
 
 DIAGNOSIS_S = 10
 UNREADABLE = (JobError, DeltaError, OSError, pa.ArrowException)

@@ -10,9 +10,9 @@ from groupledger.coordinator.what_if.answer import answers
 from groupledger.coordinator.what_if.figures import FIGURES
 from groupledger.coordinator.what_if.setting import Setting, SettingError, changed
 from groupledger.jobs.ask.answers import group_row
+from groupledger.jobs.ask.rebalances import is_within, rebalances_with_triggers
 from groupledger.jobs.ask.rounds import last_round, of_round
-from groupledger.jobs.ask.told_rebalances import is_within, rebalances_told
-from groupledger.jobs.ask.what_if_spared import capped
+from groupledger.jobs.ask.what_if_savings import capped
 from groupledger.jobs.process.errors import InputError
 from groupledger.transforms.history.rules.events import SESSION_DEFAULT_MS
 from groupledger.transforms.history.rules.what_if import GroupRows, NotReplayableError, observed_of, workload_of
@@ -92,7 +92,9 @@ def rows_of(tables: ClusterRows, name: str, since: datetime, until: datetime) ->
     return GroupRows(
         members=tables.rows("members", of_group),
         generations=tables.rows("generations", of_group),
-        rebalances=[row for row in rebalances_told(tables, [name]) if is_within(row["happened_at"], since, until)],
+        rebalances=[
+            row for row in rebalances_with_triggers(tables, [name]) if is_within(row["happened_at"], since, until)
+        ],
         assignments=tables.rows("assignments", of_group, columns=("topic", "partition", "valid_from", "valid_to")),
         requests=tables.rows_if_any(
             "requests",
@@ -107,8 +109,8 @@ def rows_of(tables: ClusterRows, name: str, since: datetime, until: datetime) ->
 
 
 def _of_group(tables: ClusterRows, name: str, question: WhatIfQuestion) -> list[Answer]:
-    found_rows = rows_of(tables, name, question.since, question.until)
-    rows = replace(found_rows, consumer_session_ms=question.consumer_session_ms)
+    every_row = rows_of(tables, name, question.since, question.until)
+    rows = replace(every_row, consumer_session_ms=question.consumer_session_ms)
     topics = sorted({row["topic"] for row in rows.assignments})
     try:
         workload = workload_of(rows, question.actual, _rate(tables, topics, question))
@@ -117,8 +119,8 @@ def _of_group(tables: ClusterRows, name: str, question: WhatIfQuestion) -> list[
     changes = {asked: _changed_or_refused(workload.actual, asked) for asked in question.asked}
     settings = {asked: setting for asked, setting in changes.items() if isinstance(setting, Setting)}
     refusals = {asked: why for asked, why in changes.items() if isinstance(why, str)}
-    found = answers(workload, list(settings.values()), observed_of(rows.rebalances))
-    told = {
+    effects = answers(workload, list(settings.values()), observed_of(rows.rebalances))
+    answered = {
         asked: _answer(
             name,
             asked,
@@ -127,12 +129,12 @@ def _of_group(tables: ClusterRows, name: str, question: WhatIfQuestion) -> list[
             runs=answer.runs,
             error=answer.error,
             refusal=answer.refusal,
-            told={figure: asdict(told) for figure, told in answer.told.items()},
+            figures={name: asdict(figure) for name, figure in answer.figures.items()},
         )
-        for asked, answer in zip(settings, found, strict=True)
+        for asked, answer in zip(settings, effects, strict=True)
     }
     return [
-        told[asked] if asked in told else _answer(name, asked, workload.actual, refusal=refusals[asked])
+        answered[asked] if asked in answered else _answer(name, asked, workload.actual, refusal=refusals[asked])
         for asked in question.asked
     ]
 
@@ -154,7 +156,7 @@ def _answer(
     setting: Setting | None = None,
     **more: Any,
 ) -> Answer:
-    told = more.get("told") or {}
+    figures = more.get("figures") or {}
     return {
         "group_id": name,
         "setting": ",".join(asked),
@@ -163,20 +165,20 @@ def _answer(
         "runs": more.get("runs"),
         "replay_error": more.get("error"),
         "refusal": refusal,
-        **{figure: _flat(told.get(figure)) for figure in FIGURES},
+        **{name: _flat(figures.get(name)) for name in FIGURES},
     }
 
 
-def _flat(told: dict[str, Any] | None) -> Answer | None:
+def _flat(figure: dict[str, Any] | None) -> Answer | None:
     """Returns the bounds of one figure's intervals by name."""
-    if told is None:
+    if figure is None:
         return None
-    found = {
-        f"{name}_{bound}": None if told[name] is None else round(told[name][bound], 3)
+    flat = {
+        f"{name}_{bound}": None if figure[name] is None else round(figure[name][bound], 3)
         for name in ("observed", "replayed", "asked", "spared")
         for bound in ("low", "high")
     }
-    return capped(found)
+    return capped(flat)
 
 
 def _rate(tables: ClusterRows, topics: Sequence[str], question: WhatIfQuestion) -> float | None:

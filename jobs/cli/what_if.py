@@ -72,8 +72,8 @@ def what_if(  # noqa: PLR0913 - one argument for each option
     tables = job.rows()
     from groupledger.jobs.ask.what_if import WINDOW, WhatIfQuestion, settings_in
     from groupledger.jobs.ask.what_if import what_if as answers
-    from groupledger.jobs.ask.what_if_kept import sentence, totals
-    from groupledger.jobs.ask.what_if_spared import spared, with_numbers
+    from groupledger.jobs.ask.what_if_savings import saving, with_numbers
+    from groupledger.jobs.ask.what_if_stored import sentence, totals
 
     asked_for = WhatIfQuestion(
         since=since or job.end() - WINDOW,
@@ -99,7 +99,7 @@ def what_if(  # noqa: PLR0913 - one argument for each option
     )
     for answer in found:
         why = answer["refusal"]
-        if why is None and spared(answer["rebalances"]) is None:
+        if why is None and saving(answer["rebalances"]) is None:
             why = "It may spare rebalances, or cost some: the runs differ."
         if why is not None:
             click.echo(f"{escaped(answer['group_id'])}, {answer['setting']}: can't be computed. {why}")
@@ -114,12 +114,12 @@ def _keep(job: Job, cluster: str, asked_for: WhatIfQuestion, found: list[Answer]
 
 
 def _rows(answer: Answer) -> list[tuple[object, ...]]:
-    from groupledger.jobs.ask.what_if_spared import FIGURES, interval_text, spared_text, would_be
+    from groupledger.jobs.ask.what_if_savings import FIGURES, interval_text, saving_text, would_be
 
     return [
         (
             *(answer["group_id"], answer["setting"], what, interval_text(answer[name], "observed")),
-            *(interval_text(answer[name], "replayed"), f"{would_be(answer[name]):,}", spared_text(answer[name])),
+            *(interval_text(answer[name], "replayed"), f"{would_be(answer[name]):,}", saving_text(answer[name])),
         )
         for name, what in FIGURES.items()
         if answer[name] is not None

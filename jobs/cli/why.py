@@ -65,11 +65,11 @@ def why(job: Question, *, name: str, since: datetime | None, until: datetime | N
 def verdict_lines(verdict: Answer, since: datetime) -> Iterator[str]:
     """Yields the lines of a verdict for a terminal: first diagnosed trouble, then episodes without a diagnosis. If
     there are neither, normal operation such as a deployment, or else the most frequent trigger of rebalances."""
-    from groupledger.jobs.ask.diagnosis import diagnosis_lines, is_told, left_over
+    from groupledger.jobs.ask.diagnosis import diagnosis_lines, is_shown, left_over
     from groupledger.jobs.ask.incidents import episode_lines
-    from groupledger.jobs.ask.told_verdict import others
+    from groupledger.jobs.ask.verdict import others
 
-    found = [each for each in verdict["diagnosis"] if is_told(each)]
+    found = [each for each in verdict["diagnosis"] if is_shown(each)]
     episodes = left_over(verdict)
     shown = found if found or episodes else verdict["diagnosis"]
     lines = [

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from datetime import datetime
 
-    from groupledger.jobs.ask.told_verdict import EpisodeSummary
+    from groupledger.jobs.ask.verdict import EpisodeSummary
 
     Row = Mapping[str, Any]
     Ask = Callable[[str, str, datetime], EpisodeSummary | None]

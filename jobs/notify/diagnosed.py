@@ -17,7 +17,7 @@ from groupledger.schemas.instants import instant_of_ms
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from groupledger.jobs.ask.told_verdict import EpisodeSummary
+    from groupledger.jobs.ask.verdict import EpisodeSummary
     from groupledger.jobs.notify.episodes import Episode
 
 DIAGNOSED_MAX = 20

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
-from groupledger.jobs.ask.told_verdict import what_follows
+from groupledger.jobs.ask.verdict import what_follows
 from groupledger.jobs.process.path_names import part
 from groupledger.jobs.process.terminal import escaped
 from groupledger.schemas.instants import instant_of_ms

@@ -24,8 +24,8 @@ from groupledger.jobs.process.instants import read_instant
 from groupledger.jobs.process.output import json_text
 from groupledger.jobs.process.path_names import name_in
 from groupledger.jobs.process.terminal import printable
+from groupledger.jobs.serve.cached_values import CachedValues
 from groupledger.jobs.serve.diagnoses import Diagnoses
-from groupledger.jobs.serve.kept import Kept
 from groupledger.jobs.serve.readers import for_readers
 from groupledger.jobs.warehouse.kept_settings import kept_settings, with_kept
 from groupledger.schemas.instants import instant_of_ms
@@ -55,7 +55,7 @@ class Warehouse:
     place: str
     settings: Settings
     diagnoses: Diagnoses = field(default_factory=Diagnoses)
-    _kept: Kept = field(default_factory=Kept)
+    _cache: CachedValues = field(default_factory=CachedValues)
 
     def clusters(self) -> list[str]:
         return clusters_of(Snapshots(self.place))
@@ -64,7 +64,7 @@ class Warehouse:
         """Returns the rows of a cluster, by its name in a path. Raises UnknownNameError if it does not exist."""
         name = name_in(cluster)
         tables = ClusterRows(self.place, name, QUESTION_S)
-        known = self._kept.get(CLUSTERS, (tables.version("coverage"),), self.clusters)
+        known = self._cache.get(CLUSTERS, (tables.version("coverage"),), self.clusters)
         if name not in known:
             there = ", ".join(map(printable, known)) or "none yet"
             raise UnknownNameError(f"The warehouse has no cluster {printable(name)}: it has {there}.")
@@ -76,19 +76,19 @@ class Warehouse:
 
     def groups(self, tables: ClusterRows) -> list[Answer]:
         """Returns all groups, those in trouble first."""
-        return self.kept(tables, LISTED, lambda: every_group(tables, self.settings.team_patterns()))
+        return self.cached(tables, LISTED, lambda: every_group(tables, self.settings.team_patterns()))
 
-    def kept(self, tables: ClusterRows, of: tuple[str, ...], make: Callable[[], Kind], *which: str) -> Kind:
+    def cached(self, tables: ClusterRows, of: tuple[str, ...], make: Callable[[], Kind], *which: str) -> Kind:
         """Returns a cached value that is computed from the tables `of`. `which` distinguishes values from the same
         tables. A value is kept for good, so `which` must have only few values."""
-        found: Kind = self._kept.get((tables.cluster, of, which), tuple(tables.version(table) for table in of), make)
+        found: Kind = self._cache.get((tables.cluster, of, which), tuple(tables.version(table) for table in of), make)
         return found
 
     def made_of(self, inputs: tuple[object, ...], make: Callable[[], Kind], *which: str) -> Kind:
         """Returns a cached value that is computed from other cached values: it is computed again as soon as one of them
         is."""
         # The inputs are kept with it, so that no other object gets the identity of one.
-        kept = self._kept.get(which, tuple(map(id, inputs)), lambda: (inputs, make()))
+        kept = self._cache.get(which, tuple(map(id, inputs)), lambda: (inputs, make()))
         found: Kind = kept[1]
         return found
 

@@ -26,8 +26,8 @@ from groupledger.jobs.ask.lag_answers import answer, lag_at
 from groupledger.jobs.ask.offsets_at import offsets_at
 from groupledger.jobs.ask.owner import owner as owner_of
 from groupledger.jobs.ask.owners import owners_of
-from groupledger.jobs.ask.what_if_kept import kept_of_group
-from groupledger.jobs.ask.what_if_spared import with_numbers
+from groupledger.jobs.ask.what_if_savings import with_numbers
+from groupledger.jobs.ask.what_if_stored import stored_of_group
 from groupledger.jobs.ask.why import WINDOW, why
 from groupledger.jobs.process.errors import InputError
 from groupledger.jobs.process.path_names import name_in
@@ -326,7 +326,7 @@ def of_causes(api: APIRouter, warehouse: Warehouse) -> None:
         """The answers of the newest `groupledger what-if --keep` that has the group, those that save most first."""
         tables, name = warehouse.rows(cluster), name_in(group)
         group_row(tables, name)
-        answer = {"answers": with_numbers(kept_of_group(tables, name))}
+        answer = {"answers": with_numbers(stored_of_group(tables, name))}
         return known_answer(answer, tables, HISTORY, names=[name])
 
 

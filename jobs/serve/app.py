@@ -24,7 +24,7 @@ from groupledger.jobs.serve.entrance import Entrance
 from groupledger.jobs.serve.error_page import error_page, is_for_people
 from groupledger.jobs.serve.guards import Guards
 from groupledger.jobs.serve.health import Readiness, lives
-from groupledger.jobs.serve.readers import told_of
+from groupledger.jobs.serve.readers import status_and_sentence
 from groupledger.jobs.serve.shown import templates
 from groupledger.jobs.serve.slots import ANSWERED_AT_ONCE, OF_ONE_ADDRESS, THREADS, Places, Slots
 
@@ -84,7 +84,7 @@ def questions(warehouse: Warehouse, proxy: Proxy | None = None) -> FastAPI:
     environment = templates()
 
     async def refused(request: Request, error: Exception) -> Response:
-        status, detail = told_of(asked_wrongly(error), warehouse.place)
+        status, detail = status_and_sentence(in_one_sentence(error), warehouse.place)
         if request.url.path.startswith(burrow.PREFIX):
             return burrow.refused(request, status, detail)
         if is_for_people(request):
@@ -103,7 +103,7 @@ async def _few_threads(_app: FastAPI) -> AsyncIterator[None]:
     yield
 
 
-def asked_wrongly(error: Exception) -> Exception:
+def in_one_sentence(error: Exception) -> Exception:
     """Returns an error of the framework about a wrong request as one sentence; any other error as it is."""
     if isinstance(error, RequestValidationError):
         wrong = "; ".join(f"{'.'.join(map(str, each['loc'][1:]))}: {each['msg']}" for each in error.errors())

@@ -48,7 +48,7 @@ class BurrowAnswer(BaseModel):
 
 
 PREFIX = "/v3/kafka"
-TOLD: dict[int | str, dict[str, Any]] = {
+RESPONSES: dict[int | str, dict[str, Any]] = {
     200: {"description": "As Burrow answers.", "model": BurrowAnswer},
     "default": {"description": "An error, in Burrow's form.", "model": BurrowAnswer},
 }
@@ -60,48 +60,48 @@ def routes(warehouse: Warehouse) -> APIRouter:
         prefix=PREFIX,
         default_response_class=JSONResponse,
         tags=["Burrow"],
-        responses=TOLD,
+        responses=RESPONSES,
         generate_unique_id_function=lambda route: f"burrow_{route.name}",
     )
 
     @api.get("")
     def clusters(request: Request) -> Response:
-        return told(request, "cluster list returned", clusters=warehouse.clusters())
+        return ok(request, "cluster list returned", clusters=warehouse.clusters())
 
     @api.get("/{cluster}/consumer")
     def consumers(request: Request, cluster: str) -> Response:
         rows = newest(warehouse.rows(cluster), "lag", "group_id")
-        return told(request, "consumer list returned", consumers=sorted({row["group_id"] for row in rows}))
+        return ok(request, "consumer list returned", consumers=sorted({row["group_id"] for row in rows}))
 
     @api.get("/{cluster}/consumer/{group}")
     def consumer(request: Request, cluster: str, group: str) -> Response:
         topics = partitions_by_topic(rows_of(warehouse, cluster, group))
-        return told(request, "consumer detail returned", topics=topics)
+        return ok(request, "consumer detail returned", topics=topics)
 
     @api.get("/{cluster}/consumer/{group}/status")
     def status(request: Request, cluster: str, group: str) -> Response:
         found = status_of(name_in(cluster), name_in(group), rows_of(warehouse, cluster, group))
         found["partitions"] = [each for each in found["partitions"] if each["status"] != BurrowStatus.OK]
-        return told(request, "consumer status returned", status=found)
+        return ok(request, "consumer status returned", status=found)
 
     @api.get("/{cluster}/consumer/{group}/lag")
     def lag(request: Request, cluster: str, group: str) -> Response:
         found = status_of(name_in(cluster), name_in(group), rows_of(warehouse, cluster, group))
-        return told(request, "consumer status returned", status=found)
+        return ok(request, "consumer status returned", status=found)
 
     @api.get("/{cluster}/topic")
     def topics(request: Request, cluster: str) -> Response:
         rows = newest(warehouse.rows(cluster), "watermarks", "topic")
-        return told(request, "topic list returned", topics=sorted({row["topic"] for row in rows}))
+        return ok(request, "topic list returned", topics=sorted({row["topic"] for row in rows}))
 
     @api.get("/{cluster}/topic/{topic}")
     def topic(request: Request, cluster: str, topic: str) -> Response:
-        return told(request, "topic offsets returned", offsets=ends_of(warehouse.rows(cluster), name_in(topic)))
+        return ok(request, "topic offsets returned", offsets=ends_of(warehouse.rows(cluster), name_in(topic)))
 
     @api.get("/{cluster}/topic/{topic}/consumers")
     def consumers_of(request: Request, cluster: str, topic: str) -> Response:
         rows = newest(warehouse.rows(cluster), "lag", "group_id", filters=[("topic", "=", name_in(topic))])
-        return told(request, "consumers of topic returned", consumers=sorted({row["group_id"] for row in rows}))
+        return ok(request, "consumers of topic returned", consumers=sorted({row["group_id"] for row in rows}))
 
     return api
 
@@ -200,14 +200,14 @@ def absent() -> dict[str, Any]:
     return {"offsets": [], "owner": "", "client_id": "", "current-lag": 0}
 
 
-def told(request: Request, message: str, **found: Any) -> Response:
-    return json_answer({"error": False, "message": message, **found, "request": asked(request)})
+def ok(request: Request, message: str, **content: Any) -> Response:
+    return json_answer({"error": False, "message": message, **content, "request": _request_of(request)})
 
 
 def refused(request: Request, status: int, message: str) -> Response:
     """Returns an error in Burrow's form: clients look for `error`, and take `status` for that of a group."""
-    return json_answer({"error": True, "message": message, "request": asked(request)}, status)
+    return json_answer({"error": True, "message": message, "request": _request_of(request)}, status)
 
 
-def asked(request: Request) -> dict[str, Any]:
+def _request_of(request: Request) -> dict[str, Any]:
     return {"url": request.url.path, "host": request.url.hostname}

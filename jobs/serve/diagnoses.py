@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from groupledger.jobs.ask.cluster_rows import ClusterRows
-    from groupledger.jobs.ask.told_verdict import EpisodeSummary
+    from groupledger.jobs.ask.verdict import EpisodeSummary
     from groupledger.jobs.process.output import Answer
     from groupledger.jobs.serve.episodes import Episode
 
@@ -57,7 +57,7 @@ class Diagnoses:
                 left -= 1
                 self._keep(key, _made(tables, each))
             found = self._found.get(key)
-            worded.append(each if found is None else replace(each, told=found))
+            worded.append(each if found is None else replace(each, summary=found))
         return _together(worded)
 
     def of_groups(self, tables: ClusterRows, groups: Sequence[Answer], at: datetime) -> list[Answer]:
@@ -72,8 +72,8 @@ class Diagnoses:
             if key not in self._found and left:
                 left -= 1
                 self._keep(key, diagnosis_of_group(tables, row["group_id"], at))
-            told = self._found.get(key)
-            worst = None if told is None else of_summary(row["group_id"], told)
+            summary = self._found.get(key)
+            worst = None if summary is None else of_summary(row["group_id"], summary)
             found.append({**row, "worst": worst})
         return found
 
@@ -89,13 +89,13 @@ def _together(episodes: Iterable[Episode]) -> list[Episode]:
     found: list[Episode] = []
     places: dict[tuple[str | None, str, str], int] = {}
     for each in episodes:
-        cause = each.told.cause
+        cause = each.summary.cause
         same = None if cause is None else places.get((each.group_id, cause, each.episode_id))
         if same is not None:
             found[same] = joined(found[same], each)
             continue
         if cause is not None:
-            places.update({(each.group_id, cause, name): len(found) for name in each.told.episode_ids})
+            places.update({(each.group_id, cause, name): len(found) for name in each.summary.episode_ids})
         found.append(each)
     return found
 
@@ -107,4 +107,4 @@ def _key(tables: ClusterRows, episode: Episode) -> object:
 
 def _made(tables: ClusterRows, episode: Episode) -> EpisodeSummary | None:
     last = max(row["last_seen_at"] for row in episode.incidents)
-    return diagnosis_of(tables, episode.group_id, episode.episode_id, episode.told.since, last)
+    return diagnosis_of(tables, episode.group_id, episode.episode_id, episode.summary.since, last)

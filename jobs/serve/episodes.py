@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from groupledger.jobs.ask.incidents import incidents_of
-from groupledger.jobs.ask.told_verdict import EpisodeSummary, of_episode
+from groupledger.jobs.ask.verdict import EpisodeSummary, of_episode
 from groupledger.schemas.words import Severity
 from groupledger.transforms.incidents.verdicts import verdicts
 
@@ -24,7 +24,7 @@ class Episode:
     """An episode with its incidents, in the order in which they began."""
 
     episode_id: str
-    told: EpisodeSummary
+    summary: EpisodeSummary
     group_id: str | None
     root: str | None
     kinds: Sequence[str]
@@ -37,9 +37,9 @@ class Episode:
         return [*{(each["table_name"], each["row_key"]): each for each in every}.values()]
 
 
-def of_summary(group_id: str, told: EpisodeSummary) -> Episode:
+def of_summary(group_id: str, summary: EpisodeSummary) -> Episode:
     """Returns the episode of a diagnosis that no incident belongs to."""
-    return Episode(episode_id="", told=told, group_id=group_id, root=None, kinds=(), incidents=())
+    return Episode(episode_id="", summary=summary, group_id=group_id, root=None, kinds=(), incidents=())
 
 
 def joined(one: Episode, other: Episode) -> Episode:
@@ -60,7 +60,7 @@ def episodes_of(rows: Sequence[Answer]) -> list[Episode]:
     return [
         Episode(
             episode_id=each["episode_id"],
-            told=of_episode(each),
+            summary=of_episode(each),
             group_id=each["group_id"],
             root=each["probable_root"],
             kinds=[each["kind"], *each["other_kinds"]],

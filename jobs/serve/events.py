@@ -26,12 +26,12 @@ from groupledger.jobs.process.path_names import name_in
 from groupledger.jobs.serve.answers import Warehouse
 from groupledger.jobs.serve.described import CLUSTERS, InCluster, described_router
 from groupledger.jobs.serve.entrance import Proxy
-from groupledger.jobs.serve.readers import BusyError, told_of
+from groupledger.jobs.serve.readers import BusyError, status_and_sentence
 from groupledger.jobs.serve.slots import NoPlaceError, Places
 
 CLIENTS_MAX, OF_ONE_ADDRESS = 16, 8
 POLL_S = 5.0
-TOLD = ("lag", "incidents")
+COUNTED_TABLES = ("lag", "incidents")
 EVENTS = {
     "schema": {"type": "string"},
     "example": 'event: round\ndata: {"cluster":"demo","sampled_at":"2026-11-25T11:55:00.000Z"}\n\n',
@@ -87,7 +87,7 @@ async def _stream(warehouse: Warehouse, cluster: str) -> AsyncIterator[str]:
         try:
             now = await to_thread.run_sync(_state, warehouse, cluster)
         except JobError as error:
-            yield _event("problem", {"detail": told_of(error, warehouse.place)[1]})
+            yield _event("problem", {"detail": status_and_sentence(error, warehouse.place)[1]})
             continue
         if now["round"] != seen["round"]:
             yield _event("round", {"cluster": name_in(cluster), "sampled_at": now["round"]})
@@ -107,7 +107,7 @@ def _state(warehouse: Warehouse, cluster: str) -> dict[str, Any]:
             "incidents": {row["incident_id"]: row for row in recent_incidents(tables)},
         }
 
-    return warehouse.kept(tables, TOLD, made)
+    return warehouse.cached(tables, COUNTED_TABLES, made)
 
 
 def _event(kind: str, value: object) -> str:

@@ -18,7 +18,7 @@ from starlette.responses import HTMLResponse, Response
 from groupledger.jobs.ask.forecasts import forecasts, sentences
 from groupledger.jobs.ask.known import sources_known
 from groupledger.jobs.ask.owners import GroupHistory, read_history
-from groupledger.jobs.ask.told_verdict import EpisodeSummary, mild, told
+from groupledger.jobs.ask.verdict import EpisodeSummary, mild, summaries
 from groupledger.jobs.ask.why import why
 from groupledger.jobs.process.clock import now_ms
 from groupledger.jobs.process.errors import InputError
@@ -111,7 +111,7 @@ def verdict_values(tables: ClusterRows, name: str, within: Window, asked: dateti
     instant first, or else the most harmful first."""
     since = min(within.since, within.until - DAY)
     _, verdict = why(tables, name, since, within.until + timedelta(milliseconds=1))
-    episodes = told(verdict)
+    episodes = summaries(verdict)
     if asked is not None:
         episodes.sort(key=lambda each: not _is_of(each, asked))
     return {

@@ -18,7 +18,7 @@ from groupledger.jobs.ask.rounds import last_round
 from groupledger.jobs.ask.share import share_lag_rounds, share_standing
 from groupledger.jobs.ask.stream_copies import copies_at
 from groupledger.jobs.ask.troubles import open_troubles
-from groupledger.jobs.ask.what_if_kept import kept_of_groups
+from groupledger.jobs.ask.what_if_stored import stored_of_groups
 from groupledger.schemas.words import GroupType, Severity
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def read_groups(
     for row in [] if sampled_at is None else rows_of_round(tables, sampled_at, names):
         standing[row.group_id][row.topic, row.partition] = row
     points = by_group(lag_points(tables, names, since, until, LAG_PARTS))
-    what_ifs = kept_of_groups(tables, names)
+    what_ifs = stored_of_groups(tables, names)
     troubles = by_group(open_troubles(tables, names))
     for history, name in zip(histories, names, strict=True):
         every, told_at, told, lags = rebalances[name], sampled_at, standing[name], points[name]

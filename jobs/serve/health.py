@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import anyio
 from anyio import to_thread
 
-from groupledger.jobs.serve.readers import told_of
+from groupledger.jobs.serve.readers import status_and_sentence
 
 if TYPE_CHECKING:
     from groupledger.jobs.serve.answers import Warehouse
@@ -46,4 +46,4 @@ class Readiness:
         if not self._look.done():
             return "The ledger's tables don't answer."
         error = self._look.exception()
-        return None if error is None else told_of(error, self.warehouse.place)[1]
+        return None if error is None else status_and_sentence(error, self.warehouse.place)[1]

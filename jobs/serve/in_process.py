@@ -12,14 +12,14 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message
 
 
-class Told(NamedTuple):
+class Response(NamedTuple):
     """The response: the status, and the value of the JSON."""
 
     status: int
     value: Any
 
 
-async def ask(app: ASGIApp, path: str, parameters: Mapping[str, object]) -> Told:
+async def ask(app: ASGIApp, path: str, parameters: Mapping[str, object]) -> Response:
     """Returns the response to GET; a parameter that is a list is sent once for each value, and one that is None is left
     out."""
     given = {
@@ -56,4 +56,4 @@ async def ask(app: ASGIApp, path: str, parameters: Mapping[str, object]) -> Told
     except Exception:  # Starlette raises a fault again that it has answered, for a server to log
         if not status:
             raise
-    return Told(status, json.loads(body))
+    return Response(status, json.loads(body))

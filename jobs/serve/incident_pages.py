@@ -132,7 +132,7 @@ def _by_day(found: Iterable[Episode]) -> list[tuple[datetime, list[Episode]]]:
     """Returns the episodes by the day, in UTC, on which they began: the last day first, and on it the worst first."""
     days: defaultdict[datetime, list[Episode]] = defaultdict(list)
     for each in found:
-        days[each.told.since.replace(hour=0, minute=0, second=0, microsecond=0)].append(each)
+        days[each.summary.since.replace(hour=0, minute=0, second=0, microsecond=0)].append(each)
     return sorted(days.items(), reverse=True)
 
 

@@ -42,7 +42,7 @@ class ListInTime:
 
     def answer(self, cluster: str, group: str | None, since: str | None, until: str | None, limit: int) -> Response:
         """Returns the last rows as JSON. Cluster and group are encoded as in a path."""
-        tables, name, time, found = self._found(cluster, group, since, until)
+        tables, name, time, found = self._events(cluster, group, since, until)
         answer = {self.name: found[-limit:], "left_out": max(len(found) - limit, 0)}
         return known_answer(answer, tables, HISTORY, time, _names(name))
 
@@ -50,7 +50,7 @@ class ListInTime:
         self, environment: Environment, cluster: str, group: str | None, since: str | None, until: str | None
     ) -> HTMLResponse:
         """Returns the last rows as a page."""
-        tables, name, time, found = self._found(cluster, group, since, until)
+        tables, name, time, found = self._events(cluster, group, since, until)
         text = environment.get_template(self.template).render(
             cluster=tables.cluster,
             name=name,
@@ -64,7 +64,7 @@ class ListInTime:
         )
         return HTMLResponse(text)
 
-    def _found(
+    def _events(
         self, cluster: str, group: str | None, since: str | None, until: str | None
     ) -> tuple[ClusterRows, str | None, Time, list[Answer]]:
         tables, name = self.warehouse.rows(cluster), None if group is None else name_in(group)

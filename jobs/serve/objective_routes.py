@@ -44,7 +44,7 @@ def api_routes(api: APIRouter, warehouse: Warehouse) -> None:
         """For each objective of each group what was attained, what is left of the budget and how fast it burns; what
         burns comes first."""
         tables, end = warehouse.rows(cluster), instant_in(until)
-        counted_until, found = asked(warehouse, tables, group, end)
+        counted_until, found = minutes_and_rows(warehouse, tables, group, end)
         answer = {"counted_until": counted_until, "objectives": found}
         return known_answer(answer, tables, SAMPLES, Time(until=end))
 
@@ -56,7 +56,7 @@ def page_routes(warehouse: Warehouse, environment: Environment) -> APIRouter:
     @pages.get("/clusters/{cluster}/objectives")
     def objectives_page(cluster: str, group: str | None = None, until: str | None = None) -> HTMLResponse:
         tables, end = warehouse.rows(cluster), instant_in(until)
-        counted_until, found = asked(warehouse, tables, group, end)
+        counted_until, found = minutes_and_rows(warehouse, tables, group, end)
         return HTMLResponse(
             environment.get_template("objectives.html").render(
                 cluster=tables.cluster,
@@ -70,7 +70,7 @@ def page_routes(warehouse: Warehouse, environment: Environment) -> APIRouter:
     return pages
 
 
-def asked(
+def minutes_and_rows(
     warehouse: Warehouse, tables: ClusterRows, group: str | None, until: datetime | None
 ) -> tuple[datetime | None, list[Answer]]:
     """Returns until when minutes are counted, and the rows; no rows if the settings have no objectives."""

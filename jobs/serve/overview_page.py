@@ -69,7 +69,7 @@ SORTS: Mapping[str, Callable[[Answer], Any]] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class LinkParameters:
     """The parameters of a link to the overview."""
 
     q: str | None
@@ -139,7 +139,7 @@ def routes(warehouse: Warehouse, environment: Environment) -> APIRouter:
         page: Annotated[int, Query(ge=1, le=100_000)] = 1,
     ) -> HTMLResponse:
         tables = warehouse.rows(cluster)
-        asked = Asked(
+        asked = LinkParameters(
             q=q or None,
             status=[each for each in status or () if each],  # a form sends an unchosen status as an empty text
             type=type or None,
@@ -165,7 +165,7 @@ def usual_window(groups: Sequence[Answer], end: datetime | None) -> str:
     return shortest_window(USUAL, begun, end)
 
 
-def overview_values(warehouse: Warehouse, tables: ClusterRows, asked: Asked) -> dict[str, Any]:
+def overview_values(warehouse: Warehouse, tables: ClusterRows, asked: LinkParameters) -> dict[str, Any]:
     """Returns the values for the template, by name."""
     end = instant_in(asked.until)
     last = end or last_known(tables) or instant_of_ms(now_ms())
@@ -202,7 +202,7 @@ def overview_values(warehouse: Warehouse, tables: ClusterRows, asked: Asked) -> 
     }
 
 
-def _shared(warehouse: Warehouse, tables: ClusterRows, asked: Asked, within: Window) -> OfWindow:
+def _shared(warehouse: Warehouse, tables: ClusterRows, asked: LinkParameters, within: Window) -> OfWindow:
     """Returns the data that all pages of a window share. For a usual window that ends now it is cached."""
 
     def made() -> OfWindow:
@@ -210,11 +210,13 @@ def _shared(warehouse: Warehouse, tables: ClusterRows, asked: Asked, within: Win
         return OfWindow(period, period_values(tables, period), histogram(tables, within, period.incidents))
 
     if asked.until is None and asked.window in WINDOWS:
-        return warehouse.kept(tables, SUMMED_UP, made, asked.window)
+        return warehouse.cached(tables, SUMMED_UP, made, asked.window)
     return made()
 
 
-def _every(warehouse: Warehouse, tables: ClusterRows, asked: Asked, shared: OfWindow, within: Window) -> OfGroups:
+def _every(
+    warehouse: Warehouse, tables: ClusterRows, asked: LinkParameters, shared: OfWindow, within: Window
+) -> OfGroups:
     """Returns all groups with their worst episode of the window, and since when they were last in trouble. Those of the
     window that a page opens with are kept."""
     teams, bounds = warehouse.settings.team_patterns(), (within.since, within.until)
@@ -230,7 +232,7 @@ def _every(warehouse: Warehouse, tables: ClusterRows, asked: Asked, shared: OfWi
 
 
 def _wanted(
-    warehouse: Warehouse, tables: ClusterRows, asked: Asked, every: Sequence[Answer]
+    warehouse: Warehouse, tables: ClusterRows, asked: LinkParameters, every: Sequence[Answer]
 ) -> tuple[list[Answer], list[tuple[str, str, int]]]:
     """Returns the groups that match the request, and places with names similar to the searched one. Groups that have
     ended are left out if they had no trouble in the window, except in a search."""
@@ -240,7 +242,7 @@ def _wanted(
     found, near = chosen(every, wanted), []
     of_places = {TOPIC: asked.topic, CLIENT: asked.client, HOST: asked.host}
     if asked.q or any(of_places.values()):
-        known = warehouse.kept(tables, PLACED, lambda: places(tables))
+        known = warehouse.cached(tables, PLACED, lambda: places(tables))
         for kind, name in of_places.items():
             if name is not None:
                 groups = known[kind].get(name, set())

@@ -11,7 +11,7 @@ from groupledger.jobs.ask.answers import last_known
 from groupledger.jobs.ask.group_activity import most_rebalancing
 from groupledger.jobs.ask.group_list import rank
 from groupledger.jobs.ask.known import sources_known
-from groupledger.jobs.ask.what_if_kept import kept_totals
+from groupledger.jobs.ask.what_if_stored import stored_totals
 from groupledger.jobs.serve.axis import Window
 from groupledger.jobs.serve.diagnoses import TROUBLED, Diagnoses
 from groupledger.jobs.serve.episodes import Episode, by_groups, episodes_of, incidents_within
@@ -56,10 +56,10 @@ def period_values(tables: ClusterRows, period: Period) -> dict[str, Any]:
     return {
         "episodes": period.episodes[:EPISODES_MAX],
         "episodes_left_out": max(len(period.episodes) - EPISODES_MAX, 0),
-        "by_severity": Counter(each.told.severity for each in period.episodes).most_common(),
+        "by_severity": Counter(each.summary.severity for each in period.episodes).most_common(),
         "incident_kinds": incident_kinds(period.incidents),
         "rebalancing": most_rebalancing(tables, since, until, SHOWN, period.names) if has_history else [],
-        "what_ifs": kept_totals(tables),
+        "what_ifs": stored_totals(tables),
         "coverage": coverage(tables.rows("coverage") if tables.exists("coverage") else ()),
         "searched_until": sources_known(tables)[Source.INCIDENTS],
         "absent": [table for table in ("lag", "incidents", "rebalances") if not tables.exists(table)],
@@ -74,7 +74,7 @@ def with_episodes(groups: Sequence[Answer], period: Period) -> list[Answer]:
     rows = []
     for row in groups:
         episodes = of_groups.get(row["group_id"], [])
-        ends = [each.told.until or period.window.until for each in episodes]
+        ends = [each.summary.until or period.window.until for each in episodes]
         if row["status"] in TROUBLED:
             ends.append(period.window.until)
         worst = episodes[0] if episodes else None
@@ -87,7 +87,7 @@ def newest_trouble(row: Answer) -> tuple[Any, ...]:
     alive."""
     at: datetime | None = row["trouble_at"]
     of_status = Severity.ERROR if row["status"] in HURTS else Severity.WARNING if row["status"] in TROUBLED else None
-    of_worst = None if row["worst"] is None else row["worst"].told.severity
+    of_worst = None if row["worst"] is None else row["worst"].summary.severity
     severity = max((words_of(Severity).index(each) for each in (of_status, of_worst) if each is not None), default=-1)
     return at is None, -(at.timestamp() if at else 0), -severity, row["is_alive"] is False, rank(row)
 

@@ -17,7 +17,7 @@ from groupledger.jobs.ask.group_activity import nearest_topics, readers
 from groupledger.jobs.ask.group_diff import group_diff
 from groupledger.jobs.ask.lag_sums import sums_of_round
 from groupledger.jobs.ask.rounds import last_round
-from groupledger.jobs.ask.told_verdict import told
+from groupledger.jobs.ask.verdict import summaries
 from groupledger.jobs.ask.why import why
 from groupledger.jobs.process.path_names import name_in
 from groupledger.jobs.serve.answers import Warehouse, instant_in, known_of
@@ -60,7 +60,7 @@ def routes(warehouse: Warehouse, environment: Environment) -> APIRouter:
             entries=entries[-ENTRIES_MAX:],
             left_out=max(len(entries) - ENTRIES_MAX, 0),
             verdict=verdict,
-            episodes=told(verdict),
+            episodes=summaries(verdict),
             **known_of(tables, OF_WHY, Time(since=instant_in(since), until=end), [name]),
         )
 

@@ -27,7 +27,7 @@ class BusyError(JobError):
     """Too many requests ask for this at the same time."""
 
 
-def told_of(error: BaseException, warehouse: str) -> tuple[int, str]:
+def status_and_sentence(error: BaseException, warehouse: str) -> tuple[int, str]:
     """Returns the status and the sentence of the response for an error. Details that clients must not see are
     logged."""
     known = explain(error)

@@ -10,8 +10,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from groupledger.jobs.ask.places import host_name
-from groupledger.jobs.ask.told_verdict import pasted
-from groupledger.jobs.ask.what_if_spared import spared_text
+from groupledger.jobs.ask.verdict import pasted
+from groupledger.jobs.ask.what_if_savings import saving_text
 from groupledger.jobs.process.instants import lasted, lasted_seconds
 from groupledger.jobs.process.path_names import part
 from groupledger.jobs.process.terminal import escaped
@@ -20,7 +20,7 @@ from groupledger.transforms.coverage.rules.coverage_at import iso
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from groupledger.jobs.ask.told_verdict import EpisodeSummary
+    from groupledger.jobs.ask.verdict import EpisodeSummary
 
 
 def templates() -> Environment:
@@ -39,7 +39,7 @@ def templates() -> Environment:
         "number": number,
         "part": part,
         "pasted": line_of,
-        "spared": spared_text,
+        "saving": saving_text,
         "when": when,
     }
     found.globals |= {"link": link, "has_objectives": False}

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from groupledger.jobs.process.errors import InputError
 from groupledger.jobs.process.path_names import part
 from groupledger.jobs.serve.answer_models import Problem
-from groupledger.jobs.serve.in_process import Told, ask
+from groupledger.jobs.serve.in_process import Response, ask
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -117,7 +117,7 @@ def referred_to(schema: Any, schemas: Mapping[str, Any]) -> Iterator[str]:
                 yield from referred_to(each, schemas)
 
 
-async def call(app: ASGIApp, tool: Tool, arguments: Mapping[str, Any]) -> Told:
+async def call(app: ASGIApp, tool: Tool, arguments: Mapping[str, Any]) -> Response:
     """Returns the application's response to a tool's operation; a problem if the arguments are invalid."""
     given = {name: value for name, value in arguments.items() if value is not None}
     try:
@@ -125,7 +125,9 @@ async def call(app: ASGIApp, tool: Tool, arguments: Mapping[str, Any]) -> Told:
             given["cluster"] = the_only_one((await ask(app, "/api/v1/clusters", {})).value.get("clusters", ()))
         check(tool, given)
     except InputError as error:
-        return Told(400, Problem(type="about:blank", title="Bad Request", status=400, detail=str(error)).model_dump())
+        return Response(
+            400, Problem(type="about:blank", title="Bad Request", status=400, detail=str(error)).model_dump()
+        )
     path = tool.path
     for name in [name for name in given if f"{{{name}}}" in path]:
         path = path.replace(f"{{{name}}}", part(str(given.pop(name))))

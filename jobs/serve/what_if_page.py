@@ -16,7 +16,7 @@ from groupledger.coordinator.what_if.setting import ASSIGNED_BY, CONSUMER, MEMBE
 from groupledger.jobs.ask.answers import group_row, known_until
 from groupledger.jobs.ask.what_if import WINDOW, WhatIfQuestion, settings_in
 from groupledger.jobs.ask.what_if_apart import ask
-from groupledger.jobs.ask.what_if_spared import FIGURES, interval_text, spared, spared_text, would_be
+from groupledger.jobs.ask.what_if_savings import FIGURES, interval_text, saving, saving_text, would_be
 from groupledger.jobs.process.errors import InputError
 from groupledger.jobs.process.path_names import name_in
 from groupledger.jobs.process.terminal import printable
@@ -103,7 +103,7 @@ def lead(answer: Answer) -> tuple[str, str]:
     figure = answer["rebalances"]
     if answer["refusal"] is not None:
         return "unknown", str(answer["refusal"])
-    number = spared(figure)
+    number = saving(figure)
     if number is None:
         return "unclear", "It may save rebalances, or cost some: the runs differ."
     observed = interval_text(figure, "observed")
@@ -122,5 +122,5 @@ def figures(answer: Answer) -> Iterator[dict[str, Any]]:
                 "observed": interval_text(figure, "observed"),
                 "replayed": interval_text(figure, "replayed"),
                 "would_be": would_be(figure),
-                "spared": spared_text(figure),
+                "saving": saving_text(figure),
             }

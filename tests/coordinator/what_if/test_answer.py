@@ -37,25 +37,25 @@ def test_told() -> None:
     (answer,) = answers(restarts(3), [STATIC], observed(6))
     assert answer.refusal is None
     assert answer.error == 0
-    told = answer.told["rebalances"]
+    told = answer.figures["rebalances"]
     assert (told.observed, told.replayed, told.asked, told.spared) == (
         Interval(6, 6),
         Interval(6, 6),
         Interval(0, 0),
         Interval(6, 6),
     )
-    assert answer.told["partitions_moved"].observed is None
-    assert "records_processed_twice" in answer.told
+    assert answer.figures["partitions_moved"].observed is None
+    assert "records_processed_twice" in answer.figures
 
 
 def test_error_of_the_replay() -> None:
     """Goal: a small error widens the answer; a large one refuses it with what differs."""
     (close,) = answers(restarts(3), [STATIC], observed(7))
     assert close.refusal is None
-    assert close.told["rebalances"].asked == Interval(0, 1)
-    assert close.told["rebalances"].spared == Interval(5, 7)
+    assert close.figures["rebalances"].asked == Interval(0, 1)
+    assert close.figures["rebalances"].spared == Interval(5, 7)
     (far,) = answers(restarts(3), [STATIC], observed(12))
-    assert far.told == {}
+    assert far.figures == {}
     assert far.refusal is not None
     assert far.refusal.startswith("The replay of the actual setting has 6 rebalances where 12 were observed")
 
@@ -63,14 +63,14 @@ def test_error_of_the_replay() -> None:
 def test_nothing_happened() -> None:
     """Goal: a group in which nothing happened is told to have nothing to spare."""
     (answer,) = answers(restarts(0), [STATIC], observed(0))
-    assert answer.told["rebalances"].spared == Interval(0, 0)
+    assert answer.figures["rebalances"].spared == Interval(0, 0)
 
 
 def test_the_same_setting() -> None:
     """Goal: a group that is asked about what it has already, such as KIP-848, is not told that nothing is spared."""
     modern = Setting(assigned_by=CONSUMER)
     (same, static) = answers(restarts(1, modern), [modern, replace(modern, is_static=True)], observed(2))
-    assert (same.refusal, same.told) == ("The group has this setting already: there is nothing to compare.", {})
+    assert (same.refusal, same.figures) == ("The group has this setting already: there is nothing to compare.", {})
     assert static.refusal is None
 
 
@@ -105,9 +105,9 @@ def test_a_pause() -> None:
         workload, [Setting(session_ms=each) for each in (90_000, 50_000, 30_000)], observed(2)
     )
     assert (longer.refusal, longer.error) == (None, 0.0)
-    assert longer.told["rebalances"].asked == Interval(0, 0)
-    assert longer.told["partitions_moved"].asked == Interval(0, 0)
-    assert same.told["rebalances"].asked == shorter.told["rebalances"].asked == Interval(2, 2)
+    assert longer.figures["rebalances"].asked == Interval(0, 0)
+    assert longer.figures["partitions_moved"].asked == Interval(0, 0)
+    assert same.figures["rebalances"].asked == shorter.figures["rebalances"].asked == Interval(2, 2)
 
 
 def test_the_initial_delay() -> None:
@@ -124,10 +124,10 @@ def test_the_initial_delay() -> None:
     workload = Workload(actual=Setting(), tenures=tuple(tenures), topics=TOPICS)
     found = answers(workload, [Setting(initial_delay_ms=each) for each in (0, 5_000, 10_000)], observed(2))
     assert [each.error for each in found] == [0.0] * 3
-    less, *same = (each.told["rebalances"].spared for each in found)
+    less, *same = (each.figures["rebalances"].spared for each in found)
     assert less.high < 0
     assert all(-1 <= each.low <= 0 <= each.high < 1 for each in same)  # rounds of the stop vary with the heartbeats
-    none, short, long = (each.told["stopped_partition_seconds"].asked for each in found)
+    none, short, long = (each.figures["stopped_partition_seconds"].asked for each in found)
     partitions = TOPICS[0][1]
     assert none.high < partitions * 5 <= short.low
     assert partitions * 10 <= long.low

@@ -17,7 +17,7 @@ from deltalake import write_deltalake
 from groupledger.jobs.ask.cluster_rows import ClusterRows
 from groupledger.jobs.ask.what_if import WhatIfQuestion, what_if
 from groupledger.jobs.ask.what_if_apart import ask
-from groupledger.jobs.ask.what_if_kept import kept_of_group, kept_totals, totals
+from groupledger.jobs.ask.what_if_stored import stored_of_group, stored_totals, totals
 from groupledger.jobs.cli.main import main
 from groupledger.jobs.process.errors import InputError, UnknownNameError
 from groupledger.schemas.definitions import schema_of
@@ -186,15 +186,15 @@ def test_names_or_all(warehouse: Path) -> None:
 def test_kept(warehouse: Path, tmp_path: Path) -> None:
     """Goal: of kept answers the newest run counts; without any there are none."""
     none = ClusterRows(str(warehouse), "c")
-    assert (kept_totals(none), kept_of_group(none, "orders")) == ([], [])
+    assert (stored_totals(none), stored_of_group(none, "orders")) == ([], [])
     (found,) = what_if(none, ["orders"], QUESTION)
     for run, at in (("old", AT), ("new", AT + MINUTE)):
         kept = [answer for answer in found if run == "new" or answer["setting"] == "static"]
         write(tmp_path, "what_if_effects", *kept, run_id=run, ran_at=at)
         write(tmp_path, "what_if_runs", {}, run_id=run, ran_at=at)
     tables = ClusterRows(str(tmp_path), "c")
-    assert kept_totals(tables) == totals(found)
-    static, session = kept_of_group(tables, "orders")
+    assert stored_totals(tables) == totals(found)
+    static, session = stored_of_group(tables, "orders")
     assert (static["run_id"], static["setting"], static["rebalances"]) == ("new", "static", found[0]["rebalances"])
     assert session["refusal"] == found[1]["refusal"]
 

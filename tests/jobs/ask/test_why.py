@@ -12,7 +12,7 @@ from deltalake import write_deltalake
 
 from groupledger.jobs.ask.cluster_rows import ClusterRows
 from groupledger.jobs.ask.group_activity import most_rebalancing
-from groupledger.jobs.ask.told_verdict import others
+from groupledger.jobs.ask.verdict import others
 from groupledger.jobs.ask.why import verdict, why
 from groupledger.jobs.cli.why import verdict_lines
 from groupledger.schemas.definitions import schema_of

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from deltalake.exceptions import DeltaError
 
-from groupledger.jobs.ask.told_verdict import EpisodeSummary
+from groupledger.jobs.ask.verdict import EpisodeSummary
 from groupledger.jobs.monitor.open_diagnoses import DIAGNOSED_MAX, OpenDiagnoses
 
 if TYPE_CHECKING:

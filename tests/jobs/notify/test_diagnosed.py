@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from groupledger.jobs.ask.cluster_rows import ClusterRows
-from groupledger.jobs.ask.told_verdict import EpisodeSummary, told
+from groupledger.jobs.ask.verdict import EpisodeSummary, summaries
 from groupledger.jobs.ask.why import why
 from groupledger.jobs.demo.shipped import ends_now, unpack
 from groupledger.jobs.notify.diagnosed import DIAGNOSED_MAX, Diagnoser
@@ -120,7 +120,7 @@ def test_the_demo_says_the_same_in_messages_and_in_why(tmp_path: Path) -> None:
     for episode in episodes:
         since = instant_of_ms(episode.first_seen_ms) - timedelta(minutes=1)
         _, verdict = why(tables, episode.group_id or "", since, None)
-        found = [each for each in told(verdict) if episode.episode_id in each.episode_ids]
+        found = [each for each in summaries(verdict) if episode.episode_id in each.episode_ids]
         worded = diagnoser.of(episode)
         if found:
             assert worded.sentence.startswith(found[0].what)

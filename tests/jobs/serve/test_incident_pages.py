@@ -107,7 +107,7 @@ def test_one_diagnosis_of_several_episodes_stands_once(monkeypatch: pytest.Monke
     monkeypatch.setattr("groupledger.jobs.serve.diagnoses.diagnosis_of", lambda *_: told)
     undiagnosed: Any = SimpleNamespace(since=AT, cause=None)
     episodes = [
-        Episode(episode_id=name, told=undiagnosed, group_id=group, root=None, kinds=["refused"], incidents=[row])
+        Episode(episode_id=name, summary=undiagnosed, group_id=group, root=None, kinds=["refused"], incidents=[row])
         for group in ("pay", "other")
         for name, row in zip("ab", rows, strict=True)
     ]
@@ -137,7 +137,7 @@ def test_a_group_without_an_incident_is_diagnosed(monkeypatch: pytest.MonkeyPatc
         found = diagnoses.of_groups(tables, [*others, *rows], AT)
         assert found[:2] == others
         assert sum(row["worst"] is not None for row in found[2:]) == expected == len(asked)
-    assert found[2]["worst"].told.what == "All members left."
+    assert found[2]["worst"].summary.what == "All members left."
     diagnoses.of_groups(tables, [rows[0] | {"status": "stalled"}], AT)
     diagnoses.of_groups(tables, [rows[0]], AT + 6 * MINUTE)
     assert asked[-2:] == ["0", "0"]

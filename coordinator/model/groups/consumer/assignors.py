@@ -65,7 +65,7 @@ def assign_uniform(
         for topic, number in free[: rooms[name]]:
             found[name].add(topic, number)
         free = free[rooms[name] :]
-    return {name: target.told() for name, target in found.items()}
+    return {name: target.partitions() for name, target in found.items()}
 
 
 def _keep(member: Subscriber, quota: int, topics: Collection[str]) -> tuple[Target, list[tuple[str, int]], int]:

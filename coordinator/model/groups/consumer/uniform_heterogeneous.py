@@ -59,7 +59,7 @@ class _Assignment:
                 if owner == NOBODY:
                     self._give(topic, number, loads.least())
         self._balance([topic for topic in topics if len(self._subscribers[topic]) > 1])
-        return {name: target.told() for name, target in zip(self.names, self._targets, strict=True)}
+        return {name: target.partitions() for name, target in zip(self.names, self._targets, strict=True)}
 
     def _compare(self, one: str, other: str) -> int:
         """Compares topics: more partitions a subscriber first, then fewer subscribers, then the id."""

@@ -52,7 +52,7 @@ class Target:
         if self._order is not None:
             self._order.remove(uuid_number(topic))
 
-    def told(self) -> Partitions:
+    def partitions(self) -> Partitions:
         if self._order is None:
             return self._before
         topics = [self._topics[int(number)] for number in self._order]

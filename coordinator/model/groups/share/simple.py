@@ -63,7 +63,7 @@ def assign_simple(
     else:
         for topic in topics:
             _divide_topic(targets, subscribers, topic, assignable.get(topic, ()))
-    return {name: target.told() for name, target in zip(order, targets, strict=True)}
+    return {name: target.partitions() for name, target in zip(order, targets, strict=True)}
 
 
 def _divide_all(

@@ -73,8 +73,8 @@ def new_streams_member_record(group_id: str, member: StreamsMember) -> Record:
 
 def new_streams_target_record(group_id: str, member_id: str, tasks: Iterable[Task]) -> Record:
     value = {
-        f"{role}_tasks": [{"subtopology_id": name, "partitions": [*numbers]} for name, numbers in told]
-        for role, told in zip(_ROLES, by_role(tasks), strict=True)
+        f"{role}_tasks": [{"subtopology_id": name, "partitions": [*numbers]} for name, numbers in tasks]
+        for role, tasks in zip(_ROLES, by_role(tasks), strict=True)
     }
     return of_member(TARGET, group_id, member_id, value)
 
@@ -84,8 +84,8 @@ def new_streams_current_record(group_id: str, member: StreamsMember) -> Record:
         "member_epoch": member.epoch,
         "previous_member_epoch": member.previous_epoch,
         "state": int(member.state),
-        **_told(member.assigned, ""),
-        **_told(member.pending_revocation, "_pending_revocation"),
+        **_task_fields(member.assigned, ""),
+        **_task_fields(member.pending_revocation, "_pending_revocation"),
     }
     return of_member(CURRENT, group_id, member.member_id, value)
 
@@ -95,7 +95,7 @@ def streams_group_tombstones(group_id: str) -> list[Record]:
     return [of_group(record_type, group_id, None) for record_type in (TARGET_EPOCH, EPOCH, TOPOLOGY)]
 
 
-def _told(held: Held, suffix: str) -> dict[str, Any]:
+def _task_fields(held: Held, suffix: str) -> dict[str, Any]:
     epochs = {task[1:]: epoch for task, epoch in held.items() if task.role == TaskRole.ACTIVE}
     return {
         f"{role}_tasks{suffix}": [
@@ -104,7 +104,7 @@ def _told(held: Held, suffix: str) -> dict[str, Any]:
                 "partitions": [*numbers],
                 "assignment_epochs": [epochs[name, each] for each in numbers] if role == TaskRole.ACTIVE else [],
             }
-            for name, numbers in told
+            for name, numbers in tasks
         ]
-        for role, told in zip(_ROLES, by_role(held), strict=True)
+        for role, tasks in zip(_ROLES, by_role(held), strict=True)
     }

@@ -78,7 +78,7 @@ def _heartbeat(request: ConsumerGroupHeartbeatRequest, operation: Operation) -> 
     member_id = request.member_id or request.new_member_id
     check_size(group, member_id, request.instance_id, operation)
     before = (_static if request.instance_id else _dynamic)(group, member_id, request, operation)
-    member = _as_asked(before, request)
+    member = _with_requested_fields(before, request)
     if member != before:
         operation.records.append(new_member_record(group.group_id, member))
     has_changed = member.topics != before.topics
@@ -93,14 +93,14 @@ def _heartbeat(request: ConsumerGroupHeartbeatRequest, operation: Operation) -> 
         and (request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None)
         and request.owned is not None
     )
-    is_told = request.member_epoch == 0 or is_full or member.assigned != before.assigned
+    sends_assignment = request.member_epoch == 0 or is_full or member.assigned != before.assigned
     return ConsumerGroupHeartbeatResponse(
         request.request_id,
         error=Error.NONE,
         member_id=member_id,
         member_epoch=member.epoch,
         heartbeat_interval_ms=operation.config.group_consumer_heartbeat_interval_ms,
-        assignment=member.assigned if is_told else None,
+        assignment=member.assigned if sends_assignment else None,
     )
 
 
@@ -169,7 +169,7 @@ def _check_epoch(member: ConsumerMember, request: ConsumerGroupHeartbeatRequest)
         raise RefusedError(Error.FENCED_MEMBER_EPOCH)
 
 
-def _as_asked(member: ConsumerMember, request: ConsumerGroupHeartbeatRequest) -> ConsumerMember:
+def _with_requested_fields(member: ConsumerMember, request: ConsumerGroupHeartbeatRequest) -> ConsumerMember:
     """Returns the member with the fields that the request sets; others stay."""
     said: dict[str, Any] = {
         "instance_id": request.instance_id,

@@ -69,7 +69,7 @@ def _heartbeat(request: ShareGroupHeartbeatRequest, operation: Operation) -> Sha
     if len(group.members) >= operation.config.group_share_max_size and request.member_id not in group.members:
         raise RefusedError(Error.GROUP_MAX_SIZE_REACHED)
     before = _member(group, request)
-    member = _as_asked(before, request)
+    member = _with_requested_fields(before, request)
     if member != before:
         operation.records.append(new_share_member_record(group.group_id, member))
     topics = group.topics_with(member)
@@ -91,14 +91,14 @@ def _heartbeat(request: ShareGroupHeartbeatRequest, operation: Operation) -> Sha
         SHARE_SESSION_TIMER, group.group_id, operation.config.group_share_session_timeout_ms, member.member_id
     )
     _initialize(group, topics, operation)
-    is_told = request.member_epoch == 0 or request.subscribed_topic_names is not None
+    sends_assignment = request.member_epoch == 0 or request.subscribed_topic_names is not None
     return ShareGroupHeartbeatResponse(
         request.request_id,
         error=Error.NONE,
         member_id=member.member_id,
         member_epoch=member.epoch,
         heartbeat_interval_ms=operation.config.group_share_heartbeat_interval_ms,
-        assignment=member.assigned if is_told or member.assigned != before.assigned else None,
+        assignment=member.assigned if sends_assignment or member.assigned != before.assigned else None,
     )
 
 
@@ -125,7 +125,7 @@ def _member(group: ShareGroup, request: ShareGroupHeartbeatRequest) -> ShareMemb
     return member
 
 
-def _as_asked(member: ShareMember, request: ShareGroupHeartbeatRequest) -> ShareMember:
+def _with_requested_fields(member: ShareMember, request: ShareGroupHeartbeatRequest) -> ShareMember:
     names = request.subscribed_topic_names
     return replace(
         member,

@@ -98,7 +98,7 @@ def refusal_of_invalid_streams(request: StreamsGroupHeartbeatRequest) -> Error:
 def _heartbeat(request: StreamsGroupHeartbeatRequest, operation: Operation) -> StreamsGroupHeartbeatResponse:
     group = _group(request, operation)
     before = _member(group, request, operation)
-    member = _as_asked(before, request)
+    member = _with_requested_fields(before, request)
     if member != before:
         operation.records.append(new_streams_member_record(group.group_id, member))
     topology = _topology(group, request, operation)
@@ -156,7 +156,7 @@ def _has_all(member: StreamsMember, owned: TasksByRole) -> bool:
     return names_no_other and tasks_of(owned) <= member.assigned.keys()
 
 
-def _as_asked(member: StreamsMember, request: StreamsGroupHeartbeatRequest) -> StreamsMember:
+def _with_requested_fields(member: StreamsMember, request: StreamsGroupHeartbeatRequest) -> StreamsMember:
     """Returns the member with the fields that the request sets; others stay."""
     tags = request.client_tags
     said: dict[str, Any] = {
@@ -316,8 +316,8 @@ def _answer(
     request: StreamsGroupHeartbeatRequest,
     operation: Operation,
 ) -> StreamsGroupHeartbeatResponse:
-    is_told = request.member_epoch == 0 or member.assigned != before.assigned
-    if is_told and member.user_endpoint is not None:
+    sends_assignment = request.member_epoch == 0 or member.assigned != before.assigned
+    if sends_assignment and member.user_endpoint is not None:
         group.endpoint_epoch += 1
     endpoints = None
     if group.endpoint_epoch != request.endpoint_information_epoch:
@@ -330,7 +330,7 @@ def _answer(
         member_id=member.member_id,
         member_epoch=member.epoch,
         heartbeat_interval_ms=operation.config.group_streams_heartbeat_interval_ms,
-        assignment=by_role(member.assigned) if is_told else None,
+        assignment=by_role(member.assigned) if sends_assignment else None,
         endpoint_information_epoch=group.endpoint_epoch if is_there else 0,
         endpoints=endpoints,
     )

@@ -215,5 +215,5 @@ def test_against_what_happens() -> None:
     assert answer.refusal is None
     assert had.figures()["rebalances"] > 2 * then.figures()["rebalances"]
     for name, happened in then.figures().items():
-        interval = answer.told[name].asked
+        interval = answer.figures[name].asked
         assert interval.low - 0.5 <= happened <= interval.high + 0.5, name

@@ -6,7 +6,7 @@ from collections import defaultdict
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
-from groupledger.jobs.ask.what_if_spared import capped_answer, spared
+from groupledger.jobs.ask.what_if_savings import capped_answer, saving
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -14,29 +14,29 @@ if TYPE_CHECKING:
     from groupledger.jobs.ask.cluster_rows import ClusterRows
     from groupledger.jobs.process.output import Answer
 
-TOLD_BY_NAME: Final = 10
+GROUPS_NAMED_MAX: Final = 10
 
 
-def kept_of_group(tables: ClusterRows, name: str) -> list[Answer]:
+def stored_of_group(tables: ClusterRows, name: str) -> list[Answer]:
     """Returns the answers about a group from the newest run that included it, the greatest savings first; empty if none
     was stored."""
-    return kept_of_groups(tables, [name])[name]
+    return stored_of_groups(tables, [name])[name]
 
 
-def kept_of_groups(tables: ClusterRows, names: Sequence[str]) -> defaultdict[str, list[Answer]]:
-    """Returns the same as `kept_of_group` for several groups, by name."""
-    found: defaultdict[str, list[Answer]] = defaultdict(list)
+def stored_of_groups(tables: ClusterRows, names: Sequence[str]) -> defaultdict[str, list[Answer]]:
+    """Returns the same as `stored_of_group` for several groups, by name."""
+    answers: defaultdict[str, list[Answer]] = defaultdict(list)
     rows = tables.rows_if_any("what_if_effects", ("group_id", "in", names))
     for row in sorted(rows, key=itemgetter("ran_at"), reverse=True):
-        of_group = found[row["group_id"]]
+        of_group = answers[row["group_id"]]
         if not of_group or of_group[0]["ran_at"] == row["ran_at"]:
             of_group.append(capped_answer(row))
-    for of_group in found.values():
+    for of_group in answers.values():
         of_group.sort(key=_gain, reverse=True)
-    return found
+    return answers
 
 
-def kept_totals(tables: ClusterRows) -> list[Answer]:
+def stored_totals(tables: ClusterRows) -> list[Answer]:
     """Returns the sums of the newest run over all its groups, a row for each setting; empty if none was stored."""
     if not tables.exists("what_if_runs") or not tables.exists("what_if_effects"):
         return []
@@ -60,33 +60,33 @@ def totals(answers: Iterable[Answer]) -> list[Answer]:
 def _gain(answer: Answer) -> float:
     """Returns how many rebalances are saved, and nothing where that is unclear or unknown."""
     figure = answer["rebalances"]
-    return 0.0 if figure is None else spared(figure) or 0.0
+    return 0.0 if figure is None else saving(figure) or 0.0
 
 
 def _total(setting: str, rows: Sequence[Answer]) -> Answer:
     """Returns the sums over the groups for which the setting's effect is clear."""
-    told = [row for row in rows if row["refusal"] is None and spared(row["rebalances"]) is not None]
-    gain = sorted(told, key=_gain, reverse=True)
+    known = [row for row in rows if row["refusal"] is None and saving(row["rebalances"]) is not None]
+    gain = sorted(known, key=_gain, reverse=True)
     return {
         "setting": setting,
         "groups": len(rows),
-        "groups_told": len(told),
-        "rebalances_observed": round(sum(row["rebalances"]["observed_low"] for row in told)),
-        "rebalances_spared": round(sum(map(_gain, told))),
-        "rebalances_spared_low": round(sum(row["rebalances"]["spared_low"] for row in told)),
-        "rebalances_spared_high": round(sum(row["rebalances"]["spared_high"] for row in told)),
-        "gain_most": [row["group_id"] for row in gain[:TOLD_BY_NAME] if row["rebalances"]["spared_low"] > 0],
+        "groups_told": len(known),
+        "rebalances_observed": round(sum(row["rebalances"]["observed_low"] for row in known)),
+        "rebalances_spared": round(sum(map(_gain, known))),
+        "rebalances_spared_low": round(sum(row["rebalances"]["spared_low"] for row in known)),
+        "rebalances_spared_high": round(sum(row["rebalances"]["spared_high"] for row in known)),
+        "gain_most": [row["group_id"] for row in gain[:GROUPS_NAMED_MAX] if row["rebalances"]["spared_low"] > 0],
     }
 
 
 def sentence(total: Answer) -> str:
     """Returns a sentence with the saving of a setting in one number, and for how many groups it is known."""
-    spared, observed = total["rebalances_spared"], total["rebalances_observed"]
+    saved, observed = total["rebalances_spared"], total["rebalances_observed"]
     about = "" if total["rebalances_spared_low"] == total["rebalances_spared_high"] else "about "
     what = (
-        f"{spared:,} of {observed:,} rebalances avoided"
-        if spared >= 0
-        else f"{-spared:,} more than {observed:,} rebalances"
+        f"{saved:,} of {observed:,} rebalances avoided"
+        if saved >= 0
+        else f"{-saved:,} more than {observed:,} rebalances"
     )
     names = ", ".join(total["gain_most"])
     most = f"; most in {names}" if names and total["groups"] > 1 else ""

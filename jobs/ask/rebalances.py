@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from groupledger.jobs.process.output import Answer
 
 
-def rebalances_told(tables: ClusterRows, names: Sequence[str]) -> list[Answer]:
+def rebalances_with_triggers(tables: ClusterRows, names: Sequence[str]) -> list[Answer]:
     """Returns the rebalances of groups, including their creations, in the order of their logs, with `TRIGGER_COLUMNS`:
     null where no imported log states the trigger. Filter by time only afterwards: earlier rebalances decide whether a
     line is about a later one."""

@@ -38,7 +38,7 @@ def capped_answer(answer: Answer) -> Answer:
     return {**answer, **{name: capped(figure) for name, figure in _figures(answer)}}
 
 
-def spared(figure: Figure) -> float | None:
+def saving(figure: Figure) -> float | None:
     """Returns the saving, negative for a cost; None if it is unclear whether the setting saves or costs."""
     low, high = round(figure["spared_low"]), round(figure["spared_high"])
     if low < 0 < high:
@@ -47,9 +47,9 @@ def spared(figure: Figure) -> float | None:
     return middle
 
 
-def spared_text(figure: Figure) -> str:
+def saving_text(figure: Figure) -> str:
     """Returns `6`, `about 20`, `about -3` for a cost, or that it is unclear."""
-    number = spared(figure)
+    number = saving(figure)
     if number is None:
         return UNCLEAR
     is_exact = round(figure["spared_low"]) == round(figure["spared_high"])
@@ -68,7 +68,7 @@ def interval_text(figure: Figure, name: str) -> str | None:
 def would_be(figure: Figure) -> int:
     """Returns the value under the other setting: the observed value less the saving or, where either is not a single
     number, the middle of the simulated interval."""
-    number, low, high = spared(figure), figure["observed_low"], figure["observed_high"]
+    number, low, high = saving(figure), figure["observed_low"], figure["observed_high"]
     if number is None or low is None or low != high:
         middle: float = (figure["asked_low"] + figure["asked_high"]) / 2
         return round(middle)
@@ -79,7 +79,7 @@ def would_be(figure: Figure) -> int:
 def with_numbers(answers: Iterable[Answer]) -> list[Answer]:
     """Returns answers for a program: each figure has its saving as `spared`, null if it is unclear."""
     return [
-        {**answer, **{name: {"spared": spared(figure), **figure} for name, figure in _figures(answer)}}
+        {**answer, **{name: {"spared": saving(figure), **figure} for name, figure in _figures(answer)}}
         for answer in answers
     ]
 

@@ -15,11 +15,11 @@ from groupledger.jobs.ask.cluster_rows import ClusterRows
 from groupledger.jobs.ask.incidents import recent_incidents
 from groupledger.jobs.ask.table_rows import DataFile, files_of
 from groupledger.jobs.ask.what_if import WhatIfQuestion
-from groupledger.jobs.ask.what_if_spared import FIGURES
+from groupledger.jobs.ask.what_if_savings import FIGURES
 from groupledger.jobs.process.settings import load_settings
 from groupledger.jobs.serve import forecast_routes, what_if_page
 from groupledger.jobs.serve.answers import Warehouse
-from groupledger.jobs.serve.kept import Kept
+from groupledger.jobs.serve.cached_values import CachedValues
 from tests.jobs.serve.serving import AT, CLUSTER, fill, served, write
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ REFUSED = {"setting": "static", "refusal": "Nobody knows.", "actual_setting": No
 
 def test_made_once() -> None:
     """Goal: while the first is made, all wait for it; while another is made, all others get the first."""
-    kept, made, is_making, go_on = Kept(), [], threading.Event(), threading.Event()
+    kept, made, is_making, go_on = CachedValues(), [], threading.Event(), threading.Event()
 
     def make() -> int:
         is_making.set()
@@ -56,7 +56,7 @@ def test_made_once() -> None:
 
 def test_what_fails_is_not_kept() -> None:
     """Goal: after a failure the next one tries again, and nobody waits for ever."""
-    kept = Kept()
+    kept = CachedValues()
 
     def fail() -> int:
         raise ValueError("no")
@@ -71,12 +71,12 @@ def test_lists_differ(tmp_path: Path) -> None:
     """Goal: what is kept of one cluster and of some tables is that of no other."""
     fill(tmp_path, "pay", "orders", "pod-b")
     warehouse, tables = Warehouse(str(tmp_path), load_settings()), ClusterRows(str(tmp_path), CLUSTER)
-    assert warehouse.kept(tables, ("lag",), lambda: 1) == 1
-    assert warehouse.kept(tables, ("lag", "groups"), lambda: 2) == 2
-    assert warehouse.kept(ClusterRows(str(tmp_path), "west"), ("lag",), lambda: 3) == 3
-    assert warehouse.kept(tables, ("lag",), lambda: 4) == 1
+    assert warehouse.cached(tables, ("lag",), lambda: 1) == 1
+    assert warehouse.cached(tables, ("lag", "groups"), lambda: 2) == 2
+    assert warehouse.cached(ClusterRows(str(tmp_path), "west"), ("lag",), lambda: 3) == 3
+    assert warehouse.cached(tables, ("lag",), lambda: 4) == 1
     write(tmp_path, "lag", {"group_id": "pay", "sampled_at": AT, "sample_date": AT.date()})
-    assert warehouse.kept(ClusterRows(str(tmp_path), CLUSTER), ("lag",), lambda: 5) == 5
+    assert warehouse.cached(ClusterRows(str(tmp_path), CLUSTER), ("lag",), lambda: 5) == 5
 
 
 def test_made_of_what_is_kept() -> None:

@@ -20,8 +20,8 @@ class _Entry:
     made: tuple[Versions, Any] | None = None
 
 
-class Kept:
-    """Kept values, by key. While one request computes a value again, the others get the one kept before, or wait for
+class CachedValues:
+    """Cached values, by key. While one request computes a value again, the others get the previous value, or wait for
     the first."""
 
     def __init__(self) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from groupledger.jobs.ask.diagnosis import is_told, known_by, left_over, title
+from groupledger.jobs.ask.diagnosis import is_shown, known_by, left_over, title
 from groupledger.jobs.ask.incidents import harms
 from groupledger.jobs.process.instants import lasted
 from groupledger.schemas.words import Evidence
@@ -56,20 +56,20 @@ class EpisodeSummary:
         return self.more or ("" if self.change else NO_REMEDY)
 
 
-def told(verdict: Answer) -> list[EpisodeSummary]:
+def summaries(verdict: Answer) -> list[EpisodeSummary]:
     """Returns the summaries of the episodes of a verdict (`jobs.ask.why`), the most harmful first."""
-    diagnosed = [of_diagnosis(each, verdict["episodes"]) for each in verdict["diagnosis"] if is_told(each)]
+    diagnosed = [of_diagnosis(each, verdict["episodes"]) for each in verdict["diagnosis"] if is_shown(each)]
     return [*diagnosed, *map(of_episode, left_over(verdict))]
 
 
 def mild(verdict: Answer) -> list[EpisodeSummary]:
     """Returns the summaries of what did no harm, such as a deployment."""
-    return [of_diagnosis(each) for each in verdict["diagnosis"] if not is_told(each)]
+    return [of_diagnosis(each) for each in verdict["diagnosis"] if not is_shown(each)]
 
 
 def of_diagnosis(diagnosis: Answer, episodes: Sequence[Answer] = ()) -> EpisodeSummary:
     """Returns the summary of a diagnosis. `episodes` are those of its verdict: it may be about several members."""
-    summary = _told(
+    summary = _summary(
         diagnosis,
         title(diagnosis),
         known_by(diagnosis),
@@ -97,26 +97,28 @@ def of_episode(episode: Answer) -> EpisodeSummary:
     confidence = episode["confidence"]
     sure = "" if confidence is None or episode["evidence"] == Evidence.OBSERVED else f" (confidence {confidence:.2f})"
     beside = f"; with it: {', '.join(episode['other_kinds'])}" if episode["other_kinds"] else ""
-    return _told(episode, episode["kind"], f"{episode['evidence']}{sure}{beside}", None, (), (episode["episode_id"],))
+    return _summary(
+        episode, episode["kind"], f"{episode['evidence']}{sure}{beside}", None, (), (episode["episode_id"],)
+    )
 
 
-def _told(
-    found: Answer, name: str, known: str, advice: str | None, rivals: Sequence[Answer], episode_ids: Sequence[str]
+def _summary(
+    row: Answer, name: str, known: str, advice: str | None, rivals: Sequence[Answer], episode_ids: Sequence[str]
 ) -> EpisodeSummary:
-    what, more = sentences(found["explanation"] or "")
+    what, more = sentences(row["explanation"] or "")
     return EpisodeSummary(
-        severity=found["severity"],
-        cause=found.get("cause"),
+        severity=row["severity"],
+        cause=row.get("cause"),
         title=name,
         what=what,
         more=more,
-        who=who(found),
-        since=found["since"],
-        until=found["until"],
-        lasts=found["last_seen_at"] - found["since"],
-        harms=[*harms(found)],
+        who=who(row),
+        since=row["since"],
+        until=row["until"],
+        lasts=row["last_seen_at"] - row["since"],
+        harms=[*harms(row)],
         advice=advice,
-        change=found["setting_to_change"],
+        change=row["setting_to_change"],
         known=known,
         rivals=rivals,
         episode_ids=episode_ids,

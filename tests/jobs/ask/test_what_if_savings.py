@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from groupledger.jobs.ask.what_if_kept import sentence, totals
-from groupledger.jobs.ask.what_if_spared import capped, spared, spared_text, with_numbers, would_be
+from groupledger.jobs.ask.what_if_savings import capped, saving, saving_text, with_numbers, would_be
+from groupledger.jobs.ask.what_if_stored import sentence, totals
 
 
 def figure(
@@ -34,7 +34,7 @@ def figure(
 def test_one_number(of: dict[str, Any], text: str, remains: int) -> None:
     """Goal: what is spared ends at what was observed, or else replayed; what remains adds up with it."""
     cut = capped(of)
-    assert (spared_text(cut), would_be(cut)) == (text, remains)
+    assert (saving_text(cut), would_be(cut)) == (text, remains)
     assert capped(cut) == cut
 
 
@@ -58,4 +58,4 @@ def test_the_sum_of_groups() -> None:
     )
     (cost,) = totals([answer("a", figure(-4, -4))])
     assert sentence(cost) == "static: 4 more than 3 rebalances in 1 of 1 groups for which it can be computed."
-    assert spared(figure(-9, 9)) is None
+    assert saving(figure(-9, 9)) is None
