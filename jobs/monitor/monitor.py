@@ -64,6 +64,7 @@ from groupledger.jobs.monitor.rules import (
     Shedding,
     Stalls,
     Vitals,
+    WorkPace,
     await_none_missing,
     behind_ms,
     clock_is_behind,
@@ -102,6 +103,7 @@ HISTORY = "history"
 WAIT_SHARE = 0.9  # of the time until the next round; the rest is for computing
 # How often history and upkeep run while the ingest is late.
 HISTORY_SHED_S, UPKEEP_SHED_S = 300, 1_800
+HISTORY_REST = 1 / 3  # so that the rounds have the cores to themselves for a quarter of the time at least
 
 
 class Common:
@@ -177,14 +179,17 @@ def follow_history(rounds: RoundLoop, stop: threading.Event) -> None:
     state.start(stop)
     # Spark's jobs of this thread share the cores with those of the rounds, and don't block them in the queue.
     context.setLocalProperty("spark.scheduler.pool", HISTORY)
+    pace = WorkPace(ledger.settings.monitor.history_interval_s, HISTORY_REST)
     while not stop.is_set():
         while not rounds.has_time(rounds.history_shedding) and not stop.wait(CATCH_UP_POLL_S):
             pass
+        began_s = time.monotonic()
         rounds.upkeep.timed(HISTORY, lambda: state.update_history(stop))
         if rounds.has_time(rounds.upkeep_shedding):
             rounds.upkeep.work(stop)
         rounds.upkeep.look_at_sources()
-        stop.wait(ledger.settings.monitor.history_interval_s)
+        pace.done(began_s, time.monotonic())
+        stop.wait(pace.until_due_s(time.monotonic()))
 
 
 def beside_the_rounds(rounds: RoundLoop, stop: threading.Event, stack: ExitStack) -> list[Worker]:

@@ -19,7 +19,7 @@ INTERVAL = re.compile(r"(\d{1,6})(s|m)", re.ASCII)
 LEAD_S_MIN = 0.25
 ROUNDS_MISSED_MAX = 3
 INGEST_ENDED = "The ingest has ended."
-WORK_SHARE = 4  # one part of so many
+REST = 3.0  # times as long as the work before it
 ROUNDS_IN_TIME = 2  # an ingest that has passed the last round but one is in time
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 0.5  # between two looks at how far the ingest has come
 PAUSE_GROWTH = 1.4
@@ -60,10 +60,12 @@ def wait_s(now_s: float, interval_s: int, ends_took_s: float) -> float:
 
 
 class WorkPace:
-    """Decides when work in the pauses is due: at intervals, but never for more than a quarter of the time."""
+    """Decides when work is due: at intervals, counted from one begin to the next, but not before it has rested for
+    `rest` times as long as it took."""
 
-    def __init__(self, interval_s: float) -> None:
+    def __init__(self, interval_s: float, rest: float = REST) -> None:
         self._interval_s = interval_s
+        self._rest = rest
         self._due_s = 0.0
 
     def is_due(self, now_s: float) -> bool:
@@ -71,7 +73,10 @@ class WorkPace:
 
     def done(self, began_s: float, ended_s: float) -> None:
         """Records a run, by the clock of `is_due`."""
-        self._due_s = max(began_s + self._interval_s, ended_s + (ended_s - began_s) * (WORK_SHARE - 1))
+        self._due_s = max(began_s + self._interval_s, ended_s + (ended_s - began_s) * self._rest)
+
+    def until_due_s(self, now_s: float) -> float:
+        return max(self._due_s - now_s, 0)
 
 
 def lag_age_max_ms(setting_s: int, interval_s: int) -> int:

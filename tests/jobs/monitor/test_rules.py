@@ -21,6 +21,7 @@ from groupledger.jobs.monitor.commits import behind
 from groupledger.jobs.monitor.exposition import OPEN_METRICS, Exposition
 from groupledger.jobs.monitor.families import Counter, Gauge, family
 from groupledger.jobs.monitor.http import serve
+from groupledger.jobs.monitor.monitor import HISTORY_REST
 from groupledger.jobs.monitor.rules import (
     Shedding,
     Stalls,
@@ -278,6 +279,17 @@ def test_work_in_the_pauses() -> None:
     assert (pace.is_due(159), pace.is_due(160)) == (False, True)
     pace.done(200, 230)
     assert (pace.is_due(319), pace.is_due(320)) == (False, True)
+
+
+def test_history_keeps_its_interval() -> None:
+    """Goal: a pass begins an interval after the one before it began; one that took longer is followed by a short
+    rest, and not by an interval on top, which would make the history late by as much."""
+    pace = WorkPace(60, HISTORY_REST)
+    pace.done(100, 115)
+    assert pace.until_due_s(115) == 45
+    pace.done(200, 290)
+    assert pace.until_due_s(290) == 30
+    assert pace.until_due_s(400) == 0
 
 
 def test_a_port_that_is_taken() -> None:
