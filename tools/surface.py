@@ -24,6 +24,7 @@ from pydantic import BaseModel
 
 import groupledger
 from groupledger.jobs.cli.main import main as command_line
+from groupledger.jobs.ingest.stream import Totals
 from groupledger.jobs.monitor.activity import Activity
 from groupledger.jobs.monitor.activity_metrics import GroupActivity
 from groupledger.jobs.monitor.group_info import GroupInfo
@@ -33,6 +34,7 @@ from groupledger.jobs.monitor.own_metrics import (
     MonitorReport,
     behind_metrics,
     incident_metrics,
+    ingest_metrics,
     monitor_metrics,
     source_metrics,
     step_metrics,
@@ -115,6 +117,7 @@ def served_metrics() -> list[Metric]:
         *step_metrics("c", {"history": LastRun(1, 1)}, {"history": 1}, ("history",)),
         *source_metrics("c", {"topic": 1}, 1),
         *behind_metrics("c", {"topic": 1}),
+        *ingest_metrics("c", Totals(phases_ms={"addBatch": 1})),
         *objective_metrics("c", [(objective, "g", known)]),
     ]
 

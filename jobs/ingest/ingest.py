@@ -14,7 +14,7 @@ from groupledger.jobs.ingest.coverage import regained_source, write_coverage
 from groupledger.jobs.ingest.decode_again import decode_quarantined_again
 from groupledger.jobs.ingest.evidence import Evidence, cut_sentence, cuts
 from groupledger.jobs.ingest.patience import until_answered
-from groupledger.jobs.ingest.stream import TABLES, Checks, run_query
+from groupledger.jobs.ingest.stream import TABLES, Checks, Pace, Totals, run_query
 from groupledger.jobs.kafka.brokers import connect
 from groupledger.jobs.kafka.leader_epochs import ends_of_epochs
 from groupledger.jobs.kafka.login import check_java_login
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from groupledger.jobs.ingest.stream import Totals
     from groupledger.jobs.kafka.offsets_topic import TopicRange
     from groupledger.jobs.process.settings import Settings
     from groupledger.jobs.warehouse.ledger import Ledger
@@ -55,22 +54,25 @@ class KafkaIngest:
     recover: bool = False
 
 
-def ingest_kafka(ledger: Ledger, ingest: KafkaIngest, stop: threading.Event) -> Totals:
-    """Reads until the topic's present end, or with `is_continuous` until `stop` is set.
+def ingest_kafka(ledger: Ledger, ingest: KafkaIngest, stop: threading.Event, totals: Totals | None = None) -> Totals:
+    """Reads until the topic's present end, or with `is_continuous` until `stop` is set, and brings `totals` up to date
+    after each batch of a continuous run.
 
     Where the cleaner has thinned the log, a pass knows only what comes after the end that it saw last. So another one
     follows, which has little to read; else the history would be unknown until somebody starts the next pass.
     """
-    totals, is_known = _pass(ledger, ingest, stop)
+    totals = totals or Totals()
+    is_known = _pass(ledger, ingest, stop, totals)
     if ingest.is_continuous or is_known or stop.is_set():
         return totals
     ledger.say("the log was thinned by Kafka's cleaner: reading what has been written since")
-    second, _ = _pass(ledger, ingest, stop)
+    second = Totals()
+    _pass(ledger, ingest, stop, second)
     return replace(second, rows=totals.rows + second.rows, quarantined=totals.quarantined + second.quarantined)
 
 
-def _pass(ledger: Ledger, ingest: KafkaIngest, stop: threading.Event) -> tuple[Totals, bool]:
-    """Returns the totals, and whether each partition is known until the pass began."""
+def _pass(ledger: Ledger, ingest: KafkaIngest, stop: threading.Event, totals: Totals) -> bool:
+    """Reads, and returns whether each partition is known until the pass began."""
     started_at_ms = now_ms()
     source, positions = plan(ledger, ingest, started_at_ms)
     write_source(ledger.storage, ledger.cluster, source)
@@ -81,7 +83,7 @@ def _pass(ledger: Ledger, ingest: KafkaIngest, stop: threading.Event) -> tuple[T
     is_known = True
     evidence = Evidence(ledger, ingest.settings, ingest.bootstrap_servers, source, positions, stop)
 
-    def cover(totals: Totals) -> None:
+    def cover() -> None:
         reached = source_offset(ledger.storage, ledger.checkpoint_folder, totals.last_batch)
         is_at_end = not ingest.is_continuous and totals.is_complete
         known_until_ms = started_at_ms if is_at_end else totals.known_until_ms
@@ -105,8 +107,8 @@ def _pass(ledger: Ledger, ingest: KafkaIngest, stop: threading.Event) -> tuple[T
 
     rows = kafka_rows(ledger, ingest, positions)
     checks = Checks(check_source, evidence, size)
-    totals = run_query(ledger, rows, trigger, stop, every_s=COVERAGE_INTERVAL_S, then=cover, checks=checks)
-    return totals, is_known
+    run_query(ledger, rows, Pace(trigger, COVERAGE_INTERVAL_S), stop, totals, cover=cover, checks=checks)
+    return is_known
 
 
 def plan(ledger: Ledger, ingest: KafkaIngest, started_at_ms: int) -> tuple[LedgerSource, dict[int, int]]:

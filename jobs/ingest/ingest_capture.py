@@ -18,7 +18,7 @@ from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, Str
 from groupledger.jobs.ingest.capture import read_manifest
 from groupledger.jobs.ingest.coverage import late_partitions, regained_source, write_coverage
 from groupledger.jobs.ingest.decode_again import decode_quarantined_again
-from groupledger.jobs.ingest.stream import TABLES, run_query
+from groupledger.jobs.ingest.stream import TABLES, Pace, Totals, run_query
 from groupledger.jobs.kafka.offsets_topic import DELETE_RETENTION_MS
 from groupledger.jobs.process.errors import InputError
 from groupledger.jobs.warehouse.ledger import known_positions
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from groupledger.jobs.ingest.capture import Manifest
-    from groupledger.jobs.ingest.stream import Totals
     from groupledger.jobs.warehouse.ledger import Ledger
 
 # The columns of Spark's Kafka source that are read. `timestampType` is left out: it is the same for the whole topic.
@@ -93,12 +92,15 @@ def ingest_capture(ledger: Ledger, directory: str, stop: threading.Event, *, rec
     stream = ledger.spark.readStream.schema(CAPTURE_SCHEMA).parquet(files_pattern(directory))
     reached = {**positions, **{key: max(at.to_offset, positions.get(key, 0)) for key, at in extents.items()}}
 
-    def cover(totals: Totals) -> None:
+    totals = Totals()
+
+    def cover() -> None:
         if totals.is_complete:
             write_coverage(ledger, source, reached, known_until_ms)
 
     rows = stream.where(is_new(positions))
-    return run_query(ledger, rows, {"availableNow": True}, stop, every_s=float("inf"), then=cover)
+    run_query(ledger, rows, Pace({"availableNow": True}), stop, totals, cover=cover)
+    return totals
 
 
 def files_pattern(directory: str) -> str:

@@ -7,9 +7,10 @@ run again after a crash adds nothing if its commit was made, and everything if i
 
 from __future__ import annotations
 
+import math
 import re
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +31,7 @@ from groupledger.transforms.records.decode import KAFKA_COLUMNS, decode_batches
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.query import StreamingQuery
@@ -48,18 +49,22 @@ CHECKPOINT_IS_READ = re.compile(
 )
 SILENT_BROKER_S = 20
 OFFSETS_PER_FILE = 100_000
+WHOLE_BATCH = "triggerExecution"
 
 
 @dataclass
 class Totals:
     """The totals of a run so far. `known_until_ms` is when the last batch that reached the end of the topic began.
-    `is_complete`: the run was not stopped before its end."""
+    `is_complete`: the run was not stopped before its end. `phases_ms` has the milliseconds of each phase of the last
+    batch, by Spark's own names (`StreamingQueryProgress.durationMs`)."""
 
     last_batch: int | None = None
+    batches: int = 0
     rows: int = 0
     quarantined: int = 0
     known_until_ms: int | None = None
     is_complete: bool = False
+    phases_ms: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -94,6 +99,14 @@ class Checks:
     source: Callable[[], None] = lambda: None
     judge: Callable[[int, Sequence[WrittenFile]], None] = lambda *_: None
     size: Callable[[int], int | None] = lambda _: None
+
+
+@dataclass(frozen=True)
+class Pace:
+    """When batches come, as Spark's `trigger` takes it, and after how many seconds `coverage` is written again."""
+
+    trigger: dict[str, Any]
+    coverage_s: float = math.inf
 
 
 class BatchFailedError(Exception):
@@ -185,34 +198,32 @@ def start_query(
 def run_query(
     ledger: Ledger,
     kafka_rows: DataFrame,
-    trigger: dict[str, Any],
+    pace: Pace,
     stop: threading.Event,
+    totals: Totals,
     *,
-    every_s: float,
-    then: Callable[[Totals], None],
+    cover: Callable[[], None],
     checks: Checks | None = None,
-) -> Totals:
-    """Starts the query and reports each batch until it ends or `stop` is set; calls `then` every `every_s` seconds and
-    at the end.
+) -> None:
+    """Starts the query and adds each batch to `totals` until it ends or `stop` is set; calls `cover`, which writes
+    `coverage`, now and then and at the end.
 
     Raises the error of a batch that failed, and OutsideError if the lease is lost or the query fails.
     """
-    totals = Totals()
     called_at = time.monotonic()
     watch = BrokerWatch(ledger)
-    query, writer = start_query(ledger, kafka_rows, trigger, checks or Checks())
+    query, writer = start_query(ledger, kafka_rows, pace.trigger, checks or Checks())
     while not wait(query, writer, ledger.checkpoint_folder):
         count_batches(ledger, totals, query, writer)
         watch.look(query)
         if must_stop(ledger, query, stop):
             break
-        if time.monotonic() - called_at > every_s:
-            then(totals)
+        if time.monotonic() - called_at > pace.coverage_s:
+            cover()
             called_at = time.monotonic()
     totals.is_complete = not stop.is_set()
     count_batches(ledger, totals, query, writer)
-    then(totals)
-    return totals
+    cover()
 
 
 class BrokerWatch:
@@ -298,12 +309,14 @@ def count_batches(ledger: Ledger, totals: Totals, query: StreamingQuery, writer:
 def count_batch(ledger: Ledger, totals: Totals, progress: Any, rows: int, quarantined: int) -> None:
     """Adds a batch to the totals, and reports it."""
     totals.last_batch = progress["batchId"]
+    totals.batches += 1
     totals.rows += rows
     totals.quarantined += quarantined
+    totals.phases_ms = progress["durationMs"]
     (source,) = progress["sources"]
     if source["endOffset"] == source["latestOffset"]:
         totals.known_until_ms = epoch_ms(progress["timestamp"])
-    seconds = progress["durationMs"]["triggerExecution"] / 1000
+    seconds = totals.phases_ms[WHOLE_BATCH] / 1000
     kept = f", {quarantined:,} of them kept undecoded" if quarantined else ""
     ledger.say(f"batch {progress['batchId']}: {rows:,} records in {seconds:.1f} s{kept}")
 

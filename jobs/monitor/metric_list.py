@@ -30,6 +30,7 @@ OF_PARTITION: Final = ("cluster_name", "topic", "partition")
 BY_LOG_PARTITION: Final = ("cluster_name", "partition")
 BY_STEP: Final = ("cluster_name", "step")
 BY_SOURCE: Final = ("cluster_name", "source")
+BY_PHASE: Final = ("cluster_name", "phase")
 BY_OBJECTIVE: Final = ("cluster_name", "objective", "group")
 GAUGE, COUNTER, HISTOGRAM, SUMMARY = "gauge", "counter", "histogram", "summary"
 RECORDS, SECONDS, INSTANT, RATIO, COUNT, CODE = "records", "seconds", "seconds since 1970", "ratio", "count", "code"
@@ -299,6 +300,23 @@ METRICS: Final = (
     ListedMetric(
         *("groupledger_series_left_out", GAUGE, BY_CLUSTER, COUNT),
         "Series of partitions that are not served, because there are more than the setting metrics.series_max.",
+    ),
+    # The streaming query that reads __consumer_offsets.
+    ListedMetric(
+        *("groupledger_ingest_batches_total", COUNTER, BY_CLUSTER, COUNT),
+        "Micro-batches that the streaming query has committed since the monitor started.",
+    ),
+    ListedMetric(
+        *("groupledger_ingest_records_total", COUNTER, BY_CLUSTER, RECORDS),
+        "Records of __consumer_offsets that were read since the monitor started.",
+    ),
+    ListedMetric(
+        *("groupledger_ingest_undecoded_records_total", COUNTER, BY_CLUSTER, RECORDS),
+        "Records that were kept undecoded since the monitor started; the column decode_error has the reason.",
+    ),
+    ListedMetric(
+        *("groupledger_ingest_batch_seconds", GAUGE, BY_PHASE, SECONDS),
+        "Time of each phase of the last micro-batch, by Spark's names; triggerExecution is the whole batch.",
     ),
     # The work beside the rounds.
     ListedMetric(

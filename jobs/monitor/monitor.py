@@ -41,6 +41,7 @@ from groupledger.jobs.ingest.import_logs import LogSources, import_logs
 from groupledger.jobs.ingest.ingest import KafkaIngest, ingest_kafka
 from groupledger.jobs.ingest.samples import SAMPLE_TABLES, check_sampled_cluster, last_round_ms, next_round_ms
 from groupledger.jobs.ingest.stream import TABLES as INGEST_TABLES
+from groupledger.jobs.ingest.stream import Totals
 from groupledger.jobs.kafka.brokers import connect
 from groupledger.jobs.kafka.markers import Markers
 from groupledger.jobs.kafka.sampling import ends_of, sample_watermarks, take_round
@@ -52,6 +53,7 @@ from groupledger.jobs.monitor.own_metrics import (
     MonitorReport,
     behind_metrics,
     incident_metrics,
+    ingest_metrics,
     monitor_metrics,
     source_metrics,
     step_metrics,
@@ -138,8 +140,10 @@ def watch_cluster(
     followed = KafkaIngest(settings.model_copy(update={"ingest": ingest}), bootstrap_servers, is_continuous=True)
     with connect(bootstrap_servers, settings) as brokers:
         ledger.create(*INGEST_TABLES, *SAMPLE_TABLES, LAG)
-        ingesting = Worker("ingest", lambda: ingest_kafka(ledger, followed, stop))
+        ingested = Totals()
+        ingesting = Worker("ingest", lambda: ingest_kafka(ledger, followed, stop, ingested))
         rounds = RoundLoop(ledger, brokers, bootstrap_servers, common, ingesting, stop)
+        rounds.ingested = ingested
         rounds.state.expiry.retention_s = known_retention_s(ledger, bootstrap_servers)
         context, tag = ledger.spark.sparkContext, history_of(ledger.cluster)
 
@@ -237,6 +241,7 @@ class RoundLoop:
         self._bootstrap_servers = bootstrap_servers
         self._interval_s = common.interval_s
         self._ingesting = ingesting
+        self.ingested = Totals()
         self._stop = stop
         self._is_between_rounds = threading.Event()
         self._is_between_rounds.set()
@@ -272,6 +277,7 @@ class RoundLoop:
     def _metrics(self) -> Iterator[Metric]:
         cluster = self.ledger.cluster
         yield from monitor_metrics(cluster, self._report)
+        yield from ingest_metrics(cluster, self.ingested)
         upkeep = self.upkeep
         counts = self.notifier.counts.copy()
         yield from incident_metrics(

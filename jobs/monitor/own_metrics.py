@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from prometheus_client import Metric
 
+    from groupledger.jobs.ingest.stream import Totals
     from groupledger.jobs.monitor.upkeep import LastRun
 
 
@@ -106,3 +107,15 @@ def behind_metrics(cluster: str, behind_ms: Mapping[str, int]) -> Iterator[Metri
     """Yields the age of each source's data, in seconds."""
     samples = (((cluster, source), ms / 1_000) for source, ms in sorted(behind_ms.items()))
     yield listed("groupledger_behind_seconds", samples)
+
+
+def ingest_metrics(cluster: str, totals: Totals) -> Iterator[Metric]:
+    """Yields what the streaming query has read, and the time of each phase of its last micro-batch."""
+    for name, value in (
+        ("groupledger_ingest_batches_total", totals.batches),
+        ("groupledger_ingest_records_total", totals.rows),
+        ("groupledger_ingest_undecoded_records_total", totals.quarantined),
+    ):
+        yield listed(name, [((cluster,), value)])
+    phases = (((cluster, phase), ms / 1_000) for phase, ms in sorted(totals.phases_ms.items()))
+    yield listed("groupledger_ingest_batch_seconds", phases)

@@ -113,6 +113,8 @@ def play(spark: SparkSession, tmp_path: Path, broker: LocalBroker, front: Forwar
         # A broker that stops in order gives its partitions up, which is an election of nobody, and takes them again.
         assert (monitor.value("kafka_consumergroup_group_coordinator_moves_total", group=GROUP) or 0) >= 1
         assert (monitor.value("jvm_process_resident_memory_bytes") or 0) > 0
+        assert (monitor.value("groupledger_ingest_records_total") or 0) > 0
+        assert (monitor.value("groupledger_ingest_batch_seconds", phase="triggerExecution") or 0) > 0
         objective = {"objective": "on-time", "group": GROUP}
         states = ("on_time", "late", "unknown")
         minutes = [monitor.value("groupledger_objective_minutes", **objective, state=state) for state in states]

@@ -19,6 +19,7 @@ import yaml
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
+from groupledger.jobs.ingest.stream import Totals
 from groupledger.jobs.monitor.activity import Activity
 from groupledger.jobs.monitor.activity_metrics import GroupActivity, activity_metrics
 from groupledger.jobs.monitor.group_info import GroupInfo
@@ -27,6 +28,7 @@ from groupledger.jobs.monitor.objectives import LiveObjectives, objective_metric
 from groupledger.jobs.monitor.own_metrics import (
     MonitorReport,
     incident_metrics,
+    ingest_metrics,
     monitor_metrics,
     source_metrics,
     step_metrics,
@@ -475,6 +477,24 @@ def test_reader_stalled_and_rounds_missing_fire() -> None:
 
     assert fired(ended(5)) == {"GroupledgerRoundsMissing": 90}
     assert fired(ended(60)) == {"GroupledgerRoundsMissing": 330}
+
+
+def test_batches_of_the_streaming_query() -> None:
+    """Goal: what it has read, and the seconds of each phase of its last micro-batch; before the first one none."""
+    totals = Totals(batches=2, rows=7, quarantined=1, phases_ms={"addBatch": 400, "triggerExecution": 1_500})
+    assert {
+        (sample.name, sample.labels.get("phase")): sample.value
+        for metric in ingest_metrics("test", totals)
+        for sample in metric.samples
+    } == {
+        ("groupledger_ingest_batches_total", None): 2,
+        ("groupledger_ingest_records_total", None): 7,
+        ("groupledger_ingest_undecoded_records_total", None): 1,
+        ("groupledger_ingest_batch_seconds", "addBatch"): 0.4,
+        ("groupledger_ingest_batch_seconds", "triggerExecution"): 1.5,
+    }
+    *_, seconds = ingest_metrics("test", Totals())
+    assert not seconds.samples
 
 
 def test_until_when_sources_are_known() -> None:
