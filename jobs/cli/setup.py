@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import click
 
 from groupledger.jobs.process.output import say
+
+READ_BY_ALL = 0o022
 
 
 @click.command()
@@ -29,6 +32,8 @@ def setup(*, offline: Path | None, with_s3: bool, with_broker: bool, without_arc
     need none of it."""
     from groupledger.jobs.process.jars import BROKERS, S3, SPARK, jar_folder, set_up
 
+    # Published files: who runs the service is seldom the user that installs it.
+    os.umask(READ_BY_ALL)
     parts = [SPARK, *([S3] if with_s3 else []), *(BROKERS if with_broker else [])]
     with_archive = not without_archive
     set_up(jar_folder(), lambda text: say(f"setup: {text}"), offline=offline, parts=parts, with_archive=with_archive)

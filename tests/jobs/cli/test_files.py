@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from groupledger.jobs.cli.main import main
-from groupledger.jobs.process import session
+from groupledger.jobs.process import jars, session
 
 ROOT = Path(__file__).parents[3]
 
@@ -34,6 +34,18 @@ def test_the_settings_decide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         assert session.own_settings("")["spark.driver.extraJavaOptions"].count(f"tmpdir={tempfile.gettempdir()}") == 1
     finally:
         os.umask(before)
+
+
+def test_set_up_is_for_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Goal: JARs that an administrator has fetched can be read by the user of the service."""
+    monkeypatch.setenv("GROUPLEDGER_JARS", str(tmp_path / "jars"))
+    monkeypatch.setattr(jars, "set_up", lambda folder, *_, **__: folder.mkdir())
+    before = os.umask(0o022)
+    try:
+        assert CliRunner().invoke(main, ["setup"]).exit_code == 0
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "jars").stat().st_mode) == 0o755
 
 
 @pytest.mark.spark
