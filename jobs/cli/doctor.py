@@ -1,17 +1,19 @@
 """`groupledger doctor`: is everything in place? Each check reports its result and, if that is bad, the remedy.
 
-Nothing is changed but for one small file that is made in the warehouse and removed again. Only the permissions that the
-ledger needs itself are used on the cluster (`docs/rights.md`); if the brokers don't let us see a setting, the check is
-`unknown`, which is not a fault. Without the extra `spark` it reports that, and checks the rest.
+Nothing is changed but for one small file that is made in the warehouse and removed again, with its folders. Only the
+permissions that the ledger needs itself are used on the cluster (`docs/rights.md`); if the brokers don't let us see a
+setting, the check is `unknown`, which is not a fault. Without the extra `spark` it reports that, and checks the rest.
 """
 
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import sys
 import uuid
-from dataclasses import asdict, dataclass
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
 from importlib.metadata import distributions, version
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -38,6 +40,9 @@ if TYPE_CHECKING:
     from groupledger.jobs.process.settings import KafkaSettings, Settings
     from groupledger.jobs.warehouse.storage import Storage
 
+    Place = tuple[KafkaSettings, str]
+    """How to log in, and the address."""
+
 GOOD, BAD, UNKNOWN = "good", "bad", "unknown"
 PYTHON_MINIMUM = (3, 10)
 SPARK = "pyspark"
@@ -62,13 +67,16 @@ class Check:
     remedy: str | None = None
 
 
-def diagnose(settings: Settings, warehouse: str | None, bootstrap_servers: str | None) -> list[Check]:
-    """Returns all checks in order; a warehouse and a cluster are checked if they are given."""
+def diagnose(settings: Settings, warehouse: str | None, clusters: Mapping[str, Place]) -> list[Check]:
+    """Returns all checks in order; of a warehouse if one is given, and of each cluster, by its name in the tables."""
     checks = [python(), *writing()]
     if warehouse is not None:
-        checks += [*warehouse_checks(warehouse), groups(ClusterRows(warehouse, settings.cluster))]
-    if bootstrap_servers is not None:
-        checks += list(cluster_checks(settings.kafka, bootstrap_servers))
+        checks += warehouse_checks(warehouse)
+    for name in clusters or [settings.cluster]:
+        about = "" if len(clusters) < 2 else f"{name}: "  # noqa: PLR2004 - of one cluster nobody needs the name
+        found = [] if warehouse is None else [groups(ClusterRows(warehouse, name))]
+        found += cluster_checks(*clusters[name]) if name in clusters else []
+        checks += [replace(check, about=about + check.about) for check in found]
     return checks
 
 
@@ -126,7 +134,12 @@ def java_version(text: str) -> Check:
 
 def jars(folder: Path) -> Check:
     """Checks for Delta's JAR, which belongs to its package, and the connector, which belongs to pyspark."""
-    names = sorted(path.name for path in folder.glob("*.jar"))
+    try:
+        names = sorted(path.name for path in folder.glob("*.jar"))
+    except PermissionError:
+        return Check(
+            "JARs", BAD, f"this user may not read {folder}", f"let it: chmod -R a+rX {shlex.quote(str(folder.parent))}"
+        )
     wanted = f"delta-spark_{spark_release()}_2.13-{version('delta-spark')}.jar"
     missing = [wanted] if wanted not in names else []
     missing += [] if any(name.startswith("spark-sql-kafka-0-10_2.13") for name in names) else ["spark-sql-kafka-0-10"]
@@ -183,6 +196,7 @@ def write_check(warehouse: str) -> Check:
     name = f"{STATE_FOLDER}/doctor-{uuid.uuid4().hex}"
     remedy = "check the path, and that this user may create, read and delete files there"
     path = local_path(warehouse)
+    made = [] if path is None else missing_folders(Path(path) / STATE_FOLDER)
     try:
         storage: Storage
         if path is None:
@@ -198,10 +212,20 @@ def write_check(warehouse: str) -> Check:
         return Check("warehouse", BAD, f"{warehouse}: {error.strerror}", remedy)
     except java_errors(path) as error:
         return Check("warehouse", BAD, printable(f"{warehouse}: {error.java_exception}"), remedy)
+    finally:
+        # An administrator's folder would shut out the user that writes afterwards.
+        with suppress(OSError):
+            for folder in made:
+                folder.rmdir()
     if not is_new or text != "doctor":
         remedy = "use a file system that creates a file only if it does not exist"
         return Check("warehouse", BAD, f"{warehouse} gives a name that is taken away again", remedy)
     return Check("warehouse", GOOD, f"{warehouse} can be written")
+
+
+def missing_folders(folder: Path) -> list[Path]:
+    """Returns a folder and those above it that are not there, the innermost first."""
+    return [path for path in (folder, *folder.parents) if not path.exists()]
 
 
 def java_errors(path: str | None) -> tuple[type[Py4JJavaError], ...]:

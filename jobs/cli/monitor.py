@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from groupledger.jobs.cli.options import on_warehouse, settings_of
+from groupledger.jobs.cli.options import on_warehouse, places_of, settings_of
 from groupledger.jobs.monitor.rules import interval_seconds
 from groupledger.jobs.process.errors import InputError
 from groupledger.jobs.process.signals import StopOnSignal
@@ -60,7 +60,9 @@ def seconds_of(_context: click.Context, _parameter: click.Parameter, text: str) 
 )
 def monitor(job: Job, *, bootstrap_servers: str | None, interval: int, metrics_port: int) -> None:
     """Follow the topic and the brokers, compute lag, serve it as metrics and keep it, until stopped."""
-    places = places_of(job, bootstrap_servers)
+    places = places_of(job.settings, job.cluster, bootstrap_servers)
+    if not places:
+        raise click.UsageError("Give --bootstrap-servers, or name the cluster and its brokers in `clusters` of --conf.")
     settings = {name: settings_of(job.conf, name) for name in places}
     check_logs(settings)
     from groupledger.jobs.gate.troubles import listen_to_kafka
@@ -72,18 +74,6 @@ def monitor(job: Job, *, bootstrap_servers: str | None, interval: int, metrics_p
     clusters = [MonitoredCluster(settings[name], place) for name, place in places.items()]
     with StopOnSignal() as stop:
         run_monitor(job.warehouse, clusters, interval, metrics_port, stop)
-
-
-def places_of(job: Job, bootstrap_servers: str | None) -> dict[str, str]:
-    """Returns the addresses of the clusters to monitor, by name: the given one, or those of the settings."""
-    if bootstrap_servers is not None:
-        return {job.settings.cluster: bootstrap_servers}
-    places = {name: each.bootstrap_servers for name, each in job.settings.clusters.items()}
-    if job.cluster is not None:
-        places = {name: place for name, place in places.items() if name == job.cluster}
-    if not places:
-        raise click.UsageError("Give --bootstrap-servers, or name the cluster and its brokers in `clusters` of --conf.")
-    return places
 
 
 def check_logs(settings: Mapping[str, Settings]) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from groupledger.jobs.cli.options import AS_JSON, CLUSTER, CONF, WAREHOUSE, on_warehouse, settings_of
+from groupledger.jobs.cli.options import AS_JSON, CLUSTER, CONF, WAREHOUSE, on_warehouse, places_of, settings_of
 from groupledger.jobs.process.output import print_answers, say
 
 if TYPE_CHECKING:
@@ -68,7 +68,11 @@ def check_quality(ledger: Ledger) -> bool:
 
 @click.command()
 @click.option("--warehouse", metavar="DIR", help="Also look whether the tables can be written there.")
-@click.option("--bootstrap-servers", metavar="HOST:PORT", help="Also look at the cluster, its topic and our rights.")
+@click.option(
+    "--bootstrap-servers",
+    metavar="HOST:PORT",
+    help="The cluster, whose topic and our rights are looked at; without it, those of `clusters` of the settings.",
+)
 @CLUSTER
 @CONF
 @AS_JSON
@@ -79,6 +83,8 @@ def doctor(
     settings = settings_of(conf, cluster)
     from groupledger.jobs.cli.doctor import BAD, diagnose, print_checks
 
-    checks = diagnose(settings, warehouse, bootstrap_servers)
+    places = places_of(settings, cluster, bootstrap_servers)
+    clusters = {name: (settings_of(conf, name).kafka, place) for name, place in places.items()}
+    checks = diagnose(settings, warehouse, clusters)
     print_checks(checks, as_json=as_json)
     return any(check.state == BAD for check in checks)

@@ -61,6 +61,15 @@ def settings_of(conf: Path | None, cluster: str | None = None) -> Settings:
     return settings
 
 
+def places_of(settings: Settings, cluster: str | None, bootstrap_servers: str | None) -> dict[str, str]:
+    """Returns the addresses of the clusters that a command is about, by name: the given one, or those of the
+    settings."""
+    if bootstrap_servers is not None:
+        return {settings.cluster: bootstrap_servers}
+    places = {name: each.bootstrap_servers for name, each in settings.clusters.items()}
+    return places if cluster is None else {name: place for name, place in places.items() if name == cluster}
+
+
 @dataclass
 class Job:
     """The arguments of a command. Nothing is read or started before it is needed, so that a command can refuse its

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,6 +15,7 @@ from groupledger.jobs.cli.doctor import (
     BAD,
     GOOD,
     UNKNOWN,
+    Check,
     diagnose,
     groups,
     jars,
@@ -30,7 +32,7 @@ from groupledger.jobs.process.settings import load_settings
 from tests.jobs.serve.serving import AT, CLUSTER, MINUTE, write
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from groupledger.jobs.process.settings import KafkaSettings
 
 COMPACTED = {"cleanup.policy": "compact", "delete.retention.ms": "86400000", "min.compaction.lag.ms": "0"}
 
@@ -61,7 +63,7 @@ def test_memory(there_mb: int, state: str) -> None:
 def test_without_spark(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Goal: an installation that asks and serves is fine as it is; what it can't do is said with the remedy."""
     monkeypatch.setattr(doctor, "distributions", list)
-    checks = {check.about: check for check in diagnose(load_settings(), str(tmp_path), None)}
+    checks = {check.about: check for check in diagnose(load_settings(), str(tmp_path), {})}
     assert {about: check.state for about, check in checks.items()} == {
         **dict.fromkeys(("Python", "disk", "warehouse", "groups"), GOOD),
         "pyspark": UNKNOWN,
@@ -76,14 +78,59 @@ def test_jars(tmp_path: Path) -> None:
     assert jars(tmp_path).remedy == "run `groupledger setup`"
 
 
+def test_jars_of_another_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Goal: JARs that this user may not read are a finding with its remedy, and don't end the doctor."""
+
+    def deny(folder: Path, pattern: str) -> None:
+        raise PermissionError(13, "Permission denied", str(folder))
+
+    monkeypatch.setattr(Path, "glob", deny)
+    check = jars(tmp_path / "the jars" / "spark")
+    assert (check.state, check.remedy) == (BAD, f"let it: chmod -R a+rX '{tmp_path}/the jars'")
+
+
 def test_warehouse(tmp_path: Path) -> None:
-    """Goal: a place that can be written is left as it was; one that can't is named."""
-    assert [check.state for check in warehouse_checks(str(tmp_path / "new"))] == [GOOD, GOOD]
-    assert list((tmp_path / "new" / "_groupledger").iterdir()) == []
+    """Goal: a place that can be written is left as it was, without folders of the doctor's user; one that can't is
+    named."""
+    assert [check.state for check in warehouse_checks(str(tmp_path / "new" / "ledger"))] == [GOOD, GOOD]
+    assert list(tmp_path.iterdir()) == []
+    state = tmp_path / "old" / "_groupledger"
+    state.mkdir(parents=True)
+    assert [check.state for check in warehouse_checks(str(tmp_path / "old"))] == [GOOD, GOOD]
+    assert list(state.iterdir()) == []
     (tmp_path / "file").write_text("")
     bad = warehouse_checks(str(tmp_path / "file" / "below"))[-1]
     assert bad.state == BAD
     assert bad.finding.endswith("Not a directory")
+
+
+def test_clusters_of_the_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Goal: without an address, each cluster of the settings is looked at, with its own way to log in; with several of
+    them a check names its cluster."""
+    asked = []
+
+    def ask(kafka: KafkaSettings, place: str) -> list[Check]:
+        asked.append((kafka.security_protocol, place))
+        return [Check("brokers", BAD, "none answers", "start one")]
+
+    monkeypatch.setattr(doctor, "cluster_checks", ask)
+    conf = tmp_path / "ledger.yaml"
+    west = "{bootstrap_servers: 'west:2', kafka: {security_protocol: SSL}}"
+    conf.write_text(f"clusters: {{east: {{bootstrap_servers: 'east:1'}}, west: {west}}}")
+
+    def about(*arguments: str) -> list[str]:
+        asked.clear()
+        answer = CliRunner().invoke(main, ["doctor", "--conf", str(conf), "--json", *arguments])
+        assert answer.exit_code == 1
+        checks = [json.loads(line) for line in answer.stdout.splitlines()]
+        return [check["about"] for check in checks if check["finding"] == "none answers"]
+
+    assert about() == ["east: brokers", "west: brokers"]
+    assert asked == [("PLAINTEXT", "east:1"), ("SSL", "west:2")]
+    assert about("--cluster", "west") == ["brokers"]
+    assert asked == [("SSL", "west:2")]
+    assert about("--bootstrap-servers", "other:3") == ["brokers"]
+    assert asked == [("PLAINTEXT", "other:3")]
 
 
 def test_groups_in_trouble(tmp_path: Path) -> None:
