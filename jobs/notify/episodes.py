@@ -92,7 +92,7 @@ def episodes_of(rows: Iterable[Row], team_of: Mapping[str, str]) -> list[Episode
 def _episode(rows: Sequence[Row], team_of: Mapping[str, str]) -> Episode:
     rows = sorted(rows, key=lambda row: (-SEVERITIES.index(row["severity"]), row["first_seen_at"], row["kind"]))
     head = rows[0]
-    settings = (row["setting_to_change"] for row in rows if row["setting_to_change"] is not None)
+    settings = (name for row in rows for name in (row["setting_to_change"] or "").split(", ") if name)
     return Episode(
         episode_id=head["episode_id"],
         group_id=head["group_id"],

@@ -146,7 +146,8 @@ def test_a_clock_that_is_set(set_ms: int) -> None:
 
 
 def test_rows_become_episodes() -> None:
-    """Goal: the gravest incident of an episode speaks for it; times, kinds and settings are those of all its rows."""
+    """Goal: the gravest incident of an episode speaks for it; times, kinds and settings, each once, are those of
+    all its rows."""
 
     def row(kind: str, severity: str, second: int, setting: str | None, *, is_open: bool) -> dict[str, Any]:
         at = datetime(2026, 1, 1, 12, 0, second, tzinfo=timezone.utc)
@@ -164,12 +165,12 @@ def test_rows_become_episodes() -> None:
 
     rows = [
         row("session_expired", "warning", 1, "session.timeout.ms", is_open=False),
-        row("illegal_generation", "error", 5, "session.timeout.ms", is_open=True),
+        row("illegal_generation", "error", 5, "session.timeout.ms, group.id", is_open=True),
         {**row("offset_rewind", "warning", 3, None, is_open=False), "episode_id": "e2", "group_id": None},
     ]
     first, second = episodes_of(rows, {"pay-eu": "payments"})
     assert (first.episode_id, first.severity, first.sentence) == ("e1", "error", "About illegal_generation.")
     assert first.kinds == ("illegal_generation", "session_expired")
-    assert first.settings == ("session.timeout.ms",)
+    assert first.settings == ("session.timeout.ms", "group.id")
     assert (first.last_seen_ms - first.first_seen_ms, first.is_open, first.team) == (4_000, True, "payments")
     assert (second.episode_id, second.team, second.is_open) == ("e2", None, False)
