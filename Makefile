@@ -8,7 +8,7 @@ SEEDS ?= 3
 FAULTS ?= 10
 
 .DEFAULT_GOAL := help
-.PHONY: help setup release docs coverage demo demo-data demo-kafka test test-fast test-matrix test-cluster check format bench fuzz faults differential rules chart audit lock lock-jars clean
+.PHONY: help setup release docs coverage demo demo-data demo-kafka broker test test-fast test-matrix test-cluster check format bench fuzz faults differential rules chart audit lock lock-jars clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 14
@@ -25,6 +25,9 @@ demo-data: setup ## make the tables of `serve --demo` anew, which lie in the pac
 
 demo-kafka: setup ## the same steps on a real broker with real consumers
 	@$(BIN)/python -m lab.kafka.demo
+
+broker: setup ## a real broker with real consumers on this machine until Ctrl-C, to try the commands on
+	@$(BIN)/python -m lab.kafka.broker_to_try
 
 test: check ## everything that CI runs: lint, types, unit, property, Spark, broker and fault tests
 	$(BIN)/python -m pytest -n 3 --durations=30 -m "not cluster"

@@ -1,0 +1,38 @@
+"""Runs a real broker with real consumers on this machine until Ctrl-C, to try `doctor`, `monitor` and `pipeline` on it.
+
+python -m lab.kafka.broker_to_try [--directory DIR] [--seconds 240]
+
+The consumers play the plot of the demo (`lab.kafka.local_traffic`) again and again, in so many seconds each time.
+"""
+
+from __future__ import annotations
+
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import click
+
+from groupledger.jobs.process.output import say
+from lab.kafka.local_broker import LocalBroker, LocalKafkaError
+from lab.kafka.local_traffic import TrafficError, make_offsets_topic, run_demo_traffic
+
+
+@click.command()
+@click.option("--directory", type=click.Path(path_type=Path), default="kafka", show_default=True)
+@click.option("--seconds", type=click.IntRange(20), default=240, show_default=True)
+def main(*, directory: Path, seconds: int) -> None:
+    """Run a broker with consumers until Ctrl-C; the directory has its data and its logs, and may be there already."""
+    try:
+        with suppress(KeyboardInterrupt), LocalBroker(directory, log_requests=True) as broker:
+            make_offsets_topic(broker.bootstrap_servers)
+            logs = f"logs in {broker.request_log} and {broker.server_log}"
+            say(f"a broker with consumers at {broker.bootstrap_servers}, {logs}, until Ctrl-C")
+            while True:
+                run_demo_traffic(broker.bootstrap_servers, seconds)
+    except (LocalKafkaError, TrafficError) as error:
+        sys.exit(str(error))
+
+
+if __name__ == "__main__":
+    main()
