@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import shlex
 import sys
 import traceback
 from pathlib import Path
@@ -274,7 +275,8 @@ def demo(
 
         new_directory(directory)
         unpack(directory / "warehouse", until or ends_now())
-        say(f"a day of forty groups is in {directory / 'warehouse'}; `groupledger groups --warehouse` lists them")
+        warehouse = shlex.quote(str(directory / "warehouse"))
+        say(f"a day of forty groups is in {warehouse}: `groupledger groups --warehouse {warehouse}` lists them")
         return
     from groupledger.jobs.demo.demo import run_demo, run_demo_on_cluster
 
