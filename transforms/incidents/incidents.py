@@ -34,8 +34,8 @@ from groupledger.transforms.by_group import by_group
 from groupledger.transforms.history.group_history import GROUP_METADATA
 from groupledger.transforms.incidents.commit_steps import ENDS, NEXT_COLUMNS, commits_of
 from groupledger.transforms.incidents.offset_facts import (
-    expired,
     expiring,
+    lost,
     modern,
     moves_and_losses,
     old_offsets,
@@ -232,8 +232,8 @@ def _asked(tables: IncidentTables, old: DataFrame | None) -> DataFrame:
     if tables.requests is not None:
         groups.append(tables.requests.where(F.col("is_replayed") | _is_refused_commit()))
     if tables.offset_events is not None:
-        groups.append(expired(tables.offset_events))
-        topics.append(expired(tables.offset_events))
+        groups.append(lost(tables.offset_events))
+        topics.append(lost(tables.offset_events))
     if old is not None and tables.groups is not None:
         groups.append(modern(tables.groups, old))
         topics.append(old)

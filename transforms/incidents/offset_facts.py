@@ -1,7 +1,7 @@
 """Selects the rows of the ledger that the rules of lost offsets need (`transforms.incidents.rules.offset_losses`).
 
     moves_and_losses(offset_events)              the events that moved an offset or lost its records, if harmful
-    returns(offset_events, ..., watermarks)      the first commit of each partition after the expiry of its offset
+    returns(offset_events, ..., watermarks)      the first commit of each partition after its offset was lost
     old_offsets(committed_offsets, ...)          offsets that will expire soon unless somebody keeps them
     expiring(old, watermarks)                    old offsets whose loss would cost something
     readers(coordinator_records, groups, old)    the records that show whether members of modern groups keep them
@@ -74,12 +74,14 @@ def with_sample(rows: DataFrame, watermarks: DataFrame | None, until_ms: str) ->
     return joined.select(*rows.columns, *(F.col(f"sample.{name}").alias(name) for name in ENDS))
 
 
-# Expired, and come back
+# Lost, and come back
 
 
-def expired(offset_events: DataFrame) -> DataFrame:
-    """Returns the expiries of offsets among the events."""
-    return offset_events.where((F.col("kind") == OffsetEventKind.EXPIRED) & F.col("offset_before").isNotNull())
+def lost(offset_events: DataFrame) -> DataFrame:
+    """Returns the events after which a consumer starts where auto.offset.reset says: an offset expired, or the log's
+    start passed it."""
+    kinds = (OffsetEventKind.EXPIRED, OffsetEventKind.LOST_TO_RETENTION)
+    return offset_events.where(F.col("kind").isin(*kinds) & F.col("offset_before").isNotNull())
 
 
 def returns(
@@ -89,31 +91,32 @@ def returns(
     generations: DataFrame,
     watermarks: DataFrame | None,
 ) -> DataFrame:
-    """Returns one row for each expired offset whose partition was committed again, if no record is missing in
+    """Returns one row for each lost offset whose partition was committed again, if no record is missing in
     between."""
-    expiries = expired(offset_events).select(
-        *(*PLACE, *RECORD, "offset_before", _row_key()),
-        F.unix_millis("happened_at").alias("expired_at_ms"),
+    losses = lost(offset_events).select(
+        *(*PLACE, *RECORD, F.col("kind").alias("lost_by"), "offset_before", _row_key()),
+        F.unix_millis("happened_at").alias("lost_at_ms"),
     )
-    found = _with_commits(_with_end_of_stretch(expiries, coverage), coordinator_records)
+    found = _with_commits(_with_end_of_stretch(losses, coverage), coordinator_records)
     return with_sample(_with_begin(found, generations), watermarks, "began_at_ms")
 
 
-def _with_end_of_stretch(expired: DataFrame, coverage: DataFrame) -> DataFrame:
+def _with_end_of_stretch(losses: DataFrame, coverage: DataFrame) -> DataFrame:
     complete = coverage.where(F.col("completeness") == Completeness.COMPLETE).select(
         "kafka_partition", "from_offset", F.col("to_offset").alias("known_to")
     )
     is_inside = (F.col("kafka_offset") >= F.col("from_offset")) & (F.col("kafka_offset") < F.col("known_to"))
-    return expired.join(F.broadcast(complete), "kafka_partition").where(is_inside).drop("from_offset")
+    return losses.join(F.broadcast(complete), "kafka_partition").where(is_inside).drop("from_offset")
 
 
-def _with_commits(expired: DataFrame, coordinator_records: DataFrame) -> DataFrame:
-    """Adds the first commit after each expiry, and what the commits before it show."""
+def _with_commits(losses: DataFrame, coordinator_records: DataFrame) -> DataFrame:
+    """Adds the first commit after each loss, and what the commits before it show. The event of an expiry has the place
+    of the removal, that of a passed offset the place of its commit."""
     line = Window.partitionBy(*PLACE).orderBy("kafka_offset")
     at_ms = record_ms()
     commits = (
         commit_log(coordinator_records)
-        .join(F.broadcast(expired.select(*PLACE).distinct()), list(PLACE), "left_semi")
+        .join(F.broadcast(losses.select(*PLACE).distinct()), list(PLACE), "left_semi")
         .where(F.col("committed_offset").isNotNull())
     )
     pace = (F.col("committed_offset") - F.lag("committed_offset").over(line)) / (at_ms - F.lag(at_ms).over(line))
@@ -124,11 +127,11 @@ def _with_commits(expired: DataFrame, coordinator_records: DataFrame) -> DataFra
         ).alias("each"),
         F.when(at_ms > F.lag(at_ms).over(line), pace).alias("pace"),
     )
-    is_before = F.col("each.kafka_offset") < F.col("kafka_offset")
+    is_before = F.col("each.kafka_offset") <= F.col("kafka_offset")
     behind = F.when(F.col("each.kafka_offset") > F.col("kafka_offset"), F.col("each"))
     found = (
-        expired.join(commits, list(PLACE))
-        .groupBy(*expired.columns)
+        losses.join(commits, list(PLACE))
+        .groupBy(*losses.columns)
         .agg(
             F.min_by(behind, behind["kafka_offset"]).alias("next"),
             F.max_by("each.topic_id", F.when(is_before, F.col("each.kafka_offset"))).alias("topic_id"),
@@ -137,7 +140,7 @@ def _with_commits(expired: DataFrame, coordinator_records: DataFrame) -> DataFra
         .where(F.col("next.kafka_offset") < F.col("known_to"))
     )
     return found.select(
-        *(*(name for name in expired.columns if name != "known_to"), "topic_id", "records_per_ms"),
+        *(*(name for name in losses.columns if name != "known_to"), "topic_id", "records_per_ms"),
         *(F.col(f"next.{name}").alias(f"next_{name}") for name in ("kafka_offset", "at_ms", "offset")),
         F.col("next.leader_epoch").alias("leader_epoch"),
         F.coalesce(F.col("next.topic_id") == F.col("topic_id"), F.lit(False)).alias("is_same_topic"),
@@ -159,7 +162,7 @@ def _with_begin(found: DataFrame, generations: DataFrame) -> DataFrame:
     )
     first = F.min("started_at_ms").alias("started_at_ms")
     joined = found.join(begun, is_between, "left").groupBy(*found.columns).agg(first)
-    began_at_ms = F.greatest(F.coalesce("started_at_ms", "expired_at_ms"), F.col("expired_at_ms"))
+    began_at_ms = F.greatest(F.coalesce("started_at_ms", "lost_at_ms"), F.col("lost_at_ms"))
     return joined.withColumn("began_at_ms", began_at_ms).drop("started_at_ms")
 
 

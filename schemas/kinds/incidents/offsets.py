@@ -46,8 +46,7 @@ OFFSETS_EXPIRED = IncidentKind(
 LOST_TO_RETENTION = IncidentKind(
     name="lost_to_retention",
     meaning="Retention removed records of a topic that a group had not committed yet.",
-    happened="The logs of {count} partitions begin after the group's committed offsets: at most {detail} records were"
-    " removed before it read them.",
+    happened="The logs of {count} partitions begin after the group's committed offsets: at most {detail}.",
     root=roots.LOG_RETENTION,
     confidence=0.95,
 )

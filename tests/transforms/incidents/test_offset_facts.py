@@ -155,6 +155,7 @@ def tables(spark: SparkSession) -> Frames:
         COORDINATOR_RECORDS: [
             *(record(CAME_BACK, 10, 0, 0), record(CAME_BACK, 11, 0.1, 100), record(CAME_BACK, 20, 100, None)),
             *(record(CAME_BACK, 40, 120.1, 8_000_500), record(CAME_BACK, 41, 120.2, 8_000_600)),
+            *(record(LOST, 52, 1, 0), record(LOST, 53, 2, 10), record(LOST, 80, 120.1, 8_000_400)),
             member(15),
         ],
         COVERAGE: [
@@ -168,6 +169,7 @@ def tables(spark: SparkSession) -> Frames:
         ],
         GENERATIONS: [
             *(generation(SKIPPED, 5, 0, 0), generation(CAME_BACK, 12, 1, 0, 30), generation(CAME_BACK, 30, 120, 2)),
+            generation(LOST, 79, 120, 1),
             *(generation(IDLE, 12, 0, 0), generation(FRESH, 14, 0, 2), generation(KEPT, 16, 0, 1)),
         ],
         REBALANCES: [],
@@ -215,7 +217,7 @@ def test_lost_and_expiring_offsets(tables: Frames) -> None:
     assert len(found) == len(told)
     assert told == {
         SKIPPED: ("offset_skip", None, 15),
-        LOST: ("lost_to_retention", None, 60),
+        LOST: ("lost_to_retention", None, 60 + 8_000_400),
         CAME_BACK: ("offsets_expired", None, 8_000_400),
         IDLE: ("offsets_expire_soon", None, 200),
         KEPT: ("offsets_expire_soon", None, None),

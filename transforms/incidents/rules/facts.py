@@ -268,17 +268,19 @@ class OffsetEvent:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OffsetReturn:
-    """The first commit of a partition after the expiry of its offset, with nothing unseen in between.
+    """The first commit of a partition after its offset was lost, with nothing unseen in between. `lost_by` is the kind
+    of the event: the offset expired, or the log's start passed it.
 
-    No consumer started on it before `began_at_ms`: the first generation with members since then, or else the expiry.
-    The ends of the topic's log are those of the last sample until then, and None without one. `records_per_ms` is the
-    fastest pace between two commits before the expiry; None if there was one commit only. Whether the topic is the same
+    No consumer started on it before `began_at_ms`: the first generation with members since then, or else the loss. The
+    ends of the topic's log are those of the last sample until then, and None without one. `records_per_ms` is the
+    fastest pace between two commits before the loss; None if there was one commit only. Whether the topic is the same
     comes from the topic ids in the commits; both flags are false if these are not known.
     """
 
     kafka_partition: int
     kafka_offset: int
-    expired_at_ms: int
+    lost_by: str
+    lost_at_ms: int
     offset_before: int
     commit: Commit
     leader_epoch: int | None

@@ -6,7 +6,9 @@
   may take back another. An offset that is moved again and again is not moved by an administrator: a consumer that
   assigns its partitions itself commits like this if it sends no leader epoch. Offsets that went back are found in
   `rewinds`.
-- The start of the log passed a commit (`lost_to_retention`).
+- The start of the log passed a commit (`lost_to_retention`). A consumer with auto.offset.reset=latest then skips what
+  is left of the log: its next commit lies at or above the end that a sample showed before. If it can have read
+  everything up to there, as below, that it skipped it is only possible.
 - A topic was created again and has grown beyond the commit of the one before (`topic_recreated`): a consumer that goes
   on from there never reads the records before it. A consumer that then commits a lower offset has started over.
 - An offset expired, and a consumer came back. No record says where it started: at the log's end of that time, at its
@@ -145,19 +147,20 @@ def _passed_by_the_log(facts: GroupFacts, rules: Rules) -> Iterator[Sighting]:
         if event.kind == OffsetEventKind.LOST_TO_RETENTION and event.offset_after - event.offset_before > MARKER_OFFSETS
     ]
     for events in _together(passed, lambda event: event.at_ms, rules.open_ms):
-        records = _covered(events)
+        records, skipped = _covered(events), _skipped(facts, events)
         before: dict[TopicPartition, int] = {}
         for event in events:
             before.setdefault(event.place, event.offset_before)
         yield _sighting(
             LOST_TO_RETENTION,
-            *(events[0].at_ms, events[-1].at_ms),
+            events[0].at_ms,
+            max([events[-1].at_ms, *(back.commit.at_ms for back in skipped)]),
             before.items(),
             severity=Severity.ERROR if _had_members(facts, events[-1].at_ms) else LOST_TO_RETENTION.severity,
             happening=_happening(events),
-            proofs=tuple(event.proof for event in events),
-            never_read=records,
-            detail=f"{records:,}",
+            proofs=(*(event.proof for event in events), *(back.commit.proof for back in skipped)),
+            never_read=records + sum(map(_since_start, skipped)),
+            detail=f"{records:,} records were removed before it read them{_and_skipped(skipped)}",
         )
 
 
@@ -168,6 +171,42 @@ def _covered(events: Sequence[OffsetEvent]) -> int:
         total += max(event.offset_after - max(event.offset_before, reached[event.place]), 0)
         reached[event.place] = max(reached[event.place], event.offset_after)
     return total
+
+
+def _skipped(facts: GroupFacts, events: Iterable[OffsetEvent]) -> list[OffsetReturn]:
+    """Returns the first commits after these events that lie beyond all records which were left."""
+    places = {(event.place, event.kafka_offset) for event in events}
+    return [
+        back
+        for back in facts.returns
+        if (back.commit.place, back.kafka_offset) in places
+        and back.lost_by == OffsetEventKind.LOST_TO_RETENTION
+        and not back.is_other_topic
+        and back.commit.offset >= (back.high_watermark or 0)
+        and _left_of(back) > MARKER_OFFSETS
+        and _is_of_a_reader(facts, back)
+    ]
+
+
+def _left_of(back: OffsetReturn) -> int:
+    """Returns how many offsets the log had before the group came back; 0 if no sample shows it."""
+    return 0 if back.high_watermark is None else back.high_watermark - (back.log_start_offset or 0)
+
+
+def _since_start(back: OffsetReturn) -> int:
+    return back.commit.offset - (back.log_start_offset or 0)
+
+
+def _and_skipped(skipped: Sequence[OffsetReturn]) -> str:
+    surely = [back for back in skipped if not _can_have_read(back, _since_start(back))]
+    perhaps = [back for back in skipped if back not in surely]
+    parts = []
+    if surely:
+        parts.append(f", and at least {sum(map(_left_of, surely)):,} more were skipped, as it then started at the end")
+    if perhaps:
+        most = sum(map(_since_start, perhaps))
+        parts.append(f", and at most {most:,} more were skipped, if it then started at the end")
+    return "".join(parts)
 
 
 def _had_members(facts: GroupFacts, at_ms: int) -> bool:
@@ -210,7 +249,8 @@ def _of_former_topics(facts: GroupFacts) -> Iterator[Sighting]:
 
 
 def _returns(facts: GroupFacts) -> Iterator[Sighting]:
-    told = [(each, harm) for each in facts.returns if (harm := _harm(facts, each)) is not None]
+    expired = [each for each in facts.returns if each.lost_by == OffsetEventKind.EXPIRED]
+    told = [(each, harm) for each in expired if (harm := _harm(facts, each)) is not None]
     for together in _together(told, lambda each: each[0].commit.at_ms, TOGETHER_MS):
         returns = [each for each, _ in together]
         low, high, never = (sum(column) for column in zip(*(harm for _, harm in together), strict=True))
@@ -218,7 +258,7 @@ def _returns(facts: GroupFacts) -> Iterator[Sighting]:
         parts += [f"at most {never:,} records were never read"] if never else []
         yield _sighting(
             OFFSETS_EXPIRED,
-            *(min(each.expired_at_ms for each in returns), max(each.commit.at_ms for each in returns)),
+            *(min(each.lost_at_ms for each in returns), max(each.commit.at_ms for each in returns)),
             ((each.commit.place, each.offset_before) for each in returns),
             happening=_happening(returns),
             proofs=tuple(proof for each in returns for proof in (each.proof, each.commit.proof)),

@@ -112,7 +112,7 @@ def test_records_that_retention_took() -> None:
     assert len(told(offset_events=far)) == 2
 
 
-# Expired, and come back
+# Lost, and come back
 
 
 def back(after: int, **fields: Any) -> OffsetReturn:
@@ -121,7 +121,8 @@ def back(after: int, **fields: Any) -> OffsetReturn:
     usual: Row = {
         "kafka_partition": 7,
         "kafka_offset": 60,
-        "expired_at_ms": T + 60_000,
+        "lost_by": Kind.EXPIRED,
+        "lost_at_ms": T + 60_000,
         "offset_before": 1_000,
         "leader_epoch": None,
         "is_same_topic": False,
@@ -193,6 +194,48 @@ def test_who_brought_the_offset_back() -> None:
     read, be it without membership."""
     assert harm(back(300), EMPTIED) is None
     assert harm(back(300, leader_epoch=0), []) == (700, 800, None)
+
+
+def passed_and_back(after: int, **fields: Any) -> Row:
+    """A group whose offset 100 the log has passed, up to 200, and which came back to the same log as above."""
+    returned = back(after, lost_by=Kind.LOST_TO_RETENTION, kafka_offset=40, offset_before=100, **fields)
+    (row,) = told(offset_events=[event(Kind.LOST_TO_RETENTION, 40, 100, 200)], returns=[returned])
+    return row
+
+
+def test_a_consumer_that_skips_what_retention_has_left() -> None:
+    """Goal: who starts at the end after the log has passed its offset has skipped the rest, which is counted."""
+    row = passed_and_back(8_001_500)
+    assert (row["kind"], row["never_read_max"]) == (LOST_TO_RETENTION.name, 100 + 8_001_300)
+    assert (
+        "at most 100 records were removed before it read them, and at least 8,000,800 more were skipped"
+        in (row["explanation"])
+    )
+    assert [each["table_name"] for each in row["proofs"]] == ["offset_events", "coordinator_records"]
+
+
+@pytest.mark.parametrize("pace", [100_000.0, None])
+def test_a_consumer_that_may_have_skipped_what_retention_has_left(pace: float | None) -> None:
+    """Goal: one that can have read everything up to its first commit has at most skipped it, and the bound says so."""
+    row = passed_and_back(8_001_500, records_per_ms=pace)
+    assert row["never_read_max"] == 100 + 8_001_300
+    assert "and at most 8,001,300 more were skipped, if it then started at the end" in row["explanation"]
+
+
+@pytest.mark.parametrize(
+    ("after", "fields"),
+    [
+        (900, {}),  # it began below the end, at the start of what is left
+        (8_001_500, {"high_watermark": None}),
+        (8_001_500, {"is_other_topic": True}),
+        (300, {"high_watermark": 201}),  # what was left may be a marker
+    ],
+)
+def test_a_consumer_that_may_have_read_what_retention_has_left(after: int, fields: Row) -> None:
+    """Goal: where nothing shows that it began beyond the rest, nothing was skipped beside what was removed."""
+    row = passed_and_back(after, **fields)
+    assert row["never_read_max"] == 100
+    assert "skipped" not in row["explanation"].split(". ")[0]
 
 
 # About to expire
