@@ -34,6 +34,7 @@ class Fact:
     WAS_REMOVED = "was_removed"  # a record or a line shows that the group removed the member before
     NEW_OWNER = "new_owner"  # another member owns a partition of the refused commit
     LOG_IMPORTED = "log_imported"  # a server log has lines about the group around that time
+    SAME_MEMBERS = "same_members"  # in most rebalances of the storm nobody came or went
     FOLLOW_UPS = "follow_ups"  # most rebalances of the storm only follow up another one
     LAST_MEMBER_KNOWN = "last_member_known"  # the tenures show who was in the group before it had no members
     LEFT_IN_ORDER = "left_in_order"  # each of the group's last members left by itself

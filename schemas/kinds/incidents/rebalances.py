@@ -25,17 +25,23 @@ REBALANCE_STORM = IncidentKind(
         ),
         Clause(".", needs=(Fact.FOLLOW_UPS,)),
         Clause(
+            "No member came or went in most of them: members join again by themselves. Their own logs say why, such as"
+            " metadata of topics that changed; the server log has it as the client's reason.",
+            needs=(Fact.SAME_MEMBERS,),
+            excludes=(Fact.FOLLOW_UPS,),
+        ),
+        Clause(
             "Nothing is processed while members rejoin, unless their assignor is cooperative. Find out who"
             " comes and goes, and use static membership (group.instance.id) and cooperative-sticky.",
             needs=(Fact.CLASSIC_GROUP,),
-            excludes=(Fact.COOPERATIVE, Fact.FOLLOW_UPS),
+            excludes=(Fact.COOPERATIVE, Fact.FOLLOW_UPS, Fact.SAME_MEMBERS),
         ),
         *(
             Clause(
                 "Members that keep their partitions continue to process. Find out who comes and goes, and use static"
                 " membership (group.instance.id).",
                 needs=needs,
-                excludes=(Fact.FOLLOW_UPS,),
+                excludes=(Fact.FOLLOW_UPS, Fact.SAME_MEMBERS),
             )
             for needs in ((Fact.CONSUMER_GROUP,), (Fact.CLASSIC_GROUP, Fact.COOPERATIVE))
         ),
@@ -43,31 +49,31 @@ REBALANCE_STORM = IncidentKind(
             "Find out which workers come and go, and which connectors keep changing their configuration or tasks;"
             " raise scheduled.rebalance.max.delay.ms where workers are restarted.",
             needs=(Fact.CONNECT_GROUP,),
-            excludes=(Fact.FOLLOW_UPS,),
+            excludes=(Fact.FOLLOW_UPS, Fact.SAME_MEMBERS),
         ),
         Clause(
             "Tasks that do not move continue. Find out who comes and goes, use static membership (group.instance.id),"
             " and"
             " standby tasks (num.standby.replicas) where state takes long to restore.",
             needs=(Fact.CLASSIC_STREAMS_GROUP,),
-            excludes=(Fact.FOLLOW_UPS,),
+            excludes=(Fact.FOLLOW_UPS, Fact.SAME_MEMBERS),
         ),
         Clause(
             "Find out who comes and goes.",
             excludes=(
                 *(Fact.CLASSIC_GROUP, Fact.CONSUMER_GROUP, Fact.CONNECT_GROUP, Fact.CLASSIC_STREAMS_GROUP),
-                Fact.FOLLOW_UPS,
+                *(Fact.FOLLOW_UPS, Fact.SAME_MEMBERS),
             ),
         ),
     ),
     settings=(
         Clause("partition.assignment.strategy", needs=(Fact.CLASSIC_GROUP, Fact.FOLLOW_UPS)),
-        Clause("group.instance.id", excludes=(*WITHOUT_STATIC_MEMBERS, Fact.FOLLOW_UPS)),
+        Clause("group.instance.id", excludes=(*WITHOUT_STATIC_MEMBERS, Fact.FOLLOW_UPS, Fact.SAME_MEMBERS)),
         Clause("scheduled.rebalance.max.delay.ms", needs=(Fact.CONNECT_GROUP,), excludes=(Fact.FOLLOW_UPS,)),
         Clause(
             "partition.assignment.strategy=cooperative-sticky",
             needs=(Fact.CLASSIC_GROUP,),
-            excludes=(Fact.COOPERATIVE, Fact.FOLLOW_UPS),
+            excludes=(Fact.COOPERATIVE, Fact.FOLLOW_UPS, Fact.SAME_MEMBERS),
         ),
     ),
     root=roots.REBALANCE,

@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from groupledger.schemas.kafka.names import COOPERATIVE_PROTOCOL, STREAMS_PROTOCOL
+from groupledger.schemas.kinds.changes import CHANGE_KINDS
 from groupledger.schemas.kinds.clauses import Fact
 from groupledger.schemas.kinds.incidents import REBALANCE_STORM, REMOVALS
 from groupledger.schemas.words import Evidence, GroupType
@@ -34,6 +35,7 @@ FACT_OF_TYPE = {
     GroupType.STREAMS: Fact.STREAMS_GROUP,
 }
 FACT_OF_EVIDENCE = {Evidence.INFERRED: Fact.INFERRED, Evidence.LOGGED: Fact.ONLY_LOGGED}
+OF_MEMBERS = {kind.name for kind in CHANGE_KINDS if kind.is_told_by_members or kind.is_replacement}
 LOG_AROUND_MS = 3_600_000  # a server log with a line about the group so near is there for the time in question
 
 
@@ -57,6 +59,8 @@ def _known(facts: GroupFacts, episode: Episode, row: Row, rules: Rules) -> Itera
         yield Fact.LOG_IMPORTED
     if row["kind"] == REBALANCE_STORM.name and _are_follow_ups(facts, row):
         yield Fact.FOLLOW_UPS
+    if row["kind"] == REBALANCE_STORM.name and _stay_the_same(facts, row):
+        yield Fact.SAME_MEMBERS
     for sighting in episode.sightings:
         if sighting.kind.name == row["kind"]:
             yield from sighting.known
@@ -93,12 +97,22 @@ def _was_removed(facts: GroupFacts, episode: Episode, row: Row, rules: Rules) ->
 
 def _are_follow_ups(facts: GroupFacts, row: Row) -> bool:
     """Returns whether most of a storm's rebalances only follow up another one."""
+    of_storm = [is_mere_follow_up({change["kind"] for change in each["changes"] or ()}) for each in _turns(facts, row)]
+    return sum(of_storm) * 2 > len(of_storm)
+
+
+def _stay_the_same(facts: GroupFacts, row: Row) -> bool:
+    """Returns whether nobody came or went in most of a storm's rebalances."""
     of_storm = [
-        is_mere_follow_up({change["kind"] for change in each["changes"] or ()})
-        for each in facts.rebalances
-        if row["first_seen_at"] <= each["happened_at"] <= row["last_seen_at"]
+        each["changes"] is not None and not any(change["kind"] in OF_MEMBERS for change in each["changes"])
+        for each in _turns(facts, row)
     ]
     return sum(of_storm) * 2 > len(of_storm)
+
+
+def _turns(facts: GroupFacts, row: Row) -> list[Row]:
+    """Returns the rebalances of a storm."""
+    return [each for each in facts.rebalances if row["first_seen_at"] <= each["happened_at"] <= row["last_seen_at"]]
 
 
 def _has_log(facts: GroupFacts, episode: Episode) -> bool:

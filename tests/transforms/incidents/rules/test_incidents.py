@@ -509,7 +509,8 @@ def test_advice_fits_the_kind_of_client(protocol: dict[str, str], settings: str)
     """Goal: a worker of Kafka Connect has other settings, and no instance id; Kafka Streams takes no other assignor,
     and who has the cooperative one is not asked to take it."""
     generations = [generation(2, 10, None, group_type="classic", **protocol)]
-    storm = [rebalance(number, 100 + number * 50) for number in range(2, 14)]
+    joined = [{"kind": "member_joined"}]
+    storm = [rebalance(number, 100 + number * 50, changes=joined) for number in range(2, 14)]
     timed_out = event("member_left", T + 100_000, "m-1", client_reason="worker poll timeout has expired.")
     told = incidents(facts(generations=generations, rebalances=storm, events=[timed_out]), RULES)
     rows = {row["kind"]: row for row in told}

@@ -175,6 +175,18 @@ def test_storms() -> None:
     assert kinds(facts(rebalances=follow_ups)) == {}
 
 
+def test_a_storm_in_which_nobody_comes_or_goes() -> None:
+    """Goal: where the members stay, nobody is asked to find out who comes and goes, or to use static membership."""
+    storm = [rebalance(number, 100 + number * 50) for number in range(2, 14)]
+    classic = [{**generation(2, 90, None), "group_type": "classic"}]
+    row = kinds(facts(rebalances=storm, generations=classic))["rebalance_storm"]
+    assert "No member came or went in most of them" in row["explanation"]
+    assert row["setting_to_change"] is None
+    joined = [{**each, "changes": [{"kind": "member_joined"}]} for each in storm]
+    row = kinds(facts(rebalances=joined, generations=classic))["rebalance_storm"]
+    assert "Find out who comes and goes" in row["explanation"]
+
+
 def test_follow_ups_without_an_end() -> None:
     """Goal: the one or two rounds that a cooperative rebalance costs are no rebalances of their own; those of a chain
     that goes on are, and the advice is about what keeps it going."""
