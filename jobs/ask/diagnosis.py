@@ -49,7 +49,7 @@ OWNER_COLUMNS = ("topic", "partition", "member_id", "valid_from", "valid_to")
 LAG_COLUMNS = (
     *("sampled_at", "topic", "partition", "committed_offset", "high_watermark", "last_stable_offset", "raw_lag", "lag"),
     *("status", "flags", "no_progress_since", "owned", "owner", "client_id", "client_host", "group_state"),
-    *("committed_at", "lag_seconds"),
+    *("committed_at", "commit_interval_ms", "lag_seconds"),
 )
 RIVALS_MAX = 4
 ROUNDS_WITHIN = timedelta(hours=1)  # rounds before an instant that may show what a group subscribes to
@@ -86,6 +86,7 @@ def diagnoses_of(
     return diagnoses(
         GroupRows(
             group_type=group["group_type"],
+            group_id=group["group_id"],
             incidents=incidents,
             rebalances=rebalances,
             members=with_unknown_causes(

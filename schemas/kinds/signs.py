@@ -93,6 +93,13 @@ STATIC_MEMBERS = Sign(
     meaning="Members have a group.instance.id.",
     kinds=(FENCED_INSTANCE.name, UNRELEASED_INSTANCE_ID.name),
 )
+INSTANCES_REPLACED = Sign(
+    name="instances_replaced",
+    meaning="Static members went away, and as many with other instance ids joined.",
+)
+NAME_GENERATED = Sign(
+    name="name_generated", meaning="The group has a name of the kind that the console consumer generates for one use."
+)
 LAST_LEFT = Sign(name="last_left", meaning="The last members left by themselves.")
 LAST_LEFT_TOGETHER = Sign(name="last_left_together", meaning="The last two or more members left within one minute.")
 LAST_EXPIRED = Sign(name="last_expired", meaning="The last members' sessions expired.")
@@ -325,6 +332,16 @@ NEVER_COMMITTED = Sign(
     meaning="Members own partitions that hold records, but nothing is committed for them.",
     source=Source.SAMPLES,
     statuses=(LagStatus.NO_COMMIT,),
+)
+COMMITS_RARELY = Sign(
+    name="commits_rarely",
+    meaning="The owner of the partitions with lag went on to commit them at intervals about as long as they stood.",
+    source=Source.SAMPLES,
+)
+OUTSIDER_STOPPED = Sign(
+    name="outsider_stopped",
+    meaning="The group never had members, and what was committed for it has stood for a minute while records wait.",
+    source=Source.SAMPLES,
 )
 OWNER_COMMITS_ELSEWHERE = Sign(
     name="owner_commits_elsewhere",

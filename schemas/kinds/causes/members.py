@@ -38,6 +38,17 @@ JOB_BETWEEN_RUNS = Cause(
     fault=Fault.NOBODY,
     severity=Severity.INFO,
 )
+CONSOLE_CONSUMER_ENDED = Cause(
+    name="console_consumer_ended",
+    symptoms=_WITHOUT_MEMBERS,
+    happened="The group's name was generated for one use by a console consumer, which has ended: nobody comes back.",
+    needs=(signs.NO_MEMBERS, signs.NAME_GENERATED),
+    proved_by=((signs.NAME_GENERATED,),),
+    advice="Delete the group, or exclude such names from alerts. Its offsets expire by themselves.",
+    told_apart_by="The group's name.",
+    fault=Fault.NOBODY,
+    severity=Severity.INFO,
+)
 SCALED_TO_ZERO = Cause(
     name="scaled_to_zero",
     symptoms=_WITHOUT_MEMBERS,
@@ -89,6 +100,23 @@ MEMBERS_POLLED_TOO_LATE = Cause(
     advice="Its processing hangs, or its polling thread has died: take a thread dump, then restart it.",
     settings=POLL_SETTINGS,
     told_apart_by=_IMPORT,
+    severity=Severity.ERROR,
+)
+INSTANCES_REPLACED = Cause(
+    name="instances_replaced",
+    symptoms=(*_RESTLESS, *_WITHOUT_MEMBERS),
+    happened=(
+        "Static members were replaced by processes with other instance ids (group.instance.id)",
+        Clause(": a rebalance waited for the former ones", needs=(signs.IN_REBALANCE.name,)),
+        ".",
+    ),
+    needs=(signs.STATIC_MEMBERS, signs.INSTANCES_REPLACED),
+    proved_by=((signs.INSTANCES_REPLACED,),),
+    advice="A group keeps the partitions of a static member that was closed until its session ends. Give each process"
+    " the same group.instance.id at each start, as the ordinals of a StatefulSet do, or give it none.",
+    settings=("group.instance.id",),
+    told_apart_by="The instance ids before and after: `groupledger members NAME`.",
+    fault=Fault.OPERATOR,
     severity=Severity.ERROR,
 )
 INSTANCE_STARTED_TWICE = Cause(
@@ -232,7 +260,14 @@ WAITS_FOR_MEMBER = Cause(
     against=(signs.of_kind(incidents.ASSIGNMENT_NOT_STORED.name), signs.GENERATIONS_FORM, signs.AWAITS_ASSIGNMENT),
     proved_by=((signs.of_kind(incidents.REBALANCE_STUCK.name),), (signs.REBALANCE_LASTS, signs.OFFSETS_STAND)),
     needs=(signs.IN_REBALANCE,),
-    advice="It waits up to the longest max.poll.interval.ms in the group: stop the process that hangs.",
+    advice=(
+        "It waits up to the longest max.poll.interval.ms in the group: stop the process that hangs.",
+        Clause(
+            " A static member that was closed, and not started again with its group.instance.id, keeps it waiting, too,"
+            " until its session ends: remove that id (removeMembersFromConsumerGroup).",
+            needs=(signs.STATIC_MEMBERS.name,),
+        ),
+    ),
     settings=("max.poll.interval.ms",),
     kind=incidents.REBALANCE_STUCK.name,
     told_apart_by="Samples of the group's state every few seconds (a monitor), and the server log of that time.",

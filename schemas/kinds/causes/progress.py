@@ -34,13 +34,38 @@ _REFUSED = (
 )
 _GOES_ON = (signs.HAS_MEMBERS, signs.RECORDS_WAIT, signs.OFFSETS_GO_ON, signs.LAG_GROWS)
 
+COMMITS_RARELY = Cause(
+    name="commits_rarely",
+    symptoms=_LAGGING,
+    happened="{who} commits at long intervals, about as long as this: meanwhile records only seem to wait.",
+    needs=(signs.HAS_MEMBERS, signs.COMMITS_RARELY),
+    against=_OTHERWISE_STANDING,
+    proved_by=((signs.COMMITS_RARELY,),),
+    advice="After a crash, what was read since the last commit is read again: commit more often if that matters.",
+    settings=("auto.commit.interval.ms",),
+    told_apart_by="The next commits.",
+    fault=Fault.NOBODY,
+    severity=Severity.INFO,
+)
+OUTSIDER_STOPPED = Cause(
+    name="outsider_stopped",
+    symptoms=_LAGGING,
+    happened="The group never had members: a process that assigns partitions to itself, or a tool, committed for it,"
+    " and commits no more. {records} records wait.",
+    needs=(signs.OUTSIDER_STOPPED,),
+    against=(signs.AT_LAST_STABLE_OFFSET, signs.AHEAD_OF_END, signs.MARKERS_AT_END, signs.ONE_RECORD_LEFT),
+    proved_by=((signs.OUTSIDER_STOPPED,),),
+    advice="A job of Flink or Spark commits when a checkpoint is complete: see whether it runs, and whether its"
+    " checkpoints fail. If nobody needs the group any more, delete it.",
+    told_apart_by="The log of that process.",
+)
 SLOW_BATCH = Cause(
     name="slow_batch",
     symptoms=(NO_PROGRESS,),
     happened="{who} committed nothing for {seconds} s and then went on by itself: a record or a batch took that long,"
     " its partitions were paused, or it commits rarely.",
     needs=(signs.HAS_MEMBERS, signs.WENT_ON),
-    against=(*_OTHERWISE_STANDING, signs.SAME_OFFSET_AGAIN),
+    against=(*_OTHERWISE_STANDING, signs.SAME_OFFSET_AGAIN, signs.COMMITS_RARELY),
     proved_by=((signs.WENT_ON,),),
     advice="If that is too long, fetch fewer records per poll, and commit after each of them.",
     settings=("max.poll.records",),
@@ -169,7 +194,7 @@ SLOWER_THAN_PRODUCERS = Cause(
             ". Some members have no partition, so add partitions first",
             needs=(signs.MEMBERS_WITHOUT_PARTITIONS.name,),
         ),
-        ".",
+        ". If the client's fetch-throttle-time-avg is above zero, neither helps: raise its consumer_byte_rate.",
     ),
     settings=("max.poll.records", "fetch.min.bytes"),
     told_apart_by="The client's metrics records-consumed-rate and fetch-latency-avg beside the time that processing"

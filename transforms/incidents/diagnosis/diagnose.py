@@ -64,6 +64,7 @@ IN_ORDER = {
     cause.name
     for cause in (
         members.DEPLOY,
+        members.INSTANCES_REPLACED,
         members.SCALING,
         members.SCALED_TO_ZERO,
         members.MEMBERS_LEFT,
@@ -137,8 +138,11 @@ def _sentences(
     cause: Cause | None, incident: Row | None, symptom: str, facts: frozenset[str], names: Mapping[str, str]
 ) -> Diagnosis:
     """Returns the texts of a diagnosis: what happened, what to do and what to change. If an incident describes the same
-    cause, its texts are used, so that all texts agree. `symptom` is the sentence where no cause is known."""
-    says_it = incident is not None and (cause is None or incident["kind"] == cause.kind)
+    cause, its texts are used, so that all texts agree. Where no cause is known, an incident says what happened if it
+    alarms by itself; else `symptom` is the sentence."""
+    says_it = incident is not None and (
+        incident["severity"] != Severity.INFO if cause is None else incident["kind"] == cause.kind
+    )
     if incident is not None and says_it:
         return {
             "explanation": incident["explanation"],

@@ -38,6 +38,7 @@ class GroupRows:
     """
 
     group_type: str | None
+    group_id: str = ""
     incidents: Sequence[Row] = ()
     rebalances: Sequence[Row] = ()
     members: Sequence[Row] = ()

@@ -41,6 +41,7 @@ STANDS_FOR_LONG = timedelta(minutes=1)  # a restart takes less
 # Java's client, librdkafka with what is built on it, and kafka-python, as the request log names them.
 LEAVE_UNPOLLED = ("apache-kafka-java", "librdkafka", "confluent-kafka-", "kafka-python")
 LATE_S = 30  # an owner that is later than this in a partition has a backlog there
+RHYTHM_MAX = 1.5  # of an interval between commits, which a busy process keeps late
 GROWS_FOR_LONG = timedelta(minutes=1)  # a burst is over before
 _STANDING = {LagStatus.STOPPED, LagStatus.STALLED, LagStatus.WAITING_FOR_TRANSACTION, LagStatus.AHEAD_OF_LOG}
 
@@ -90,12 +91,17 @@ def lag_seen(episode: Episode, rows: GroupRows) -> LagSeen:
 
 def owners_went_on(episode: Episode, seen: LagSeen, rows: GroupRows) -> bool:
     """Returns whether the owners of the partitions with lag got on in all of them in the round after an episode. They
-    must have been members since before it: one that has just started has held up nothing."""
+    must have been members since before it, and still be: one that has just started has held up nothing. A row of lag
+    names the owner that the history knew of in its round."""
     after = next((row["sampled_at"] for row in rows.rounds if row["sampled_at"] > episode.last_seen_at), None)
     if after is None or episode.until is None or not seen.lagging:
         return False
     then = {_place(row): row for row in rows.lag_at(after)}
-    joined = {row["member_id"]: row["joined_at"] for row in rows.members if row["joined_at"] is not None}
+    joined = {
+        row["member_id"]: row["joined_at"]
+        for row in rows.members
+        if row["joined_at"] is not None and (row["left_at"] is None or row["left_at"] > after)
+    }
     advanced = _went_on(list(then.values()), {_place(row): row for row in seen.lagging}, "committed_offset")
     return all(
         row["owner"] in joined
@@ -133,6 +139,10 @@ def signs_of_lag(seen: LagSeen, rows: GroupRows) -> Iterator[Sign]:
     if all(row["owned"] is False for row in lagging):
         yield signs.NOBODY_OWNS
     stands_since = [row["no_progress_since"] for row in lagging]
+    if not rows.members and not rows.tenures and all(_stands_for(row, STANDS_FOR_LONG) for row in lagging):
+        yield signs.OUTSIDER_STOPPED
+    if _commit_rarely(seen, rows):
+        yield signs.COMMITS_RARELY
     if is_between_runs(rows.tenures, stands_since, lagging[0]["sampled_at"]):
         yield signs.BETWEEN_RUNS
     if lagging[0]["group_state"] in CLASSIC_REBALANCING | MODERN_REBALANCING:
@@ -211,6 +221,22 @@ def _passed_over(rows: GroupRows) -> set[Place]:
     """Returns the new partitions whose first commit lies after records that they had before anybody took them."""
     found = (row["partitions"] for row in rows.incidents if row["kind"] == PARTITION_NOT_READ.name)
     return {(each["topic"], each["partition"]) for partitions in found for each in partitions or ()}
+
+
+def _commit_rarely(seen: LagSeen, rows: GroupRows) -> bool:
+    """Returns whether the owners of the partitions with lag commit at intervals about as long as these stood. Several
+    commits since then have to show it: one that is late says nothing of the others."""
+    latest = {_place(row): row for row in rows.lag_at(rows.rounds[-1]["sampled_at"])}
+    joined = {row["member_id"]: row["joined_at"] for row in rows.members}
+    for row in seen.lagging:
+        now = latest.get(_place(row), {})
+        since = row["no_progress_since"] or joined.get(row["owner"])
+        if since is None or now.get("owner") != row["owner"] or not now["commit_interval_ms"]:
+            return False
+        interval = timedelta(milliseconds=now["commit_interval_ms"])
+        if row["sampled_at"] - since > RHYTHM_MAX * interval or now["sampled_at"] - row["sampled_at"] < 2 * interval:
+            return False
+    return True
 
 
 def _has_passed_its_interval(lag: Row, rows: GroupRows) -> bool:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from groupledger.schemas.instants import EPOCH
 from groupledger.schemas.kafka.group_states import CLASSIC_REBALANCING, COMPLETING_REBALANCE, EMPTY
+from groupledger.schemas.kafka.names import CONSOLE_GROUP_PREFIX
 from groupledger.schemas.kinds import signs
 from groupledger.schemas.kinds.changes import PARTITIONS_ADDED, SUBSCRIPTION_CHANGED, TOPOLOGY_NOT_READY, TOPOLOGY_READY
 from groupledger.schemas.kinds.triggers import (
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from groupledger.schemas.kinds.signs import Sign
+    from groupledger.transforms.history.rules.turnovers import Turnover
     from groupledger.transforms.incidents.diagnosis.evidence import Episode, GroupRows, Seen
 
     Row = Mapping[str, Any]
@@ -132,6 +134,8 @@ def see_members(episode: Episode, rows: GroupRows, seen: Seen) -> None:
         seen.add(signs.DEPARTURES_LOGGED.name, is_logged=True)
     for sign in (*_of_presence(episode, rows), *_of_turnover(episode, rows, gone)):
         seen.add(sign.name)
+    if rows.group_id.startswith(CONSOLE_GROUP_PREFIX):
+        seen.add(signs.NAME_GENERATED.name)
     if last:
         _add_causes(seen, last, LAST_SIGNS)
         if len(last) > 1 and all(has_left_by(row, LEFT.name) for row in last):
@@ -197,6 +201,8 @@ def _of_turnover(episode: Episode, rows: GroupRows, gone: Sequence[Row]) -> Iter
         yield signs.MEMBER_COUNT_CHANGED
     if any(each.is_deploy for each in changes):
         yield signs.ALL_REPLACED
+    if any(map(_has_other_instances, changes)):
+        yield signs.INSTANCES_REPLACED
     expired = sorted(
         (row for row in gone if row["leave_cause"] == SESSION_EXPIRED.name), key=lambda row: row["left_at"]
     )
@@ -234,6 +240,12 @@ def _of_changes(turns: Sequence[Row]) -> Iterator[Sign]:
     )
     if max(changed.values(), default=0) >= max(RETURNS_MIN, len(turns) / 3):
         yield signs.SUBSCRIPTION_CHANGES
+
+
+def _has_other_instances(change: Turnover) -> bool:
+    """Returns whether static members gave way to as many with other instance ids."""
+    gone, came = ({row["group_instance_id"] for row in rows} for rows in (change.gone, change.came))
+    return bool(gone) and None not in gone | came and not gone & came and len(change.before) == len(change.after)
 
 
 def _add_causes(seen: Seen, gone: Sequence[Row], sign_of: Mapping[str, Sign]) -> None:

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from groupledger.schemas.kafka.names import CONSOLE_GROUP_PREFIX
 from groupledger.schemas.kinds import triggers
 from groupledger.schemas.kinds.clauses import Fact
 from groupledger.schemas.kinds.incidents import COMMIT_AHEAD_OF_END, GROUP_WITHOUT_MEMBERS, OPEN_TRANSACTION_IN_TOPIC
@@ -44,7 +45,8 @@ UNPOLLED = frozenset({triggers.LEFT_POLL_TIMEOUT.name, triggers.REBALANCE_TIMEOU
 
 def waiting(facts: GroupFacts, rules: Rules) -> Iterator[Sighting]:
     absences = list(_absences(facts))
-    yield from _without_members(facts, absences, rules)
+    if not (facts.group_id or "").startswith(CONSOLE_GROUP_PREFIX):  # nobody comes back to a name made for one use
+        yield from _without_members(facts, absences, rules)
     yield from _open_transactions(facts, absences, rules)
     yield from _ahead(facts)
 

@@ -3,6 +3,7 @@ with what is known of it; and how a group works every day is no alarm."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -77,6 +78,11 @@ def test_gone_without_a_word() -> None:
     hung = told(gone(tenure("m-1", 10, ENDED_S, leave_cause="left_poll_timeout", leave_cause_confidence=0.95)))
     assert (hung["severity"], hung["probable_root"]) == ("warning", "poll_timeout_exceeded")
     assert "what their processing waits for" in hung["explanation"]
+
+
+def test_nobody_misses_a_console_consumer() -> None:
+    """Goal: a name that a console consumer made for one use is without members from then on, which is no incident."""
+    assert not is_told(replace(gone(tenure("m-1", 10, ENDED_S, **SILENT)), group_id="console-consumer-50211"))
 
 
 @pytest.mark.parametrize("has_log", [True, False])
