@@ -160,5 +160,5 @@ def test_the_field_log() -> None:
     assert {len(row) for row in rows} == {4}
     assert {row[3] for row in rows} <= VERDICTS
     limits = (TOP / "docs/accuracy.md").read_text().partition("## Known limits from the field")[2].partition("\n## ")[0]
-    told = set(re.findall(r"[\w.-]+#\d+", limits))
+    told = set(re.findall(r"[\w.-]+#\d+|KAFKA-\d+", limits))
     assert told == {row[0].rpartition("/")[2] for row in rows if row[3] in OPEN}
