@@ -77,6 +77,10 @@ class ClusterRows:
         """Returns the version of a table that this question reads; None if the table does not exist."""
         return self._snapshots.open(table).version() if self.exists(table) else None
 
+    def versions(self) -> dict[str, int | None]:
+        """Returns the version of each table that this question has asked for; None for those that do not exist."""
+        return self._snapshots.versions()
+
     def properties(self, table: str) -> dict[str, str]:
         """Returns the properties of a table, none if it is not there."""
         return dict(self._snapshots.open(table).metadata().configuration) if self.exists(table) else {}

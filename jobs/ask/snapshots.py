@@ -62,6 +62,11 @@ class Snapshots:
             return False
         return True
 
+    def versions(self) -> dict[str, int | None]:
+        """Returns the version of each table that was asked for, and None for those that do not exist."""
+        opened = {table: found.delta.version() for table, found in self._opened.items()}
+        return {**dict.fromkeys(self._missing), **opened}
+
     def open(self, table: str) -> DeltaTable:
         """Returns an existing table, in the version at which it was first opened."""
         return self.opened(table).delta

@@ -24,7 +24,7 @@ from groupledger.jobs.process.instants import read_instant
 from groupledger.jobs.process.output import json_text
 from groupledger.jobs.process.path_names import name_in
 from groupledger.jobs.process.terminal import printable
-from groupledger.jobs.serve.cached_values import CachedValues
+from groupledger.jobs.serve.cached_values import CachedAnswers, CachedValues
 from groupledger.jobs.serve.diagnoses import Diagnoses
 from groupledger.jobs.serve.readers import for_readers
 from groupledger.jobs.warehouse.kept_settings import kept_settings, with_kept
@@ -55,6 +55,7 @@ class Warehouse:
     place: str
     settings: Settings
     diagnoses: Diagnoses = field(default_factory=Diagnoses)
+    verdicts: CachedAnswers = field(default_factory=CachedAnswers)
     _cache: CachedValues = field(default_factory=CachedValues)
 
     def clusters(self) -> list[str]:

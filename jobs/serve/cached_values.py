@@ -1,16 +1,25 @@
-"""Caches values computed from tables until one of the tables has another version, and computes each once, however many
-requests need it."""
+"""Caches values computed from tables until one of the tables has another version.
+
+`CachedValues` computes a value once, however many requests need it, and keeps it for good: it is for few keys, and its
+tables are named. `CachedAnswers` is for as many keys as clients may ask for. It keeps those that were asked for last, and
+notes by itself which tables each was computed from.
+"""
 
 from __future__ import annotations
 
 import threading
+from collections import OrderedDict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from groupledger.jobs.ask.cluster_rows import ClusterRows
+
+Kind = TypeVar("Kind")
 Versions = tuple[int | None, ...]
+ANSWERS_MAX = 500
 
 
 @dataclass(slots=True)
@@ -42,3 +51,29 @@ class CachedValues:
             return entry.made[1]
         finally:
             entry.making.release()
+
+
+class CachedAnswers:
+    """Cached values, by key, the one asked for last at the end. A value holds as long as every table that its question
+    has asked for by then has the same version."""
+
+    def __init__(self, most: int = ANSWERS_MAX) -> None:
+        self._most = most
+        self._found: OrderedDict[object, tuple[dict[str, int | None], Any]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, key: object, tables: ClusterRows, make: Callable[[], Kind]) -> Kind:
+        """Returns the value of a cluster's key. `make` reads by `tables` only."""
+        whole = (tables.cluster, key)
+        with self._lock:
+            versions, value = self._found.get(whole, ({}, None))
+        if not versions or any(tables.version(table) != version for table, version in versions.items()):
+            value = make()
+            versions = tables.versions()
+        with self._lock:
+            self._found[whole] = versions, value
+            self._found.move_to_end(whole)
+            while len(self._found) > self._most:
+                self._found.popitem(last=False)
+        found: Kind = value
+        return found

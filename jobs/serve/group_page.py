@@ -7,7 +7,7 @@ group that has ended is shown in its last hour, unless an instant is asked for.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
     from groupledger.jobs.ask.cluster_rows import ClusterRows
+    from groupledger.jobs.process.output import Answer
 
 REBALANCES_MAX = 50
 EPISODES_MAX = 50
@@ -60,8 +61,8 @@ def routes(warehouse: Warehouse, environment: Environment) -> APIRouter:
     def group(
         cluster: str, group: str, at: str | None = None, until: str | None = None, window: str | None = None
     ) -> Response:
-        tables, asked = warehouse.rows(cluster), instant_in(at)
-        history = read_history(tables, name_in(group))
+        tables, name, asked = warehouse.rows(cluster), name_in(group), instant_in(at)
+        history = read_history(tables, name)
         text = window or usual_window(history, asked)
         within = window_of(history, asked, instant_in(until), length(text))
         instant = min(max(asked or within.until, within.since), within.until)
@@ -80,13 +81,20 @@ def routes(warehouse: Warehouse, environment: Environment) -> APIRouter:
                 to_instant=lambda at: link("", at=iso(at), until=iso(within.until), window=text),
                 to_episode=lambda at: link("", at=iso(at), window=text),
                 searched_until=sources_known(tables)[Source.INCIDENTS],
-                **from_rounds(tables, rows, warehouse.settings.lag.no_commit, within.until),
-                **verdict_values(tables, history.group["group_id"], within, asked),
+                **judged(warehouse, tables, rows, within),
+                **verdict_values(verdict_of(warehouse, tables, name, within), asked),
                 **values,
             )
         )
 
     return pages
+
+
+def judged(warehouse: Warehouse, tables: ClusterRows, rows: GroupRows, within: Window) -> dict[str, Any]:
+    """Returns the sentences that are made of many rounds, which are kept as the verdict is."""
+    key = ("rounds", rows.history.group["group_id"], within.until, rows.sampled_at)
+    no_commit = warehouse.settings.lag.no_commit
+    return warehouse.verdicts.get(key, tables, lambda: from_rounds(tables, rows, no_commit, within.until))
 
 
 def from_rounds(tables: ClusterRows, rows: GroupRows, no_commit: str, until: datetime) -> dict[str, Any]:
@@ -106,21 +114,41 @@ def coming(tables: ClusterRows, rows: GroupRows) -> list[str]:
     return sentences(forecasts(tables, rows.history.group["group_id"], rows.sampled_at)[1])
 
 
-def verdict_values(tables: ClusterRows, name: str, within: Window, asked: datetime | None) -> dict[str, Any]:
-    """Returns the episodes of the day that ends with a window, or of the window if it is longer: those at the given
-    instant first, or else the most harmful first."""
+@dataclass(frozen=True, slots=True)
+class DaysVerdict:
+    """The verdict of a group since an instant, with the summaries of what did harm, or else of what did none."""
+
+    since: datetime
+    lasts: str
+    verdict: Answer
+    episodes: Sequence[EpisodeSummary]
+    mild: Sequence[EpisodeSummary]
+
+
+def verdict_of(warehouse: Warehouse, tables: ClusterRows, name: str, within: Window) -> DaysVerdict:
+    """Returns the verdict of the day that ends with a window, or of the window if it is longer. It is most of the work
+    of a page, so that it is kept."""
+
+    def made() -> DaysVerdict:
+        _, verdict = why(tables, name, since, within.until + timedelta(milliseconds=1))
+        episodes = summaries(verdict)
+        return DaysVerdict(since, lasts, verdict, episodes, () if episodes else mild(verdict)[:EPISODES_MAX])
+
     since = min(within.since, within.until - DAY)
-    _, verdict = why(tables, name, since, within.until + timedelta(milliseconds=1))
-    episodes = summaries(verdict)
-    if asked is not None:
-        episodes.sort(key=lambda each: not _is_of(each, asked))
+    lasts = f"the {lasted(within.until - since)}" if within.until - since > DAY else "the 24 h"
+    return warehouse.verdicts.get(("verdict", name, since, within.until), tables, made)
+
+
+def verdict_values(found: DaysVerdict, asked: datetime | None) -> dict[str, Any]:
+    """Returns the episodes of a verdict: those at the given instant first, or else the most harmful first."""
+    episodes = found.episodes if asked is None else sorted(found.episodes, key=lambda each: not _is_of(each, asked))
     return {
-        "verdict": verdict,
+        "verdict": found.verdict,
         "episodes": episodes[:EPISODES_MAX],
-        "mild": [] if episodes else mild(verdict)[:EPISODES_MAX],
+        "mild": found.mild,
         "episodes_left_out": max(len(episodes) - EPISODES_MAX, 0),
-        "verdict_of": f"the {lasted(within.until - since)}" if within.until - since > DAY else "the 24 h",
-        "verdict_since": since,
+        "verdict_of": found.lasts,
+        "verdict_since": found.since,
     }
 
 

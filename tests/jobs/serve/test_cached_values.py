@@ -16,11 +16,12 @@ from groupledger.jobs.ask.incidents import recent_incidents
 from groupledger.jobs.ask.table_rows import DataFile, files_of
 from groupledger.jobs.ask.what_if import WhatIfQuestion
 from groupledger.jobs.ask.what_if_savings import FIGURES
+from groupledger.jobs.ask.why import why
 from groupledger.jobs.process.settings import load_settings
-from groupledger.jobs.serve import forecast_routes, what_if_page
+from groupledger.jobs.serve import forecast_routes, group_page, what_if_page
 from groupledger.jobs.serve.answers import Warehouse
-from groupledger.jobs.serve.cached_values import CachedValues
-from tests.jobs.serve.serving import AT, CLUSTER, fill, served, write
+from groupledger.jobs.serve.cached_values import CachedAnswers, CachedValues
+from tests.jobs.serve.serving import AT, CLUSTER, MINUTE, fill, served, write
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -86,6 +87,51 @@ def test_made_of_what_is_kept() -> None:
     assert warehouse.made_of((groups, period), lambda: 2, "list") == 1
     assert warehouse.made_of((groups, period), lambda: 3, "other") == 3
     assert warehouse.made_of(([1], period), lambda: 4, "list") == 4
+
+
+def test_a_verdict_is_made_once_for_its_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Goal: a group's page diagnoses once, however often it is asked for, and again as soon as a table that the
+    diagnosis read has more rows, or is there at last; another instant of the same window needs no other diagnosis."""
+    fill(tmp_path, "pay", "orders", "pod-b")
+    path, asked = f"/clusters/{CLUSTER}/groups/pay", []
+
+    def counted(*arguments: Any) -> Any:
+        asked.append(arguments[1])
+        return why(*arguments)
+
+    monkeypatch.setattr(group_page, "why", counted)
+    with served(tmp_path) as client:
+        first = client.get(path).text
+        of_window = [f"{path}?at=2026-01-01T12:0{minute}:00Z&until=2026-01-01T12:09Z" for minute in (7, 8)]
+        assert {client.get(each).status for each in (path, *of_window)} == {200}
+        assert len(asked) == 2
+        write(tmp_path, "requests", {"group_id": "pay", "happened_at": AT})
+        assert "pod-b fell silent." in client.get(path).text
+        assert len(asked) == 3
+        incident = {
+            "group_id": "pay",
+            "kind": "fenced_instance",
+            "severity": "error",
+            "is_open": False,
+            "occurrences": 1,
+        }
+        incident |= {"incident_id": "f", "episode_id": "f", "evidence": "observed", "confidence": 1.0}
+        seen = dict.fromkeys(("first_seen_at", "last_seen_at"), AT + 6 * MINUTE)
+        write(tmp_path, "incidents", incident | seen | {"explanation": "Another one came."})
+        assert "Another one came." in client.get(path).text
+    assert "Another one came." not in first
+
+
+def test_few_verdicts_are_kept(tmp_path: Path) -> None:
+    """Goal: of as many questions as clients think of, those asked for last are kept, and no more."""
+    fill(tmp_path, "pay", "orders", "pod-b")
+    kept, tables, made = CachedAnswers(2), ClusterRows(str(tmp_path), CLUSTER), []
+
+    def make() -> int:
+        made.append(len(tables.rows("lag")))
+        return len(made)
+
+    assert [kept.get(key, tables, make) for key in (1, 2, 1, 3, 1, 2)] == [1, 2, 1, 3, 1, 4]
 
 
 def test_settings_that_are_kept_with_the_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
