@@ -155,6 +155,8 @@ class _ListedGroup(Row):
     worst_client_id: Untrusted | None
     status: str | None
     """The worst status of lag of its partitions (docs/lag.md)."""
+    partitions_in_status: int | None
+    """So many partitions have that status."""
     burrow_status: str | None
     state: str | None
     """The state of the group; Dead if it has ended, Unknown if it may have."""

@@ -47,7 +47,7 @@ _SUMS = """
     max(epoch_ms(committed_at)) FILTER (is_counted) AS committed_at_ms,
     CASE WHEN committed_at_ms IS NOT NULL THEN greatest(epoch_ms(sampled_at) - committed_at_ms, 0) END AS commit_age_ms,
     quantile_disc(commit_interval_ms, 0.5) FILTER (is_counted) AS commit_interval_ms,
-    coalesce(list(DISTINCT status) FILTER (is_counted), []) AS statuses,
+    coalesce(map_entries(histogram(status) FILTER (is_counted)), []) AS statuses,
     coalesce(list(DISTINCT burrow_status) FILTER (is_counted AND burrow_status IS NOT NULL), []) AS burrow_statuses
 FROM (SELECT *, NOT coalesce(list_contains(flags, $unsubscribed), false) AS is_counted FROM lag) AS marked
 """
@@ -70,17 +70,20 @@ ORDER BY sampled_at
 
 
 def with_statuses(row: Answer) -> Answer:
-    """Returns a row of the query with the worst status of its partitions and the partition with the most lag; all are
-    null if the group was not in the round."""
+    """Returns a row of the query with the worst status of its partitions, how many have it, and the partition with the
+    most lag; all are null if the group was not in the round."""
     found, worst = dict(row), row["worst"] or {}
-    statuses, burrow_statuses = found.pop("statuses"), found.pop("burrow_statuses")
+    counted, burrow_statuses = found.pop("statuses"), found.pop("burrow_statuses")
+    statuses = None if counted is None else {each["key"]: each["value"] for each in counted}
+    worst_status = None if statuses is None else status.worst(statuses)
     del found["worst"]
     return found | {
         "worst_topic": worst.get("topic"),
         "worst_partition": worst.get("partition"),
         "worst_owner": worst.get("owner"),
         "worst_client_id": worst.get("client_id"),
-        "status": None if statuses is None else status.worst(statuses),
+        "status": worst_status,
+        "partitions_in_status": None if statuses is None else statuses.get(worst_status, 0),
         "burrow_status": None if burrow_statuses is None else burrow.group_status(burrow_statuses),
     }
 

@@ -1,8 +1,8 @@
 """Caches values computed from tables until one of the tables has another version.
 
 `CachedValues` computes a value once, however many requests need it, and keeps it for good: it is for few keys, and its
-tables are named. `CachedAnswers` is for as many keys as clients may ask for. It keeps those that were asked for last, and
-notes by itself which tables each was computed from.
+tables are named. `CachedAnswers` is for as many keys as clients may ask for. It keeps those that were asked for last,
+and notes by itself which tables each was computed from.
 """
 
 from __future__ import annotations

@@ -30,9 +30,11 @@ if TYPE_CHECKING:
 TROUBLED = {
     *(LagStatus.GROWING, LagStatus.REWOUND, LagStatus.AHEAD_OF_LOG, LagStatus.STALLED, LagStatus.STOPPED),
 }
+# A group that has stopped hurts as much as one with an error, whether an incident says so or not.
+HURTS = {LagStatus.STALLED, LagStatus.STOPPED}
 NEW_MAX = 10
 KEPT_MAX = 5_000
-OF_GROUPS_MAX, OF_GROUPS_S = 2, 300
+OF_GROUPS_MAX, OF_GROUPS_S = 1, 300
 
 
 class Diagnoses:
@@ -61,11 +63,12 @@ class Diagnoses:
         return _together(worded)
 
     def of_groups(self, tables: ClusterRows, groups: Sequence[Answer], at: datetime) -> list[Answer]:
-        """Returns rows of groups; those in trouble now, but without an episode (`worst`), with what is wrong as such.
-        One that was found is looked for again after some minutes, or when the group's status changes."""
+        """Returns rows of groups; those in trouble now, but without an episode that goes on (`worst`), with what is
+        wrong as such. One that was found is looked for again after some minutes, or when the group's status changes."""
         found, left = [], OF_GROUPS_MAX
         for row in groups:
-            if row["worst"] is not None or row["status"] not in TROUBLED:
+            is_known = row["worst"] is not None and row["worst"].summary.until is None
+            if is_known or row["status"] not in TROUBLED:
                 found.append(row)
                 continue
             key = (tables.cluster, row["group_id"], row["status"], at.timestamp() // OF_GROUPS_S)
@@ -73,8 +76,7 @@ class Diagnoses:
                 left -= 1
                 self._keep(key, diagnosis_of_group(tables, row["group_id"], at))
             summary = self._found.get(key)
-            worst = None if summary is None else of_summary(row["group_id"], summary)
-            found.append({**row, "worst": worst})
+            found.append(row if summary is None else {**row, "worst": of_summary(row["group_id"], summary)})
         return found
 
     def _keep(self, key: object, found: EpisodeSummary | None) -> None:

@@ -17,12 +17,14 @@ from starlette.responses import HTMLResponse
 from groupledger.jobs.ask.answers import last_known
 from groupledger.jobs.ask.group_list import GroupFilter, chosen, every_group, matching, rank
 from groupledger.jobs.ask.places import CLIENT, HOST, PLACED, TOPIC, like, places
+from groupledger.jobs.ask.rounds import last_round
 from groupledger.jobs.process.clock import now_ms
 from groupledger.jobs.process.errors import InputError
 from groupledger.jobs.process.path_names import part
 from groupledger.jobs.serve.answers import Warehouse, instant_in
 from groupledger.jobs.serve.axis import Window
 from groupledger.jobs.serve.group_page import length, shortest_window
+from groupledger.jobs.serve.overview_now import SHOWN_MAX, Now, in_trouble, overview_now
 from groupledger.jobs.serve.overview_rows import (
     SUMMED_UP,
     Period,
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
 
     from groupledger.jobs.ask.cluster_rows import ClusterRows
     from groupledger.jobs.process.output import Answer
+    from groupledger.jobs.serve.episodes import Episode
 
 PAGE = 100
 A_DAY = "1d"
@@ -175,11 +178,19 @@ def overview_values(warehouse: Warehouse, tables: ClusterRows, asked: LinkParame
     wanted, near = _wanted(warehouse, tables, asked, every.rows)
     found = _sorted(wanted, asked.sort)
     shown = found[(asked.page - 1) * PAGE : asked.page * PAGE]
+    now, of_now = instant_of_ms(now_ms()), None
     if end is None:
-        shown = warehouse.diagnoses.of_groups(tables, shown, last)
+        troubled = in_trouble(every.rows)
+        worst = troubled[:SHOWN_MAX]
+        worded = warehouse.diagnoses.of_groups(tables, [*worst, *shown], last)
+        worst, shown = worded[: len(worst)], worded[len(worst) :]
+        sampled_at = last_round(tables, "lag") if tables.exists("lag") else None
+        of_now = overview_now(every.rows, worst, len(troubled) - len(worst), sampled_at, now)
     return {
         "cluster": tables.cluster,
-        "now": instant_of_ms(now_ms()),
+        "now": now,
+        "of_now": of_now,
+        "hurt": _hurt(shared.values["episodes"], of_now),
         "is_now": end is None and asked.page == 1,
         "asked": asked,
         "windows": WINDOWS,
@@ -200,6 +211,12 @@ def overview_values(warehouse: Warehouse, tables: ClusterRows, asked: LinkParame
         **every.counts,
         **shared.values,
     }
+
+
+def _hurt(episodes: Sequence[Episode], now: Now | None) -> list[Episode]:
+    """Returns episodes without those that stand above them, since they go on."""
+    above = () if now is None else [each.episode for each in now.groups]
+    return [each for each in episodes if not any(each is one for one in above)]
 
 
 def _shared(warehouse: Warehouse, tables: ClusterRows, asked: LinkParameters, within: Window) -> OfWindow:

@@ -13,9 +13,9 @@ from groupledger.jobs.ask.group_list import rank
 from groupledger.jobs.ask.known import sources_known
 from groupledger.jobs.ask.what_if_stored import stored_totals
 from groupledger.jobs.serve.axis import Window
-from groupledger.jobs.serve.diagnoses import TROUBLED, Diagnoses
+from groupledger.jobs.serve.diagnoses import HURTS, TROUBLED, Diagnoses
 from groupledger.jobs.serve.episodes import Episode, by_groups, episodes_of, incidents_within
-from groupledger.schemas.words import Completeness, LagStatus, Severity, Source, words_of
+from groupledger.schemas.words import Completeness, Severity, Source, words_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
 # The tables that a period and its values are made of, without those of what-if, which come and go by whole runs.
 SUMMED_UP = ("coverage", "incidents", "rebalances", "coordinator_events", "what_if_runs")
-# A group that has stopped hurts as much as one with an error, whether an incident says so or not.
-HURTS = {LagStatus.STALLED, LagStatus.STOPPED}
 SHOWN = 10
 EPISODES_MAX = 200
 HOLES_MAX = 50
@@ -68,8 +66,8 @@ def period_values(tables: ClusterRows, period: Period) -> dict[str, Any]:
 
 
 def with_episodes(groups: Sequence[Answer], period: Period) -> list[Answer]:
-    """Returns rows of groups with `worst`, their most harmful episode, the number of episodes, and `trouble_at`, when
-    trouble was last seen: the window's end while it goes on."""
+    """Returns rows of groups with `worst`, the most harmful episode of those that go on, or else of all, the number of
+    episodes, and `trouble_at`, when trouble was last seen: the window's end while it goes on."""
     of_groups = by_groups(period.episodes)
     rows = []
     for row in groups:
@@ -77,7 +75,7 @@ def with_episodes(groups: Sequence[Answer], period: Period) -> list[Answer]:
         ends = [each.summary.until or period.window.until for each in episodes]
         if row["status"] in TROUBLED:
             ends.append(period.window.until)
-        worst = episodes[0] if episodes else None
+        worst = next((each for each in episodes if each.summary.until is None), episodes[0] if episodes else None)
         rows.append({**row, "worst": worst, "incidents": len(episodes), "trouble_at": max(ends, default=None)})
     return rows
 

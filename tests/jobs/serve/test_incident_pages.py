@@ -84,7 +84,7 @@ def test_a_request_makes_a_few_diagnoses(monkeypatch: pytest.MonkeyPatch) -> Non
     tables: Any = SimpleNamespace(cluster="c")
     row = {"incident_id": "i", "last_seen_at": AT, "evidence": "observed"}
     episodes: Any = [
-        SimpleNamespace(episode_id=str(n), group_id="g", told=SimpleNamespace(since=AT, cause=None), incidents=[row])
+        SimpleNamespace(episode_id=str(n), group_id="g", summary=SimpleNamespace(since=AT, cause=None), incidents=[row])
         for n in range(NEW_MAX + 5)
     ]
     diagnoses = Diagnoses()
@@ -130,13 +130,14 @@ def test_a_group_without_an_incident_is_diagnosed(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr("groupledger.jobs.serve.diagnoses.diagnosis_of_group", made)
     tables: Any = SimpleNamespace(cluster="c")
-    rows: Any = [{"group_id": str(n), "status": "stopped", "worst": None} for n in range(OF_GROUPS_MAX + 2)]
-    others: Any = [{"group_id": "well", "status": "ok", "worst": None}, {"status": "stopped", "worst": "known"}]
+    over, open_one = (SimpleNamespace(summary=SimpleNamespace(what="Old.", until=until)) for until in (AT, None))
+    rows: Any = [{"group_id": str(n), "status": "stopped", "worst": over} for n in range(OF_GROUPS_MAX + 2)]
+    others: Any = [{"group_id": "well", "status": "ok", "worst": None}, {"status": "stopped", "worst": open_one}]
     diagnoses = Diagnoses()
-    for expected in (OF_GROUPS_MAX, OF_GROUPS_MAX + 2, OF_GROUPS_MAX + 2):
+    for expected in (OF_GROUPS_MAX, 2 * OF_GROUPS_MAX, OF_GROUPS_MAX + 2):
         found = diagnoses.of_groups(tables, [*others, *rows], AT)
         assert found[:2] == others
-        assert sum(row["worst"] is not None for row in found[2:]) == expected == len(asked)
+        assert sum(row["worst"].summary.what != "Old." for row in found[2:]) == expected == len(asked)
     assert found[2]["worst"].summary.what == "All members left."
     diagnoses.of_groups(tables, [rows[0] | {"status": "stalled"}], AT)
     diagnoses.of_groups(tables, [rows[0]], AT + 6 * MINUTE)

@@ -1,0 +1,113 @@
+"""Says which groups are in trouble now: by the lag of the last sampling round, and by incidents that go on.
+
+A group whose lag is in trouble without an incident that goes on is diagnosed by itself (`jobs.serve.diagnoses`). Until
+its turn has come, and if nothing is found, its status is put into words.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from groupledger.jobs.ask.group_list import rank
+from groupledger.jobs.process.output import number_of
+from groupledger.jobs.serve.diagnoses import HURTS, TROUBLED
+from groupledger.schemas.words import LagStatus, Severity, words_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from groupledger.jobs.process.output import Answer
+    from groupledger.jobs.serve.episodes import Episode
+
+SHOWN_MAX = 5
+OLD = timedelta(minutes=30)  # a round that says little about now
+SEVERITIES = words_of(Severity)
+MEANS = {
+    LagStatus.STOPPED: "Records wait, and nobody commits.",
+    LagStatus.STALLED: "Records wait, and each commit is of the same offset.",
+    LagStatus.GROWING: "More records come than it reads.",
+    LagStatus.REWOUND: "The committed offset went back: records are read again.",
+    LagStatus.AHEAD_OF_LOG: "The committed offset lies beyond the end of the log.",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InTrouble:
+    """A group that is in trouble now: how grave it is, what is wrong, and the episode or the diagnosis of it, if there
+    is one."""
+
+    row: Answer
+    severity: str
+    what: str
+    episode: Episode | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Now:
+    """All groups that live, as of the last round (None if there was none), and those in trouble, the gravest first;
+    `others` are not shown."""
+
+    count: int
+    as_of: datetime | None
+    is_old: bool
+    groups: Sequence[InTrouble]
+    others: int
+
+    @property
+    def severity(self) -> str:
+        """Returns the severity of the worst group; `ok` without trouble, and `unknown` if nothing recent is known."""
+        if self.groups:
+            return self.groups[0].severity
+        return "unknown" if self.as_of is None or self.is_old else LagStatus.OK
+
+    @property
+    def sentence(self) -> str:
+        """Returns how many groups are in trouble, and what it is."""
+        if not self.groups:
+            if self.as_of is None:
+                return "Whether a group is in trouble is not known: their lag was never sampled"
+            return f"None of {number_of(self.count, 'group')} {'was' if self.is_old else 'is'} in trouble"
+        troubled = len(self.groups) + self.others
+        are = "was" if troubled == 1 and self.is_old else "were" if self.is_old else "is" if troubled == 1 else "are"
+        return f"{troubled:,} of {number_of(self.count, 'group')} {are} in trouble"
+
+    @property
+    def parts(self) -> Counter[str]:
+        return Counter(each.row["status"] for each in self.groups)
+
+
+def in_trouble(rows: Sequence[Answer]) -> list[Answer]:
+    """Returns the groups that are in trouble now, the worst status first; `worst` of a row is the episode that goes on,
+    if there is one."""
+    found = [row for row in rows if row["is_alive"] is not False and (row["status"] in TROUBLED or goes_on(row))]
+    return sorted(found, key=rank)
+
+
+def goes_on(row: Answer) -> bool:
+    return row["worst"] is not None and row["worst"].summary.until is None
+
+
+def overview_now(
+    rows: Sequence[Answer], troubled: Sequence[Answer], others: int, as_of: datetime | None, at: datetime
+) -> Now:
+    """Returns what is known of now. `rows` are all groups, `troubled` the worst of those in trouble, with diagnoses."""
+    found = sorted(map(_in_words, troubled), key=lambda each: -SEVERITIES.index(each.severity))
+    return Now(
+        count=sum(row["is_alive"] is not False for row in rows),
+        as_of=as_of,
+        is_old=as_of is not None and at - as_of > OLD,
+        groups=found,
+        others=others,
+    )
+
+
+def _in_words(row: Answer) -> InTrouble:
+    if goes_on(row):
+        summary = row["worst"].summary
+        return InTrouble(row=row, severity=summary.severity, what=summary.what, episode=row["worst"])
+    severity = Severity.ERROR if row["status"] in HURTS else Severity.WARNING
+    return InTrouble(row=row, severity=severity, what=MEANS[row["status"]], episode=None)
