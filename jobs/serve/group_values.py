@@ -10,6 +10,7 @@ from groupledger.jobs.serve.lanes import draw
 from groupledger.jobs.serve.readers import for_readers
 from groupledger.schemas.words import GroupType, Ownership
 from groupledger.transforms.coverage.rules.coverage_at import why_unknown
+from groupledger.transforms.lag.rules import LagRow, Rollup, rollup
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -49,6 +50,7 @@ def group_values(rows: GroupRows, window: Window, at: datetime, rebalances_max: 
         "is_share": history.group["group_type"] == GroupType.SHARE,
         "lag": rows.standing,
         "sampled_at": rows.sampled_at,
+        "standing": standing_of(rows),
         "before": rows.before,
         "after": rows.after,
         "rebalances": rows.rebalances[::-1][:rebalances_max],
@@ -59,6 +61,13 @@ def group_values(rows: GroupRows, window: Window, at: datetime, rebalances_max: 
         "lag_parts": LAG_PARTS,
         "drawing": draw(rows, window, at),
     }
+
+
+def standing_of(rows: GroupRows) -> Rollup | None:
+    """Returns the sums of the group's lag at the instant; None if it was not sampled, and for a share group, whose lag
+    has no status."""
+    told = [row for row in rows.standing.values() if isinstance(row, LagRow) and row.status]
+    return next(iter(rollup(told)), None)
 
 
 def most_behind(owners: list[Answer], standing: Standing) -> list[Answer]:

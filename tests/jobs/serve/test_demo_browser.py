@@ -92,6 +92,18 @@ def test_axe_finds_what_is_wrong(browser: Browser, client: Client, axe: str) -> 
     assert [each.partition(":")[0] for each in found_by(axe, browser)] == ["image-alt"]
 
 
+@pytest.mark.parametrize("path", [f"{DEMO}/deploys", f"{DEMO}/groups/order-archive/deploys", f"{DEMO}/audit"])
+def test_wide_tables_on_a_telephone(browser: Browser, client: Client, path: str) -> None:
+    """Goal: on a narrow screen nothing of a table of many columns lies outside, and each value has its name."""
+    browser.look(400, 800)
+    go(browser, client, path)
+    cells = "[...document.querySelectorAll('.cards tbody td')].filter((each) => each.checkVisibility())"
+    assert browser.evaluate(f"{cells}.length") > 10
+    assert browser.evaluate(f"{cells}.filter((each) => each.getBoundingClientRect().right > innerWidth).length") == 0
+    named = f"{cells}.map((each) => getComputedStyle(each, '::before').content)"
+    assert {'"rebalances "', '"what "'} & {*browser.evaluate(named)}
+
+
 def test_ten_seconds(browser: Browser, client: Client) -> None:
     """Goal: a link to an incident shows what happened, since when, to whom and what to do, in the first screen of a
     desk's browser and of a telephone."""

@@ -81,6 +81,14 @@ def test_search_and_order(client: Client, asked: str, found: list[str]) -> None:
     assert names(client.get(f"{OVERVIEW}?{asked}").text) == found
 
 
+@pytest.mark.parametrize(("path", "label"), [("", "Groups"), ("/incidents", "Incidents")])
+def test_where_one_is(client: Client, path: str, label: str) -> None:
+    """Goal: each list of the cluster is linked from each page, and the page that one is on is marked."""
+    page = client.get(OVERVIEW + path).text
+    assert re.findall(r'<a href="([^"]*)" aria-current="page">([^<]*)<', page) == [(OVERVIEW + path, label)]
+    assert f'href="{OVERVIEW}/audit"' in page
+
+
 def test_windows(client: Client) -> None:
     """Goal: a window of the past has the groups and incidents of then; what is no window or order is refused."""
     early = client.get(f"{OVERVIEW}?window=15m&until=2026-01-01T12:03:00Z").text

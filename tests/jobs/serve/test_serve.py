@@ -84,6 +84,8 @@ def test_a_page(client: Client, name: str) -> None:
     assert 'class="rebalance"' in page.text
     assert "next rebalance" in page.text
     assert '<td>static</td><td class="n">3</td><td class="n">about 2</td>' in page.text
+    standing = '<span class="badge growing">growing</span> lag 7; 1 member; alive, classic <span'
+    assert page.text.index("</h1>") < page.text.index(standing) < page.text.index('id="verdict"')
     later = client.get(f"{link}?at=2026-01-01T12:06:00Z&window=1h").text
     assert "previous rebalance" in later
     assert not re.search(r"(src|href)=\"(https?:)?//", page.text + later)
@@ -249,6 +251,7 @@ def test_an_error_is_a_page(client: Client, asked: str, status: int, told: str) 
     assert (answer.status, answer.headers["content-type"]) == (status, "text/html; charset=utf-8")
     assert told in answer.text
     assert "<b>" not in answer.text
+    assert answer.text.lower().count("did you mean") <= 1
 
 
 def test_who_may_ask(client: Client) -> None:
