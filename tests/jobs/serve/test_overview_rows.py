@@ -23,7 +23,7 @@ def test_what_has_stopped_stands_first() -> None:
     whose lag grows before one with a warning that works."""
 
     def row(name: str, status: str, severity: str | None) -> dict[str, Any]:
-        worst = None if severity is None else SimpleNamespace(told=SimpleNamespace(severity=severity))
+        worst = None if severity is None else SimpleNamespace(summary=SimpleNamespace(severity=severity))
         return {"group_id": name, "status": status, "worst": worst, "trouble_at": AT, "is_alive": True, "lag_sum": 9}
 
     rows = [
