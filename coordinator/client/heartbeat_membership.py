@@ -272,10 +272,10 @@ class HeartbeatMembership(ABC, Generic[Target, Words]):
         if not self._is_in_group:
             return
         self._at_epoch(response.member_epoch)
-        told = self._target_in(response)
-        if told is None:
+        target = self._target_in(response)
+        if target is None:
             return
-        self._target = told
+        self._target = target
         if self._target != self._current:
             self.state = ModernState.RECONCILING
         elif self.state in (ModernState.JOINING, ModernState.RECONCILING):

@@ -54,11 +54,11 @@ class StreamsMembership(HeartbeatMembership[Work, TasksByRole]):
     def _request(self, request_id: int, epoch: int) -> Request:
         is_joining = self.state is ModernState.JOINING
         tasks = TasksByRole() if is_joining or self._current is None else self._current.tasks
-        told: TasksByRole | tuple[None, None, None] = (None, None, None)
+        reported: TasksByRole | tuple[None, None, None] = (None, None, None)
         if is_joining or (self.state is not ModernState.LEAVING and tasks != self._said):
-            told = tasks
+            reported = tasks
             self._said = None if is_joining else tasks  # what a member says as it joins, it says once more
-        active, standby, warmup = told
+        active, standby, warmup = reported
         return StreamsGroupHeartbeatRequest(
             request_id,
             self._config.group_id,

@@ -78,18 +78,18 @@ class Worker(JoinSyncMember):
         yield from ()
 
     def assigned(self, assignment: ConnectAssignment | None) -> Steps:
-        told = assignment or ConnectAssignment(())
+        answer = assignment or ConnectAssignment(())
         self._completed_generation = self.generation
         self._rejoins += 1
-        offsets = self.positions(task for task in told.revoked if task in self.owned)
-        self.give_up(told.revoked)
+        offsets = self.positions(task for task in answer.revoked if task in self.owned)
+        self.give_up(answer.revoked)
         yield from self.commit(offsets)
-        self.take(task for task in told.assigned if task not in self.owned)
-        if told.revoked:
+        self.take(task for task in answer.assigned if task not in self.owned)
+        if answer.revoked:
             self.join_again()
-        elif told.delay_ms:
+        elif answer.delay_ms:
             number = self._rejoins
-            self.after(told.delay_ms, lambda: self._delay_is_over(number))
+            self.after(answer.delay_ms, lambda: self._delay_is_over(number))
 
     def _delay_is_over(self, number: int) -> None:
         if number == self._rejoins:

@@ -284,21 +284,21 @@ class ConsumerProtocolConsumer(Member):
                 yield self.call("ConsumerGroupHeartbeat", self._request(self._leaving, None))
                 yield from self._start_anew()
             said, self._owned_to_say = self._owned_to_say, None
-            told: HeartbeatAnswer = yield self.call("ConsumerGroupHeartbeat", self._request(self.epoch, said))
-            if told.error is Error.UNRELEASED_INSTANCE_ID:
+            answer: HeartbeatAnswer = yield self.call("ConsumerGroupHeartbeat", self._request(self.epoch, said))
+            if answer.error is Error.UNRELEASED_INSTANCE_ID:
                 self._owned_to_say = said
                 yield RESTARTS_AFTER_MS
                 continue
-            if told.error is not Error.NONE:
+            if answer.error is not Error.NONE:
                 self.world.notifications += 1
                 self.world.tell(self.name, "learns that it is out")
                 yield from self._start_anew()
                 continue
-            self.epoch = told.epoch
-            if told.assignment != self._assignment:
+            self.epoch = answer.epoch
+            if answer.assignment != self._assignment:
                 self.world.notifications += 1
-                self._assignment = told.assignment
-                self.world.tell(self.name, f"epoch {self.epoch}: {', '.join(map(str, told.assignment))}")
+                self._assignment = answer.assignment
+                self.world.tell(self.name, f"epoch {self.epoch}: {', '.join(map(str, answer.assignment))}")
                 self._wake_to_reconcile()
             if self._owned_to_say is None:
                 self._woken = woken = Reply()

@@ -69,23 +69,23 @@ def describe_request_of(group: ConsumerGroup | ShareGroup | StreamsGroup | None)
 
 
 def group_state(now_ms: int, group: DescribedOfAnyType) -> SimulatedGroupState:
-    told: dict[str, Any]
+    of_type: dict[str, Any]
     if isinstance(group, DescribedGroup):
-        told = {"protocol_type": group.protocol_type, "protocol": group.protocol_data}
+        of_type = {"protocol_type": group.protocol_type, "protocol": group.protocol_data}
     elif isinstance(group, DescribedConsumerGroup):
-        told = {"group_type": GroupType.CONSUMER, "protocol": group.assignor, "group_epoch": group.group_epoch}
-        told["protocol_type"] = CONSUMER_PROTOCOL_TYPE
+        of_type = {"group_type": GroupType.CONSUMER, "protocol": group.assignor, "group_epoch": group.group_epoch}
+        of_type["protocol_type"] = CONSUMER_PROTOCOL_TYPE
     elif isinstance(group, DescribedShareGroup):
-        told = {"group_type": GroupType.SHARE, "protocol": group.assignor, "group_epoch": group.group_epoch}
-        told["protocol_type"] = GroupType.SHARE
+        of_type = {"group_type": GroupType.SHARE, "protocol": group.assignor, "group_epoch": group.group_epoch}
+        of_type["protocol_type"] = GroupType.SHARE
     else:
-        told = {"group_type": GroupType.STREAMS, "protocol": "", "group_epoch": group.group_epoch}
-        told["protocol_type"] = GroupType.STREAMS
+        of_type = {"group_type": GroupType.STREAMS, "protocol": "", "group_epoch": group.group_epoch}
+        of_type["protocol_type"] = GroupType.STREAMS
     return SimulatedGroupState(
         sampled_at_ms=now_ms,
         group_id=group.group_id,
         state=group.group_state,
         member_count=len(group.members),
         error=group.error.name if group.error else None,
-        **told,
+        **of_type,
     )

@@ -181,7 +181,7 @@ class ModernRecorder:
         ended += [seen.tasks.pop(task_key) for task_key in [*seen.tasks] if task_key not in done]
         for each in ended:
             each.to_kafka_offset, each.valid_to_ms = end, batch.timestamp_ms
-        told: dict[str, Any] = {
+        start: dict[str, Any] = {
             "group_id": group_id,
             "incarnation": seen.incarnation,
             "kafka_partition": batch.partition,
@@ -191,12 +191,12 @@ class ModernRecorder:
         for key in sorted(held.keys() - seen.holdings.keys()):
             (topic, number), member_id = key
             owner = {"member_id": member_id, "client_id": held[key].client_id}
-            seen.holdings[key] = Holding(topic=topic, partition=number, **owner, **told)
+            seen.holdings[key] = Holding(topic=topic, partition=number, **owner, **start)
             self._truth.holdings.append(seen.holdings[key])
         for task_key in sorted(done.keys() - seen.tasks.keys()):
             (role, name, number), member_id = task_key
             owner = {"member_id": member_id, "client_id": done[task_key].client_id}
-            seen.tasks[task_key] = TaskHolding(role=role, subtopology=name, partition=number, **owner, **told)
+            seen.tasks[task_key] = TaskHolding(role=role, subtopology=name, partition=number, **owner, **start)
             self._truth.tasks.append(seen.tasks[task_key])
 
 
@@ -232,8 +232,8 @@ class ConsumerKind:
     def starts(self, call: Call, count: int) -> list[Start]:
         if not any(event.kind == _EPOCH for event in call.events):
             return [_UPGRADED] * count
-        told = _starts(call.events)
-        found = [next(told, _asked(call.request)) for _ in range(count)]
+        logged = _starts(call.events)
+        found = [next(logged, _asked(call.request)) for _ in range(count)]
         return [*found[:-1], _RESOLVED] if _ends_in_resolution(call.events) else found
 
 

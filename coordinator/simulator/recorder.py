@@ -267,20 +267,22 @@ class Recorder:
 
     def _stabilized(self, group: _Incarnation, event: LogEvent, call: _Call) -> None:
         """Handles the end of a join phase. The members are those that the leader gets."""
-        told = call.leaders[group.group_id]
-        group.topics = {member.member_id: frozenset(topics_of_subscription(member.metadata)) for member in told.members}
+        leader = call.leaders[group.group_id]
+        group.topics = {
+            member.member_id: frozenset(topics_of_subscription(member.metadata)) for member in leader.members
+        }
         group.brought = {
             member.member_id: _partitions(decode_subscription(member.metadata).fields["owned_partitions"])
-            for member in told.members
+            for member in leader.members
         }
-        for member in told.members:
+        for member in leader.members:
             if member.member_id not in group.tenures:
                 self._join(group, member.member_id, event.happened_at_ms)
         generation = self._begin(group, event.partition, event.fields["generation"], event.happened_at_ms)
-        generation.protocol_type = told.protocol_type or ""
-        generation.protocol = told.protocol_name
-        generation.leader = told.leader
-        generation.member_ids = tuple(member.member_id for member in told.members)
+        generation.protocol_type = leader.protocol_type or ""
+        generation.protocol = leader.protocol_name
+        generation.leader = leader.leader
+        generation.member_ids = tuple(member.member_id for member in leader.members)
 
     def _now_empty(self, group: _Incarnation, event: LogEvent, call: _Call) -> None:
         group.topics, group.brought = {}, {}

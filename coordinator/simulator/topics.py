@@ -81,10 +81,10 @@ class Topic:
 class Topics:
     """All topics of the cluster by name, without the internal one."""
 
-    def __init__(self, told: KnownTopics | None = None) -> None:
+    def __init__(self, known: KnownTopics | None = None) -> None:
         """`told` are the topics that coordinators know, which are updated here."""
         self.by_name: dict[str, Topic] = {}
-        self._told = KnownTopics() if told is None else told
+        self._told = KnownTopics() if known is None else known
         self._names: dict[str, str] = {}
 
     def create(

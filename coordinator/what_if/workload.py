@@ -144,13 +144,13 @@ def script(workload: Workload, seed: int, longest_ms: int, *, loosely: bool) -> 
     if not events:
         return None
     events.sort(key=lambda each: each.at_ms)
-    told = _without_long_quiet(events, longest_ms)
+    shortened = _without_long_quiet(events, longest_ms)
     return Script(
         name="what-if",
         topics=workload.topics,
         members_at_start=tuple(sorted(at_start)),
-        events=tuple(told),
-        until_ms=told[-1].at_ms + _lasts_ms(events[-1], longest_ms),
+        events=tuple(shortened),
+        until_ms=shortened[-1].at_ms + _lasts_ms(events[-1], longest_ms),
         records_per_second=RECORDS_PER_SECOND,
     )
 
@@ -289,13 +289,13 @@ def _pauses(silences: Iterable[MemberSilence], name: str, actual: Setting, rando
 
 def _without_long_quiet(events: Sequence[Event], longest_ms: int) -> list[Event]:
     """Returns the events with shorter times between them, the first at SETTLES_MS."""
-    told = [replace(events[0], at_ms=SETTLES_MS)]
+    shortened = [replace(events[0], at_ms=SETTLES_MS)]
     goes_on_until = events[0].at_ms + _lasts_ms(events[0], longest_ms)
     for before, event in pairwise(events):
         gap = min(event.at_ms, max(goes_on_until, before.at_ms)) - before.at_ms
-        told.append(replace(event, at_ms=told[-1].at_ms + gap))
+        shortened.append(replace(event, at_ms=shortened[-1].at_ms + gap))
         goes_on_until = max(goes_on_until, event.at_ms + _lasts_ms(event, longest_ms))
-    return told
+    return shortened
 
 
 def _lasts_ms(event: Event, longest_ms: int) -> int:

@@ -65,11 +65,11 @@ def ask(
         with process:
             try:
                 answer = answered(process, json.dumps(question).encode())
-                told = said.read()  # its alarm bounds how long that takes
+                error_text = said.read()  # its alarm bounds how long that takes
             finally:
                 process.kill()
-    failed = json.loads(told) if told else None
-    if answer is not None and told and failed is None:
+    failed = json.loads(error_text) if error_text else None
+    if answer is not None and error_text and failed is None:
         return answer
     raise failure(failed, process.returncode, timeout_s)
 

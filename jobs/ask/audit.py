@@ -129,8 +129,8 @@ def who(act: Answer) -> str:
 def author(each: Answer) -> str:
     """Returns one author: principal, client and host, as far as they are known."""
     host = each["client_host"]
-    told = (each["principal"], each["client_id"], host and f"at {host.removeprefix('/')}")
-    return " ".join(filter(None, told)) or each["member_id"] or "a client without a name"
+    parts = (each["principal"], each["client_id"], host and f"at {host.removeprefix('/')}")
+    return " ".join(filter(None, parts)) or each["member_id"] or "a client without a name"
 
 
 def act_of(among: Sequence[Answer], record: str) -> Answer:

@@ -148,20 +148,20 @@ def _turnovers(
     return _with_versions(tables, sorted(found, key=lambda each: (each.turnover.began_at, each.group_id)))
 
 
-def _with_versions(tables: ClusterRows, found: Sequence[VersionedTurnover]) -> list[VersionedTurnover]:
-    if not found or not tables.exists("requests"):
-        return [*found]
-    clients = {_client(row) for each in found for row in (*each.turnover.before, *each.turnover.after)}
+def _with_versions(tables: ClusterRows, dated: Sequence[VersionedTurnover]) -> list[VersionedTurnover]:
+    if not dated or not tables.exists("requests"):
+        return [*dated]
+    clients = {_client(row) for each in dated for row in (*each.turnover.before, *each.turnover.after)}
     requests = tables.scan(
         "requests",
         ("client_id", "in", sorted({client for client, _ in clients})),
-        *within("happened_at", None, max(each.turnover.ended_at for each in found) + NEAR),
+        *within("happened_at", None, max(each.turnover.ended_at for each in dated) + NEAR),
         columns=SOFTWARE_COLUMNS,
     )
-    told: defaultdict[tuple[int, bool], dict[tuple[str, str], str]] = defaultdict(dict)
-    for row in tables.query(SOFTWARE, requests=requests, turnovers=_places(found)):
-        told[row["number"], row["is_before"]][_client(row)] = row["version"]
-    return [_judged(each, told[number, True], told[number, False]) for number, each in enumerate(found)]
+    versions: defaultdict[tuple[int, bool], dict[tuple[str, str], str]] = defaultdict(dict)
+    for row in tables.query(SOFTWARE, requests=requests, turnovers=_places(dated)):
+        versions[row["number"], row["is_before"]][_client(row)] = row["version"]
+    return [_judged(each, versions[number, True], versions[number, False]) for number, each in enumerate(dated)]
 
 
 def _judged(

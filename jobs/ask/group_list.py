@@ -110,15 +110,15 @@ def _of_last_round(tables: ClusterRows, table: str, period: tuple[datetime, date
 
 
 def _answer(row: Answer, team: str | None) -> Answer:
-    told = row.pop("told_state")
-    return with_statuses(row) | {"state": _state(row, told), "team": team}
+    sampled_state = row.pop("told_state")
+    return with_statuses(row) | {"state": _state(row, sampled_state), "team": team}
 
 
-def _state(row: Answer, told: str | None) -> str | None:
+def _state(row: Answer, sampled_state: str | None) -> str | None:
     if row["is_alive"] is False:
         return "Dead"
-    if told is not None:
-        return told
+    if sampled_state is not None:
+        return sampled_state
     if row["is_alive"] is None:
         return "Unknown"
     return "Empty" if row["member_count"] == 0 else None

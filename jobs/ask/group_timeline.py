@@ -99,8 +99,8 @@ def owners_now(tables: ClusterRows, name: str) -> list[Answer]:
 
     def owns(member_id: str) -> str:
         reserved = places(had[Ownership.RESERVED, member_id])
-        told = (places(had[Ownership.OWNED, member_id]), reserved and f"{Ownership.RESERVED}: {reserved}")
-        return "; ".join(filter(None, (*told, copies.get(member_id))))
+        owned_and_reserved = (places(had[Ownership.OWNED, member_id]), reserved and f"{Ownership.RESERVED}: {reserved}")
+        return "; ".join(filter(None, (*owned_and_reserved, copies.get(member_id))))
 
     def listed(status: str, member_id: str) -> list[Answer] | None:
         found = partitions_by_topic(had[status, member_id])

@@ -119,8 +119,8 @@ def answer(row: LagRow) -> Answer:
 
 
 def cells(row: LagRow) -> list[object]:
-    told = {"seconds": seconds(row), "commit_age": commit_age(row), "flags": ", ".join(row.flags) or None}
-    shown: dict[str, Any] = {**asdict(row), **told}
+    texts = {"seconds": seconds(row), "commit_age": commit_age(row), "flags": ", ".join(row.flags) or None}
+    shown: dict[str, Any] = {**asdict(row), **texts}
     return [shown[column] for column in COLUMNS.values()]
 
 

@@ -165,9 +165,9 @@ def _asked(tables: ClusterRows, query: str, held: Held, end: int) -> list[Answer
 
 def _answer(name: str, objective: Objective, end: int, counts: Mapping[str, MinuteCounts]) -> Answer:
     of_windows = {window: counts.get(window, MinuteCounts()) for window in WINDOWS}
-    told = asdict(standing(objective, of_windows[WHOLE], of_windows))
-    rates = told.pop("burn_rates")
-    burning = told.pop("burning")
+    columns = asdict(standing(objective, of_windows[WHOLE], of_windows))
+    rates = columns.pop("burn_rates")
+    burning = columns.pop("burning")
     return {
         "objective": objective.name,
         "group_id": name,
@@ -176,7 +176,7 @@ def _answer(name: str, objective: Objective, end: int, counts: Mapping[str, Minu
         "window_days": objective.window_days,
         "since": instant_of_ms((end - objective.minutes) * MINUTE_MS),
         "until": instant_of_ms(end * MINUTE_MS),
-        **{column: round(value, 3) if isinstance(value, float) else value for column, value in told.items()},
+        **{column: round(value, 3) if isinstance(value, float) else value for column, value in columns.items()},
         **{f"burn_rate_{window}": None if rate is None else round(rate, 3) for window, rate in rates.items()},
         "burning": burning,
     }

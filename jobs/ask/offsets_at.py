@@ -155,9 +155,15 @@ def _stretches(coverage: Iterable[Answer], at: datetime) -> list[Answer]:
 
 
 def _answer(row: Answer) -> Answer:
-    told = {name: row[name] if row["is_known"] else None for name in TOLD}
+    known = {name: row[name] if row["is_known"] else None for name in TOLD}
     status = OffsetStatus.COMMITTED if row["is_known"] else OffsetStatus.UNKNOWN
-    return {"group_id": row["group_id"], "topic": row["topic"], "partition": row["partition"], "status": status, **told}
+    return {
+        "group_id": row["group_id"],
+        "topic": row["topic"],
+        "partition": row["partition"],
+        "status": status,
+        **known,
+    }
 
 
 def reset_file_lines(names: Sequence[str], answers: Iterable[Answer]) -> Iterator[str]:

@@ -88,19 +88,19 @@ def who(interval: Answer) -> str:
 def _words(changes: dict[OwnerChange, list[Answer]]) -> str:
     """Returns a text about who took which partitions from whom, those with the most partitions first."""
     ordered = sorted(changes.items(), key=lambda item: (-len(item[1]), *(each or "" for each in item[0])))
-    told = []
+    phrases = []
     for (member_id, taken_from, reserved_for), rows in ordered[:TOLD]:
         units = sorted((row["topic"], row["partition"]) for row in rows)
         what = places(units[:PARTITIONS_TOLD])
         if len(units) > PARTITIONS_TOLD:
             what += f" and {len(units) - PARTITIONS_TOLD:,} more"
         if reserved_for is not None:
-            told.append(f"{reserved_for} is away, and {what} stays reserved for it")
+            phrases.append(f"{reserved_for} is away, and {what} stays reserved for it")
         elif member_id is None:
-            told.append(f"{taken_from} gave up {what}")
+            phrases.append(f"{taken_from} gave up {what}")
         else:
-            told.append(f"{member_id} took {what}" + ("" if taken_from is None else f" from {taken_from}"))
+            phrases.append(f"{member_id} took {what}" + ("" if taken_from is None else f" from {taken_from}"))
     if len(ordered) > TOLD:
         left_out = sum(len(rows) for _, rows in ordered[TOLD:])
-        told.append(f"{left_out:,} partitions more changed hands")
-    return "; ".join(told)
+        phrases.append(f"{left_out:,} partitions more changed hands")
+    return "; ".join(phrases)

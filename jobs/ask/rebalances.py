@@ -54,12 +54,12 @@ def rebalances_with_triggers(tables: ClusterRows, names: Sequence[str]) -> list[
 
 def _with_triggers(rows: Sequence[Answer], events: Iterable[Answer]) -> list[Answer]:
     places = [row | {"happened_at": us_of(row["happened_at"])} for row in rows]
-    found = []
-    for row, told in zip(rows, triggers(places, events), strict=True):
-        at, pause = told["trigger_at"], pause_of(row)
+    completed = []
+    for row, trigger in zip(rows, triggers(places, events), strict=True):
+        at, pause = trigger["trigger_at"], pause_of(row)
         bounds = {"pause_lower_ms": pause.lower_ms, "pause_upper_ms": pause.upper_ms}
-        found.append({**row, **told, **bounds, "trigger_at": None if at is None else instant_of_us(at)})
-    return found
+        completed.append({**row, **trigger, **bounds, "trigger_at": None if at is None else instant_of_us(at)})
+    return completed
 
 
 def is_birth(rebalance: Answer) -> bool:

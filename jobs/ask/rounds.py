@@ -52,8 +52,8 @@ def of_round(sampled_at: datetime) -> list[Filter]:
 
 
 def _newest(tables: ClusterRows, table: str, column: str, filters: list[Filter]) -> datetime | None:
-    told = (value_of(pc.max(batch[column])) for batch in tables.scan(table, *filters, columns=(column,)))
-    return max((at for at in told if at is not None), default=None)
+    instants = (value_of(pc.max(batch[column])) for batch in tables.scan(table, *filters, columns=(column,)))
+    return max((at for at in instants if at is not None), default=None)
 
 
 def _told(tables: ClusterRows, table: str, column: str, at: datetime | None) -> datetime | None:
@@ -64,9 +64,9 @@ def _told(tables: ClusterRows, table: str, column: str, at: datetime | None) -> 
         return None
     cluster = scalar_of(tables.cluster, pa.string())
     of_cluster = pc.and_(pc.equal(files["min.cluster"], cluster), pc.equal(files["max.cluster"], cluster))
-    told = [
+    instants = [
         last if at is None or last <= at else first
         for first, last in zip(*(values_of(files.filter(of_cluster)[name]) for name in names[2:]), strict=True)
         if first is not None and last is not None and (at is None or first <= at)
     ]
-    return max(told, default=None)
+    return max(instants, default=None)

@@ -70,7 +70,7 @@ def rows_of_files(
     the version that was opened. The table must have all named columns."""
     schema = table.schema
     wanted = [(name, operation, _wanted(schema, name, operation, value)) for name, operation, value in filters]
-    told = pa.schema([schema.field(name) for name in columns])
+    in_order = pa.schema([schema.field(name) for name in columns])
     needed = [schema.field(name) for name in dict.fromkeys([*columns, *(name for name, _, _ in filters)])]
     stored, texts = [field.name for field in needed], _texts(needed, filters)
     files = files_of(table.files, schema, wanted)
@@ -86,7 +86,7 @@ def rows_of_files(
                     passing = [_passing(batch, schema.field(each[0]), *each[1:]) for each in wanted if each[0] in names]
                     rows = pa.RecordBatch.from_arrays([_stored(batch, file, each) for each in needed], names=stored)
                     passed = rows.filter(reduce(pc.and_, passing)) if passing else rows
-                    yield pa.table([_cast(passed, field) for field in told], schema=told)
+                    yield pa.table([_cast(passed, field) for field in in_order], schema=in_order)
         except pa.ArrowException as error:
             raise type(error)(f"{file.path}: {error}") from error  # pyarrow does not name the file
 

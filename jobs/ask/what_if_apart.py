@@ -49,10 +49,10 @@ def ask(warehouse: str, cluster: str, name: str, question: WhatIfQuestion, timeo
         raise InputError(f"To play this time takes longer than {timeout_s:g} s: ask for a shorter one.")
     if done.returncode:
         raise OutsideError(f"The process of a what-if ended with {done.returncode}, most likely without memory.")
-    told: dict[str, Any] = json.loads(done.stdout)
-    if "answers" not in told:
-        raise SENTENCES.get(told["kind"], WhatIfError)(told["text"])
-    answers: list[Answer] = told["answers"]
+    result: dict[str, Any] = json.loads(done.stdout)
+    if "answers" not in result:
+        raise SENTENCES.get(result["kind"], WhatIfError)(result["text"])
+    answers: list[Answer] = result["answers"]
     return answers
 
 

@@ -79,13 +79,13 @@ class Question(Job):
     def close(self) -> None:
         """Prints until when the answer is known. Raises NotKnownError if more was asked for."""
         topic = self.known[Source.TOPIC]
-        told = [
+        sources = [
             f"{source} until {in_zone(at)}"
             for source in self.sources
             if (at := self.known[source]) is not None and at != topic
         ]
         if topic is not None:
-            say(", ".join((f"known until {in_zone(topic)}", *told)))
+            say(", ".join((f"known until {in_zone(topic)}", *sources)))
         if self.not_known is not None:
             raise NotKnownError(self.not_known)
 

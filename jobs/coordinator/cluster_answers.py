@@ -50,8 +50,8 @@ def software_of(incoming: Incoming) -> tuple[str, str] | None:
     """Returns the name and the version of the client's software, if the request has them and they are valid."""
     if incoming.version < _SOFTWARE_IS_TOLD_SINCE:
         return None
-    told = (incoming.body.client_software_name, incoming.body.client_software_version)
-    return told if all(_SOFTWARE.fullmatch(each) for each in told) else None
+    software = (incoming.body.client_software_name, incoming.body.client_software_version)
+    return software if all(_SOFTWARE.fullmatch(each) for each in software) else None
 
 
 def metadata(incoming: Incoming, world: World) -> Any:

@@ -82,14 +82,14 @@ def epoch_ends(incoming: Incoming, world: World, node: int, now_ms: int) -> Any:
         partitions = []
         for each in asked.partitions:
             log = _log(world, asked.topic, each.partition, node)
-            told, end = NOTHING, NOTHING
+            epoch, end = NOTHING, NOTHING
             if not isinstance(log, Error) and each.leader_epoch == _LEADER_EPOCH:
-                told, end = _LEADER_EPOCH, log.end_offset(now_ms)
+                epoch, end = _LEADER_EPOCH, log.end_offset(now_ms)
             partitions.append(
                 topic_kind.EpochEndOffset(
                     error_code=log if isinstance(log, Error) else Error.NONE,
                     partition=each.partition,
-                    leader_epoch=told,
+                    leader_epoch=epoch,
                     end_offset=end,
                 )
             )

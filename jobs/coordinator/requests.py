@@ -229,7 +229,7 @@ def _heartbeat_of_consumer(incoming: Incoming, asker: Asker, cluster: Cluster) -
     names, owned = body.subscribed_topic_names, body.topic_partitions
     # kafka-python has None for the id of zeros, which no topic has.
     ids = (ZERO_UUID if each.topic_id is None else kafka_id_of(each.topic_id) for each in owned or ())
-    told = ({"topic_id": topic, "partitions": each.partitions} for topic, each in zip(ids, owned or (), strict=True))
+    by_id = ({"topic_id": topic, "partitions": each.partitions} for topic, each in zip(ids, owned or (), strict=True))
     return model.ConsumerGroupHeartbeatRequest(
         asker.request_id,
         body.group_id,
@@ -241,7 +241,7 @@ def _heartbeat_of_consumer(incoming: Incoming, asker: Asker, cluster: Cluster) -
         subscribed_topic_names=None if names is None else tuple(names),
         subscribed_topic_regex=body.subscribed_topic_regex,
         server_assignor=body.server_assignor,
-        owned=None if owned is None else partitions_of(told),
+        owned=None if owned is None else partitions_of(by_id),
         new_member_id=cluster.new_uuid(),
         client_id=incoming.client_id,
         client_host=asker.client_host,

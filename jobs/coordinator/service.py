@@ -368,8 +368,8 @@ def _refused(request: model.Request, error: Error) -> model.Response:
         described = tuple(model.DescribedGroup(group_id=group_id, error=error) for group_id in request.group_ids)
         return model.DescribeGroupsResponse(request.request_id, described)
     if isinstance(request, model.ConsumerGroupDescribeRequest):
-        told = tuple(model.DescribedConsumerGroup(group_id=group_id, error=error) for group_id in request.group_ids)
-        return model.ConsumerGroupDescribeResponse(request.request_id, groups=told)
+        refusals = tuple(model.DescribedConsumerGroup(group_id=group_id, error=error) for group_id in request.group_ids)
+        return model.ConsumerGroupDescribeResponse(request.request_id, groups=refusals)
     return refusal(request, error)
 
 

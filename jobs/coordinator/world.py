@@ -64,8 +64,8 @@ class World:
         self.brokers = Brokers(self.config, self.node_count, is_compacted_first=not self.is_recorded)
         self.brokers.start(self.began_at_ms)
         # Who subscribes by a regular expression may have that, too.
-        told = ToldTopic(OFFSETS_TOPIC, self.offsets_topic_id, len(self.brokers.logs))
-        self.brokers.topics[OFFSETS_TOPIC] = told
+        offsets_topic = ToldTopic(OFFSETS_TOPIC, self.offsets_topic_id, len(self.brokers.logs))
+        self.brokers.topics[OFFSETS_TOPIC] = offsets_topic
         self.topics = Topics(self.brokers.topics)
         self._by_id: dict[UUID, Topic] = {}
         self.partitions_of_all = 0

@@ -63,10 +63,10 @@ def coordinator_faults(ledger: Ledger) -> FaultsFound | None:
     """Returns the faults of coordinators that the cluster's tables show; None without a history."""
     if not ledger.exists(GROUPS) or not ledger.exists(MEMBERS):
         return None
-    told = _told(ledger)
-    lines = _lines(told)
+    logged = _told(ledger)
+    lines = _lines(logged)
     groups = _columns(ledger, GROUPS, GROUP_COLUMNS)
-    gone = departures(_columns(ledger, MEMBERS, MEMBER_COLUMNS), groups, _stated(told), _removed(told))
+    gone = departures(_columns(ledger, MEMBERS, MEMBER_COLUMNS), groups, _stated(logged), _removed(logged))
     records = seconds(_records(ledger, *span) for span in bursts(gone))
     faults = counted(faults_of([*moves(lines), *silences(records)]), gone)
     return FaultsFound(faults, coordinators(lines), hit(faults, gone))
@@ -83,7 +83,7 @@ def _told(ledger: Ledger) -> list[dict[str, Any]]:
     return rows
 
 
-def _lines(told: Sequence[dict[str, Any]]) -> list[PartitionLine]:
+def _lines(logged: Sequence[dict[str, Any]]) -> list[PartitionLine]:
     return [
         PartitionLine(
             kind=row["kind"],
@@ -94,19 +94,19 @@ def _lines(told: Sequence[dict[str, Any]]) -> list[PartitionLine]:
             line_number=row["line_number"],
             loading=dict(row["details"] or ()).get("loading"),
         )
-        for row in told
+        for row in logged
         if row["kind"] in (LOADED, *GIVEN_UP)
     ]
 
 
-def _stated(told: Sequence[dict[str, Any]]) -> set[str]:
+def _stated(logged: Sequence[dict[str, Any]]) -> set[str]:
     """Returns the members that left by a coordinator's log."""
-    return {row["member_id"] for row in told if row["kind"] in LEFT_LINES}
+    return {row["member_id"] for row in logged if row["kind"] in LEFT_LINES}
 
 
-def _removed(told: Sequence[dict[str, Any]]) -> pa.Table:
+def _removed(logged: Sequence[dict[str, Any]]) -> pa.Table:
     """Returns the lines in which a coordinator removed a member: `group_id`, `member_id` and `left_at`."""
-    rows = [row for row in told if row["kind"] in REMOVED_LINES]
+    rows = [row for row in logged if row["kind"] in REMOVED_LINES]
     return pa.table(
         {
             "group_id": pa.array([row["group_id"] for row in rows], pa.string()),

@@ -311,8 +311,8 @@ def apply_batch(
     finally:
         records.unpersist()
     if any(counts.values()):
-        told = ", ".join(f"{counts[table.name]:,} {table.name}" for table in DERIVED_TABLES if counts[table.name])
-        ledger.say(f"history: rows written: {told}")
+        written = ", ".join(f"{counts[table.name]:,} {table.name}" for table in DERIVED_TABLES if counts[table.name])
+        ledger.say(f"history: rows written: {written}")
     return counts
 
 

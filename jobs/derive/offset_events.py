@@ -285,14 +285,14 @@ def _stood_before(stood: DataFrame, retained_from: DataFrame) -> DataFrame:
 def _replace(ledger: Ledger, events: DataFrame, stands: DataFrame, retained_from: DataFrame) -> int:
     """Rewrites both tables, and returns the number of events. An event whose record is gone stays as it was
     recorded, and so does an offset."""
-    told = ledger.rows(OFFSET_EVENTS)
+    existing = ledger.rows(OFFSET_EVENTS)
     is_of_records = F.col("evidence") != OffsetEventEvidence.SAMPLES
-    before = told.where(is_of_records).join(F.broadcast(retained_from), "kafka_partition", "left")
+    before = existing.where(is_of_records).join(F.broadcast(retained_from), "kafka_partition", "left")
     oldest = F.least("kafka_offset", F.coalesce("commit_kafka_offset", "kafka_offset"))
     has_lost = F.coalesce(oldest < F.col("first_offset"), F.lit(True))
     kept = before.where(has_lost).drop("first_offset").withColumn(IS_CARRIED_OVER.name, F.lit(True))
     new = events.join(kept.select(*PLACE, "kafka_offset"), [*PLACE, "kafka_offset"], "left_anti")
-    replace_cluster(ledger, OFFSET_EVENTS, new.unionByName(kept).unionByName(told.where(~is_of_records)))
+    replace_cluster(ledger, OFFSET_EVENTS, new.unionByName(kept).unionByName(existing.where(~is_of_records)))
     ledger.give_way()
     stood = ledger.rows(COMMITTED_OFFSETS).join(F.broadcast(retained_from), "kafka_partition", "left")
     is_gone = F.coalesce(F.col("kafka_offset") < F.col("first_offset"), F.lit(True))

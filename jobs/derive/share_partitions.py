@@ -79,17 +79,17 @@ def _rows(
     ledger: Ledger, brokers: Brokers, states: Mapping[SharePartition, ShareState], report: Report
 ) -> list[dict[str, Any]]:
     settings = ledger.settings.sampling
-    told = described_offsets(brokers, settings, {key.group_id for key in states})
+    described = described_offsets(brokers, settings, {key.group_id for key in states})
     names, _ = known_names(ledger)
-    names |= {key.topic_id: each.topic for key, each in told.items()}
+    names |= {key.topic_id: each.topic for key, each in described.items()}
     ends = _ends(brokers, ledger, {names[key.topic_id] for key in states if key.topic_id in names})
     # The state of a topic that was deleted lives on for a while, beside that of one which was made under its name.
-    there = {topic_id for topic_id, _ in ends} | {key.topic_id for key in told}
+    there = {topic_id for topic_id, _ in ends} | {key.topic_id for key in described}
 
     def of_group(_: str, keys: Iterable[SharePartition]) -> Iterator[dict[str, Any]]:
         for key in keys:
             topic = names[key.topic_id] if key.topic_id in there else key.topic_id
-            yield _row(key, states[key], topic, ends.get(key[1:]), told.get(key))
+            yield _row(key, states[key], topic, ends.get(key[1:]), described.get(key))
 
     groups = groupby(sorted(states), attrgetter("group_id"))
     batches = judged_batches(groups, of_group, arrow_schema(OF_STATES), report)
@@ -104,7 +104,11 @@ def _ends(brokers: Brokers, ledger: Ledger, topics: Iterable[str]) -> dict[tuple
 
 
 def _row(
-    key: SharePartition, state: ShareState, topic: str, high_watermark: int | None, told: DescribedSharePartition | None
+    key: SharePartition,
+    state: ShareState,
+    topic: str,
+    high_watermark: int | None,
+    of_broker: DescribedSharePartition | None,
 ) -> dict[str, Any]:
     known = state_columns(state)
     return {
@@ -112,7 +116,7 @@ def _row(
         "topic": topic,
         "high_watermark": high_watermark,
         "lag": share_lag(known["start_offset"], known["delivery_complete_count"], high_watermark),
-        "broker_start_offset": None if told is None else told.start_offset,
-        "broker_lag": None if told is None else told.lag,
+        "broker_start_offset": None if of_broker is None else of_broker.start_offset,
+        "broker_lag": None if of_broker is None else of_broker.lag,
         **known,
     }

@@ -62,8 +62,8 @@ def topic_names_of(ledger: Ledger, records: DataFrame, mentioned: Collection[str
 
 
 def _told_by_commits(records: DataFrame, topic_ids: Collection[str]) -> dict[str, str]:
-    told = records.where(F.col("topic_id").isin([*topic_ids])).groupBy("topic_id").agg(F.max("topic"))
-    return dict(told.collect())
+    names = records.where(F.col("topic_id").isin([*topic_ids])).groupBy("topic_id").agg(F.max("topic"))
+    return dict(names.collect())
 
 
 def _told_by_share_groups(records: DataFrame, topic_ids: Collection[str]) -> dict[str, str]:
@@ -104,8 +104,8 @@ def _rename(ledger: Ledger, names: dict[str, str]) -> None:
     if not groups:
         return
     steps = ledger.arrow(MEMBER_EPOCHS, pc.field("group_id").isin(pa.array(groups, pa.string())))
-    told = [_named_step(row, names) for row in steps.to_pylist()]
-    upsert_arrow(ledger, MEMBER_EPOCHS, pa.Table.from_pylist(told, steps.schema))
+    renamed = [_named_step(row, names) for row in steps.to_pylist()]
+    upsert_arrow(ledger, MEMBER_EPOCHS, pa.Table.from_pylist(renamed, steps.schema))
 
 
 def _named_step(row: dict[str, Any], names: dict[str, str]) -> dict[str, Any]:

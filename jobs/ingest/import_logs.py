@@ -344,11 +344,11 @@ class LogImport:
                     self._learn(found.where(F.col("topic_id").isin(asked)), known)
         return with_topic_names(rows, ledger.rows(TOPIC_NAMES))
 
-    def _learn(self, told: DataFrame, known: dict[str, str]) -> None:
+    def _learn(self, rows: DataFrame, known: dict[str, str]) -> None:
         """Writes the names that are new, and adds them to the known ones."""
         new = {
             topic_id: topic
-            for topic_id, topic in told.select("topic_id", "topic").distinct().collect()
+            for topic_id, topic in rows.select("topic_id", "topic").distinct().collect()
             if topic_id not in known
         }
         learn(self._ledger, new)

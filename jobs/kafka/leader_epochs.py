@@ -78,13 +78,13 @@ def _epochs_at(brokers: Brokers, node: int, offsets: Mapping[int, int]) -> dict[
         # A batch that is larger than asked for comes for the first partition of a request only.
         first = next(iter(waiting))
         request = fetch_of(waiting, partition_bytes=FETCH_BYTES, isolation_level=IsolationLevel.READ_UNCOMMITTED)
-        for told in of_partitions(brokers.send(request, node).responses):
-            head = bytes(told.records or b"")[: HEAD.size]
+        for partition in of_partitions(brokers.send(request, node).responses):
+            head = bytes(partition.records or b"")[: HEAD.size]
             if len(head) == HEAD.size:
                 _, _, epoch, magic = HEAD.unpack(head)
                 if magic >= MAGIC_WITH_EPOCH and epoch >= 0:
-                    found[told.partition_index] = epoch
-                waiting.pop(told.partition_index, None)
+                    found[partition.partition_index] = epoch
+                waiting.pop(partition.partition_index, None)
         waiting.pop(first, None)
     return found
 
@@ -98,5 +98,5 @@ def _ends_of_epochs(brokers: Brokers, node: int, epochs: Mapping[int, int]) -> d
     request = OffsetForLeaderEpochRequest(
         replica_id=OF_CONSUMERS, topics=[topic(topic=OFFSETS_TOPIC, partitions=asked)]
     )
-    told = of_partitions(brokers.send(request, node).topics)
-    return {each.partition: each.end_offset for each in told if each.end_offset >= 0}
+    partitions = of_partitions(brokers.send(request, node).topics)
+    return {each.partition: each.end_offset for each in partitions if each.end_offset >= 0}

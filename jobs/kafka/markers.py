@@ -73,8 +73,8 @@ class Markers:
             if place in ids and known.topic_id == ids[place] and _holds(known.place, resting[place])
         }
         asked = {place: resting[place] for place in ids if place not in self._known}
-        told = trailing_markers(brokers, settings, asked) if asked else {}
-        self._known |= {place: PartitionMarkers(ids[place], resting[place], count) for place, count in told.items()}
+        counts = trailing_markers(brokers, settings, asked) if asked else {}
+        self._known |= {place: PartitionMarkers(ids[place], resting[place], count) for place, count in counts.items()}
         rows = tuple(
             replace(row, markers_at_end=known.markers_at_end)
             if (known := self._known.get(TopicPartition(row.topic, row.partition))) is not None
@@ -121,18 +121,18 @@ def _ask_leader(
     """Raises KafkaError if the leader does not answer."""
     found: dict[TopicPartition, int | None] = {}
     again = {}
-    for place, told in _fetched(brokers, node, {place: at.committed_offset for place, at in asked.items()}):
-        if told.error_code == TopicAuthorizationFailedError.errno:
+    for place, fetched in _fetched(brokers, node, {place: at.committed_offset for place, at in asked.items()}):
+        if fetched.error_code == TopicAuthorizationFailedError.errno:
             found[place] = None
-        elif not told.error_code:
-            count = markers_before(bytes(told.records or b""), asked[place].last_stable_offset)
+        elif not fetched.error_code:
+            count = markers_before(bytes(fetched.records or b""), asked[place].last_stable_offset)
             if count is None:
                 again[place] = asked[place].last_stable_offset - 1
             else:
                 found[place] = count
-    for place, told in _fetched(brokers, node, again) if again else ():
-        if not told.error_code:
-            found[place] = markers_before(bytes(told.records or b""), asked[place].last_stable_offset) or 0
+    for place, fetched in _fetched(brokers, node, again) if again else ():
+        if not fetched.error_code:
+            found[place] = markers_before(bytes(fetched.records or b""), asked[place].last_stable_offset) or 0
     return found
 
 
@@ -157,5 +157,5 @@ def _fetched(
 ) -> Iterator[tuple[TopicPartition, Any]]:
     request = fetch_of_topics(offsets, partition_bytes=FETCH_BYTES, isolation_level=IsolationLevel.READ_UNCOMMITTED)
     for topic in brokers.send(request, node).responses:
-        for told in topic.partitions:
-            yield TopicPartition(topic.topic, told.partition_index), told
+        for partition in topic.partitions:
+            yield TopicPartition(topic.topic, partition.partition_index), partition

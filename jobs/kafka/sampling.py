@@ -106,8 +106,8 @@ class SampledRound:
 
     def errors(self) -> int:
         """Returns the number of rows without an answer."""
-        told = [row.error for row in self.watermarks] + [row.error for row in self.group_states]
-        return len(told) - told.count(None)
+        errors_of_rows = [row.error for row in self.watermarks] + [row.error for row in self.group_states]
+        return len(errors_of_rows) - errors_of_rows.count(None)
 
 
 def ends_of(watermarks: Iterable[SampledWatermark]) -> dict[int, int]:
@@ -219,18 +219,18 @@ def ask_leader(brokers: Brokers, node: int, rows: Collection[SampledWatermark]) 
     """Yields the rows with the offsets that their leader returns. Raises KafkaError if the broker does not answer."""
     answers = [offsets_by_place(brokers.send(request, node)) for request in list_offsets_requests(rows)]
     for row in rows:
-        told = [answer[TopicPartition(row.topic, row.partition)] for answer in answers]
-        error_code = next((one.error_code for one in told if one.error_code), 0)
+        offsets = [answer[TopicPartition(row.topic, row.partition)] for answer in answers]
+        error_code = next((one.error_code for one in offsets if one.error_code), 0)
         if error_code:
             yield replace(row, error=error_name(for_code(error_code)))
             continue
-        log_start_offset, high_watermark, last_stable_offset = (one.offset for one in told)
+        log_start_offset, high_watermark, last_stable_offset = (one.offset for one in offsets)
         yield replace(
             row,
             log_start_offset=log_start_offset,
             high_watermark=high_watermark,
             last_stable_offset=min(last_stable_offset, high_watermark),
-            leader_epoch=told[-1].leader_epoch if told[-1].leader_epoch >= 0 else None,
+            leader_epoch=offsets[-1].leader_epoch if offsets[-1].leader_epoch >= 0 else None,
         )
 
 
@@ -284,7 +284,7 @@ def ask_coordinator(brokers: Brokers, settings: SamplingSettings, node: int) -> 
     if answer.error_code:
         raise for_code(answer.error_code)
     listed = {group.group_id: listed_group(group) for group in answer.groups}
-    for request, group_type, told in (
+    for request, group_type, with_state in (
         (DescribeGroupsRequest, GroupType.CLASSIC, classic_group),
         (ConsumerGroupDescribeRequest, GroupType.CONSUMER, consumer_group),
     ):
@@ -292,7 +292,7 @@ def ask_coordinator(brokers: Brokers, settings: SamplingSettings, node: int) -> 
         for some in chunks(names, settings.groups_per_request):
             field = "groups" if group_type == GroupType.CLASSIC else "group_ids"
             for group in brokers.send(request(**{field: some}), node).groups:
-                listed[group.group_id] = told(listed[group.group_id], group)
+                listed[group.group_id] = with_state(listed[group.group_id], group)
     return list(listed.values())
 
 

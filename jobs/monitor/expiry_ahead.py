@@ -82,7 +82,7 @@ def first_expiries(
     is_last = is_theirs & pc.field("is_current") & (pc.field("member_count") == 0)
     generations = rows_with_times(tables, GENERATIONS, is_last, GENERATION_COLUMNS)
     of_commits = rows_with_times(tables, COMMITTED_OFFSETS, is_theirs & ~pc.field("is_removed"), COMMITTED_COLUMNS)
-    told = expiries(
+    expiring = expiries(
         groups=groups,
         committed=_seen(of_commits, hidden_ends),
         generations=[{**row, "current_state_at": _milliseconds(row["current_state_at"])} for row in generations],
@@ -91,7 +91,7 @@ def first_expiries(
         retention=retention_ms,
     )
     found: dict[str, int] = {}
-    for each in told:
+    for each in expiring:
         name = each.group["group_id"]
         found[name] = min(each.expire_at, found.get(name, each.expire_at))
     return found

@@ -99,7 +99,7 @@ class ManyGauges(Metric):
         """Ignores the value: the library sets an empty list first."""
 
     def written(self) -> str:
-        name, told = self.name, zip(self._places.texts, self._numbers, strict=True)
+        name, numbered = self.name, zip(self._places.texts, self._numbers, strict=True)
         words = {each: text_of(each) for each in {*self._numbers} if each is not None}  # many are the same
-        lines = [f"{name}{place}{words[number]}\n" for place, number in told if number is not None]
+        lines = [f"{name}{place}{words[number]}\n" for place, number in numbered if number is not None]
         return f"# HELP {name} {self.documentation}\n# TYPE {name} gauge\n{''.join(lines)}"

@@ -96,8 +96,8 @@ def text(status: HTTPStatus, lines: Sequence[str]) -> Response:
 def scraped(metrics: Callable[[str], tuple[str, bytes]], headers: Headers) -> Response:
     """Returns the metrics in the requested format."""
     content_type, body = metrics(headers.get("accept", ""))
-    told = {"content-type": content_type}
+    of_answer = {"content-type": content_type}
     if gzip_accepted(headers.get("accept-encoding", "")):
         body = gzip.compress(body, GZIP_LEVEL)
-        told["content-encoding"] = "gzip"
-    return Response(body, headers=told)
+        of_answer["content-encoding"] = "gzip"
+    return Response(body, headers=of_answer)

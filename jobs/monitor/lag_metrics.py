@@ -62,11 +62,11 @@ def scope_of(rows: Sequence[LagRow], rollups: Sequence[Rollup], limits: MetricsS
     )[: limits.groups_max]
     rank = {each.group_id: number for number, each in enumerate(groups)}
     topics = [each for each in rollups if each.group_id in rank and each.topic in topic_names]
-    told = [row for row in rows if row.group_id in rank and row.topic in topic_names] if limits.per_partition else []
+    chosen = [row for row in rows if row.group_id in rank and row.topic in topic_names] if limits.per_partition else []
     fitting = limits.series_max // PER_PARTITION
-    if len(told) > fitting:
-        told.sort(key=lambda row: (rank[row.group_id], row.topic, row.partition))
-    return Scope(told[:fitting], groups, topics, max(len(told) - fitting, 0) * PER_PARTITION)
+    if len(chosen) > fitting:
+        chosen.sort(key=lambda row: (rank[row.group_id], row.topic, row.partition))
+    return Scope(chosen[:fitting], groups, topics, max(len(chosen) - fitting, 0) * PER_PARTITION)
 
 
 def lag_metrics(
@@ -85,8 +85,8 @@ def lag_metrics(
     yield from scaler_metrics(cluster, rows, scope.groups)
     yield from _info_metrics(cluster, scope.groups, infos)
     if activity is not None:
-        told = {each.group_id: infos.get(each.group_id, NO_INFO) for each in scope.groups}
-        yield from activity_metrics(cluster, told, activity)
+        in_scope = {each.group_id: infos.get(each.group_id, NO_INFO) for each in scope.groups}
+        yield from activity_metrics(cluster, in_scope, activity)
     yield listed("kafka_consumergroup_poll_time_ms", [((cluster,), round_ms)])
     yield listed("groupledger_series_left_out", [((cluster,), scope.series_left_out)])
 

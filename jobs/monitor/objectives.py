@@ -99,27 +99,27 @@ def _lengths(objective: Objective) -> dict[str, int]:
 
 def objective_metrics(cluster: str, standings: Sequence[tuple[Objective, str, ObjectiveStanding]]) -> Iterator[Metric]:
     """Yields the metrics of all groups that have an objective."""
-    by_group = [((cluster, objective.name, name), told) for objective, name, told in standings]
+    by_group = [((cluster, objective.name, name), result) for objective, name, result in standings]
     minutes = (
         ((*labels, state), number)
-        for labels, told in by_group
+        for labels, result in by_group
         for state, number in (
-            (MinuteState.ON_TIME, told.minutes_on_time),
-            (MinuteState.LATE, told.minutes_late),
-            (MinuteState.UNKNOWN, told.minutes_unknown),
+            (MinuteState.ON_TIME, result.minutes_on_time),
+            (MinuteState.LATE, result.minutes_late),
+            (MinuteState.UNKNOWN, result.minutes_unknown),
         )
     )
     yield listed("groupledger_objective_minutes", minutes)
     for name, values in (
-        ("groupledger_objective_attained_ratio", [told.attained_percent for _, told in by_group]),
-        ("groupledger_objective_budget_left_ratio", [told.budget_left_percent for _, told in by_group]),
+        ("groupledger_objective_attained_ratio", [result.attained_percent for _, result in by_group]),
+        ("groupledger_objective_budget_left_ratio", [result.budget_left_percent for _, result in by_group]),
     ):
         ratios = (None if value is None else value / 100 for value in values)
         samples = zip((labels for labels, _ in by_group), ratios, strict=True)
         yield listed(name, samples)
-    rates = (((*labels, window), rate) for labels, told in by_group for window, rate in told.burn_rates.items())
+    rates = (((*labels, window), rate) for labels, result in by_group for window, rate in result.burn_rates.items())
     yield listed("groupledger_objective_burn_rate", rates)
-    burning = (((*labels, told.burning), 1) for labels, told in by_group)
+    burning = (((*labels, result.burning), 1) for labels, result in by_group)
     yield listed("groupledger_objective_burning", burning)
     targets = {objective.name: objective.target_percent / 100 for objective, _, _ in standings}
     by_objective = (((cluster, name), target) for name, target in targets.items())

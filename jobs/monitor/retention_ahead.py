@@ -48,9 +48,9 @@ class RetentionAhead:
         for row in rows:
             place = TopicPartition(row.topic, row.partition)
             window = windows.get(row.group_id, {}).get(place)
-            told = None if window is None or row.lag is None else self._overtakes(row, place, window)
-            if told is not None:
-                found[row.group_id] = min(told, found.get(row.group_id, told))
+            left_s = None if window is None or row.lag is None else self._overtakes(row, place, window)
+            if left_s is not None:
+                found[row.group_id] = min(left_s, found.get(row.group_id, left_s))
         return found
 
     def _overtakes(self, row: LagRow, place: TopicPartition, window: PartitionWindow) -> float | None:
@@ -63,5 +63,5 @@ class RetentionAhead:
         consumed = STANDSTILL if row.status in STANDING else drift(commits)
         if left < 0 or consumed is None:
             return None
-        told = reaches_zero(left, consumed.less(pace))
-        return None if told is None else told.seconds
+        expected = reaches_zero(left, consumed.less(pace))
+        return None if expected is None else expected.seconds

@@ -227,9 +227,9 @@ class MonitorState:
         self._shown = [out_of_date(row, states.get(row.group_id)) for row in self._shown]
         self.rollups = rollup(self._shown)
 
-    def _facts(self, told: SampledGroupState) -> GroupFacts:
-        history = self._histories.get(told.group_id) or GroupHistory()
-        return history.facts_at(NOW, told.state, frozenset(told.subscribed_topics or ()) or None)
+    def _facts(self, sampled: SampledGroupState) -> GroupFacts:
+        history = self._histories.get(sampled.group_id) or GroupHistory()
+        return history.facts_at(NOW, sampled.state, frozenset(sampled.subscribed_topics or ()) or None)
 
     def metrics(self, round_s: float) -> Iterator[Metric]:
         """Yields the metrics of the last round, which took `round_s` seconds."""

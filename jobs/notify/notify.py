@@ -161,7 +161,7 @@ class Notifier:
     def _episodes(self, since_ms: int) -> list[Episode]:
         """Returns the episodes that are recent, or that some receiver got."""
         with self._lock:
-            known = {key for told in self._told.values() for key, each in told.items() if not each.is_over}
+            known = {key for notified in self._told.values() for key, each in notified.items() if not each.is_over}
         is_recent = pc.field("last_seen_at") >= pa.scalar(since_ms * 1_000, pa.timestamp("us", "UTC"))
         recent = self._ledger.arrow(INCIDENTS, is_recent, ["episode_id"])["episode_id"].to_pylist()
         wanted = pc.field("episode_id").isin(pa.array(sorted(known | set(recent)), pa.string()))
@@ -172,13 +172,13 @@ class Notifier:
 
     def _tell(self, receiver: Receiver, episodes: list[Episode], since_ms: int) -> None:
         """Sends one receiver its new messages, as far as it accepts them."""
-        told = self._told.get(receiver.name, {})
-        for message in messages(episodes, told, wanted_of(receiver.settings, episodes), since_ms):
+        notified = self._told.get(receiver.name, {})
+        for message in messages(episodes, notified, wanted_of(receiver.settings, episodes), since_ms):
             if self._stop.is_set():
                 break
             self._ledger.lease.check()
             if not self._is_noted:
-                self._note(receiver.name, told)
+                self._note(receiver.name, notified)
             try:
                 receiver.send(self._worded(message), self._context(receiver), self._settings.timeout_s)
             except OutsideError as error:
@@ -188,8 +188,8 @@ class Notifier:
             self._failing.pop(receiver.name, None)
             self.counts[receiver.name, "sent"] += 1
             if message.event != "repeated":
-                told = still_needed(after(told, message), since_ms)
-                self._note(receiver.name, told)
+                notified = still_needed(after(notified, message), since_ms)
+                self._note(receiver.name, notified)
 
     def _worded(self, message: Message) -> Message:
         """Returns a message about trouble in the words of the group's diagnosis; its end needs none."""
@@ -197,9 +197,9 @@ class Notifier:
             return message
         return replace(message, episode=self._diagnoser.of(message.episode))
 
-    def _note(self, name: str, told: dict[str, Notified]) -> None:
+    def _note(self, name: str, notified: dict[str, Notified]) -> None:
         with self._lock:
-            self._told[name] = told
+            self._told[name] = notified
             self._ledger.storage.write(self._file, _dumped(self._told))
             self._is_noted = True
 
@@ -261,11 +261,11 @@ def send_test(settings: Settings, now_ms: int) -> Iterator[tuple[str, str]]:
 
 def _parsed(text: str) -> State:
     return {
-        name: {key: Notified(**fields) for key, fields in told.items()}
-        for name, told in json.loads(text)["receivers"].items()
+        name: {key: Notified(**fields) for key, fields in notified.items()}
+        for name, notified in json.loads(text)["receivers"].items()
     }
 
 
 def _dumped(state: State) -> str:
-    found = {name: {key: asdict(each) for key, each in told.items()} for name, told in state.items()}
-    return json.dumps({"receivers": found})
+    receivers = {name: {key: asdict(each) for key, each in notified.items()} for name, notified in state.items()}
+    return json.dumps({"receivers": receivers})

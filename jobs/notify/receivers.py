@@ -100,7 +100,7 @@ def _told(message: Message, context: MessageContext) -> str:
 
 
 def _json(message: Message, context: MessageContext) -> Body:
-    told: dict[str, Any] = {
+    content: dict[str, Any] = {
         "event": "resolved" if message.event == "resolved" else "fired",
         "cluster": context.cluster,
         "episode_id": message.episode_id,
@@ -108,7 +108,7 @@ def _json(message: Message, context: MessageContext) -> Body:
     }
     episode = message.episode
     if episode is not None:
-        told |= {
+        content |= {
             "group_id": episode.group_id,
             "team": episode.team,
             "kinds": episode.kinds,
@@ -124,7 +124,7 @@ def _json(message: Message, context: MessageContext) -> Body:
             "last_seen_at": _instant(episode.last_seen_ms),
             "link": page_of(episode, context),
         }
-    return Body(told, headers=_authorized(context))
+    return Body(content, headers=_authorized(context))
 
 
 def _authorized(context: MessageContext) -> dict[str, str]:

@@ -49,9 +49,9 @@ def is_checkout() -> bool:
 
 
 def jar_folder() -> Path:
-    told = os.environ.get("GROUPLEDGER_JARS")
-    if told:
-        return Path(told).absolute()
+    folder = os.environ.get("GROUPLEDGER_JARS")
+    if folder:
+        return Path(folder).absolute()
     if is_checkout():
         return ROOT / ".jars"
     caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")

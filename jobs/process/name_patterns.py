@@ -28,8 +28,8 @@ def why_no_pattern(pattern: str) -> str | None:
 
 def names_matching(pattern: str, names: Iterable[str]) -> set[str]:
     """Returns the names that the pattern matches as a whole."""
-    told = column_of(sorted(set(names)), pa.string())
-    return set(told.filter(pc.match_substring_regex(told, rf"\A(?s:{pattern})\z")).to_pylist())
+    distinct = column_of(sorted(set(names)), pa.string())
+    return set(distinct.filter(pc.match_substring_regex(distinct, rf"\A(?s:{pattern})\z")).to_pylist())
 
 
 def first_matching(patterns: Mapping[str, str], names: Collection[str]) -> dict[str, str]:

@@ -189,8 +189,8 @@ def of_executors(settings: Mapping[str, str], parallelism: int) -> dict[str, str
     """
     if LOCAL_MASTER.fullmatch(settings["spark.master"]) or settings.get("spark.dynamicAllocation.enabled") == "true":
         return {}
-    told = int(settings.get("spark.executor.instances", 0)) * int(settings.get("spark.executor.cores", 1))
-    cores = max(told, int(settings.get("spark.cores.max", 0)), parallelism if parallelism > UNKNOWN_CORES else 0)
+    configured = int(settings.get("spark.executor.instances", 0)) * int(settings.get("spark.executor.cores", 1))
+    cores = max(configured, int(settings.get("spark.cores.max", 0)), parallelism if parallelism > UNKNOWN_CORES else 0)
     return {key: str(cores * PARTITIONS_A_CORE) for key in PARTITION_COUNTS if cores and key not in settings}
 
 

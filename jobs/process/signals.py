@@ -65,11 +65,11 @@ def ending_in_time(say: Callable[[str], None]) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield  # only the main thread of a process can set signal handlers
         return
-    told, telling = socket.socketpair()
-    telling.setblocking(False)
+    receiving, sending = socket.socketpair()
+    sending.setblocking(False)
     before = {number: signal.signal(number, _break_off) for number in SIGNALS}
-    told_before = signal.set_wakeup_fd(telling.fileno(), warn_on_full_buffer=False)
-    watcher = threading.Thread(target=_watch, args=(told, say), name="signals", daemon=True)
+    told_before = signal.set_wakeup_fd(sending.fileno(), warn_on_full_buffer=False)
+    watcher = threading.Thread(target=_watch, args=(receiving, say), name="signals", daemon=True)
     watcher.start()
     try:
         yield
@@ -77,23 +77,23 @@ def ending_in_time(say: Callable[[str], None]) -> Iterator[None]:
         signal.set_wakeup_fd(told_before)
         for number, handler in before.items():
             signal.signal(number, handler)
-        telling.close()
+        sending.close()
         watcher.join()
-        told.close()
+        receiving.close()
 
 
 def _break_off(number: int, _: FrameType | None) -> None:
     raise SystemExit(ENDED_BY_A_SIGNAL + number)
 
 
-def _watch(told: socket.socket, say: Callable[[str], None]) -> None:
-    number = _next_signal(told, None)
+def _watch(receiving: socket.socket, say: Callable[[str], None]) -> None:
+    number = _next_signal(receiving, None)
     if number is None:
         return
     began_s = time.monotonic()
     try:
         while (left_s := began_s + END_WITHIN_S - time.monotonic()) > 0:
-            if _next_signal(told, left_s) is None:
+            if _next_signal(receiving, left_s) is None:
                 return
             if time.monotonic() - began_s > SAME_WISH_S:
                 break
@@ -103,12 +103,12 @@ def _watch(told: socket.socket, say: Callable[[str], None]) -> None:
     os._exit(ENDED_BY_A_SIGNAL + number)
 
 
-def _next_signal(told: socket.socket, seconds: float | None) -> int | None:
+def _next_signal(receiving: socket.socket, seconds: float | None) -> int | None:
     """Returns the next signal that is to end the process, None when the block has ended. Raises TimeoutError if neither
     comes in time."""
     while True:
-        told.settimeout(seconds)
-        number = told.recv(1)
+        receiving.settimeout(seconds)
+        number = receiving.recv(1)
         if not number:
             return None
         if number[0] in SIGNALS:

@@ -56,8 +56,8 @@ def api_routes(warehouse: Warehouse) -> APIRouter:
         tables, name, asked = warehouse.rows(cluster), name_in(group), instant_in(at)
         instant = asked or known_until(tables)
         found, other = deploy_at(tables, name, instant)
-        told = [] if found is None else [*sentences(found)]
-        answer = {"at": instant, "deploy": found, "sentences": told, "no_deploy": other}
+        lines = [] if found is None else [*sentences(found)]
+        answer = {"at": instant, "deploy": found, "sentences": lines, "no_deploy": other}
         return known_answer(answer, tables, HISTORY, Time.at(asked), [name])
 
     return api

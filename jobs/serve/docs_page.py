@@ -52,32 +52,38 @@ def sections(document: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [{**tag, "operations": [each for each in found if tag["name"] in each["tags"]]} for tag in document["tags"]]
 
 
-def parameter(told: Mapping[str, Any]) -> dict[str, Any]:
-    return {"description": "", "required": False, **told, "type": type_of(told["schema"]), "default": default_of(told)}
+def parameter(given: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "description": "",
+        "required": False,
+        **given,
+        "type": type_of(given["schema"]),
+        "default": default_of(given),
+    }
 
 
-def default_of(told: Mapping[str, Any]) -> str:
-    default = told["schema"].get("default")
+def default_of(described: Mapping[str, Any]) -> str:
+    default = described["schema"].get("default")
     return "" if default is None else json.dumps(default)
 
 
 def answer_of(content: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the answer's type, and the lines of its example."""
-    for media_type, told in content.items():
-        example = told.get("example", "")
+    for media_type, described in content.items():
+        example = described.get("example", "")
         text = example if isinstance(example, str) else json.dumps(example, indent=2)
-        return {"media_type": media_type, "answer": named(told["schema"]), "example": text.splitlines()}
+        return {"media_type": media_type, "answer": named(described["schema"]), "example": text.splitlines()}
     return {"media_type": "", "answer": None, "example": []}
 
 
 def fields(schema: Mapping[str, Any]) -> Iterable[dict[str, Any]]:
-    for name, told in schema.get("properties", {}).items():
+    for name, described in schema.get("properties", {}).items():
         yield {
             "name": name,
-            "type": type_of(told),
-            "of": named(told),
-            "description": " ".join(told.get("description", "").split()),
-            "is_untrusted": '"x-untrusted"' in json.dumps(told),
+            "type": type_of(described),
+            "of": named(described),
+            "description": " ".join(described.get("description", "").split()),
+            "is_untrusted": '"x-untrusted"' in json.dumps(described),
         }
 
 

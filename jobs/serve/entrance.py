@@ -49,8 +49,8 @@ class Proxy:
 
     def names(self, scope: Scope) -> bool:
         """Returns whether a trusted peer sends the user's name."""
-        told = Headers(scope=scope).getlist(self.header)
-        return len(told) == 1 and bool(told[0].strip()) and self.trusts(scope)
+        sent = Headers(scope=scope).getlist(self.header)
+        return len(sent) == 1 and bool(sent[0].strip()) and self.trusts(scope)
 
     def trusts(self, scope: Scope) -> bool:
         """Returns whether the peer is one of the proxies."""
@@ -113,9 +113,9 @@ class Entrance:
 
 def credentials_in(header: str) -> tuple[str, bytes] | None:
     """Returns the name and the password in a header (RFC 7617); None if it has none."""
-    scheme, _, told = header.partition(" ")
+    scheme, _, encoded = header.partition(" ")
     try:
-        name, colon, password = base64.b64decode(told.strip(), validate=True).partition(b":")
+        name, colon, password = base64.b64decode(encoded.strip(), validate=True).partition(b":")
         return (name.decode(), password) if scheme.lower() == "basic" and colon and b"\0" not in name else None
     except (binascii.Error, ValueError):
         return None

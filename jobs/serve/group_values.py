@@ -76,9 +76,9 @@ def most_behind(owners: list[Answer], standing: Standing) -> list[Answer]:
         return owners
 
     def lag(number: int) -> int:
-        told = standing.get((owners[number]["topic"], owners[number]["partition"]))
-        found = None if told is None else told["lag"] if isinstance(told, dict) else told.lag
-        return -1 if found is None else found
+        row = standing.get((owners[number]["topic"], owners[number]["partition"]))
+        lag_of_row = None if row is None else row["lag"] if isinstance(row, dict) else row.lag
+        return -1 if lag_of_row is None else lag_of_row
 
     chosen = sorted(range(len(owners)), key=lag, reverse=True)[:OWNERS_MAX]
     return [owners[number] for number in sorted(chosen)]

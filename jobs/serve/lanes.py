@@ -160,9 +160,9 @@ def _assigned(rows: GroupRows) -> list[Answer]:
 
 
 def _lag_of(rows: GroupRows, unit: tuple[str, int]) -> int:
-    told: Any = rows.standing.get(unit)
-    found = None if told is None else told["lag"] if isinstance(told, dict) else told.lag
-    return -1 if found is None else found
+    row: Any = rows.standing.get(unit)
+    lag = None if row is None else row["lag"] if isinstance(row, dict) else row.lag
+    return -1 if lag is None else lag
 
 
 def _lanes(found: Drawing, rows: GroupRows, window: Window) -> None:

@@ -62,8 +62,8 @@ def mcp_server(app: FastAPI) -> Server[Any]:
     async def call_tool(_context: Any, params: CallToolRequestParams) -> CallToolResult:
         if params.name not in tools:
             return result({"detail": f"There is no such tool: there are {', '.join(tools)}."}, is_error=True)
-        told = await call(app, tools[params.name], params.arguments or {})
-        return result(told.value, is_error=told.status != 200)  # noqa: PLR2004 - OK
+        response = await call(app, tools[params.name], params.arguments or {})
+        return result(response.value, is_error=response.status != 200)  # noqa: PLR2004 - OK
 
     return Server(
         "groupledger",

@@ -86,12 +86,12 @@ class Passwords:
 
     def _refresh(self) -> None:
         try:
-            told = self.file.stat()
-            stamp = told.st_mtime_ns, told.st_size, told.st_ino
+            status = self.file.stat()
+            stamp = status.st_mtime_ns, status.st_size, status.st_ino
             if stamp == self._stamp:
                 return
             self._stamp = None  # a file that is refused is looked at again
-            if told.st_size > FILE_BYTES_MAX:
+            if status.st_size > FILE_BYTES_MAX:
                 raise InputError(f"{self.file} is larger than {FILE_BYTES_MAX >> 20} MiB: it is no file of htpasswd.")
             text = self.file.read_text("utf-8")
         except UnicodeError as error:
@@ -110,13 +110,13 @@ class Passwords:
 def hashes_in(text: str, file: Path) -> dict[str, bytes]:
     """Returns the hash of each name. Raises InputError, which shows no hash, for a line that is not a name with a
     bcrypt hash."""
-    found: dict[str, bytes] = {}
+    hashes: dict[str, bytes] = {}
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip() or line.startswith("#"):
             continue
-        name, _, told = line.partition(":")
+        name, _, hashed = line.partition(":")
         shown = printable(name)
-        kind = HASH.fullmatch(told.strip())
+        kind = HASH.fullmatch(hashed.strip())
         if kind is None or not name:
             raise InputError(
                 f"Line {number} of {file} is no name with a hash of bcrypt: write it by `htpasswd -B {file} NAME`."
@@ -126,9 +126,9 @@ def hashes_in(text: str, file: Path) -> dict[str, bytes]:
                 f"The hash of {shown} in {file} has a cost of {kind[1]}: write it by `htpasswd -B -C 12`, at most"
                 f" {COST_MAX}."
             )
-        if name in found:
+        if name in hashes:
             raise InputError(f"{file} names {shown} twice: remove one of the lines.")
-        found[name] = told.strip().encode()
-    if not found:
+        hashes[name] = hashed.strip().encode()
+    if not hashes:
         raise InputError(f"{file} names nobody: add a name by `htpasswd -B {file} NAME`.")
-    return found
+    return hashes

@@ -114,5 +114,5 @@ def _order(row: Answer) -> tuple[Any, ...]:
 
 
 def _names(incident: Answer, kind: str, name: str) -> bool:
-    told = incident["client_id"] if kind == CLIENT else host_name(incident["client_host"] or "")
-    return bool(told == name)
+    named = incident["client_id"] if kind == CLIENT else host_name(incident["client_host"] or "")
+    return bool(named == name)

@@ -32,8 +32,8 @@ def status_and_sentence(error: BaseException, warehouse: str) -> tuple[int, str]
     logged."""
     known = explain(error)
     if known is None:
-        told = f"groupledger serve: a request failed by a fault of groupledger ({type(error).__name__})"
-        tell(place_of(error), told)
+        sentence = f"groupledger serve: a request failed by a fault of groupledger ({type(error).__name__})"
+        tell(place_of(error), sentence)
         return 500, OF_OURS
     whole = str(known)
     if isinstance(known, BusyError):

@@ -110,8 +110,8 @@ def _dataset(warehouse: str, table: Table, delta: DeltaTable, added: pa.Table) -
     of_bounds = _bounds(added, schema, table.statistics_columns)
     format_ = ParquetFileFormat(default_fragment_scan_options=ParquetFragmentScanOptions(pre_buffer=True))
     fragments = [
-        format_.make_fragment(unquote(path), files, reduce(operator.and_, [*known, *told], pc.scalar(value=True)))
-        for path, known, told in zip(added.column("path").to_pylist(), of_partition, of_bounds, strict=True)
+        format_.make_fragment(unquote(path), files, reduce(operator.and_, [*known, *bounds], pc.scalar(value=True)))
+        for path, known, bounds in zip(added.column("path").to_pylist(), of_partition, of_bounds, strict=True)
     ]
     return FileSystemDataset(fragments, schema, format_, files)
 
@@ -154,11 +154,11 @@ def few_rows(warehouse: str, table: Table, condition: pc.Expression, version: in
         return None
     files = _dataset(warehouse, table, delta, added)
     needed = {fragment.path for fragment in files.get_fragments(condition)}
-    told = added.select(["path", "num_records", "size_bytes"]).to_pylist()
-    found = [each for each in told if unquote(each["path"]) in needed]
-    counts = [FEW_ROWS + 1 if each["num_records"] is None else each["num_records"] for each in found]
-    is_few = len(found) <= FEW_FILES and sum(counts) <= FEW_ROWS
-    if not is_few or sum(each["size_bytes"] for each in found) > FEW_BYTES:
+    every = added.select(["path", "num_records", "size_bytes"]).to_pylist()
+    matching = [each for each in every if unquote(each["path"]) in needed]
+    counts = [FEW_ROWS + 1 if each["num_records"] is None else each["num_records"] for each in matching]
+    is_few = len(matching) <= FEW_FILES and sum(counts) <= FEW_ROWS
+    if not is_few or sum(each["size_bytes"] for each in matching) > FEW_BYTES:
         return None
     with of_the_table(table_uri(warehouse, table)):
         return rows_where(files, condition)

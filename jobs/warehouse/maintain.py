@@ -285,11 +285,11 @@ def _of_tables(run: MaintenanceRun, found: Sequence[Table], say: Callable[[str],
                 yield from run.steps(table)
         except OF_A_TABLE as error:
             run.commits.check_leases()
-            told = explain(error)
-            if told is None:
+            explained = explain(error)
+            if explained is None:
                 raise
             yield StepOutcome(
-                run.cluster, table.name, "maintenance", f"not done: {printable(str(told))}", is_finding=True
+                run.cluster, table.name, "maintenance", f"not done: {printable(str(explained))}", is_finding=True
             )
 
 
@@ -297,10 +297,10 @@ def clusters_in(commits: Commits, tables: Sequence[Table]) -> set[str]:
     """Returns the clusters that have files of their own in some of the tables."""
     names = ("partition.cluster", "min.cluster")
     files = [pa.table(commits.open(table).get_add_actions(flatten=True)) for table in tables]
-    told = {
+    clusters = {
         name for each in files for column in names if column in each.column_names for name in each[column].to_pylist()
     }
-    return {name for name in told if name is not None}
+    return {name for name in clusters if name is not None}
 
 
 def kept(settings: Settings, table: Table) -> TableRetention:

@@ -49,25 +49,25 @@ class Floor:
 def read_floors(properties: Properties, small_files: Readable, cluster: str) -> dict[int, Floor]:
     """Returns the floor of each partition of `__consumer_offsets` from which retention has removed rows. `properties`
     are the table properties of `coordinator_records`."""
-    told = _told(properties, FLOORS).get(cluster)
-    if told is None:
+    of_cluster = _told(properties, FLOORS).get(cluster)
+    if of_cluster is None:
         name = f"{STATE_FOLDER}/{cluster}/floor.json"
         return read_parsed(small_files, name, lambda text: _floors(json.loads(text)), NOTHING_ELSE) or {}
-    return _floors(told)
+    return _floors(of_cluster)
 
 
 def with_floors(
     properties: Properties, small_files: Readable, new: Mapping[str, Mapping[int, Floor]]
 ) -> dict[str, str]:
     """Returns the properties that raise floors, by cluster and partition. A floor that is already higher stays."""
-    told = _told(properties, FLOORS)
+    by_cluster = _told(properties, FLOORS)
     for cluster, of_cluster in new.items():
         floors = read_floors(properties, small_files, cluster)
         for partition, floor in of_cluster.items():
             before = floors.get(partition, floor)
             floors[partition] = Floor(max(before.offset, floor.offset), max(before.time_ms, floor.time_ms))
-        told[cluster] = _as_json(floors)
-    return {FLOORS: json.dumps(told)}
+        by_cluster[cluster] = _as_json(floors)
+    return {FLOORS: json.dumps(by_cluster)}
 
 
 def read_beginnings(properties: Properties, cluster: str) -> dict[int, Floor]:
@@ -84,17 +84,17 @@ def with_beginnings(properties: Properties, cluster: str, floors: Mapping[int, F
 def read_history_floor_ms(tables: Iterable[Properties], small_files: Readable, cluster: str) -> int | None:
     """Returns the instant below which rows of some tables of the history are gone, or None if nothing was removed.
     `tables` are the properties of each."""
-    told = [_told(properties, FLOORS).get(cluster) for properties in tables]
+    of_tables = [_told(properties, FLOORS).get(cluster) for properties in tables]
     name = f"{STATE_FOLDER}/{cluster}/history_floor.json"
     of_file = read_parsed(small_files, name, lambda text: int(json.loads(text)["time_ms"]), NOTHING_ELSE)
-    return max((floor_ms for floor_ms in (*told, of_file) if floor_ms is not None), default=None)
+    return max((floor_ms for floor_ms in (*of_tables, of_file) if floor_ms is not None), default=None)
 
 
 def with_history_floor(properties: Properties, clusters: Iterable[str], time_ms: int) -> dict[str, str]:
     """Returns the properties that raise the floor of a table of the history. A floor that is already higher stays."""
-    told = _told(properties, FLOORS)
-    told |= {cluster: max(time_ms, told.get(cluster, time_ms)) for cluster in clusters}
-    return {FLOORS: json.dumps(told)}
+    by_cluster = _told(properties, FLOORS)
+    by_cluster |= {cluster: max(time_ms, by_cluster.get(cluster, time_ms)) for cluster in clusters}
+    return {FLOORS: json.dumps(by_cluster)}
 
 
 def above_history_floor(coverage: Iterable[Mapping[str, Any]], floor_ms: int | None) -> list[dict[str, Any]]:
@@ -127,5 +127,5 @@ def _as_json(floors: Mapping[int, Floor]) -> dict[str, dict[str, int]]:
     return {str(partition): asdict(floor) for partition, floor in sorted(floors.items())}
 
 
-def _floors(told: Mapping[str, Mapping[str, int]]) -> dict[int, Floor]:
-    return {int(partition): Floor(**floor) for partition, floor in told.items()}
+def _floors(by_partition: Mapping[str, Mapping[str, int]]) -> dict[int, Floor]:
+    return {int(partition): Floor(**floor) for partition, floor in by_partition.items()}

@@ -213,14 +213,14 @@ class _File:
         self._stream.close()
         footer = self._parquet.writer.metadata
         table = self._writer.table
-        told = statistics(footer, [name for name in table.statistics_columns if name not in self.values])
+        of_columns = statistics(footer, [name for name in table.statistics_columns if name not in self.values])
         return {
             "path": self._path,
             "size": size,
             "partition_values": json.dumps(self.values),
             "modified_at_ms": time.time_ns() // 1_000_000,
             # delta-rs reads the two halves of an escaped character beyond U+1FFFF as another character.
-            "statistics": json.dumps(told, ensure_ascii=False),
+            "statistics": json.dumps(of_columns, ensure_ascii=False),
             "rows": footer.num_rows,
             "counts": [footer.num_rows - _Column(footer, name).null_count() for name in self._writer.counted],
         }
@@ -272,10 +272,14 @@ class _Column:
 
     def least_and_greatest(self) -> tuple[Any, Any] | None:
         """Returns the bounds, or None where all values are null or a row group has no statistics."""
-        told = [each for each in self._found if each.has_min_max]
+        bounded = [each for each in self._found if each.has_min_max]
         untold = [each for each in self._found if not each.has_min_max and each.num_values]
         try:
-            return None if untold or not told else (min(each.min for each in told), max(each.max for each in told))
+            return (
+                None
+                if untold or not bounded
+                else (min(each.min for each in bounded), max(each.max for each in bounded))
+            )
         except OverflowError:  # an instant or a day outside of the years 1 to 9999, which are all that Python has
             return None
 

@@ -135,7 +135,7 @@ def open_states(before: Callable[[Table], DataFrame], horizon: DataFrame, marks:
         *[F.collect_list(table.name).alias(table.name) for table in _TELLING_THE_STATE]
     )
     found = before(OPEN_GROUPS).join(horizon, "group_id").join(of_group, "group_id")
-    return map_rows(found, lambda told: (_begin_again(row, marks) for row in told), OPEN_GROUPS.schema)
+    return map_rows(found, lambda groups: (_begin_again(row, marks) for row in groups), OPEN_GROUPS.schema)
 
 
 def _open_rows(table: Table, rows: DataFrame) -> DataFrame:

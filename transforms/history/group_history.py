@@ -199,8 +199,8 @@ def by_log(
     """Returns the rows that a rule yields for the log of each group. `events` are those of `group_events`, and `names`
     the names of topics by id. A group on which the rule fails is reported."""
 
-    def of_group(group_id: str, told: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-        rows = list(told)
+    def of_group(group_id: str, group: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+        rows = list(group)
         kafka_partition = rows[0]["kafka_partition"]
         state = rows.pop(0)["state"] if rows[0]["state"] is not None else None
         waiting = iter(rows)

@@ -156,7 +156,7 @@ def with_ends(steps: DataFrame, watermarks: DataFrame | None, until_ms: int) -> 
     )
     sampled_at_ms = F.col("sampled_at_ms")
     is_idle = F.col("end") <= plus(F.col("offset"), F.lit(MARKER_OFFSETS))
-    told = (
+    sampled = (
         spans.join(ends.withColumn("hour", _hour("sampled_at_ms")), ["topic", "partition", "hour"])
         .where(sampled_at_ms.between(F.col("begin_ms"), F.col("end_ms")))
         .groupBy(*RECORD)
@@ -166,7 +166,7 @@ def with_ends(steps: DataFrame, watermarks: DataFrame | None, until_ms: int) -> 
             F.min(F.when(~is_idle, sampled_at_ms)).alias("told_waiting_ms"),
         )
     )
-    joined = steps.join(told, list(RECORD), "left").withColumns(
+    joined = steps.join(sampled, list(RECORD), "left").withColumns(
         {
             "high_watermark": F.greatest("high_watermark", "told_end"),
             "idle_until_ms": F.greatest("idle_until_ms", "told_idle_ms"),
@@ -194,7 +194,7 @@ def _with_new_partitions(steps: DataFrame, watermarks: DataFrame | None) -> Data
     is_soon = F.col("at_ms").between(F.col("from_ms") + 1, F.col("from_ms") + NEW_PARTITION_MS)
     place = ["topic", "partition"]
     before = firsts.join(F.broadcast(new), place).where(is_soon).drop("from_ms").join(sampled, place)
-    told = (
+    added = (
         before.where(F.col("end").isNotNull() & (F.col("sampled_at_ms") < F.col("at_ms")))
         .groupBy(*RECORD)
         .agg(
@@ -205,7 +205,7 @@ def _with_new_partitions(steps: DataFrame, watermarks: DataFrame | None) -> Data
         )
     )
     of_told = dict(zip(NEW, ("told_from_ms", "told_new_end", "told_until_ms", "told_unread_end"), strict=True))
-    joined = steps.join(told, list(RECORD), "left").withColumns(
+    joined = steps.join(added, list(RECORD), "left").withColumns(
         {name: F.coalesce(name, told_name) for name, told_name in of_told.items()}
     )
     is_step = F.col("is_step") | F.col("new_from_ms").isNotNull()

@@ -93,9 +93,9 @@ def counted(faults: Iterable[CoordinatorFault], gone: pa.Table) -> list[Coordina
     found = []
     for fault in faults:
         groups = _of_fault(fault, gone)["group_id"]
-        told = replace(fault, departures=len(groups), groups=pc.count_distinct(groups).as_py())
-        if is_fault(told) or fault.is_clean:  # a move in good order still explains commits that were sent again
-            found.append(told)
+        with_counts = replace(fault, departures=len(groups), groups=pc.count_distinct(groups).as_py())
+        if is_fault(with_counts) or fault.is_clean:  # a move in good order still explains commits that were sent again
+            found.append(with_counts)
     return found
 
 

@@ -63,14 +63,14 @@ def with_sample(rows: DataFrame, watermarks: DataFrame | None, until_ms: str) ->
         *("topic", "partition", *ENDS), "sampled_at", F.col("topic_id").alias("sampled_topic_id")
     )
     is_same = F.coalesce(F.col("topic_id") == F.col("sampled_topic_id"), F.lit(True))
-    told = (
+    sampled = (
         rows.select(*PLACE, "topic_id", until_ms, "kafka_offset")
         .join(sample, ["topic", "partition"])
         .where((F.unix_millis("sampled_at") <= F.col(until_ms)) & is_same)
         .groupBy(*PLACE, "kafka_offset")
         .agg(F.max_by(F.struct(*ENDS), "sampled_at").alias("sample"))
     )
-    joined = rows.join(told, [*PLACE, "kafka_offset"], "left")
+    joined = rows.join(sampled, [*PLACE, "kafka_offset"], "left")
     return joined.select(*rows.columns, *(F.col(f"sample.{name}").alias(name) for name in ENDS))
 
 
@@ -201,11 +201,11 @@ def old_offsets(
 def expiring(old: DataFrame, watermarks: DataFrame | None) -> DataFrame:
     """Returns the old offsets that the topic's log has records before or after, so that losing them would cost
     something."""
-    told = with_sample(old, watermarks, "as_of_ms").drop("as_of_ms", "topic_id")
+    sampled = with_sample(old, watermarks, "as_of_ms").drop("as_of_ms", "topic_id")
     margin = F.lit(MARKER_OFFSETS)
     is_harm = F.col("high_watermark") > plus(F.col("committed_offset"), margin)
     is_harm |= F.col("committed_offset") > plus(F.coalesce("log_start_offset", F.lit(0)), margin)
-    return told.where(is_harm & F.col("high_watermark").isNotNull())
+    return sampled.where(is_harm & F.col("high_watermark").isNotNull())
 
 
 def modern(groups: DataFrame, old: DataFrame) -> DataFrame:

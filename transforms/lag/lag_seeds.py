@@ -145,8 +145,8 @@ def _last_commits(
         "before_ms", F.last("before_ms", ignorenulls=True).over(log)
     )
     before = samples.select(*PLACE, F.col("at_ms").alias("before_ms"), "high_watermark")
-    told = placed.where("is_commit").join(before, [*PLACE, "before_ms"], "left").drop("before_ms", "is_commit")
-    return last(of_kind(seeds, LagSeedKind.COMMIT).select(*told.columns).unionByName(told))
+    known = placed.where("is_commit").join(before, [*PLACE, "before_ms"], "left").drop("before_ms", "is_commit")
+    return last(of_kind(seeds, LagSeedKind.COMMIT).select(*known.columns).unionByName(known))
 
 
 def _without_old_removals(commits: DataFrame, now_ms: int, rules: LagRules) -> DataFrame:

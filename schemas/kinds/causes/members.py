@@ -174,8 +174,8 @@ NO_USE_OF_INSTANCE_IDS = (
 
 def _where_it_ended(if_left: str, if_expired: str) -> tuple[Clause, ...]:
     """Returns texts for a process that is known to have ended each time: one that is only too slow did not."""
-    told = ((if_left, signs.WENT_BY_LEAVING), (if_expired, signs.WENT_BY_EXPIRY))
-    return tuple(Clause(text, needs=(sign.name,), excludes=NO_USE_OF_INSTANCE_IDS) for text, sign in told)
+    texts = ((if_left, signs.WENT_BY_LEAVING), (if_expired, signs.WENT_BY_EXPIRY))
+    return tuple(Clause(text, needs=(sign.name,), excludes=NO_USE_OF_INSTANCE_IDS) for text, sign in texts)
 
 
 CRASH_LOOP = Cause(

@@ -104,7 +104,7 @@ def capacity(rounds: Sequence[CapacityRound], member_count: int | None, assignor
     needed = members_needed(known, per_s, assignor) if all_known and per_s else None
     if is_bound and members and all_known and keeps_up(rounds):
         needed = min(needed or len(members), len(members))  # so many carry it now
-    told = Capacity(
+    judged = Capacity(
         partitions=len(last.places),
         members=members,
         idle_members=max((member_count or 0) - len(owners), 0),
@@ -116,8 +116,8 @@ def capacity(rounds: Sequence[CapacityRound], member_count: int | None, assignor
         hot=hot_partitions(known, per_s if not is_bound else None),
         findings=[],
     )
-    told.findings.extend(_findings(told))
-    return told
+    judged.findings.extend(_findings(judged))
+    return judged
 
 
 def typical(of_members: Sequence[Pace]) -> Pace:
@@ -140,20 +140,20 @@ def hot_partitions(rates: Mapping[TopicPartition, float], pace_per_s: float | No
     return sorted(found, key=lambda place: (-rates[place], place))
 
 
-def _findings(told: Capacity) -> list[str]:
-    pace, members = told.pace.per_s, len(told.members)
-    known = _known(told.rates)
-    overloaded = pace is not None and any((each.produced_per_s or 0) > pace * LOAD_MAX for each in told.members)
+def _findings(judged: Capacity) -> list[str]:
+    pace, members = judged.pace.per_s, len(judged.members)
+    known = _known(judged.rates)
+    overloaded = pace is not None and any((each.produced_per_s or 0) > pace * LOAD_MAX for each in judged.members)
     too_hot = pace is not None and any(rate > pace for rate in known.values())
     found = {
-        CapacityFinding.STUCK: any(each.is_stuck for each in told.members),
-        CapacityFinding.HOT_PARTITION: bool(told.hot),
-        CapacityFinding.UNEVEN_PACE: _is_uneven([each.pace for each in told.members]),
-        CapacityFinding.IDLE_MEMBERS: told.idle_members > 0,
-        CapacityFinding.MORE_WONT_HELP: too_hot or (overloaded and told.members_needed is None),
-        CapacityFinding.MORE_NEEDED: not told.is_bound and (told.members_needed or 0) > members,
-        CapacityFinding.FEWER_WOULD_DO: told.members_needed is not None and told.members_needed < members,
-        CapacityFinding.ENOUGH: told.members_needed == members,
+        CapacityFinding.STUCK: any(each.is_stuck for each in judged.members),
+        CapacityFinding.HOT_PARTITION: bool(judged.hot),
+        CapacityFinding.UNEVEN_PACE: _is_uneven([each.pace for each in judged.members]),
+        CapacityFinding.IDLE_MEMBERS: judged.idle_members > 0,
+        CapacityFinding.MORE_WONT_HELP: too_hot or (overloaded and judged.members_needed is None),
+        CapacityFinding.MORE_NEEDED: not judged.is_bound and (judged.members_needed or 0) > members,
+        CapacityFinding.FEWER_WOULD_DO: judged.members_needed is not None and judged.members_needed < members,
+        CapacityFinding.ENOUGH: judged.members_needed == members,
     }
     return [name for name, holds in found.items() if holds] or [CapacityFinding.UNKNOWN]
 

@@ -64,9 +64,9 @@ def why_not_known(known: Known, sources: Iterable[str], time: Time) -> str | Non
     lacking = [(source, known[source]) for source in sources if _is_beyond(source, known[source], time)]
     if not lacking:
         return None
-    told = [UNTIL[source][0].format(iso(end)) if end is not None else UNTIL[source][1] for source, end in lacking]
+    limits = [UNTIL[source][0].format(iso(end)) if end is not None else UNTIL[source][1] for source, end in lacking]
     earlier = ", or ask for a time before" if all(end is not None for _, end in lacking) else ""
-    return f"Not known for all of the time that was asked: {', and '.join(told)}; {REMEDY}{earlier}."
+    return f"Not known for all of the time that was asked: {', and '.join(limits)}; {REMEDY}{earlier}."
 
 
 def is_nothing_known(known: Known, sources: Iterable[str], time: Time) -> bool:

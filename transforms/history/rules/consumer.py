@@ -361,8 +361,8 @@ def _guess(changes: Sequence[Change], operation: Operation) -> Guess | None:
         best = max(gone, key=lambda each: each.confidence or 0.0)
         (cause,) = (each for each in triggers.TRIGGERS if each.name == best.cause)
         return Guess(cause, best.confidence or 0.0, best.explanation or "")
-    told = next((each["kind"] for each in changes if each["kind"] in _TRIGGERS), None)
-    return None if told is None else Guess(_TRIGGERS[told], 1.0, "the records of the operation say it")
+    kind = next((each["kind"] for each in changes if each["kind"] in _TRIGGERS), None)
+    return None if kind is None else Guess(_TRIGGERS[kind], 1.0, "the records of the operation say it")
 
 
 def _generation(
@@ -473,14 +473,14 @@ def _fold_target_tasks(
 def _fold_current_tasks(
     group: OpenGroup, state: Reconciliation, record: CurrentTasksRecord, rows: HistoryRows, here: IntervalEnd
 ) -> None:
-    told = record.current
-    if told is None:
+    tasks = record.current
+    if tasks is None:
         _fold_current(group, state, said.CurrentRecord(record.member_id, None), rows, here)
         return
     settle(group, rows)
-    current = by_type.current_of(state.topology, told)
+    current = by_type.current_of(state.topology, tasks)
     step = said.CurrentRecord(record.member_id, current)
-    reconciliation.fold_current(group, state, step, rows, here, (*told.tasks, *told.pending))
+    reconciliation.fold_current(group, state, step, rows, here, (*tasks.tasks, *tasks.pending))
 
 
 _FOLDED_BY: dict[type[Any], Callable[[OpenGroup, Reconciliation, Any, HistoryRows, IntervalEnd], None]] = {

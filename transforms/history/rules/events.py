@@ -263,8 +263,8 @@ def _connect_ownership(
 
 def _scheduled_delay_ms(members: Iterable[Mapping[str, Any]]) -> int | None:
     """Returns the delay that the leader sent all workers with their assignments."""
-    told = [each["connect_assignment"] for each in members if each.get("connect_assignment") is not None]
-    return max((each["delay_ms"] for each in told if each["version"] > 0), default=None)
+    assignments = [each["connect_assignment"] for each in members if each.get("connect_assignment") is not None]
+    return max((each["delay_ms"] for each in assignments if each["version"] > 0), default=None)
 
 
 def _units(wire: Iterable[Mapping[str, Any]] | None, name: str, numbers: str) -> tuple[TopicPartition, ...]:

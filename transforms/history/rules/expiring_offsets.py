@@ -121,7 +121,7 @@ def expiring_offsets(  # noqa: PLR0913 - one for each table
     the last of its offsets expires. Only offsets that have been idle for `idle_for`, or that will expire within that
     time, are included; the earliest expiry comes first. `expiries` describes the tables."""
     living = {row["group_id"]: row for row in groups}
-    told = expiries(
+    expiring = expiries(
         groups=living.values(),
         committed=committed,
         generations=generations,
@@ -130,7 +130,7 @@ def expiring_offsets(  # noqa: PLR0913 - one for each table
         retention=retention,
     )
     found: dict[tuple[str, str, str | None], Sum] = {}
-    for each in told:
+    for each in expiring:
         topic = each.committed["topic"] if each.cause == ExpiryCause.NOT_SUBSCRIBED else None
         key = (each.group["group_id"], each.cause, topic)
         one = Sum(1, each.committed["committed_at"], each.idle_since, each.expire_at)

@@ -250,8 +250,8 @@ def _of_former_topics(facts: GroupFacts) -> Iterator[Sighting]:
 
 def _returns(facts: GroupFacts) -> Iterator[Sighting]:
     expired = [each for each in facts.returns if each.lost_by == OffsetEventKind.EXPIRED]
-    told = [(each, harm) for each in expired if (harm := _harm(facts, each)) is not None]
-    for together in _together(told, lambda each: each[0].commit.at_ms, TOGETHER_MS):
+    harmful = [(each, harm) for each in expired if (harm := _harm(facts, each)) is not None]
+    for together in _together(harmful, lambda each: each[0].commit.at_ms, TOGETHER_MS):
         returns = [each for each, _ in together]
         low, high, never = (sum(column) for column in zip(*(harm for _, harm in together), strict=True))
         parts = [f"at most {high:,} records were read again"] if high else []
@@ -305,7 +305,7 @@ def _can_have_read(back: OffsetReturn, records: int) -> bool:
 
 
 def _expiring(facts: GroupFacts, rules: Rules) -> Iterator[Sighting]:
-    told = expiries(
+    expiring = expiries(
         groups=facts.groups,
         committed=facts.committed,
         generations=[row for row in facts.generations if row["to_offset"] is None and row["member_count"] == 0],
@@ -313,7 +313,7 @@ def _expiring(facts: GroupFacts, rules: Rules) -> Iterator[Sighting]:
         records=facts.readers,
         retention=rules.offsets.retention_ms * 1_000,
     )
-    costs = [(each, cost) for each in told if (cost := _cost(each, facts.silent_until_ms, rules)) > MARKER_OFFSETS]
+    costs = [(each, cost) for each in expiring if (cost := _cost(each, facts.silent_until_ms, rules)) > MARKER_OFFSETS]
     if not costs:
         return
     rows = [each.committed for each, _ in costs]

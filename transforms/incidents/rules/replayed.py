@@ -160,15 +160,15 @@ class Replay:
 
     def _agrees(self, record: GroupState) -> bool:
         """Returns whether the replay's group is where the record has it, or on its way from there."""
-        told = None if record.record_json is None else _told(json.loads(record.record_json))
-        if told in self._belief.written:
-            del self._belief.written[: self._belief.written.index(told) + 1]
+        written = None if record.record_json is None else _told(json.loads(record.record_json))
+        if written in self._belief.written:
+            del self._belief.written[: self._belief.written.index(written) + 1]
             return True
         group = self._belief.coordinator.group(self._group_id)
-        if told is None or group is None:
-            return told is None and group is None
+        if written is None or group is None:
+            return written is None and group is None
         is_settled = group.state in (State.STABLE, State.EMPTY, State.PREPARING_REBALANCE)
-        return is_settled and (group.generation_id, frozenset(group.members)) == told
+        return is_settled and (group.generation_id, frozenset(group.members)) == written
 
     def _load(self, now_ms: int) -> None:
         log = []
@@ -207,7 +207,7 @@ class Replay:
             self._ask(number)
         if before is None:
             return
-        told, after = self.answers[first:], self._belief
+        first_order, after = self.answers[first:], self._belief
         self._belief = before
         if is_due:
             self._take(before.coordinator.advance(self._time(then_ms)))
@@ -215,10 +215,10 @@ class Replay:
             for number in numbers:
                 if self._requests[number].connection_id == connection_id:
                     self._ask(number)
-        otherwise = {_place(request): error for request, error, _ in self.answers[first + len(told) :]}
+        otherwise = {_place(request): error for request, error, _ in self.answers[first + len(first_order) :]}
         self._belief = after
         self.answers[first:] = [
-            (request, error, otherwise.get(_place(request), error) != error) for request, error, _ in told
+            (request, error, otherwise.get(_place(request), error) != error) for request, error, _ in first_order
         ]
 
     def _ask(self, number: int) -> None:

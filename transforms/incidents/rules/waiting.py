@@ -167,11 +167,11 @@ def _how_they_went(facts: GroupFacts, last: Sequence[Row], rules: Rules) -> set[
 def _cause(facts: GroupFacts, row: Row, rules: Rules) -> str | None:
     """Returns why a tenure ended: as a log says it, or else as it was inferred; None if that is as good as a guess."""
     left_ms = milliseconds(row["left_at"])
-    told = [(event.logged_at_ms, event.departure) for event in facts.events if event.member_id == row["member_id"]]
+    stated = [(event.logged_at_ms, event.departure) for event in facts.events if event.member_id == row["member_id"]]
     for request in facts.requests:
         leaving = (each for each in request.leaving if not each.error_code and each.member_id == row["member_id"])
-        told += [(request.happened_at_ms, triggers.trigger_of_leave(each.reason)) for each in leaving]
-    for at_ms, departure in told:
+        stated += [(request.happened_at_ms, triggers.trigger_of_leave(each.reason)) for each in leaving]
+    for at_ms, departure in stated:
         if departure is not None and abs(at_ms - left_ms) <= rules.link_ms:
             return departure.name
     cause: str | None = row["leave_cause"]

@@ -87,9 +87,9 @@ def group_lag(
     for sampled_at_ms, ends in rounds.ends:
         if kafka_partition in ends:
             position = ends[kafka_partition].offset
-        told = states.get(sampled_at_ms)
-        subscription = frozenset(told["topics"]) if told and told["topics"] else None
-        facts = history.facts_at(position, told["state"] if told else None, subscription)
+        sampled = states.get(sampled_at_ms)
+        subscription = frozenset(sampled["topics"]) if sampled and sampled["topics"] else None
+        facts = history.facts_at(position, sampled["state"] if sampled else None, subscription)
         of_group = {kafka_partition: ends[kafka_partition]} if kafka_partition in ends else {}
         read = Round(sampled_at_ms, of_group, watermarks.get(sampled_at_ms, {}))
         yield from state.round(read, {group_id: facts})
@@ -115,8 +115,8 @@ def restore_topics(state: LagState, topics: Iterable[Row], samples: Iterable[Row
     current = {}
     for place, rows in ids.items():
         # Brokers before Kafka 2.8 send no ids.
-        told = [row for row in rows if row["topic_id"] is not None] or rows
-        *formers, now = sorted(told, key=itemgetter("at_ms"))
+        known = [row for row in rows if row["topic_id"] is not None] or rows
+        *formers, now = sorted(known, key=itemgetter("at_ms"))
         current[place] = now["topic_id"]
         former = None
         if formers:

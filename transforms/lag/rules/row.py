@@ -216,8 +216,8 @@ def with_next_record(row: LagRow, record: NextRecord) -> LagRow:
     flags = tuple(flag for flag in row.flags if flag != LagFlag.TRANSACTION_MARKERS_ONLY)  # it is known better now
     exactly = replace(row, lag_seconds=0.0, lag_seconds_lower_bound=None, lag_seconds_method=LagSecondsMethod.EXACT)
     if record.timestamp_ms is None:
-        told = (*flags, LagFlag.TRANSACTION_MARKERS_ONLY)
-        return replace(exactly, lag=0, lag_read_committed=0, status=LagStatus.OK, flags=told)
+        all_flags = (*flags, LagFlag.TRANSACTION_MARKERS_ONLY)
+        return replace(exactly, lag=0, lag_read_committed=0, status=LagStatus.OK, flags=all_flags)
     return replace(exactly, lag_seconds=_seconds(row.sampled_at_ms - record.timestamp_ms), flags=flags)
 
 

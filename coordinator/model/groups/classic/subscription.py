@@ -91,8 +91,8 @@ def read_assignment(data: bytes) -> Assignment:
 def written_assignment(partitions: Iterable[tuple[str, tuple[int, ...]]], subscription: bytes) -> bytes:
     """Returns the assignment of a member, in the version of its subscription."""
     version, _ = _read_version(subscription)
-    told = [{"topic": topic, "partitions": int_order(numbers)} for topic, numbers in partitions]
-    return encode_assignment(ProtocolMessage(version, {"assigned_partitions": told, "user_data": None}))
+    by_topic = [{"topic": topic, "partitions": int_order(numbers)} for topic, numbers in partitions]
+    return encode_assignment(ProtocolMessage(version, {"assigned_partitions": by_topic, "user_data": None}))
 
 
 def _read_version(data: bytes) -> tuple[int, int]:

@@ -71,8 +71,8 @@ class PartitionStates:
         return PartitionStates(deleting=self.deleting | {topic_id: each.name for topic_id, each in known.items()})
 
 
-def _by_topic(told: Iterable[Mapping[str, Any]]) -> ByTopic:
-    return {each["topic_id"]: NamedPartitions(each["topic_name"], tuple(sorted(each["partitions"]))) for each in told}
+def _by_topic(topics: Iterable[Mapping[str, Any]]) -> ByTopic:
+    return {each["topic_id"]: NamedPartitions(each["topic_name"], tuple(sorted(each["partitions"]))) for each in topics}
 
 
 def _both(one: ByTopic, other: ByTopic) -> ByTopic:

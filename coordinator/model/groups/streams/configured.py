@@ -159,9 +159,9 @@ class _Configuration:
                 raise _UnfitError(StatusCode.INCORRECTLY_PARTITIONED_TOPICS, detail)
         return dict.fromkeys(counts, count)
 
-    def _same(self, counts: Mapping[str, int], told: Mapping[str, int]) -> int:
+    def _same(self, counts: Mapping[str, int], number_by_topic: Mapping[str, int]) -> int:
         if len({*counts.values()}) > 1:
-            listed = ", ".join(f"{name}={told[name]}" for name in sorted(told))
+            listed = ", ".join(f"{name}={number_by_topic[name]}" for name in sorted(number_by_topic))
             detail = f"Following topics do not have the same number of partitions: [{{{listed}}}]"
             raise _UnfitError(StatusCode.INCORRECTLY_PARTITIONED_TOPICS, detail)
         return next(iter(counts.values()))

@@ -39,8 +39,8 @@ def endpoints_of(
             if configured is None or not configured.task_counts:
                 raise IllegalStateError(f"{member.member_id} has an endpoint, and the topology is not configured")
             inputs = {each.subtopology_id: each.input_topics() for each in configured.topology.subtopologies}
-            told = by_role(member.assigned)
-            active, standby = (_partitions(each, inputs, topics) for each in (told.active, told.standby))
+            tasks = by_role(member.assigned)
+            active, standby = (_partitions(each, inputs, topics) for each in (tasks.active, tasks.standby))
             found.append(EndpointPartitions(member.user_endpoint, active, standby))
     return tuple(found)
 

@@ -152,7 +152,7 @@ def _member(group: StreamsGroup, request: StreamsGroupHeartbeatRequest, operatio
 
 def _has_all(member: StreamsMember, owned: TasksByRole) -> bool:
     roles = zip(owned, by_role(member.assigned), strict=True)
-    names_no_other = all({*dict(told)} <= {*dict(known)} for told, known in roles)
+    names_no_other = all({*dict(reported)} <= {*dict(known)} for reported, known in roles)
     return names_no_other and tasks_of(owned) <= member.assigned.keys()
 
 
@@ -207,7 +207,7 @@ def _configured(
         group.configured = configured
         operation.unwritten.configured.append(group)
     counts = configured.task_counts
-    for name, partitions in (one for told in request.owned_tasks() or () for one in told):
+    for name, partitions in (one for tasks in request.owned_tasks() or () for one in tasks):
         is_known = name in counts and all(0 <= partition < counts[name] for partition in partitions)
         if configured.is_ready and not is_known:
             raise RefusedError(Error.INVALID_REQUEST)
