@@ -31,7 +31,7 @@ from groupledger.jobs.ask.what_if import rows_of
 from groupledger.schemas.instants import instant_of_ms
 from groupledger.transforms.history.rules.what_if import NotReplayableError, observed_of, workload_of
 from lab.kafka.local_broker import LocalBroker
-from lab.kafka.what_if_matrix import BROKER, SETTINGS, TOLD, Played, play
+from lab.kafka.what_if_matrix import BROKER, SETTINGS, SETTINGS_GIVEN, Played, play
 from lab.truth.what_if import FIGURES
 
 if TYPE_CHECKING:
@@ -90,12 +90,12 @@ def report(runs: list[dict[str, tuple[Played, GroupRows]]]) -> None:
         for known, (run, rows) in of_workload.items():
             asked = [setting for setting in SETTINGS if setting != known]
             try:
-                workload = workload_of(rows, TOLD)
+                workload = workload_of(rows, SETTINGS_GIVEN)
             except NotReplayableError as error:
                 refused += len(asked)
                 print(f"{run.group} ({known}): {error}")
                 continue
-            settings = [changed(workload.actual, (*setting.split(","), TOLD[0])) for setting in asked]
+            settings = [changed(workload.actual, (*setting.split(","), SETTINGS_GIVEN[0])) for setting in asked]
             for setting, answer in zip(asked, answers(workload, settings, observed_of(rows.rebalances)), strict=True):
                 if answer.refusal is not None:
                     refused += 1

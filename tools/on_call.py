@@ -148,11 +148,11 @@ def page() -> str:
     """Returns the text of the page."""
     with tempfile.TemporaryDirectory() as directory, in_utc():
         unpack(Path(directory), END)
-        parts = [part for question in QUESTIONS for part in told(question, directory)]
+        parts = [part for question in QUESTIONS for part in described(question, directory)]
     return "\n".join([HEAD, *parts, TAIL])
 
 
-def told(question: Question, warehouse: str) -> Iterator[str]:
+def described(question: Question, warehouse: str) -> Iterator[str]:
     yield f"## {question.title}\n"
     yield f"    $ groupledger {question.command}"
     lines = answer(question.command, warehouse)

@@ -103,7 +103,7 @@ class CoordinatorLookup:
         lost: Callable[[int], None],
         timeout_ms: int = 0,
     ) -> None:
-        """Sends to the coordinator. If the connection breaks, the coordinator is given up, and `lost` is called."""
+        """Sends a request to the coordinator. If the connection breaks, forgets the coordinator and calls `lost`."""
 
         def handle(response: Response | None, then_ms: int) -> None:
             if response is None:

@@ -71,8 +71,7 @@ class GroupKind(Protocol):
         """Returns whether such a record is about members and epochs."""
 
     def kept(self, group: Any, before: Any) -> Any:
-        """Returns the part of a group's state that a later state is compared with; `before` is the previously kept
-        part."""
+        """Returns a snapshot of a group, which its next state is compared with; `before` is the snapshot before."""
 
     def rebalance_timeout_ms(self, member: Any) -> int | None:
         """Returns the time within which a member has to revoke partitions; None if no member waits for that."""

@@ -22,7 +22,7 @@ from groupledger.coordinator.client.messages import (
     TopicMetadata,
 )
 from groupledger.coordinator.model.groups.modern.topics import KnownTopics
-from groupledger.coordinator.model.groups.modern.topics import Topic as ToldTopic
+from groupledger.coordinator.model.groups.modern.topics import Topic as KnownTopic
 from groupledger.schemas.kafka.errors import Error
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ class Topics:
         while len(topic.partitions) < count:
             start = 0 if source is None else source.between(0, 1_000_000)
             topic.partitions.append(PartitionOfTopic([now_ms], [start], [records_per_minute]))
-        self._told[name] = ToldTopic(name, topic.topic_id, len(topic.partitions))
+        self._told[name] = KnownTopic(name, topic.topic_id, len(topic.partitions))
 
     def produce(self, name: str, records_per_minute: int, now_ms: int) -> None:
         """Changes the rate of every partition."""

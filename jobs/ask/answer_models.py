@@ -332,7 +332,7 @@ TimelineEntry = create_model(
 
 
 class Difference(Row):
-    """The differences of a group between two instants; null where there was no such thing."""
+    """A difference of a group between two instants; `then` or `now` is null if there was nothing at that instant."""
 
     what: str
     """incarnation, generation, group_type, protocol, leader, member_count, member, owner, lag or
@@ -527,7 +527,7 @@ class _DeployCost(Row):
 
 
 class DeploysBefore(_DeployCost):
-    """Medians of the deployments of a group before one, of at most ten."""
+    """The medians of up to ten earlier deployments of the same group."""
 
     deploys: int
 
@@ -585,14 +585,14 @@ class Forecast(Row):
 
 
 class ExpiringOffsets(Row):
-    """Committed offsets of a group that Kafka expires for one cause."""
+    """Committed offsets of a group that Kafka will expire, all for the same cause."""
 
     group_id: Untrusted
     group_type: str | None
     is_simple: bool | None
     cause: str
     topic: Untrusted | None
-    """The one that no member subscribes to any more; null if it is about the group."""
+    """The topic that no member subscribes to any more; null if all topics of the group are meant."""
     committed_partition_count: int
     last_commit_at: datetime
     idle_since: datetime
@@ -692,7 +692,7 @@ class Objective(Row):
 
 
 class Client(Row):
-    """Present members of a group that are alike."""
+    """The present members of a group that have the same library, version, protocol and assignor."""
 
     group_id: Untrusted
     group_type: str | None
@@ -701,7 +701,7 @@ class Client(Row):
     protocol_type: Untrusted | None
     assignor: Untrusted | None
     library: Untrusted | None
-    """As the client named itself to the brokers; null where no request log says it."""
+    """The name that the client sent to the brokers; null if no imported request log has it."""
     version: Untrusted | None
     members: int
     static_members: int

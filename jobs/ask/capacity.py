@@ -90,7 +90,7 @@ def capacity_within(
             for place in found.hot[:PLACES_MAX]
         ],
         "by_member": [_member(each, now) for each in found.members],
-        "asked": [_asked(found, members, assignor, now) for members in asked],
+        "asked": [_with_members(found, members, assignor, now) for members in asked],
         **scaler_facts(now, no_commit),
     }
 
@@ -206,7 +206,7 @@ def _member(each: MemberLoad, rows: Sequence[LagRow]) -> Answer:
     }
 
 
-def _asked(found: Capacity, members: int, assignor: str | None, rows: Sequence[LagRow]) -> Answer:
+def _with_members(found: Capacity, members: int, assignor: str | None, rows: Sequence[LagRow]) -> Answer:
     lags = [row.lag for row in rows if LagFlag.UNSUBSCRIBED not in row.flags]
     lag = None if None in lags else sum(each or 0 for each in lags)
     deal = asdict(found.asked(members, assignor, lag))

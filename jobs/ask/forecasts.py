@@ -132,9 +132,9 @@ def _row(place: tuple[str, str, int], row: Answer, long: Answer | None) -> Answe
         "trend": None if whole is None else whole.trend,
         "produced_per_second": None if produced is None else produced.rate,
         "consumed_per_second": None if consumed is None else consumed.rate,
-        **_told("catch_up", caught_up),
+        **_interval_columns("catch_up", caught_up),
         "catch_up_unknown": why_not,
-        **_told("loss", lost),
+        **_interval_columns("loss", lost),
         "loss_unknown": why_kept,
     }
 
@@ -185,7 +185,7 @@ def loss(
     return found, None if found else NOT_NEARER
 
 
-def _told(name: str, expected: Expected | None) -> Answer:
+def _interval_columns(name: str, expected: Expected | None) -> Answer:
     words = ("seconds", "earliest", "latest")
     values: dict[str, Any] = dict.fromkeys(words) if expected is None else asdict(expected)
     columns = (f"{name}_seconds", f"{name}_earliest_seconds", f"{name}_latest_seconds")

@@ -132,7 +132,7 @@ def counted(tables: ClusterRows, held: Held, end: int) -> dict[tuple[str, str], 
             window: MinuteCounts(*(row[f"{state}_{window}"] for state in (MinuteState.ON_TIME, MinuteState.LATE)))
             for window in WINDOWS
         }
-        for row in _asked(tables, COUNTS, held, end)
+        for row in _of_windows(tables, COUNTS, held, end)
     }
 
 
@@ -140,13 +140,13 @@ def known_runs(tables: ClusterRows, held: Held, end: int) -> dict[tuple[str, str
     """Returns the known states of the minutes before one, by objective and group, as runs: first minute, number of
     minutes, and their state. A minute without a round is in no run."""
     found: dict[tuple[str, str], list[tuple[int, int, str]]] = {}
-    for row in _asked(tables, RUNS, held, end):
+    for row in _of_windows(tables, RUNS, held, end):
         run = (row["first"], row["minutes"], STATES[row["state"]])
         found.setdefault((row["objective"], row["group_id"]), []).append(run)
     return found
 
 
-def _asked(tables: ClusterRows, query: str, held: Held, end: int) -> list[Answer]:
+def _of_windows(tables: ClusterRows, query: str, held: Held, end: int) -> list[Answer]:
     rows: list[Answer] = [
         {"objective": each.name, "group_id": name, "lag_s": each.lag_s}
         | {"window_minutes": each.minutes, "since": end - max(each.minutes, *BURN_WINDOWS.values())}

@@ -90,7 +90,7 @@ SELECT
 FROM newest
 ORDER BY group_id, topic, partition
 """
-TOLD = ("committed_offset", "leader_epoch", "metadata", "committed_at", "kafka_offset")
+COMMIT_COLUMNS = ("committed_offset", "leader_epoch", "metadata", "committed_at", "kafka_offset")
 
 
 def offsets_at(tables: ClusterRows, names: Sequence[str], at: datetime) -> list[Answer]:
@@ -155,7 +155,7 @@ def _stretches(coverage: Iterable[Answer], at: datetime) -> list[Answer]:
 
 
 def _answer(row: Answer) -> Answer:
-    known = {name: row[name] if row["is_known"] else None for name in TOLD}
+    known = {name: row[name] if row["is_known"] else None for name in COMMIT_COLUMNS}
     status = OffsetStatus.COMMITTED if row["is_known"] else OffsetStatus.UNKNOWN
     return {
         "group_id": row["group_id"],

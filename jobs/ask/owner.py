@@ -67,7 +67,7 @@ def owner(tables: ClusterRows, name: str, topic: str, partition: int, at: dateti
         if is_without_history(tables, name):
             return [found | {"reason": NO_HISTORY}]
         every = tables.rows("groups", columns=("group_id",))
-        return [found | _told(unseen_group(name, (row["group_id"] for row in every)))]
+        return [found | _unseen_columns(unseen_group(name, (row["group_id"] for row in every)))]
     (group,) = groups
     coverage = history_coverage(tables, group["kafka_partition"])
     generations = tables.rows("generations", of_group, columns=GENERATION_COLUMNS)
@@ -75,7 +75,7 @@ def owner(tables: ClusterRows, name: str, topic: str, partition: int, at: dateti
     answer = owner_at(group, generations, intervals, coverage, topic, partition, at)
     unseen = None if intervals else unseen_in(tables, topic, partition)
     if unseen is not None:
-        return [found | _told(unseen)]
+        return [found | _unseen_columns(unseen)]
     found |= {
         "status": answer.status,
         "incarnation": answer.generation and answer.generation["incarnation"],
@@ -126,7 +126,7 @@ def owner_in_all_groups(tables: ClusterRows, topic: str, partition: int, at: dat
     nobody = _unknown(None, topic, partition, at)
     unseen = None if had else unseen_in(tables, topic, partition)
     if unseen is not None:
-        return [nobody | _told(unseen)]
+        return [nobody | _unseen_columns(unseen)]
     return [nobody | {"status": Ownership.UNOWNED, "reason": "no group of that time ever had it"}]
 
 
@@ -156,7 +156,7 @@ def _unknown(name: str | None, topic: str, partition: int, at: datetime) -> Answ
     return found | dict.fromkeys(("reason", "never_seen", "nearest_names"))
 
 
-def _told(unseen: Unseen) -> Answer:
+def _unseen_columns(unseen: Unseen) -> Answer:
     names = ", ".join(map(printable, unseen.nearest_names))
     nearest = f"the nearest that it saw: {names}" if names else "and none with a name like it"
     return {

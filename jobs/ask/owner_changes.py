@@ -28,7 +28,7 @@ COLUMNS = (
     *("incarnation", "topic", "partition", "member_id", "other_member_ids", "from_offset", "valid_from", "valid_to"),
     *("is_start_known", "is_end_known"),
 )
-TOLD, PARTITIONS_TOLD = 3, 8
+CHANGES_NAMED_MAX, PARTITIONS_NAMED_MAX = 3, 8
 
 
 class OwnerChange(NamedTuple):
@@ -89,18 +89,18 @@ def _words(changes: dict[OwnerChange, list[Answer]]) -> str:
     """Returns a text about who took which partitions from whom, those with the most partitions first."""
     ordered = sorted(changes.items(), key=lambda item: (-len(item[1]), *(each or "" for each in item[0])))
     phrases = []
-    for (member_id, taken_from, reserved_for), rows in ordered[:TOLD]:
+    for (member_id, taken_from, reserved_for), rows in ordered[:CHANGES_NAMED_MAX]:
         units = sorted((row["topic"], row["partition"]) for row in rows)
-        what = places(units[:PARTITIONS_TOLD])
-        if len(units) > PARTITIONS_TOLD:
-            what += f" and {len(units) - PARTITIONS_TOLD:,} more"
+        what = places(units[:PARTITIONS_NAMED_MAX])
+        if len(units) > PARTITIONS_NAMED_MAX:
+            what += f" and {len(units) - PARTITIONS_NAMED_MAX:,} more"
         if reserved_for is not None:
             phrases.append(f"{reserved_for} is away, and {what} stays reserved for it")
         elif member_id is None:
             phrases.append(f"{taken_from} gave up {what}")
         else:
             phrases.append(f"{member_id} took {what}" + ("" if taken_from is None else f" from {taken_from}"))
-    if len(ordered) > TOLD:
-        left_out = sum(len(rows) for _, rows in ordered[TOLD:])
+    if len(ordered) > CHANGES_NAMED_MAX:
+        left_out = sum(len(rows) for _, rows in ordered[CHANGES_NAMED_MAX:])
         phrases.append(f"{left_out:,} partitions more changed hands")
     return "; ".join(phrases)

@@ -38,7 +38,7 @@ def last_round(tables: ClusterRows, table: str, at: datetime | None = None) -> d
 def newest(tables: ClusterRows, table: str, column: str, at: datetime | None = None) -> datetime | None:
     """Returns the newest instant in a column of any table, as `last_round` does."""
     by_then: list[Filter] = [] if at is None else [(column, "<=", at)]
-    earliest = _told(tables, table, column, at)
+    earliest = _round_at_or_after(tables, table, column, at)
     if earliest is not None:
         found = _newest(tables, table, column, [*by_then, (column, ">=", earliest - ROUNDING)])
         if found is not None:
@@ -56,7 +56,7 @@ def _newest(tables: ClusterRows, table: str, column: str, filters: list[Filter])
     return max((at for at in instants if at is not None), default=None)
 
 
-def _told(tables: ClusterRows, table: str, column: str, at: datetime | None) -> datetime | None:
+def _round_at_or_after(tables: ClusterRows, table: str, column: str, at: datetime | None) -> datetime | None:
     """Returns an instant at or after which there is a round of the cluster by then; None if the log has none."""
     files = tables.files(table)
     names = ("min.cluster", "max.cluster", f"min.{column}", f"max.{column}")

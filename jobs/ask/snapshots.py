@@ -80,14 +80,14 @@ class Snapshots:
 
     def schema(self, table: str) -> pa.Schema:
         """Returns the columns of an existing table."""
-        with self._told(table):
+        with self._with_table_named(table):
             return self.opened(table).schema
 
     def rows(self, table: str, columns: Sequence[str] | None = None) -> pa.RecordBatchReader:
         """Returns the rows of an existing table, which can be read once, with some columns or all."""
         schema = self.schema(table)
         wanted = pa.schema([schema.field(name) for name in columns or schema.names])
-        with self._told(table):
+        with self._with_table_named(table):
             pieces = rows_of_files(self.opened(table), self.path(table), (), wanted.names)
         return pa.RecordBatchReader.from_batches(wanted, with_columns(pieces, wanted))
 
@@ -95,7 +95,7 @@ class Snapshots:
         return f"{self.warehouse}/{table}"
 
     @contextmanager
-    def _told(self, table: str) -> Iterator[None]:
+    def _with_table_named(self, table: str) -> Iterator[None]:
         """Raises OutsideError where delta-rs can't read a table."""
         try:
             yield

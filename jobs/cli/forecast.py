@@ -37,7 +37,7 @@ def forecast(job: Job, *, name: str | None, at: datetime | None, top: int, as_js
     if len(found) > top:
         say(f"{len(found) - top:,} partitions with less to come are left out: see --top")
     if name is not None and not as_json:
-        retention = timedelta(seconds=job.settings_kept(tables).offsets.retention_s)
+        retention = timedelta(seconds=job.combined_settings(tables).offsets.retention_s)
         for sentence in sentences(found, expiry(tables, name, retention) if at is None else None):
             click.echo(sentence)
     print_answers("Forecast", COLUMNS, shown if as_json else map(cells, shown), as_json=as_json, optional=OPTIONAL)

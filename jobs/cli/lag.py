@@ -67,7 +67,7 @@ def lag(  # noqa: PLR0913 - one for each option
         from groupledger.transforms.lag.rules import LagRules
 
         tables = job.rows()
-        found = status_changes(tables, name, since, until, rules_from(LagRules, job.settings_kept(tables).lag))
+        found = status_changes(tables, name, since, until, rules_from(LagRules, job.combined_settings(tables).lag))
         title = f"Status changes of {printable(name)}"
         print_answers(title, lag_answers.CHANGE_COLUMNS, found, as_json=as_json)
         return

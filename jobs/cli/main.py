@@ -95,7 +95,7 @@ class Commands(click.Group):
                 ctx.exit(UNREAD)
             if ctx.params.get("debug"):
                 traceback.print_exc()
-            ctx.exit(tell(error))
+            ctx.exit(report_error(error))
         if has_findings:
             ctx.exit(1)
 
@@ -106,7 +106,7 @@ class Commands(click.Group):
             return super().make_context(*args, **extra)
         except OSError as error:
             is_gone = isinstance(error, BrokenPipeError) and is_unread()
-            raise click.exceptions.Exit(UNREAD if is_gone else tell(error)) from None
+            raise click.exceptions.Exit(UNREAD if is_gone else report_error(error)) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Lists the commands in sections, in the order in which users need them."""
@@ -323,7 +323,7 @@ def simulate(
     )
 
 
-def tell(error: BaseException) -> int:
+def report_error(error: BaseException) -> int:
     """Reports the error that ended a command, in one sentence, and returns its exit code."""
     known = explain(error)
     if known is not None:

@@ -103,7 +103,7 @@ class Job:
 
         return ClusterRows(self.warehouse, cluster)
 
-    def settings_kept(self, tables: ClusterRows) -> Settings:
+    def combined_settings(self, tables: ClusterRows) -> Settings:
         """Returns the settings of a question, combined with those kept with the tables."""
         from groupledger.jobs.warehouse.kept_settings import kept_settings, with_kept
 

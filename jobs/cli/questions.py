@@ -161,8 +161,10 @@ def offsets(job: Job, *, names: tuple[str, ...], at: datetime, form: str, as_jso
     help="Which part of the retention must have passed.",
 )
 def idle(job: Job, *, retention_days: float, fraction: float, as_json: bool) -> None:
-    """Show the groups whose committed offsets will expire: of groups without members, of topics that no member of a
-    group subscribes to, those that name their own expiry, and those that only the members of a modern group keep."""
+    """Show the groups whose committed offsets will expire.
+
+    Offsets expire if the group has no members, if no member subscribes to the topic any more, or if the commit named
+    its own expiry. The offsets of a modern group are kept only while it has members."""
     tables = job.rows()
     from groupledger.jobs.ask.idle import COLUMNS
     from groupledger.jobs.ask.idle import idle as idle_groups

@@ -80,7 +80,7 @@ def what_if(  # noqa: PLR0913 - one argument for each option
         until=until or job.end(),
         asked=tuple(map(settings_in, asked)),
         actual=settings_in(actual),
-        consumer_session_ms=job.settings_kept(tables).history.consumer_session_timeout_s * 1_000,
+        consumer_session_ms=job.combined_settings(tables).history.consumer_session_timeout_s * 1_000,
     )
     found: list[Answer] = []
     for of_group in answers(tables, None if is_all else names, asked_for):

@@ -10,7 +10,7 @@ from kafka.protocol.consumer.offsets import ListOffsetsResponse, OffsetForLeader
 from kafka.protocol.producer.produce import ProduceResponse
 
 from groupledger.coordinator.client.messages import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
-from groupledger.jobs.coordinator.logs import NOTHING, FoundOffset
+from groupledger.jobs.coordinator.logs import NOTHING, OffsetForTime
 from groupledger.jobs.coordinator.stored_log import StoredLog
 from groupledger.schemas.kafka.errors import Error
 
@@ -47,7 +47,9 @@ def list_offsets(incoming: Incoming, world: World, node: int, now_ms: int) -> An
             log = _log(world, asked.name, each.partition_index, node)
             is_error = isinstance(log, Error)
             found = (
-                FoundOffset() if isinstance(log, Error) else _listed(log, each.timestamp, now_ms, body.isolation_level)
+                OffsetForTime()
+                if isinstance(log, Error)
+                else _listed(log, each.timestamp, now_ms, body.isolation_level)
             )
             partitions.append(
                 topic_kind.ListOffsetsPartitionResponse(
@@ -62,16 +64,16 @@ def list_offsets(incoming: Incoming, world: World, node: int, now_ms: int) -> An
     return kind(version=incoming.version, topics=topics)
 
 
-def _listed(log: ServedLog, timestamp_ms: int, now_ms: int, isolation_level: int) -> FoundOffset:
+def _listed(log: ServedLog, timestamp_ms: int, now_ms: int, isolation_level: int) -> OffsetForTime:
     """Returns Kafka's answer for a time, or for a special value that stands for one."""
     if timestamp_ms in (EARLIEST_TIMESTAMP, _EARLIEST_LOCAL_TIMESTAMP):
-        return FoundOffset(log.start_offset(now_ms))
+        return OffsetForTime(log.start_offset(now_ms))
     if timestamp_ms == LATEST_TIMESTAMP:
         is_committed = isolation_level == IsolationLevel.READ_COMMITTED
-        return FoundOffset(log.last_stable_offset(now_ms) if is_committed else log.end_offset(now_ms))
+        return OffsetForTime(log.last_stable_offset(now_ms) if is_committed else log.end_offset(now_ms))
     if timestamp_ms == _MAX_TIMESTAMP:
         return log.newest(now_ms)
-    return log.at_time(timestamp_ms, now_ms) if timestamp_ms >= 0 else FoundOffset()
+    return log.at_time(timestamp_ms, now_ms) if timestamp_ms >= 0 else OffsetForTime()
 
 
 def epoch_ends(incoming: Incoming, world: World, node: int, now_ms: int) -> Any:

@@ -37,7 +37,7 @@ _COORDINATOR_EPOCH = 0
 LOOK_AGAIN_MS = 50
 
 
-class FoundOffset(NamedTuple):
+class OffsetForTime(NamedTuple):
     """The offset that ListOffsets finds for a time, and the timestamp of its record; both are NOTHING if it finds
     none."""
 
@@ -59,11 +59,11 @@ class ServedLog(Protocol):
 
     def last_stable_offset(self, now_ms: int) -> int: ...
 
-    def at_time(self, timestamp_ms: int, now_ms: int) -> FoundOffset:
+    def at_time(self, timestamp_ms: int, now_ms: int) -> OffsetForTime:
         """Returns the first record at or after a timestamp."""
         ...
 
-    def newest(self, now_ms: int) -> FoundOffset: ...
+    def newest(self, now_ms: int) -> OffsetForTime: ...
 
     def read(self, offset: int, to_offset: int, room: int) -> bytes:
         """Returns whole batches, beginning with the one that holds `offset`; the first is returned even if it is larger
@@ -99,13 +99,15 @@ class MadeLog:
     def last_stable_offset(self, now_ms: int) -> int:
         return self._log.end_offset(now_ms)
 
-    def at_time(self, timestamp_ms: int, now_ms: int) -> FoundOffset:
+    def at_time(self, timestamp_ms: int, now_ms: int) -> OffsetForTime:
         offset = max(self._log.end_offset(timestamp_ms - 1), self.start_offset(now_ms))
-        return FoundOffset(offset, self.written_at_ms(offset)) if offset < self.end_offset(now_ms) else FoundOffset()
+        return (
+            OffsetForTime(offset, self.written_at_ms(offset)) if offset < self.end_offset(now_ms) else OffsetForTime()
+        )
 
-    def newest(self, now_ms: int) -> FoundOffset:
+    def newest(self, now_ms: int) -> OffsetForTime:
         last = self.end_offset(now_ms) - 1
-        return FoundOffset(last, self.written_at_ms(last)) if last >= self.start_offset(now_ms) else FoundOffset()
+        return OffsetForTime(last, self.written_at_ms(last)) if last >= self.start_offset(now_ms) else OffsetForTime()
 
     def written_at_ms(self, offset: int) -> int:
         """Returns when the log's end passed an offset."""
@@ -151,17 +153,17 @@ class OffsetsLog:
         del now_ms
         return self.log.last_stable_offset
 
-    def at_time(self, timestamp_ms: int, now_ms: int) -> FoundOffset:
+    def at_time(self, timestamp_ms: int, now_ms: int) -> OffsetForTime:
         del now_ms
         for batch in self.log.batches:
             if batch.timestamp_ms >= timestamp_ms:
-                return FoundOffset(batch.base_offset, batch.timestamp_ms)
-        return FoundOffset()
+                return OffsetForTime(batch.base_offset, batch.timestamp_ms)
+        return OffsetForTime()
 
-    def newest(self, now_ms: int) -> FoundOffset:
+    def newest(self, now_ms: int) -> OffsetForTime:
         del now_ms
         last = max(self.log.batches, key=lambda batch: batch.timestamp_ms, default=None)
-        return FoundOffset() if last is None else FoundOffset(last.base_offset, last.timestamp_ms)
+        return OffsetForTime() if last is None else OffsetForTime(last.base_offset, last.timestamp_ms)
 
     def read(self, offset: int, to_offset: int, room: int) -> bytes:
         found = b""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kafka.errors import KafkaError
 from kafka.record import MemoryRecords
 
-from groupledger.jobs.coordinator.logs import LOOK_AGAIN_MS, Aborted, FoundOffset, at_base_offset
+from groupledger.jobs.coordinator.logs import LOOK_AGAIN_MS, Aborted, OffsetForTime, at_base_offset
 from groupledger.schemas.kafka.errors import Error
 
 if TYPE_CHECKING:
@@ -94,17 +94,17 @@ class StoredLog:
     def last_stable_offset(self, now_ms: int) -> int:
         return self.end_offset(now_ms)
 
-    def at_time(self, timestamp_ms: int, now_ms: int) -> FoundOffset:
+    def at_time(self, timestamp_ms: int, now_ms: int) -> OffsetForTime:
         del now_ms
         for batch in self.batches:
             if batch.max_timestamp_ms >= timestamp_ms:
-                return FoundOffset(batch.base_offset, batch.max_timestamp_ms)
-        return FoundOffset()
+                return OffsetForTime(batch.base_offset, batch.max_timestamp_ms)
+        return OffsetForTime()
 
-    def newest(self, now_ms: int) -> FoundOffset:
+    def newest(self, now_ms: int) -> OffsetForTime:
         del now_ms
         newest = max(self.batches, key=lambda batch: batch.max_timestamp_ms, default=None)
-        return FoundOffset() if newest is None else FoundOffset(newest.end_offset - 1, newest.max_timestamp_ms)
+        return OffsetForTime() if newest is None else OffsetForTime(newest.end_offset - 1, newest.max_timestamp_ms)
 
     def read(self, offset: int, to_offset: int, room: int) -> bytes:
         found = b""

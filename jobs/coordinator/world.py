@@ -13,7 +13,7 @@ from functools import cached_property
 from itertools import count
 from typing import TYPE_CHECKING
 
-from groupledger.coordinator.model.groups.modern.topics import Topic as ToldTopic
+from groupledger.coordinator.model.groups.modern.topics import Topic as KnownTopic
 from groupledger.coordinator.simulator.brokers import Brokers
 from groupledger.coordinator.simulator.random_source import RandomSource
 from groupledger.coordinator.simulator.topics import Topic, Topics
@@ -64,7 +64,7 @@ class World:
         self.brokers = Brokers(self.config, self.node_count, is_compacted_first=not self.is_recorded)
         self.brokers.start(self.began_at_ms)
         # Who subscribes by a regular expression may have that, too.
-        offsets_topic = ToldTopic(OFFSETS_TOPIC, self.offsets_topic_id, len(self.brokers.logs))
+        offsets_topic = KnownTopic(OFFSETS_TOPIC, self.offsets_topic_id, len(self.brokers.logs))
         self.brokers.topics[OFFSETS_TOPIC] = offsets_topic
         self.topics = Topics(self.brokers.topics)
         self._by_id: dict[UUID, Topic] = {}

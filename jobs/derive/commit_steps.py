@@ -23,10 +23,10 @@ from groupledger.jobs.ingest.samples import batch_of, last_sampled_at_ms
 from groupledger.jobs.warehouse.added_files import added_between, first_version_of, rows_in
 from groupledger.jobs.warehouse.delta_log import added_by
 from groupledger.jobs.warehouse.ledger import (
+    at_or_after,
     day_before,
     first_day_ms,
     ingested_since,
-    is_behind,
     known_ends,
     of_removed_records,
     records_since,
@@ -64,7 +64,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class KeptCommitSteps:
+class StoredSteps:
     """How far the kept steps reach. `number` counts the times they were written, and `positions` are the next offsets
     by partition. `unread_version` is the first version of the records that may have later ones; None where that is not
     known. `before_at_ms` is the time of the version before it, which shows whether the table is still the same."""
@@ -84,7 +84,7 @@ class CommitSteps:
     """The steps of all known commits: the kept ones that have ended, and those computed again."""
 
     ledger: Ledger
-    kept: KeptCommitSteps
+    kept: StoredSteps
     new: DataFrame
 
     def of(self, condition: Condition) -> DataFrame:
@@ -113,12 +113,12 @@ def drop_commit_steps(ledger: Ledger) -> None:
     drop_progress(ledger, COMMIT_STEPS.name)
 
 
-def _keep(ledger: Ledger, kept: KeptCommitSteps, until_ms: int, rules: Rules) -> KeptCommitSteps:
+def _keep(ledger: Ledger, kept: StoredSteps, until_ms: int, rules: Rules) -> StoredSteps:
     """Replaces the kept steps by those up to an instant."""
     version = ledger.version(COORDINATOR_RECORDS)
     records = _new_records(ledger, kept, version, by_file=True)
     positions = {**kept.positions, **_positions_at(ledger, records, until_ms)}
-    day, is_left = F.unix_date("ingest_date"), is_behind(positions)
+    day, is_left = F.unix_date("ingest_date"), at_or_after(positions)
     placed = records.select(day.alias("day"), is_left.alias("is_left"), F.input_file_name().alias("file"))
     of_left = [F.when(F.col("is_left"), F.col(name)) for name in ("day", "file")]
     left, last, unread_in = placed.agg(F.min(of_left[0]), F.max("day"), F.collect_set(of_left[1])).collect()[0]
@@ -135,7 +135,7 @@ def _keep(ledger: Ledger, kept: KeptCommitSteps, until_ms: int, rules: Rules) ->
     ingested_from_ms = kept.ingested_from_ms if since_ms is None else since_ms
     unread = first_version_of(ledger, COORDINATOR_RECORDS, unread_in, version)
     before_at_ms = None if unread is None else _version_at_ms(ledger, unread - 1)
-    found = KeptCommitSteps(number, *_of_rules(rules), until_ms, positions, ingested_from_ms, unread, before_at_ms)
+    found = StoredSteps(number, *_of_rules(rules), until_ms, positions, ingested_from_ms, unread, before_at_ms)
     note_progress(ledger, COMMIT_STEPS.name, found)
     return found
 
@@ -160,7 +160,7 @@ def settled_ms(ledger: Ledger) -> int:
     return min([*known_ends(ledger).values(), *([sampled_ms] if sampled_ms else [])], default=0)
 
 
-def _new_records(ledger: Ledger, kept: KeptCommitSteps, version: int, *, by_file: bool = False) -> DataFrame:
+def _new_records(ledger: Ledger, kept: StoredSteps, version: int, *, by_file: bool = False) -> DataFrame:
     """Returns the records up to a version that are not among those kept, and reads only the files that were added since
     if the log shows them. With `by_file` each row has its file (`input_file_name`)."""
     files = None
@@ -173,7 +173,7 @@ def _new_records(ledger: Ledger, kept: KeptCommitSteps, version: int, *, by_file
         rows = ledger.rows(COORDINATOR_RECORDS, version).where(is_new)
     else:
         rows = records_since(ledger, kept.ingested_from_ms)
-    return rows.where(is_behind(kept.positions))
+    return rows.where(at_or_after(kept.positions))
 
 
 def _version_at_ms(ledger: Ledger, version: int) -> int | None:
@@ -182,7 +182,7 @@ def _version_at_ms(ledger: Ledger, version: int) -> int | None:
     return None if found is None else ms_of(found.at)
 
 
-def _new_samples(ledger: Ledger, kept: KeptCommitSteps) -> DataFrame | None:
+def _new_samples(ledger: Ledger, kept: StoredSteps) -> DataFrame | None:
     """Returns the samples that were not looked at, and those of a day before: some records are young, and clocks may
     have been set back."""
     if not ledger.exists(WATERMARKS):
@@ -191,7 +191,7 @@ def _new_samples(ledger: Ledger, kept: KeptCommitSteps) -> DataFrame | None:
     return ledger.rows_within(WATERMARKS, lambda column: column("sample_date") >= since)
 
 
-def _lines(ledger: Ledger, kept: KeptCommitSteps, records: DataFrame) -> DataFrame:
+def _lines(ledger: Ledger, kept: StoredSteps, records: DataFrame) -> DataFrame:
     """Returns the new records after those that were the last ones."""
     if kept.until_ms:
         last = _rows(ledger, kept, is_open)
@@ -200,21 +200,21 @@ def _lines(ledger: Ledger, kept: KeptCommitSteps, records: DataFrame) -> DataFra
     return lines_of(last, commits_of(records), ledger.rows_within(COVERAGE, every_row))
 
 
-def _rows(ledger: Ledger, kept: KeptCommitSteps, condition: Condition) -> DataFrame:
+def _rows(ledger: Ledger, kept: StoredSteps, condition: Condition) -> DataFrame:
     is_kept = kept.until_ms > 0
     return as_steps(ledger.rows_within(COMMIT_STEPS, condition) if is_kept else ledger.empty(COMMIT_STEPS))
 
 
-def _kept(ledger: Ledger, rules: Rules) -> KeptCommitSteps:
+def _kept(ledger: Ledger, rules: Rules) -> StoredSteps:
     found = read_progress(
-        ledger, COMMIT_STEPS.name, KeptCommitSteps, "move it out of the warehouse: all commits are then read again"
+        ledger, COMMIT_STEPS.name, StoredSteps, "move it out of the warehouse: all commits are then read again"
     )
     if (
         found is None
         or (found.gap_ms, found.gap_intervals) != _of_rules(rules)
         or found.number > last_sampled_at_ms(ledger, COMMIT_STEPS)
     ):
-        return KeptCommitSteps()
+        return StoredSteps()
     return found
 
 

@@ -63,7 +63,7 @@ def coordinator_faults(ledger: Ledger) -> FaultsFound | None:
     """Returns the faults of coordinators that the cluster's tables show; None without a history."""
     if not ledger.exists(GROUPS) or not ledger.exists(MEMBERS):
         return None
-    logged = _told(ledger)
+    logged = _logged_events(ledger)
     lines = _lines(logged)
     groups = _columns(ledger, GROUPS, GROUP_COLUMNS)
     gone = departures(_columns(ledger, MEMBERS, MEMBER_COLUMNS), groups, _stated(logged), _removed(logged))
@@ -72,7 +72,7 @@ def coordinator_faults(ledger: Ledger) -> FaultsFound | None:
     return FaultsFound(faults, coordinators(lines), hit(faults, gone))
 
 
-def _told(ledger: Ledger) -> list[dict[str, Any]]:
+def _logged_events(ledger: Ledger) -> list[dict[str, Any]]:
     """Returns the lines about partitions of `__consumer_offsets`, and those in which members left or were removed."""
     if not ledger.exists(COORDINATOR_EVENTS):
         return []

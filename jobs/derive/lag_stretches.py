@@ -32,7 +32,7 @@ SCHEMA = StructType([StructField(name, _TYPES.get(name, LongType())) for name in
 
 
 @dataclass(frozen=True)
-class KeptStretches:
+class StoredStretches:
     """The stretches up to a round, in the order of `COLUMNS`; of transactions only those that took long enough."""
 
     until_ms: int = 0
@@ -44,11 +44,11 @@ def stretches_of_lag(ledger: Ledger, gap_ms: int) -> DataFrame:
     """Returns the stretches of all rounds whose lag is computed, and writes them if the file is an hour late."""
     last_ms = last_sampled_at_ms(ledger, LAG)
     kept = (
-        read_progress(ledger, NAME, KeptStretches, "move it out of the warehouse: all rounds are then read again")
-        or KeptStretches()
+        read_progress(ledger, NAME, StoredStretches, "move it out of the warehouse: all rounds are then read again")
+        or StoredStretches()
     )
     if kept.gap_ms != gap_ms or kept.until_ms > last_ms:
-        kept = KeptStretches()
+        kept = StoredStretches()
     new = ledger.rows_within(LAG, sampled_within(kept.until_ms + 1, last_ms))
     before = ledger.spark.createDataFrame(kept.stretches, SCHEMA)
     shortest_ms = {LagStatus.WAITING_FOR_TRANSACTION: gap_ms, LagStatus.AHEAD_OF_LOG: AHEAD_MS}
@@ -56,5 +56,5 @@ def stretches_of_lag(ledger: Ledger, gap_ms: int) -> DataFrame:
     if last_ms - kept.until_ms < KEPT_EVERY_MS:
         return found
     stretches = sorted(found.collect(), key=str)
-    note_progress(ledger, NAME, KeptStretches(last_ms, gap_ms, [tuple(row) for row in stretches]))
+    note_progress(ledger, NAME, StoredStretches(last_ms, gap_ms, [tuple(row) for row in stretches]))
     return ledger.spark.createDataFrame(stretches, SCHEMA)

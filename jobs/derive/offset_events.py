@@ -32,7 +32,7 @@ from groupledger.jobs.ingest.samples import last_sampled_at_ms
 from groupledger.jobs.process.settings import rules_from
 from groupledger.jobs.warehouse.added_files import added_between, rows_in
 from groupledger.jobs.warehouse.checkpoint import whole_checkpoint
-from groupledger.jobs.warehouse.ledger import is_behind, known_ends
+from groupledger.jobs.warehouse.ledger import at_or_after, known_ends
 from groupledger.jobs.warehouse.progress import note_progress, read_progress
 from groupledger.jobs.warehouse.readers import reader_of
 from groupledger.jobs.warehouse.rebuilds import is_requested, is_unfinished
@@ -119,13 +119,13 @@ def update_offset_events(ledger: Ledger) -> int:
     events = 0
     if (done.history, done.version) != (history.query_id, reader.next_version):
         ledger.create(*TABLES)
-        reached, count = _tell_records(ledger, done, history.query_id, reader.next_version)
+        reached, count = _events_of_records(ledger, done, history.query_id, reader.next_version)
         done = replace(reached, round_ms=done.round_ms)
         note_progress(ledger, OFFSET_EVENTS.name, done)
         events += count
     if round_ms > done.round_ms:
         ledger.create(OFFSET_EVENTS)
-        events += _tell_samples(ledger, done.round_ms, round_ms)
+        events += _events_of_samples(ledger, done.round_ms, round_ms)
         note_progress(ledger, OFFSET_EVENTS.name, replace(done, round_ms=round_ms))
     if events:
         ledger.say(f"offset events: {events:,}")
@@ -135,7 +135,7 @@ def update_offset_events(ledger: Ledger) -> int:
 # From the records
 
 
-def _tell_records(ledger: Ledger, done: Progress, history: str, next_version: int) -> tuple[Progress, int]:
+def _events_of_records(ledger: Ledger, done: Progress, history: str, next_version: int) -> tuple[Progress, int]:
     """Returns how far it came, and the number of events."""
     is_rebuild = done.history != history
     positions = {} if is_rebuild else dict(done.positions)
@@ -144,14 +144,14 @@ def _tell_records(ledger: Ledger, done: Progress, history: str, next_version: in
     unread = None if is_rebuild else done.unread_version
     records = (
         _stored(ledger, unread, next_version, is_newest=is_newest)
-        .where(is_behind(positions))
+        .where(at_or_after(positions))
         .selectExpr(*RECORD_COLUMNS)
         .persist()
     )
     try:
         found = _reach(records, ends if is_newest else {})
         reached, is_waiting = found.positions, found.is_waiting
-        count = _write(ledger, records.where(~is_behind(reached)), found, is_rebuild=is_rebuild)
+        count = _write(ledger, records.where(~at_or_after(reached)), found, is_rebuild=is_rebuild)
     finally:
         records.unpersist()
     return (
@@ -304,7 +304,7 @@ def _replace(ledger: Ledger, events: DataFrame, stands: DataFrame, retained_from
 # From the sampling rounds
 
 
-def _tell_samples(ledger: Ledger, after_ms: int, until_ms: int) -> int:
+def _events_of_samples(ledger: Ledger, after_ms: int, until_ms: int) -> int:
     """Returns the number of events that are new or have changed."""
     after, until = (pa.scalar(at_ms * 1_000, pa.timestamp("us", "UTC")) for at_ms in (after_ms, until_ms))
     at = pc.field("sampled_at")
@@ -314,10 +314,10 @@ def _tell_samples(ledger: Ledger, after_ms: int, until_ms: int) -> int:
     if not lag:
         return 0
     groups = pa.array({row["group_id"] for row in lag}, pa.string())
-    is_told = pc.field("kind").isin(KINDS) & (pc.field("evidence") == OffsetEventEvidence.SAMPLES)
-    is_told &= pc.field("group_id").isin(groups)
+    is_of_groups = pc.field("kind").isin(KINDS) & (pc.field("evidence") == OffsetEventEvidence.SAMPLES)
+    is_of_groups &= pc.field("group_id").isin(groups)
     columns = [name for name in OFFSET_EVENTS.schema.names if name != "cluster"]
-    found = sampled_losses(lag, ledger.arrow(OFFSET_EVENTS, is_told, columns).to_pylist())
+    found = sampled_losses(lag, ledger.arrow(OFFSET_EVENTS, is_of_groups, columns).to_pylist())
     rows = [{"cluster": ledger.cluster, **row} for row in found]
     upsert_arrow(ledger, OFFSET_EVENTS, pa.Table.from_pylist(rows, arrow_schema(OFFSET_EVENTS.schema)))
     return len(rows)

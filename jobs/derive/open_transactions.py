@@ -29,7 +29,7 @@ SCHEMA = StructType([StructField(name, IntegerType() if name == "partition" else
 
 
 @dataclass(frozen=True)
-class KeptSamples:
+class StoredSamples:
     """The samples up to a round, in the order of `COLUMNS`."""
 
     until_ms: int = 0
@@ -42,16 +42,16 @@ def sampled_transactions(ledger: Ledger, stalled_ms: int) -> DataFrame:
     hour late."""
     last_ms = last_sampled_at_ms(ledger, WATERMARKS)
     kept = (
-        read_progress(ledger, NAME, KeptSamples, "move it out of the warehouse: all samples are then read again")
-        or KeptSamples()
+        read_progress(ledger, NAME, StoredSamples, "move it out of the warehouse: all samples are then read again")
+        or StoredSamples()
     )
     if kept.stalled_ms != stalled_ms or kept.until_ms > last_ms:
-        kept = KeptSamples()
+        kept = StoredSamples()
     new = ledger.rows_within(WATERMARKS, sampled_within(kept.until_ms + 1, last_ms))
     before = ledger.spark.createDataFrame(kept.samples, SCHEMA)
     found = telling(before.union(open_transactions(new)), stalled_ms)
     if last_ms - kept.until_ms < KEPT_EVERY_MS:
         return found
     samples = sorted(tuple(row) for row in found.collect())
-    note_progress(ledger, NAME, KeptSamples(last_ms, stalled_ms, samples))
+    note_progress(ledger, NAME, StoredSamples(last_ms, stalled_ms, samples))
     return ledger.spark.createDataFrame(samples, SCHEMA)

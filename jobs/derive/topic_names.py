@@ -48,9 +48,9 @@ def topic_names_of(ledger: Ledger, records: DataFrame, mentioned: Collection[str
     told_since = {topic_id: names[topic_id] for topic_id in awaited & names.keys()}
     open_ids = sorted(unnamed | awaited - names.keys())
     if open_ids:
-        found = _told_by_share_groups(records, open_ids) | _told_by_commits(records, open_ids)
+        found = _names_in_share_groups(records, open_ids) | _names_in_commits(records, open_ids)
         is_all_new = bool(unnamed - awaited)
-        found |= _told_by_samples(ledger, [each for each in open_ids if each not in found], is_all=is_all_new)
+        found |= _names_in_samples(ledger, [each for each in open_ids if each not in found], is_all=is_all_new)
         learn(ledger, found)
         set_awaited(ledger, unnamed - found.keys() - awaited, is_awaited=True)
         names |= found
@@ -61,12 +61,12 @@ def topic_names_of(ledger: Ledger, records: DataFrame, mentioned: Collection[str
     return names
 
 
-def _told_by_commits(records: DataFrame, topic_ids: Collection[str]) -> dict[str, str]:
+def _names_in_commits(records: DataFrame, topic_ids: Collection[str]) -> dict[str, str]:
     names = records.where(F.col("topic_id").isin([*topic_ids])).groupBy("topic_id").agg(F.max("topic"))
     return dict(names.collect())
 
 
-def _told_by_share_groups(records: DataFrame, topic_ids: Collection[str]) -> dict[str, str]:
+def _names_in_share_groups(records: DataFrame, topic_ids: Collection[str]) -> dict[str, str]:
     of_state = F.col("record_type") == SHARE_GROUP_STATE_PARTITION_METADATA.record_type
     named = F.from_json("record_json", _NAMED_TOPICS)
     topics = F.concat(*(F.coalesce(named[name], F.array()) for name in _LISTS_OF_TOPICS))
@@ -76,7 +76,7 @@ def _told_by_share_groups(records: DataFrame, topic_ids: Collection[str]) -> dic
     return dict(told.groupBy("told.topic_id").agg(F.max("told.topic_name")).collect())
 
 
-def _told_by_samples(ledger: Ledger, topic_ids: Collection[str], *, is_all: bool) -> dict[str, str]:
+def _names_in_samples(ledger: Ledger, topic_ids: Collection[str], *, is_all: bool) -> dict[str, str]:
     """Returns topic names by id from the samples of watermarks: from all samples, or from those of the last day."""
     if not topic_ids or not ledger.exists(WATERMARKS):
         return {}

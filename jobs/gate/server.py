@@ -29,7 +29,7 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from groupledger.jobs.gate.connections import ClientLimits, Connections, address_of
-from groupledger.jobs.gate.troubles import listen_to_server, tell
+from groupledger.jobs.gate.troubles import listen_to_server, log_trouble
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -134,7 +134,7 @@ class Gate:
         leaves = self.connections.opened(visitor, time.monotonic())
         if leaves is not None:
             many = f"{self.connections.limits.connections:,}"
-            tell("full", f"groupledger's server has {many} connections, and closes the oldest for each new one")
+            log_trouble("full", f"groupledger's server has {many} connections, and closes the oldest for each new one")
             leaves.leave()
         if self._next is None:
             self._look_later()

@@ -50,14 +50,14 @@ class Troubles:
 EVERY = Troubles()
 
 
-def tell(kind: str, text: str) -> None:
+def log_trouble(kind: str, text: str) -> None:
     """Logs a trouble, unless its kind was logged recently."""
     line = EVERY.line(kind, text, time.monotonic())
     if line is not None:
         warn(line)
 
 
-class Teller(logging.Handler):
+class LibraryLogHandler(logging.Handler):
     """Receives the log lines of libraries, and logs them with the library's name. Their errors have a traceback only if
     they are a fault of ours; an unreachable broker is not."""
 
@@ -69,17 +69,17 @@ class Teller(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         error = record.exc_info[0].__name__ if record.exc_info and record.exc_info[0] else ""
         text = self.format(record).strip() if self._with_traces else f"{record.getMessage()} {error}".strip()
-        tell(f"{record.name} {record.msg} {error}", f"{self._whose}: {text}")
+        log_trouble(f"{record.name} {record.msg} {error}", f"{self._whose}: {text}")
 
 
 def listen_to_server() -> None:
-    """Passes the log lines of the server's libraries to `tell`, and to nothing else."""
+    """Passes the log lines of the server's libraries to `log_trouble`, and to nothing else."""
     _listen(SERVER_LOGGERS, "groupledger's server", with_traces=True)
 
 
 def listen_to_kafka() -> None:
-    """Sends the warnings of kafka-python to `tell`, except those of its event loop: a step that took longer than 0.1 s
-    shows a busy machine, and nobody can act on it."""
+    """Sends the warnings of kafka-python to `log_trouble`, except those of its event loop: a step that took longer than
+    0.1 s shows a busy machine, and nobody can act on it."""
     _listen(KAFKA_LOGGERS, "kafka-python", with_traces=False)
     logging.getLogger(KAFKA_EVENT_LOOP_LOGGER).setLevel(logging.ERROR)
 
@@ -89,5 +89,5 @@ def _listen(names: Sequence[str], whose: str, *, with_traces: bool) -> None:
         logger = logging.getLogger(name)
         logger.setLevel(logging.WARNING)
         logger.propagate = False
-        if not any(isinstance(each, Teller) for each in logger.handlers):
-            logger.addHandler(Teller(whose, with_traces=with_traces))
+        if not any(isinstance(each, LibraryLogHandler) for each in logger.handlers):
+            logger.addHandler(LibraryLogHandler(whose, with_traces=with_traces))

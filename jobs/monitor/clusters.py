@@ -61,7 +61,7 @@ def run_monitor(
         screen = stack.enter_context(LagScreen())
         common = Common(spark, warehouse, interval_s, screen, clusters[0].settings.monitor, stop)
         watches = [ClusterWatch(cluster, common, stop, is_alone=is_alone) for cluster in clusters]
-        troubles = dict.fromkeys(("/readyz", "/healthz"), lambda: [*told(watches, ClusterWatch.troubles)])
+        troubles = dict.fromkeys(("/readyz", "/healthz"), lambda: [*sentences_of(watches, ClusterWatch.troubles)])
         troubles["/livez"] = lambda: why_dead(watches)
         port = stack.enter_context(serve(address, port, common.exposition.answer, troubles))
         say(f"metrics at http://{address}:{port}/metrics, health at /livez and /readyz")
@@ -138,7 +138,7 @@ class ClusterWatch:
         say(text, logging.WARNING, cluster=self.name)
 
 
-def told(watches: Sequence[ClusterWatch], of: Callable[[ClusterWatch], list[str]]) -> Iterator[str]:
+def sentences_of(watches: Sequence[ClusterWatch], of: Callable[[ClusterWatch], list[str]]) -> Iterator[str]:
     """Yields sentences, with the name of the cluster where there are several."""
     for watch in watches:
         for sentence in of(watch):
@@ -147,4 +147,4 @@ def told(watches: Sequence[ClusterWatch], of: Callable[[ClusterWatch], list[str]
 
 def why_dead(watches: Sequence[ClusterWatch]) -> list[str]:
     """Returns the reasons why no cluster is watched; empty while one is."""
-    return [*told(watches, ClusterWatch.why_dead)] if all(watch.why_dead() for watch in watches) else []
+    return [*sentences_of(watches, ClusterWatch.why_dead)] if all(watch.why_dead() for watch in watches) else []

@@ -32,7 +32,7 @@ def ingest_positions(ledger: Ledger) -> dict[int, int]:
     return kafka_positions(source_offset(ledger.storage, ledger.checkpoint_folder, batch), OFFSETS_TOPIC)
 
 
-def behind(positions: Mapping[int, int], ends: Mapping[int, int]) -> dict[int, int]:
+def unread_offsets(positions: Mapping[int, int], ends: Mapping[int, int]) -> dict[int, int]:
     """Returns, by partition, how many offsets the ingest still has to read up to the ends; partitions without any are
     left out."""
     missing = {partition: end - positions.get(partition, 0) for partition, end in ends.items()}

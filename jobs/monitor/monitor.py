@@ -45,7 +45,7 @@ from groupledger.jobs.ingest.stream import Totals
 from groupledger.jobs.kafka.brokers import connect
 from groupledger.jobs.kafka.markers import Markers
 from groupledger.jobs.kafka.sampling import ends_of, sample_watermarks, take_round
-from groupledger.jobs.monitor.commits import behind, ingest_positions
+from groupledger.jobs.monitor.commits import ingest_positions, unread_offsets
 from groupledger.jobs.monitor.expiry_ahead import known_retention_s
 from groupledger.jobs.monitor.exposition import Exposition
 from groupledger.jobs.monitor.own_metrics import (
@@ -310,7 +310,7 @@ class RoundLoop:
         ends = ends_of(self._sample_ends())
         while not self._stop.wait(CATCH_UP_POLL_S):
             self._ingesting.check()
-            missing = behind(ingest_positions(self.ledger), ends)
+            missing = unread_offsets(ingest_positions(self.ledger), ends)
             self._publish(replace(self._report, lag_offsets=missing))
             if not missing:
                 return
@@ -388,7 +388,7 @@ class RoundLoop:
             nonlocal positions
             self._ingesting.check()
             positions = ingest_positions(self.ledger)
-            return behind(positions, ends)
+            return unread_offsets(positions, ends)
 
         limit_s = WAIT_SHARE * wait_s(time.time(), self._interval_s, self._ends_took_s)
         return await_none_missing(missing, self._stop.wait, time.monotonic, limit_s), positions

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from groupledger.jobs.kafka.sampling import ends_of
-from groupledger.jobs.monitor.commits import behind
+from groupledger.jobs.monitor.commits import unread_offsets
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -42,7 +42,7 @@ class PendingRounds:
         self.known_ms: int | None = None
         self._age_max_ms = age_max_ms
         self._waiting: list[SampledRound] = []
-        self._told_ms = 0
+        self._last_ready_ms = 0
 
     def add(self, sampled: SampledRound) -> None:
         self._waiting.append(sampled)
@@ -52,18 +52,18 @@ class PendingRounds:
     def take(self, positions: Mapping[int, int], now_ms: int) -> Ready | None:
         """Returns the round to compute, and removes it; None if none can be published yet. Rounds are published in
         order. `positions` are the next offsets that the ingest reads."""
-        passed = [each for each in self._waiting if not behind(positions, ends_of(each.watermarks))]
+        passed = [each for each in self._waiting if not unread_offsets(positions, ends_of(each.watermarks))]
         if passed:
             newest = passed[-1]
             self.known_ms = newest.sampled_at_ms
             self._waiting = [each for each in self._waiting if each.sampled_at_ms > newest.sampled_at_ms]
-            if newest.sampled_at_ms > self._told_ms:
-                return self._told(newest, positions)
-        if self._waiting and now_ms - (self._told_ms or self._waiting[0].sampled_at_ms) > self._age_max_ms:
-            return self._told(self._waiting[-1], positions)
+            if newest.sampled_at_ms > self._last_ready_ms:
+                return self._ready(newest, positions)
+        if self._waiting and now_ms - (self._last_ready_ms or self._waiting[0].sampled_at_ms) > self._age_max_ms:
+            return self._ready(self._waiting[-1], positions)
         return None
 
-    def _told(self, sampled: SampledRound, positions: Mapping[int, int]) -> Ready:
-        self._told_ms = sampled.sampled_at_ms
+    def _ready(self, sampled: SampledRound, positions: Mapping[int, int]) -> Ready:
+        self._last_ready_ms = sampled.sampled_at_ms
         ends = ends_of(sampled.watermarks)
-        return Ready(sampled, ends.keys() - behind(positions, ends).keys())
+        return Ready(sampled, ends.keys() - unread_offsets(positions, ends).keys())

@@ -72,7 +72,7 @@ class WorkPace:
         return now_s >= self._due_s
 
     def done(self, began_s: float, ended_s: float) -> None:
-        """Records a run, by the clock of `is_due`."""
+        """Notes when a run began and ended, on the same clock as `is_due`: a slow run makes the next one due later."""
         self._due_s = max(began_s + self._interval_s, ended_s + (ended_s - began_s) * self._rest)
 
     def until_due_s(self, now_s: float) -> float:

@@ -110,7 +110,7 @@ class Notifier:
         self._settings = ledger.settings.notify
         self._receivers = receivers_of(self._settings)
         self._diagnoser = Diagnoser(ledger.warehouse, ledger.cluster)
-        self._told: State = {}
+        self._notified: State = {}
         self._lock = threading.Lock()  # guards the sent messages and their file
         self._is_read = self._is_noted = False
         self._workers: dict[str, Worker] = {}
@@ -146,7 +146,7 @@ class Notifier:
         if not self._receivers or not self._ledger.exists(INCIDENTS):
             return
         if not self._is_read:
-            self._told = read_parsed(self._ledger.storage, self._file, _parsed, REMEDY) or {}
+            self._notified = read_parsed(self._ledger.storage, self._file, _parsed, REMEDY) or {}
             self._is_read = True
         since_ms = now_ms - self._settings.age_max_s * 1_000
         episodes = self._episodes(since_ms)
@@ -154,14 +154,14 @@ class Notifier:
         for receiver in self._receivers:
             before = self._workers.get(receiver.name)
             if before is None or not before.is_alive():
-                tell = partial(self._tell, receiver, episodes, since_ms)
+                tell = partial(self._send_new, receiver, episodes, since_ms)
                 self._workers[receiver.name] = Worker(f"notify {receiver.name}", tell)
                 self._workers[receiver.name].start()
 
     def _episodes(self, since_ms: int) -> list[Episode]:
         """Returns the episodes that are recent, or that some receiver got."""
         with self._lock:
-            known = {key for notified in self._told.values() for key, each in notified.items() if not each.is_over}
+            known = {key for notified in self._notified.values() for key, each in notified.items() if not each.is_over}
         is_recent = pc.field("last_seen_at") >= pa.scalar(since_ms * 1_000, pa.timestamp("us", "UTC"))
         recent = self._ledger.arrow(INCIDENTS, is_recent, ["episode_id"])["episode_id"].to_pylist()
         wanted = pc.field("episode_id").isin(pa.array(sorted(known | set(recent)), pa.string()))
@@ -170,9 +170,9 @@ class Notifier:
         groups = {row["group_id"] for row in rows if row["group_id"] is not None}
         return episodes_of(rows, first_matching(self._ledger.settings.team_patterns(), groups))
 
-    def _tell(self, receiver: Receiver, episodes: list[Episode], since_ms: int) -> None:
+    def _send_new(self, receiver: Receiver, episodes: list[Episode], since_ms: int) -> None:
         """Sends one receiver its new messages, as far as it accepts them."""
-        notified = self._told.get(receiver.name, {})
+        notified = self._notified.get(receiver.name, {})
         for message in messages(episodes, notified, wanted_of(receiver.settings, episodes), since_ms):
             if self._stop.is_set():
                 break
@@ -199,8 +199,8 @@ class Notifier:
 
     def _note(self, name: str, notified: dict[str, Notified]) -> None:
         with self._lock:
-            self._told[name] = notified
-            self._ledger.storage.write(self._file, _dumped(self._told))
+            self._notified[name] = notified
+            self._ledger.storage.write(self._file, _dumped(self._notified))
             self._is_noted = True
 
     def _context(self, receiver: Receiver) -> MessageContext:

@@ -83,10 +83,10 @@ def _subject(episode: Episode, context: MessageContext) -> str:
 
 def text_of(message: Message, context: MessageContext) -> str:
     """Returns the message as one line of text, in which no name is a link."""
-    return LINK.sub(r"[\g<0>]", _told(message, context))
+    return LINK.sub(r"[\g<0>]", _text(message, context))
 
 
-def _told(message: Message, context: MessageContext) -> str:
+def _text(message: Message, context: MessageContext) -> str:
     episode = message.episode
     if episode is None:
         return f"OVER: a log that came later shows otherwise, and episode {message.episode_id[:8]} is withdrawn."

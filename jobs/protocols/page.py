@@ -123,7 +123,9 @@ def draw(axis: Axis, script: Script, outcome: ProtocolOutcome) -> Drawing:
             found.rectangles += _bars(axis, interval, lanes[interval.partition], found.owners, seen)
     for event in script.events:
         x = axis.x(event.at_ms)
-        found.lines.append(DrawnLine(x, TOP - 6, x, bottom, "rebalance", f"{event.at_ms / 1_000:g} s: {told(event)}"))
+        found.lines.append(
+            DrawnLine(x, TOP - 6, x, bottom, "rebalance", f"{event.at_ms / 1_000:g} s: {described(event)}")
+        )
     found.labels.append(Label(LEFT - 8, TOP + LANE, "lane", f"{len(partitions)} partitions"))
     for number in range(TICKS + 1):
         at_ms = axis.from_ms + number * (axis.until_ms - axis.from_ms) // TICKS
@@ -151,7 +153,7 @@ def _bars(
     return bars
 
 
-def told(event: Event) -> str:
+def described(event: Event) -> str:
     if event.action == "grow":
         return f"{event.topic} grows to {event.partitions} partitions"
     lasts = f" for {event.for_ms / 1_000:g} s" if event.for_ms else ""

@@ -172,7 +172,7 @@ class Objectives(Answer):
 
 class Forecasts(Page):
     sampled_at: datetime
-    """The sampling round that it is told of."""
+    """The sampling round that the answer is about."""
     forecasts: list[rows.Forecast]
     offsets_expire: rows.ExpiringOffsets | None
     """Which of the group's offsets expire first; null if none do as things are, or of a time that is past."""

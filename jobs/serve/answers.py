@@ -71,7 +71,7 @@ class Warehouse:
             raise UnknownNameError(f"The warehouse has no cluster {printable(name)}: it has {there}.")
         return tables
 
-    def settings_kept(self, tables: ClusterRows) -> Settings:
+    def combined_settings(self, tables: ClusterRows) -> Settings:
         """Returns the settings of a question, combined with those kept with the tables, as for commands."""
         return with_kept(self.settings, kept_settings(tables.small_files, tables.cluster))
 
@@ -136,7 +136,7 @@ def json_answer(value: Any, status: int = 200, media_type: str = "application/js
 
 
 def problem_answer(status: int, detail: str, headers: Mapping[str, str] | None = None) -> Response:
-    """Returns problem details. They have no type of their own, so their title is that of the status."""
+    """Returns an error as problem details (RFC 9457). Their type is `about:blank`, so the title is the status's phrase."""
     found = {"type": "about:blank", "title": HTTPStatus(status).phrase, "status": status, "detail": detail}
     answer = json_answer(found, status, "application/problem+json")
     answer.headers.update(headers or {})

@@ -21,7 +21,7 @@ from starlette.datastructures import Headers
 
 from groupledger.jobs.gate.connections import address_of
 from groupledger.jobs.gate.server import is_gone
-from groupledger.jobs.gate.troubles import tell
+from groupledger.jobs.gate.troubles import log_trouble
 from groupledger.jobs.process.errors import InputError, JobError
 from groupledger.jobs.process.terminal import printable
 from groupledger.jobs.serve.answers import problem_answer
@@ -93,7 +93,7 @@ class Entrance:
         try:
             return await self._judged(scope, self.passwords, *credentials)
         except JobError as error:
-            tell("passwords", f"groupledger serve: nobody is let in by a password: {error}")
+            log_trouble("passwords", f"groupledger serve: nobody is let in by a password: {error}")
             return problem_answer(503, "The file of passwords can't be read: the server's log says why.")
 
     async def _judged(self, scope: Scope, passwords: Passwords, name: str, password: bytes) -> Response | None:

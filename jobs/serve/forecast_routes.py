@@ -40,7 +40,7 @@ def api_routes(api: APIRouter, warehouse: Warehouse) -> None:
         and at the latest; and when the group's offsets expire."""
         tables, name, asked = warehouse.rows(cluster), name_in(group), instant_in(at)
         sampled_at, rows = forecasts(tables, name, asked)
-        retention = timedelta(seconds=warehouse.settings_kept(tables).offsets.retention_s)
+        retention = timedelta(seconds=warehouse.combined_settings(tables).offsets.retention_s)
         expires = expiry(tables, name, retention) if asked is None else None
         page = page_of_places(rows, "forecasts", limit, cursor)
         answer = {"sampled_at": sampled_at, "offsets_expire": expires, **page}

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from traceback import walk_tb
 
-from groupledger.jobs.gate.troubles import tell
+from groupledger.jobs.gate.troubles import log_trouble
 from groupledger.jobs.process.errors import JobError, OutsideError, UnknownNameError
 from groupledger.jobs.process.outside import explain
 
@@ -33,7 +33,7 @@ def status_and_sentence(error: BaseException, warehouse: str) -> tuple[int, str]
     known = explain(error)
     if known is None:
         sentence = f"groupledger serve: a request failed by a fault of groupledger ({type(error).__name__})"
-        tell(place_of(error), sentence)
+        log_trouble(place_of(error), sentence)
         return 500, OF_OURS
     whole = str(known)
     if isinstance(known, BusyError):
@@ -41,7 +41,7 @@ def status_and_sentence(error: BaseException, warehouse: str) -> tuple[int, str]
     is_outside = isinstance(known, OutsideError)
     shown = OF_THE_TABLES if is_outside else for_readers(whole, warehouse)
     if shown != whole:
-        tell(place_of(error), f"groupledger serve: {whole}")
+        log_trouble(place_of(error), f"groupledger serve: {whole}")
     return 503 if is_outside else 404 if isinstance(known, UnknownNameError) else 400, shown
 
 

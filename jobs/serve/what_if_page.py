@@ -56,7 +56,7 @@ def routes(warehouse: Warehouse, environment: Environment) -> APIRouter:
             until=until,
             asked=(tuple(settings_of(given)),),
             actual=settings_in(given.get("actual", "")),
-            consumer_session_ms=warehouse.settings_kept(tables).history.consumer_session_timeout_s * 1_000,
+            consumer_session_ms=warehouse.combined_settings(tables).history.consumer_session_timeout_s * 1_000,
         )
         answer = None
         if question.asked != ((),):

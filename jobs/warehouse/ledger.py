@@ -172,7 +172,7 @@ def day_before(at_ms: int) -> date:
     return instant_of_ms(at_ms - DAY_MS).date()
 
 
-def is_behind(positions: Mapping[int, int]) -> Column:
+def at_or_after(positions: Mapping[int, int]) -> Column:
     """Returns the condition that a record is at or after the position of its partition."""
     partition, offset = F.col("kafka_partition"), F.col("kafka_offset")
     is_new = [(partition == key) & (offset >= position) for key, position in positions.items()]
@@ -182,7 +182,7 @@ def is_behind(positions: Mapping[int, int]) -> Column:
 def of_removed_records(ledger: Ledger, rows: DataFrame) -> DataFrame:
     """Returns those of the rows whose record retention has removed; each row has the place of its record."""
     key = ["kafka_partition", "kafka_offset"]
-    is_below = ~is_behind({partition: floor.offset for partition, floor in floors_of(ledger).items()})
+    is_below = ~at_or_after({partition: floor.offset for partition, floor in floors_of(ledger).items()})
     records = ledger.rows_if_any(COORDINATOR_RECORDS).where(is_below)
     return rows.where(is_below).join(records.select(key), key, "left_anti").select(rows.columns)
 

@@ -117,7 +117,7 @@ class MaintenanceRun:
 
     def _keep(self, table: Table) -> Iterator[StepOutcome]:
         """Sets how long the past of the table is kept, where that is not as the settings say."""
-        wanted = kept(self.settings, table)
+        wanted = retention_of(self.settings, table)
         before = self.commits.open(table).metadata().configuration
         new = {name: value for name, value in wanted.properties.items() if before.get(name) != value}
         if new and any(name == table.name for _, name in named_in(self.settings)):
@@ -220,7 +220,7 @@ class MaintenanceRun:
         )
 
     def _vacuum(self, table: Table, unread: datetime | None) -> StepOutcome:
-        hours = kept(self.settings, table).deleted_file_hours
+        hours = retention_of(self.settings, table).deleted_file_hours
         waits_max = min(timedelta(hours=hours), timedelta(days=self.settings.maintain.reader_downtime_days_max))
         if unread is not None and self.now - unread > waits_max:
             text = f"not done: {READ_FIRST}, rows wait since {unread:%Y-%m-%d}"
@@ -303,14 +303,14 @@ def clusters_in(commits: Commits, tables: Sequence[Table]) -> set[str]:
     return {name for name in clusters if name is not None}
 
 
-def kept(settings: Settings, table: Table) -> TableRetention:
+def retention_of(settings: Settings, table: Table) -> TableRetention:
     """Returns how long the past of a table is kept."""
     wanted = settings.maintain
     return replace(
-        table.kept,
-        log_hours=wanted.log_hours.get(table.name, table.kept.log_hours),
-        deleted_file_hours=wanted.deleted_file_hours.get(table.name, table.kept.deleted_file_hours),
-        checkpoint_interval=wanted.checkpoint_intervals.get(table.name, table.kept.checkpoint_interval),
+        table.retention,
+        log_hours=wanted.log_hours.get(table.name, table.retention.log_hours),
+        deleted_file_hours=wanted.deleted_file_hours.get(table.name, table.retention.deleted_file_hours),
+        checkpoint_interval=wanted.checkpoint_intervals.get(table.name, table.retention.checkpoint_interval),
     )
 
 
@@ -328,7 +328,7 @@ def check_names(settings: Settings) -> None:
     for section, name in named_in(settings):
         if table_named(name) is None:
             raise InputError(f"The settings are wrong: maintain.{section}.{name}: there is no such table.")
-    hours, days = kept(settings, COORDINATOR_RECORDS).log_hours, settings.maintain.reader_downtime_days_max
+    hours, days = retention_of(settings, COORDINATOR_RECORDS).log_hours, settings.maintain.reader_downtime_days_max
     if hours <= days * DAY_H:
         raise InputError(
             f"The settings are wrong: maintain.log_hours.{COORDINATOR_RECORDS.name} is {hours}, and a reader of that"

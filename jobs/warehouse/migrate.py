@@ -102,7 +102,8 @@ def plan(schema: str, metadata: Metadata, table: Table) -> Plan:
         properties={
             key: value
             for key, value in table.properties.items()
-            if before.get(key) != value and not (key in table.kept.properties and before.get(key) not in NOT_CHOSEN)
+            if before.get(key) != value
+            and not (key in table.retention.properties and before.get(key) not in NOT_CHOSEN)
         },
         is_new_comment=metadata.description != table.comment,
         refused=changes.refused,

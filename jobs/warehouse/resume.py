@@ -104,8 +104,9 @@ def mismatch(
 
 
 def go_back(ledger: Ledger, source: LedgerSource | None) -> LedgerSource | None:
-    """Limits the ledger's knowledge of the log to the rows that it has, and returns its source. The checkpoint, which
-    shows that rows were lost, is set aside last, so that an interrupted call is repeated."""
+    """Moves the ledger back to its last row in each partition, after rows were lost: requests a rebuild of the history,
+    cuts source and coverage, and returns the source. The caller sets the checkpoint aside last, so that an interrupted
+    call is repeated."""
     ends = row_positions(ledger)
     version = ledger.version(COORDINATOR_RECORDS)
     request_rebuild(ledger.storage, ledger.lease, "rows of coordinator_records were lost", version)

@@ -49,7 +49,7 @@ class Floor:
 def read_floors(properties: Properties, small_files: Readable, cluster: str) -> dict[int, Floor]:
     """Returns the floor of each partition of `__consumer_offsets` from which retention has removed rows. `properties`
     are the table properties of `coordinator_records`."""
-    of_cluster = _told(properties, FLOORS).get(cluster)
+    of_cluster = _parsed_property(properties, FLOORS).get(cluster)
     if of_cluster is None:
         name = f"{STATE_FOLDER}/{cluster}/floor.json"
         return read_parsed(small_files, name, lambda text: _floors(json.loads(text)), NOTHING_ELSE) or {}
@@ -60,7 +60,7 @@ def with_floors(
     properties: Properties, small_files: Readable, new: Mapping[str, Mapping[int, Floor]]
 ) -> dict[str, str]:
     """Returns the properties that raise floors, by cluster and partition. A floor that is already higher stays."""
-    by_cluster = _told(properties, FLOORS)
+    by_cluster = _parsed_property(properties, FLOORS)
     for cluster, of_cluster in new.items():
         floors = read_floors(properties, small_files, cluster)
         for partition, floor in of_cluster.items():
@@ -73,18 +73,18 @@ def with_floors(
 def read_beginnings(properties: Properties, cluster: str) -> dict[int, Floor]:
     """Returns the floors that the history of a cluster began with, by partition. `properties` are those of
     `generations`."""
-    return _floors(_told(properties, BEGINNINGS).get(cluster, {}))
+    return _floors(_parsed_property(properties, BEGINNINGS).get(cluster, {}))
 
 
 def with_beginnings(properties: Properties, cluster: str, floors: Mapping[int, Floor]) -> dict[str, str]:
     """Returns the properties that say with which floors the history of a cluster begins."""
-    return {BEGINNINGS: json.dumps(_told(properties, BEGINNINGS) | {cluster: _as_json(floors)})}
+    return {BEGINNINGS: json.dumps(_parsed_property(properties, BEGINNINGS) | {cluster: _as_json(floors)})}
 
 
 def read_history_floor_ms(tables: Iterable[Properties], small_files: Readable, cluster: str) -> int | None:
     """Returns the instant below which rows of some tables of the history are gone, or None if nothing was removed.
     `tables` are the properties of each."""
-    of_tables = [_told(properties, FLOORS).get(cluster) for properties in tables]
+    of_tables = [_parsed_property(properties, FLOORS).get(cluster) for properties in tables]
     name = f"{STATE_FOLDER}/{cluster}/history_floor.json"
     of_file = read_parsed(small_files, name, lambda text: int(json.loads(text)["time_ms"]), NOTHING_ELSE)
     return max((floor_ms for floor_ms in (*of_tables, of_file) if floor_ms is not None), default=None)
@@ -92,7 +92,7 @@ def read_history_floor_ms(tables: Iterable[Properties], small_files: Readable, c
 
 def with_history_floor(properties: Properties, clusters: Iterable[str], time_ms: int) -> dict[str, str]:
     """Returns the properties that raise the floor of a table of the history. A floor that is already higher stays."""
-    by_cluster = _told(properties, FLOORS)
+    by_cluster = _parsed_property(properties, FLOORS)
     by_cluster |= {cluster: max(time_ms, by_cluster.get(cluster, time_ms)) for cluster in clusters}
     return {FLOORS: json.dumps(by_cluster)}
 
@@ -118,7 +118,7 @@ def _not_before(known_from: datetime | None, floor_ms: int) -> datetime | None:
     return None if known_from is None else max(known_from, floor)
 
 
-def _told(properties: Properties, name: str) -> dict[str, Any]:
+def _parsed_property(properties: Properties, name: str) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(properties.get(name, "{}"))
     return found
 

@@ -46,18 +46,18 @@ class Group:
             chosen = settings(self.client, self.id, client_id, **changed)
             self._hosts[name] = self.stage.host(self.client, host)
             words = [word for pair in chosen.items() for word in pair]
-            self._hosts[name].tell("start", client_id, topics or self.topic, *words)
+            self._hosts[name].send("start", client_id, topics or self.topic, *words)
             self._started[name] += 1
             if client_id not in self.played.clients:
                 self.played.clients.append(client_id)
 
-    def tell(self, name: str, action: str, *words: object) -> None:
-        self._hosts[name].tell(action, self.client_id(name), *map(str, words))
+    def send(self, name: str, action: str, *words: object) -> None:
+        self._hosts[name].send(action, self.client_id(name), *map(str, words))
 
     def close(self, *names: str) -> None:
         """Closes members, and returns when they are."""
         for name in names:
-            self.tell(name, "close")
+            self.send(name, "close")
         for name in names:
             self.await_closed(name)
 
@@ -73,7 +73,7 @@ class Group:
     def heard(self, name: str) -> list[str]:
         """Returns the events that a member's process has reported about it, in order."""
         client_id = self.client_id(name)
-        return [event for who, event, *_ in list(self._hosts[name].told) if who == client_id]
+        return [event for who, event, *_ in list(self._hosts[name].events) if who == client_id]
 
     def settings_of(self, name: str) -> dict[str, Any]:
         """Returns the settings of a librdkafka consumer in this process."""

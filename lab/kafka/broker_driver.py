@@ -43,7 +43,7 @@ from groupledger.coordinator.model.messages import (
 from groupledger.schemas.kafka.errors import Error
 from groupledger.schemas.kafka.uuids import kafka_id_of
 from lab.kafka.connection import ANSWER_SECONDS_MAX, Appended, Connection, end_offset, read_offsets_topic, release_of
-from lab.kafka.group_messages import as_told, errors_of, from_wire, to_wire
+from lab.kafka.group_messages import comparable_response, errors_of, from_wire, to_wire
 from lab.kafka.producers import NOT_YET, Producer, retried
 from lab.scenarios.coordinator_driver import CoordinatorDriver
 from lab.scenarios.driver import Call, Driver
@@ -213,7 +213,7 @@ class BrokerDriver(Driver):
             answer = from_wire(waiting.connection.receive(), request)
             if isinstance(answer, ListGroupsResponse):
                 answer = replace(answer, groups=tuple(g for g in answer.groups if g.group_id in self._group_ids))
-            if expected is None or as_told(answer, request) != as_told(expected, request):
+            if expected is None or comparable_response(answer, request) != comparable_response(expected, request):
                 raise DifferenceError(request, "parked" if expected is None else expected, answer)
             waiting.call.response = answer
             self.compared.update((type(request).__name__, error) for error in errors_of(answer))

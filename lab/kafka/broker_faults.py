@@ -8,8 +8,8 @@ protocols read, and no client causes a fault before the end. In turn one broker 
 brokers. Then, when all is quiet again, a process with one member of some groups is killed: only these sessions expire
 because of a client. At last the consumers are closed, one after the other.
 
-The program writes `capture/` (`groupledger capture`), `server-N.log` of each broker, `told.jsonl` (what clients
-reported: name, event, time) and `happened.json` (what was done, and when). `tests/data/told/broker_faults` is made of
+The program writes `capture/` (`groupledger capture`), `server-N.log` of each broker, `events.jsonl` (what clients
+reported: name, event, time) and `happened.json` (what was done, and when). `tests/data/events/broker_faults` is made of
 these: it has the capture in one file, and the lines of the logs in which coordinators load, unload or remove, or
 members leave.
 """
@@ -80,17 +80,17 @@ def play(cluster: Cluster) -> list[dict[str, Any]]:
     cluster.note("close")
     for group, client, _ in GROUPS:
         for name in ("a", "b"):
-            hosts[client, "s"].tell("close", f"{group}-{name}")
+            hosts[client, "s"].send("close", f"{group}-{name}")
             time.sleep(0.2)
     time.sleep(5)
     feed.stop()
-    told = [
+    events = [
         {"name": name, "event": event, "at_ms": at_ms, "partitions": sorted(f"{t}-{p}" for t, p in places)}
         for host in hosts.values()
-        for name, event, at_ms, places in host.told
+        for name, event, at_ms, places in host.events
     ]
     kill(hosts, "s")
-    return sorted(told, key=lambda each: each["at_ms"])
+    return sorted(events, key=lambda each: each["at_ms"])
 
 
 def start_consumers(hosts: dict[tuple[str, str], Host]) -> None:
@@ -98,7 +98,7 @@ def start_consumers(hosts: dict[tuple[str, str], Host]) -> None:
         for name in ("a", "b", "c"):
             is_victim = name == "c" and group in ("java-0", "rd-0", "new-0")
             words = [word for pair in settings(group, name, client, protocol).items() for word in pair]
-            hosts[client, "v" if is_victim else "s"].tell("start", f"{group}-{name}", group, *words)
+            hosts[client, "v" if is_victim else "s"].send("start", f"{group}-{name}", group, *words)
 
 
 def break_brokers(cluster: Cluster) -> None:
@@ -130,20 +130,20 @@ def main(arguments: list[str] | None = None) -> int:
     directory = parser.parse_args(arguments).directory
     directory.mkdir(parents=True)
     with Cluster(directory / "brokers") as cluster:
-        told = play(cluster)
+        events = play(cluster)
         command = [str(Path(sys.executable).parent / "groupledger"), "capture"]
         subprocess.run(
             [*command, "--bootstrap-servers", cluster.servers, "--out", str(directory / "capture")], check=True
         )
-    write(directory, cluster, told)
+    write(directory, cluster, events)
     return 0
 
 
-def write(directory: Path, cluster: Cluster, told: list[dict[str, Any]]) -> None:
+def write(directory: Path, cluster: Cluster, events: list[dict[str, Any]]) -> None:
     for number, broker in enumerate(cluster.brokers, 1):
         shutil.copyfile(broker.server_log, directory / f"server-{number}.log")
     (directory / "happened.json").write_text(json.dumps(cluster.happened, indent=1))
-    (directory / "told.jsonl").write_text("".join(json.dumps(each) + "\n" for each in told))
+    (directory / "events.jsonl").write_text("".join(json.dumps(each) + "\n" for each in events))
 
 
 if __name__ == "__main__":

@@ -129,9 +129,9 @@ class Clients:
         """Closes one consumer in good order, and returns its client id."""
         life = dice.choice([each for each in self.living() if each.host is self._steady.get(each.kind.client)])
         life.ended = ("closed", now_ms())
-        life.host.tell("close", life.client_id)
+        life.host.send("close", life.client_id)
         deadline = time.monotonic() + CLOSE_S_MAX
-        while not any(event == "closed" and name == life.client_id for name, event, *_ in list(life.host.told)):
+        while not any(event == "closed" and name == life.client_id for name, event, *_ in list(life.host.events)):
             if time.monotonic() > deadline:
                 raise TimeoutError(f"{life.client_id} was not closed after {CLOSE_S_MAX:.0f} s")
             time.sleep(0.1)
@@ -148,12 +148,12 @@ class Clients:
     def living(self) -> Iterator[Life]:
         return (life for life in self.lives if life.ended is None)
 
-    def told(self) -> list[dict[str, Any]]:
+    def events(self) -> list[dict[str, Any]]:
         """Returns all that the clients reported, in the order of time: name, event, time and partitions."""
         found = [
             {"name": name, "event": event, "at_ms": at_ms, "partitions": sorted(map(list, places))}
             for host in self._hosts
-            for name, event, at_ms, places in list(host.told)
+            for name, event, at_ms, places in list(host.events)
         ]
         return sorted(found, key=lambda each: each["at_ms"])
 
@@ -175,7 +175,7 @@ class Clients:
         client_id = f"{kind.name}-{place}{number}"
         life = Life(kind, place, client_id, self._host(kind.client, is_aside=place == VICTIM))
         words = [word for pair in settings(kind, client_id, place).items() for word in pair]
-        life.host.tell("start", client_id, kind.name, *words)
+        life.host.send("start", client_id, kind.name, *words)
         self.lives.append(life)
         return life
 

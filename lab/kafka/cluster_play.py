@@ -129,7 +129,7 @@ class Show:
     def end(self) -> None:
         self._observer.stop()
         write_lines(self.folder / "happened.jsonl", self.happened)
-        write_lines(self.folder / "told.jsonl", self.clients.told())
+        write_lines(self.folder / "told.jsonl", self.clients.events())
         write_lines(self.folder / "lives.jsonl", self.clients.rows())
 
     def note(self, what: str, **more: Any) -> Row:

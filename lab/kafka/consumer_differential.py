@@ -246,10 +246,10 @@ class ConsumerPlay(PairedPlay):
         name = f"{self._group_id}-topic"
         self._change_topic(name)
         time.sleep(PAUSE_MS / 1_000)
-        told = {topic.name: topic for topic in known_topics(self.connection, self._rack)}
-        for gone in self.model.topics.keys() - told.keys():
+        topics = {topic.name: topic for topic in known_topics(self.connection, self._rack)}
+        for gone in self.model.topics.keys() - topics.keys():
             del self.model.topics[gone]
-        self.model.topics.update(told)
+        self.model.topics.update(topics)
         self.now_ms += PAUSE_MS
         self.model.advance(self.now_ms)  # no timer is as short
         self.compared["pauses"] += 1

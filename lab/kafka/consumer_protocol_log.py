@@ -70,7 +70,7 @@ class Stage:
         answer = self.brokers.send(ConsumerGroupDescribeRequest(group_ids=[*TOPICS]), self.brokers.nodes()[0])
         for group in answer.groups:
             if not group.error_code:
-                self.described.append((now_ms(), {"step": self.steps[-1][1], **told(group)}))
+                self.described.append((now_ms(), {"step": self.steps[-1][1], **described_group(group)}))
 
     def start(self, group: str, name: str, *, host: Host | None = None, **settings: str) -> None:
         given = {
@@ -82,10 +82,10 @@ class Stage:
             **{key.replace("_", "."): value for key, value in settings.items()},
         }
         words = [word for pair in given.items() for word in pair]
-        (host or self.host).tell("start", f"{group}-{name}", group, *words)
+        (host or self.host).send("start", f"{group}-{name}", group, *words)
 
     def tell(self, action: str, group: str, name: str) -> None:
-        self.host.tell(action, f"{group}-{name}")
+        self.host.send(action, f"{group}-{name}")
 
     def settle(self, group: str, *names: str, partitions: int = 0, hosts: tuple[Host, ...] = ()) -> None:
         """Waits until these own all partitions between them, each of them something."""
@@ -101,7 +101,7 @@ class Stage:
         await_(is_settled, f"{', '.join(names)} of {group} to own {wanted} partitions")
 
 
-def told(group: Any) -> dict[str, object]:
+def described_group(group: Any) -> dict[str, object]:
     """Returns the broker's description of a KIP-848 group. An unknown group, or a classic one, is an error."""
 
     def owned(assignment: Any) -> dict[str, list[int]]:

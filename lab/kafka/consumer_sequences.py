@@ -35,10 +35,10 @@ from groupledger.transforms.records.decoded_record import record_fields
 from groupledger.transforms.replay.rules import replay
 from lab.kafka.broker_driver import GROUP_KEY, await_groups
 from lab.kafka.connection import Connection, end_offset, read_offsets_topic
-from lab.kafka.consumer_protocol_log import told
+from lab.kafka.consumer_protocol_log import described_group
 from lab.kafka.producers import retried
 from lab.truth.consumer_claims import false_claims_of_cleaned, false_claims_of_holed, offset_of
-from lab.truth.consumer_groups import History, as_described, as_told, event_of, wrong_state
+from lab.truth.consumer_groups import History, as_described, comparable_description, event_of, wrong_state
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -120,7 +120,7 @@ class Play:
             if before == end_offset(self._connection, 0):
                 break
         (group,) = answer.groups
-        self.looks.append(Look(before, None if group.error_code else told(group), frozenset(causes)))
+        self.looks.append(Look(before, None if group.error_code else described_group(group), frozenset(causes)))
 
     def _beat(self, member: Member, *, epoch: int | None = None, is_full: bool = False) -> Error:
         """Sends a heartbeat, with everything that the member wants if it is full, and follows the answer."""
@@ -237,7 +237,7 @@ def differences(play: Play, log: list[Keyed]) -> Iterator[str]:
         begin = look.end_offset
         history.fold(piece)
         if look.said is not None:
-            found, said = as_described(history.tables), as_told(look.said)
+            found, said = as_described(history.tables), comparable_description(look.said)
             if found != said:
                 yield f"{play.group_id}, look {number}: the history has {found}, and the broker says {said}"
             if wrong_state(history.tables, look.said):
@@ -275,7 +275,7 @@ def _wrong_causes(group_id: str, history: History, offsets: set[int], look: Look
             told_kinds = {each["kind"] for each in row["changes"] or ()}
             if row["is_hole"] or not told_kinds or not told_kinds <= look.causes | BY_ITSELF:
                 asked = sorted(look.causes)
-                yield f"{group_id}, epoch {row['to_generation']}: told {sorted(told_kinds)}, asked for {asked}"
+                yield f"{group_id}, epoch {row['to_generation']}: logged {sorted(told_kinds)}, asked for {asked}"
 
 
 def _epoch_offsets(history: History) -> set[int]:

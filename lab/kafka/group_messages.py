@@ -1,8 +1,9 @@
 """Translates the coordinator's requests and responses to and from Kafka's own messages.
 
 `to_wire` returns the message for a request, in the API version that the request names. `from_wire` returns the
-coordinator's form of a broker's answer. `as_told` makes both comparable: it drops what the API version can't express,
-and sorts what has no order in Kafka. The messages are those of kafka-python, made from Kafka's definitions.
+coordinator's form of a broker's answer. `comparable_response` makes both comparable: it drops fields that the API
+version can't express, and sorts lists that have no order in Kafka. The messages are those of kafka-python, made from
+Kafka's definitions.
 """
 
 from __future__ import annotations
@@ -453,11 +454,11 @@ def errors_of(response: Any) -> list[str]:
     return errors
 
 
-def as_told(response: Any, request: Any) -> Any:
+def comparable_response(response: Any, request: Any) -> Any:
     """Returns a response without fields that this API version can't express, with groups and written topics sorted,
     since they have no order."""
     if isinstance(response, messages.JoinGroupResponse):
-        return _join_as_told(response, request.api_version)
+        return _comparable_join(response, request.api_version)
     if isinstance(response, messages.SyncGroupResponse) and request.api_version < _SYNC_TELLS_PROTOCOL_SINCE:
         return replace(response, protocol_type=None, protocol_name=None)
     if isinstance(response, (messages.OffsetCommitResponse, messages.OffsetDeleteResponse)):
@@ -475,7 +476,7 @@ def _without_instances(described: messages.DescribedGroup) -> messages.Described
     return replace(described, members=tuple(replace(member, group_instance_id=None) for member in described.members))
 
 
-def _join_as_told(response: messages.JoinGroupResponse, api_version: int) -> messages.JoinGroupResponse:
+def _comparable_join(response: messages.JoinGroupResponse, api_version: int) -> messages.JoinGroupResponse:
     if api_version < _JOIN_TELLS_PROTOCOL_TYPE_SINCE:
         response = replace(response, protocol_type=None, protocol_name=response.protocol_name or "")
     if api_version < _JOIN_TELLS_SKIP_ASSIGNMENT_SINCE:

@@ -14,7 +14,7 @@ from kafka.protocol.admin import IncrementalAlterConfigsRequest
 
 from groupledger.schemas.kafka.errors import Error
 from lab.kafka.group_messages import from_wire, to_wire
-from lab.kafka.paired_play import DifferenceError, PairedPlay, told
+from lab.kafka.paired_play import DifferenceError, PairedPlay, comparable_record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -75,7 +75,7 @@ def let_sessions_end(
         play.now_ms += 1
         result = play.model.handle(request, now_ms=play.now_ms)
         written = play.read_at_least(len(result.records))
-        play.compare(request, [*map(told, result.records)], [*map(told, written)])
+        play.compare(request, [*map(comparable_record, result.records)], [*map(comparable_record, written)])
 
     def is_empty() -> bool:
         answer: Any = from_wire(play.connection.call(to_wire(described)), described)

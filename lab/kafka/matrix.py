@@ -126,10 +126,10 @@ class Host:
         )
         self.owned: dict[str, set[TopicPartition]] = defaultdict(set)
         self.spoke_at: dict[str, float] = {}
-        self.told: list[tuple[str, str, int, set[TopicPartition]]] = []
+        self.events: list[tuple[str, str, int, set[TopicPartition]]] = []
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
-        self._telling = threading.Lock()
+        self._sending = threading.Lock()
 
     def __enter__(self) -> Self:
         return self
@@ -141,9 +141,9 @@ class Host:
     def pid(self) -> int:
         return self._process.pid
 
-    def tell(self, *words: str) -> None:
+    def send(self, *words: str) -> None:
         assert self._process.stdin is not None
-        with self._telling:
+        with self._sending:
             print(*words, sep="\t", file=self._process.stdin, flush=True)
 
     def kill(self) -> None:
@@ -161,7 +161,7 @@ class Host:
         assert self._process.stdout is not None
         for line in self._process.stdout:
             name, event, at_ms, places = line.rstrip("\n").split("\t")
-            self.told.append((name, event, int(at_ms), units(places)))
+            self.events.append((name, event, int(at_ms), units(places)))
             if event == "assigned":
                 self.owned[name] |= units(places)
             elif event == "revoked":
@@ -217,7 +217,7 @@ class Group:
             **({"group.instance.id": name} if self.case.is_static else {}),
         }
         words = [str(word) for pair in settings.items() for word in pair]
-        host.tell("start", self._client_id(name), self.topic, *words)
+        host.send("start", self._client_id(name), self.topic, *words)
 
     def _protocol(self) -> dict[str, Any]:
         if self.case.strategy == CONSUMER:
@@ -230,20 +230,20 @@ class Group:
         }
 
     def close(self, name: str) -> None:
-        self._tell(name, "close")
+        self._send(name, "close")
         host = self._hosts.pop(name)
         self._await(lambda: self._client_id(name) not in host.owned, f"{name} to close")
 
     def stall(self, name: str) -> None:
         """Stops a consumer's poll loop until it is resumed."""
-        self._tell(name, "stall")
+        self._send(name, "stall")
         self.played.stalled.append(self._client_id(name))
 
     def resume(self, name: str) -> None:
-        self._tell(name, "resume")
+        self._send(name, "resume")
 
     def subscribe_to_both(self, name: str) -> None:
-        self._tell(name, "subscribe", f"{self.topic},{self.other_topic}")
+        self._send(name, "subscribe", f"{self.topic},{self.other_topic}")
         self._expected |= {(self.other_topic, number) for number in range(OTHER_PARTITIONS)}
 
     def add_partition(self) -> None:
@@ -287,9 +287,9 @@ class Group:
     def _owned(self, name: str) -> set[TopicPartition]:
         return self._hosts[name].owned[self._client_id(name)]
 
-    def _tell(self, name: str, action: str, *words: str) -> None:
+    def _send(self, name: str, action: str, *words: str) -> None:
         self._act()
-        self._hosts[name].tell(action, self._client_id(name), *words)
+        self._hosts[name].send(action, self._client_id(name), *words)
 
     def _act(self) -> None:
         """Ends the period without a change, before something happens."""

@@ -52,9 +52,9 @@ from lab.kafka.connection import ANSWER_SECONDS_MAX, CLIENT_ID, Connection
 from lab.kafka.consumer_differential import PROPERTIES as OF_CONSUMERS
 from lab.kafka.consumer_differential import RACK, ConsumerPlay
 from lab.kafka.consumer_sequences import REBALANCE_TIMEOUT_MS, TOPICS
-from lab.kafka.group_messages import as_told, from_wire, to_wire
+from lab.kafka.group_messages import comparable_response, from_wire, to_wire
 from lab.kafka.paired_play import UNTOLD_ID, DifferenceError, Outcome, in_order, play_each
-from lab.kafka.topic_order import answer_by_topic, told_by_topic
+from lab.kafka.topic_order import answer_by_topic, comparable_by_topic
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -160,7 +160,7 @@ class MixedPlay(ConsumerPlay):
         self._events += [*result.events, *late.events]
         records = [*result.records, *late.records]
         written = self.read_at_least(len(records))
-        self.compare(request, [*map(told_by_topic, records)], [*map(told_by_topic, written)])
+        self.compare(request, [*map(comparable_by_topic, records)], [*map(comparable_by_topic, written)])
         self.compared.update(f"record {each.record_type}" for each in written)
         return answer
 
@@ -170,9 +170,9 @@ class MixedPlay(ConsumerPlay):
         for waiting in tuple(self._waiting):
             if waiting.expected is None:
                 continue
-            answer = as_told(from_wire(waiting.connection.receive(), waiting.request), waiting.request)
+            answer = comparable_response(from_wire(waiting.connection.receive(), waiting.request), waiting.request)
             answer = self._of_this_group(answer)
-            expected = in_order(answer_by_topic(as_told(waiting.expected, waiting.request)))
+            expected = in_order(answer_by_topic(comparable_response(waiting.expected, waiting.request)))
             self.compare(waiting.request, expected, in_order(answer_by_topic(answer)))
             self.compared[f"{type(waiting.request).__name__} {getattr(answer, 'error', Error.NONE).name}"] += 1
             self._waiting.remove(waiting)
@@ -368,7 +368,7 @@ class MixedPlay(ConsumerPlay):
         if self.dice.random() < 0.05:
             given[members[0]]["seq-that-is-not-there"] = [0]
         user_data = b"data" if self.dice.random() < 0.03 else None
-        told = {
+        assignments = {
             member_id: encode_assignment(
                 ProtocolMessage(
                     self.dice.choice([0, 1, 3]),
@@ -383,8 +383,8 @@ class MixedPlay(ConsumerPlay):
             for member_id, partitions in given.items()
         }
         if self.dice.random() < 0.04:
-            told[self.dice.choice(members)] = self.dice.choice(UNREADABLE)
-        return tuple(told.items())
+            assignments[self.dice.choice(members)] = self.dice.choice(UNREADABLE)
+        return tuple(assignments.items())
 
     def _settle_down(self) -> None:
         """Lets all classic members join and sync, as well-behaved clients do."""
@@ -487,8 +487,8 @@ def _with_owned(metadata: bytes, owned: dict[str, tuple[int, ...]]) -> bytes:
     with suppress(DecodeError):
         message = decode_subscription(metadata)
         if message.version >= OWNED_SINCE:
-            told = [{"topic": topic, "partitions": [*numbers]} for topic, numbers in owned.items()]
-            return encode_subscription(changed(message, fields={**message.fields, "owned_partitions": told}))
+            by_topic = [{"topic": topic, "partitions": [*numbers]} for topic, numbers in owned.items()]
+            return encode_subscription(changed(message, fields={**message.fields, "owned_partitions": by_topic}))
     return metadata
 
 

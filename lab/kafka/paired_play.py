@@ -28,7 +28,7 @@ from groupledger.schemas.kafka.errors import Error
 from groupledger.schemas.kafka.uuids import kafka_id_of
 from lab.kafka.broker_driver import await_groups
 from lab.kafka.connection import Connection, end_offset, read_offsets_topic, release_of
-from lab.kafka.group_messages import as_told, from_wire, to_wire
+from lab.kafka.group_messages import comparable_response, from_wire, to_wire
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -141,16 +141,16 @@ class PairedPlay:
         """Sends a request to both, compares, and returns the answer."""
         self.may_load()
         self.now_ms += 1
-        answer = as_told(from_wire(self.connection.call(to_wire(request)), request), request)
+        answer = comparable_response(from_wire(self.connection.call(to_wire(request)), request), request)
         result = self.model.handle(request, now_ms=self.now_ms)
         # An initial delay of 0 is over at once.
         late = self.model.advance(self.now_ms)
-        (expected,) = (as_told(each, request) for each in (*result.responses, *late.responses))
+        (expected,) = (comparable_response(each, request) for each in (*result.responses, *late.responses))
         self.compare(request, in_order(expected), in_order(answer))
         self._events += [*result.events, *late.events]
         expected_records = [*result.records, *late.records]
         written = self.read_at_least(len(expected_records))
-        self.compare(request, [*map(told, expected_records)], [*map(told, written)])
+        self.compare(request, [*map(comparable_record, expected_records)], [*map(comparable_record, written)])
         self.compared[f"{type(request).__name__} {getattr(answer, 'error', Error.NONE).name}"] += 1
         self.compared.update(f"record {each.record_type}" for each in written)
         return answer
@@ -160,7 +160,7 @@ class PairedPlay:
         result = self.model.advance(self.now_ms)
         self._events += result.events
         written = self.read_at_least(len(result.records))
-        self.compare(occasion, [*map(told, result.records)], [*map(told, written)])
+        self.compare(occasion, [*map(comparable_record, result.records)], [*map(comparable_record, written)])
 
     def hold_back(self, member_id: str, occasion: Request) -> None:
         """Lets a member hold back partitions for longer than its short rebalance timeout; `occasion` describes the
@@ -192,7 +192,7 @@ class PairedPlay:
         result = self.model.load(0, self.model.batches, now_ms=self.now_ms)
         self._events += result.events
         written = self.read_at_least(len(result.records))
-        self.compare(None, [*map(told, result.records)], [*map(told, written)])
+        self.compare(None, [*map(comparable_record, result.records)], [*map(comparable_record, written)])
         self.compared["loads"] += 1
 
     def read(self) -> list[Record]:
@@ -270,7 +270,7 @@ def in_order(answer: Any) -> Any:
     return answer
 
 
-def told(record: Record) -> Any:
+def comparable_record(record: Record) -> Any:
     """Returns a record without times, and with its partitions in order."""
     value = record.value
     if value is not None:

@@ -59,7 +59,7 @@ from lab.kafka.connection import CLIENT_ID, Connection
 from lab.kafka.consumer_differential import PROPERTIES as OF_CONSUMERS
 from lab.kafka.consumer_differential import RACK
 from lab.kafka.consumer_sequences import TOPICS
-from lab.kafka.group_messages import as_told, errors_of, from_wire, to_wire
+from lab.kafka.group_messages import comparable_response, errors_of, from_wire, to_wire
 from lab.kafka.group_timers import (
     SHORT_HEARTBEAT_MS,
     SHORT_SESSION_MS,
@@ -68,7 +68,14 @@ from lab.kafka.group_timers import (
     let_sessions_end,
     set_for_group,
 )
-from lab.kafka.paired_play import SHARE_OF_HOLDING, SHORT_REBALANCE_MS, Outcome, known_topics, play_each, told
+from lab.kafka.paired_play import (
+    SHARE_OF_HOLDING,
+    SHORT_REBALANCE_MS,
+    Outcome,
+    comparable_record,
+    known_topics,
+    play_each,
+)
 from lab.kafka.producers import IMPLICIT_SINCE, Producer, retried
 from lab.kafka.share_differential import join_of_classic, join_of_consumer
 from lab.kafka.streams_play import (
@@ -77,7 +84,7 @@ from lab.kafka.streams_play import (
     PROCESSES,
     StreamsPlay,
     create_topics,
-    told_tasks,
+    task_fields,
     topic_of,
 )
 from lab.kafka.streams_topologies import INTERNAL_TOPICS
@@ -143,9 +150,9 @@ class _Play(StreamsPlay):
         if self.members:
             member = self.dice.choice(self.members)
             if self.dice.random() < 0.6:
-                member.owned = member.told
-            kept = by_role(tasks_of(member.owned) & tasks_of(member.told))
-            says = self.dice.choice([{}, told_tasks(member.owned), told_tasks(member.owned), told_tasks(kept)])
+                member.owned = member.assigned
+            kept = by_role(tasks_of(member.owned) & tasks_of(member.assigned))
+            says = self.dice.choice([{}, task_fields(member.owned), task_fields(member.owned), task_fields(kept)])
             self.beat(member, **says)
 
     def _change_words(self) -> None:
@@ -196,7 +203,9 @@ class _Play(StreamsPlay):
         if self.members:
             member = self.dice.choice(self.members)
             epoch = self.dice.choice([member.epoch - 1, member.epoch - 1, member.epoch + 1, 1, -2])
-            says = self.dice.choice([{}, told_tasks(member.told), told_tasks(TasksByRole()), told_tasks(member.owned)])
+            says = self.dice.choice(
+                [{}, task_fields(member.assigned), task_fields(TasksByRole()), task_fields(member.owned)]
+            )
             self.beat(member, member_epoch=epoch, **says)
 
     def _nonsense(self) -> None:
@@ -208,7 +217,7 @@ class _Play(StreamsPlay):
         changes: list[dict[str, Any]] = [
             *({"member_id": " "}, {"rack_id": " "}, {"group_id": ""}, {"member_epoch": -3}, {"instance_id": " "}),
             *({"group_id": f"{self.name}-c"}, {"active_tasks": ()}, {"topology": member.topology}),
-            *({**told_tasks(TasksByRole()), "active_tasks": each} for each in tasks),
+            *({**task_fields(TasksByRole()), "active_tasks": each} for each in tasks),
             *({"member_epoch": 0}, {**joining, "active_tasks": None}, {**joining, "topology": None}),
             *({"member_id": stranger, "member_epoch": epoch} for epoch in (7, LEFT)),
             {**joining, "member_id": stranger, "instance_id": "static"},
@@ -246,9 +255,13 @@ class _Play(StreamsPlay):
         answer = from_wire(self.connection.call(to_wire(request, producer.transactional_id)), request)
         self.now_ms += 1
         result = self.model.handle(request, now_ms=self.now_ms)
-        self.compare(request, [as_told(each, request) for each in result.responses], [as_told(answer, request)])
+        self.compare(
+            request,
+            [comparable_response(each, request) for each in result.responses],
+            [comparable_response(answer, request)],
+        )
         written = self.read_at_least(len(result.records))
-        self.compare(request, [*map(told, result.records)], [*map(told, written)])
+        self.compare(request, [*map(comparable_record, result.records)], [*map(comparable_record, written)])
         self._count("commit in a transaction", request, member, answer)
         marker = {"producer_id": producer.producer_id, "producer_epoch": producer.producer_epoch}
         producer.end(committed=False)
@@ -268,7 +281,7 @@ class _Play(StreamsPlay):
         inputs = {each.subtopology_id: each.input_topics() for each in member.topology.subtopologies}
         places = [
             (topic, number)
-            for name, numbers in (*member.told.active, *member.owned.active)
+            for name, numbers in (*member.assigned.active, *member.owned.active)
             for topic in inputs.get(name, ())
             for number in numbers
             if topic in self.model.topics and number < self.model.topics[topic].partition_count
@@ -440,7 +453,7 @@ class _Play(StreamsPlay):
         for _ in range(ROUNDS_MAX):
             before = self.compared["record " + CURRENT]
             for member in self.members:
-                self.beat(member, **told_tasks(member.told))
+                self.beat(member, **task_fields(member.assigned))
             if self.compared["record " + CURRENT] == before:
                 return
 

@@ -59,7 +59,7 @@ class Member:
     topology: Topology
     epoch: int = 0
     endpoint_epoch: int = 0
-    told: TasksByRole = field(default=TasksByRole())
+    assigned: TasksByRole = field(default=TasksByRole())
     owned: TasksByRole = field(default=TasksByRole())
 
 
@@ -120,9 +120,9 @@ class StreamsPlay(PairedPlay):
             for status in answer.status:
                 self.compared[f"status {StatusCode(status.code).name}"] += 1
         if answer.assignment is not None:
-            member.told = answer.assignment
+            member.assigned = answer.assignment
             if self.dice.random() < 0.7:
-                member.owned = member.told  # it gives up at once
+                member.owned = member.assigned  # it gives up at once
         if any(status.code == StatusCode.MISSING_INTERNAL_TOPICS for status in answer.status):
             self._await_internal_topics(member.group_id)
         error: Error = answer.error
@@ -144,7 +144,7 @@ class StreamsPlay(PairedPlay):
             "member_epoch": 0,
             "rebalance_timeout_ms": REBALANCE_TIMEOUT_MS,
             "topology": member.topology,
-            **told_tasks(TasksByRole()),
+            **task_fields(TasksByRole()),
             "process_id": member.process_id,
             "rack_id": self.dice.choice([None, None, RACK]),
             "client_tags": self.dice.choice([None, (), (KeyValue("zone", "z1"), KeyValue("cluster", "c1"))]),
@@ -216,7 +216,7 @@ class StreamsPlay(PairedPlay):
         self.model.handle(DeleteGroupsRequest(next(self.requests), (member.group_id,)), now_ms=self.now_ms)
 
 
-def told_tasks(tasks: TasksByRole) -> dict[str, Any]:
+def task_fields(tasks: TasksByRole) -> dict[str, Any]:
     return {"active_tasks": tasks.active, "standby_tasks": tasks.standby, "warmup_tasks": tasks.warmup}
 
 

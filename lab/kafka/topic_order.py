@@ -14,7 +14,7 @@ from typing import Any
 from groupledger.coordinator.model.messages import DescribeGroupsResponse, SyncGroupResponse
 from groupledger.schemas.codec.consumer_protocol import decode_assignment, encode_assignment
 from groupledger.schemas.codec.errors import DecodeError
-from lab.kafka.paired_play import told
+from lab.kafka.paired_play import comparable_record
 
 
 def answer_by_topic(answer: Any) -> Any:
@@ -33,9 +33,9 @@ def answer_by_topic(answer: Any) -> Any:
     return answer
 
 
-def told_by_topic(record: Any) -> Any:
+def comparable_by_topic(record: Any) -> Any:
     """Returns a record for comparison, with the topics of its members' assignments in order."""
-    kind, key, version, value = told(record)
+    kind, key, version, value = comparable_record(record)
     if kind == "group_metadata" and value is not None:
         members = [{**each, "assignment": _by_topic(each["assignment"])} for each in value["members"]]
         value = {**value, "members": members}

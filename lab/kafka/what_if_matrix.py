@@ -30,7 +30,7 @@ BROKER: Final = {
     "offsets.topic.num.partitions": "2",  # as many as Spark reads at once on a small machine
 }
 # Settings that no record has, the session only for KIP-848.
-TOLD: Final = (
+SETTINGS_GIVEN: Final = (
     f"heartbeat.interval.ms={HEARTBEAT_MS}",
     f"session.timeout.ms={SESSION_MS}",
     "group.initial.rebalance.delay.ms=0",
@@ -103,14 +103,14 @@ def play(bootstrap_servers: str, seed: int) -> list[Played]:
         take([step for step in steps if step.at_s >= SETTLED_S], time.monotonic() - SETTLED_S)
         time.sleep(2.5 * SESSION_MS / 1_000)
         until_ms = now_ms()
-        told = [*stayers.told, *victims.told]
+        events = [*stayers.events, *victims.events]
     return [
         Played(
             group,
             setting,
             since_ms,
             until_ms,
-            stopped_s(_held(told, group, ups, until_ms, partitions), ups.spans(until_ms), since_ms, until_ms),
+            stopped_s(_held(events, group, ups, until_ms, partitions), ups.spans(until_ms), since_ms, until_ms),
         )
         for setting, group in groups.items()
     ]
@@ -163,9 +163,9 @@ def _take(step: ProcessAction, groups: dict[str, str], host: Host, ups: _Ups) ->
     for setting, group in groups.items():
         if step.what == "start":
             words = [word for pair in _settings(setting, group, step.name).items() for word in pair]
-            host.tell("start", f"{group}-{step.name}", group, *words)
+            host.send("start", f"{group}-{step.name}", group, *words)
         else:
-            host.tell("close", f"{group}-{step.name}")
+            host.send("close", f"{group}-{step.name}")
     (ups.begin if step.what == "start" else ups.end)(step.name)
 
 
@@ -190,7 +190,7 @@ def _settings(setting: str, group: str, name: str) -> dict[str, str]:
 
 
 def _held(
-    told: Iterable[tuple[str, str, int, set[TopicPartition]]], group: str, ups: _Ups, until_ms: int, partitions: int
+    events: Iterable[tuple[str, str, int, set[TopicPartition]]], group: str, ups: _Ups, until_ms: int, partitions: int
 ) -> dict[int, list[Span]]:
     """Returns when each partition had an owner, by the consumers' reports."""
     held: dict[int, list[Span]] = {number: [] for number in range(partitions)}
@@ -202,7 +202,7 @@ def _held(
             if since is not None:
                 held[number].append((since, at_ms))
 
-    for name, event, at_ms, units in told:
+    for name, event, at_ms, units in events:
         if not name.startswith(f"{group}-"):
             continue
         numbers = [unit.partition for unit in units]

@@ -27,7 +27,7 @@ MOVES = ("move_leaders", "elect_leaders")
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """What was between two answers: the least and the most of a number that was asked for again and again."""
+    """The smallest and the largest value of a number that was sampled repeatedly between two answers."""
 
     least: int
     most: int

@@ -59,19 +59,19 @@ class History:
         self._state: str | None = None
 
     def fold(self, events: Iterable[Event]) -> None:
-        told = sorted(
+        events = sorted(
             [*self._marks, *events],
             key=lambda each: (each.from_offset, 0) if isinstance(each, Coverage) else (each.last_kafka_offset, 1),
         )
-        folded = fold(self._group_id, 0, self._state, told)
+        folded = fold(self._group_id, 0, self._state, events)
         self._state = folded.open_group["state"]
         for name, rows in folded.rows.items():
             self.tables[name] |= {tuple(row[column] for column in KEYS[name]): row for row in rows}
 
 
 def as_described(tables: Mapping[str, Table], *, counts_pending: bool = False) -> dict[str, Any]:
-    """Returns the open rows in the form of `as_told`. A member without an assignment has the epoch 0. `counts_pending`:
-    a broker since 4.3 counts among what is assigned what the member has to give up."""
+    """Returns the open rows in the form of `comparable_description`. A member without an assignment has the epoch 0.
+    `counts_pending`: a broker since 4.3 counts partitions that the member has to give up as assigned."""
     (generation,) = (row for row in tables["generations"].values() if row["is_current"])
     steps = {row["member_id"]: row for row in tables["member_epochs"].values() if row["valid_to"] is None}
     owned: dict[str, list[dict[str, Any]]] = {}
@@ -101,9 +101,9 @@ def as_described(tables: Mapping[str, Table], *, counts_pending: bool = False) -
     }
 
 
-def as_told(said: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the comparable part of a broker's description (`lab.kafka.consumer_protocol_log.told`). A member's target
-    is left out, since it changes without a step of the member."""
+def comparable_description(said: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the comparable part of a broker's description (`lab.kafka.consumer_protocol_log.described_group`). A
+    member's target is left out, since it changes without a step of the member."""
     members = [
         {
             **{name: member[name] for name in member if name != "target"},

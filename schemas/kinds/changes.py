@@ -9,19 +9,21 @@ from groupledger.schemas.kinds import rows_of
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ChangeKind:
-    """A kind of change. `is_replacement`: one member replaces another. `is_told_by_members`: an entry of a timeline
+    """A kind of change. `is_replacement`: one member replaces another. `is_known_from_members`: an entry of a timeline
     that lists who joined and left already shows it."""
 
     name: str
     meaning: str
     is_replacement: bool = False
-    is_told_by_members: bool = False
+    is_known_from_members: bool = False
 
 
-GROUP_STARTED = ChangeKind(name="group_started", meaning="The group has its first members.", is_told_by_members=True)
-GROUP_EMPTIED = ChangeKind(name="group_emptied", meaning="The group has no members any more.", is_told_by_members=True)
-MEMBER_JOINED = ChangeKind(name="member_joined", meaning="A member is new.", is_told_by_members=True)
-MEMBER_LEFT = ChangeKind(name="member_left", meaning="A member is there no more.", is_told_by_members=True)
+GROUP_STARTED = ChangeKind(name="group_started", meaning="The group has its first members.", is_known_from_members=True)
+GROUP_EMPTIED = ChangeKind(
+    name="group_emptied", meaning="The group has no members any more.", is_known_from_members=True
+)
+MEMBER_JOINED = ChangeKind(name="member_joined", meaning="A member is new.", is_known_from_members=True)
+MEMBER_LEFT = ChangeKind(name="member_left", meaning="A member is there no more.", is_known_from_members=True)
 MEMBER_REPLACED = ChangeKind(
     name="member_replaced", meaning="A static member's instance is back under a new member id.", is_replacement=True
 )

@@ -37,7 +37,7 @@ COMMIT_STEPS = Table(
     statistics_columns=("cluster", "group_id", "committed_at", "next_at", "is_suspect"),
     partition_columns=("cluster", IS_OPEN.name),
     written_at_column="next_at",
-    kept=OF_STATE,
+    retention=OF_STATE,
     schema=struct(
         CLUSTER,
         GROUP_ID,

@@ -24,7 +24,7 @@ COMMITTED_OFFSETS = Table(
     written_by="pipeline",
     key=("cluster", "group_id", "topic", "partition"),
     statistics_columns=("cluster", "group_id", "kafka_offset"),
-    kept=OF_STATE,
+    retention=OF_STATE,
     schema=struct(
         CLUSTER,
         GROUP_ID,

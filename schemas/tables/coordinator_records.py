@@ -79,7 +79,7 @@ COORDINATOR_RECORDS = Table(
     key=("cluster", "kafka_partition", "kafka_offset"),
     partition_columns=("ingest_date",),
     statistics_columns=("cluster", "kafka_partition", "kafka_offset", "kafka_timestamp", "group_id"),
-    kept=OF_RECORDS,
+    retention=OF_RECORDS,
     schema=StructType(
         [
             CLUSTER,

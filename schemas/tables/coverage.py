@@ -17,7 +17,7 @@ COVERAGE = Table(
     written_by="ingest",
     key=("cluster", "kafka_partition", "from_offset"),
     statistics_columns=("cluster", "kafka_partition", "from_offset"),
-    kept=OF_STATE,
+    retention=OF_STATE,
     schema=struct(
         CLUSTER,
         column("kafka_partition", T.IntegerType(), "Partition of __consumer_offsets."),

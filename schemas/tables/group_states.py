@@ -18,7 +18,7 @@ GROUP_STATES = Table(
     key=("cluster", "sampled_at", "group_id"),
     partition_columns=("sample_date",),
     statistics_columns=("cluster", "sampled_at", "group_id"),
-    kept=OF_SAMPLES,
+    retention=OF_SAMPLES,
     schema=struct(
         CLUSTER,
         SAMPLED_AT,

@@ -23,7 +23,7 @@ GROUPS = Table(
     written_by="history",
     key=("cluster", "group_id"),
     statistics_columns=("cluster", "group_id", "last_seen_at"),
-    kept=OF_STATE,
+    retention=OF_STATE,
     schema=struct(
         CLUSTER,
         GROUP_ID,

@@ -39,7 +39,7 @@ INCIDENTS = Table(
     written_by="pipeline",
     key=("cluster", "incident_id"),
     statistics_columns=("cluster", "incident_id", "group_id", "kind", "first_seen_at", "last_seen_at"),
-    kept=OF_STATE,
+    retention=OF_STATE,
     schema=struct(
         CLUSTER,
         column("incident_id", T.StringType(), "Hash of episode and kind."),

@@ -17,7 +17,7 @@ LAG = Table(
     key=("cluster", "sampled_at", "group_id", "topic", "partition"),
     partition_columns=("sample_date",),
     statistics_columns=("cluster", "sampled_at", "group_id", "topic", "partition"),
-    kept=OF_SAMPLES,
+    retention=OF_SAMPLES,
     schema=struct(
         CLUSTER,
         SAMPLED_AT,

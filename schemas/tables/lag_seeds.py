@@ -25,7 +25,7 @@ LAG_SEEDS = Table(
     written_by="pipeline",
     key=("cluster", "seed_id"),
     statistics_columns=("cluster", "kind", "at_ms"),
-    kept=OF_STATE,
+    retention=OF_STATE,
     schema=struct(
         CLUSTER,
         column("seed_id", T.StringType(), "Hash of what the row is about."),

@@ -24,7 +24,7 @@ OPEN_GROUPS = Table(
     written_by="history",
     key=("cluster", "group_id"),
     statistics_columns=("cluster", "group_id", "last_kafka_offset"),
-    kept=OF_OPEN_GROUPS,
+    retention=OF_OPEN_GROUPS,
     schema=struct(
         CLUSTER,
         GROUP_ID,

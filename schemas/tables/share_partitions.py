@@ -29,7 +29,7 @@ SHARE_PARTITIONS = Table(
     written_by="pipeline",
     key=("cluster", "sampled_at", "group_id", "topic", "partition"),
     partition_columns=("sample_date",),
-    kept=OF_SAMPLES,
+    retention=OF_SAMPLES,
     statistics_columns=("cluster", "sampled_at", "group_id", "topic", "partition"),
     schema=struct(
         CLUSTER,

@@ -22,7 +22,7 @@ SHARE_STATE_RECORDS = Table(
     written_by="pipeline",
     key=("cluster", "kafka_partition", "kafka_offset"),
     partition_columns=("ingest_date",),
-    kept=OF_RECORDS,
+    retention=OF_RECORDS,
     statistics_columns=("cluster", "kafka_partition", "kafka_offset", "kafka_timestamp", "group_id"),
     schema=struct(
         CLUSTER,

@@ -76,7 +76,7 @@ class Table:
     end_column: str | None = None
     fixed_time_column: str | None = None
     written_at_column: str | None = None
-    kept: TableRetention = A_WEEK
+    retention: TableRetention = A_WEEK
 
     @property
     def retention_column(self) -> str | None:
@@ -90,7 +90,11 @@ class Table:
     @property
     def properties(self) -> dict[str, str]:
         skipped_by = (name for name in self.statistics_columns if name not in self.partition_columns)
-        return {**COMMON_PROPERTIES, **self.kept.properties, "delta.dataSkippingStatsColumns": ",".join(skipped_by)}
+        return {
+            **COMMON_PROPERTIES,
+            **self.retention.properties,
+            "delta.dataSkippingStatsColumns": ",".join(skipped_by),
+        }
 
 
 def column(name: str, data_type: DataType, comment: str) -> StructField:

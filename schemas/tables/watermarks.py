@@ -22,7 +22,7 @@ WATERMARKS = Table(
     key=("cluster", "sampled_at", "topic", "partition"),
     partition_columns=("sample_date",),
     statistics_columns=("cluster", "sampled_at", "topic", "partition"),
-    kept=OF_SAMPLES,
+    retention=OF_SAMPLES,
     schema=struct(
         CLUSTER,
         SAMPLED_AT,

@@ -73,7 +73,7 @@ def settings(group: str, name: str, **others: str) -> dict[str, Any]:
 def start(host: Host, group: str, name: str, **others: str) -> None:
     chosen = settings(group, name, **{"partition.assignment.strategy": _strategy(group), **others})
     words = [str(word) for pair in {**chosen, "auto.commit.interval.ms": 500}.items() for word in pair]
-    host.tell("start", f"{group}-{name}", group, *words)
+    host.send("start", f"{group}-{name}", group, *words)
 
 
 def _strategy(group: str) -> str:
@@ -135,9 +135,9 @@ def oversleep_with_kafka_python(bootstrap_servers: str, group: str) -> None:
 def oversleep_with_java(host: Host, group: str) -> None:
     start(host, group, "a")
     await_owned(group, [host], "a")
-    host.tell("stall", f"{group}-a")
+    host.send("stall", f"{group}-a")
     time.sleep(TOO_LONG_S)
-    host.tell("resume", f"{group}-a")
+    host.send("resume", f"{group}-a")
 
 
 # The others

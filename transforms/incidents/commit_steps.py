@@ -95,8 +95,8 @@ def lines_of(kept: DataFrame, commits: DataFrame, coverage: DataFrame) -> DataFr
     known = last.select(*commits.columns, *ENDS, "sampled_until_ms", F.lit(True).alias("is_known"))
     every = known.unionByName(earlier, allowMissingColumns=True).unionByName(commits, allowMissingColumns=True)
     known_to = F.max(F.when(F.col("is_known"), F.col("kafka_offset"))).over(Window.partitionBy(*PLACE))
-    is_behind = F.coalesce(F.col("kafka_offset") > F.col("known_to"), F.lit(True))
-    every = every.withColumn("known_to", known_to).where(F.coalesce("is_known", "is_earlier", is_behind))
+    is_later = F.coalesce(F.col("kafka_offset") > F.col("known_to"), F.lit(True))
+    every = every.withColumn("known_to", known_to).where(F.coalesce("is_known", "is_earlier", is_later))
     complete = coverage.where(F.col("completeness") == Completeness.COMPLETE).select(
         F.col("kafka_partition").alias("of_partition"), F.col("from_offset").alias("stretch"), "to_offset"
     )

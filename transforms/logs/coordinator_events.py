@@ -24,8 +24,8 @@ PARSED_EVENTS = parsed_schema(COORDINATOR_EVENTS)
 def parse_events(
     lines: Iterable[Line], time_zone: str, privacy: Privacy, entry_characters_max: int
 ) -> Iterator[Parsed]:
-    """Yields rows of `PARSED_EVENTS`. The caller makes sure that the lines do not end within an entry. A line that is
-    too long ends its entry."""
+    """Yields rows of `PARSED_EVENTS`. The caller passes whole entries: the last line must not be in the middle of one.
+    A line that is too long ends its entry."""
     of_entries = (line for line in lines if not line.is_of_another)
     for (source_file, is_whole), part in groupby(of_entries, attrgetter("source_file", "is_whole")):
         if not is_whole:

@@ -177,12 +177,12 @@ def steps_of(log: DataFrame) -> DataFrame:
     is_other = (now.offset < before.offset) | (now.topic_id != before.topic_id)
     is_other |= F.col("is_removed") & ~F.col("was_removed")
     is_higher = (now.offset > before.offset) & now.leader_epoch.isNull() & ~F.col("was_removed")
-    is_behind = F.col("is_new") & (F.col("kafka_offset") > F.col("stood_at"))
+    is_later = F.col("is_new") & (F.col("kafka_offset") > F.col("stood_at"))
     compared = {
         "is_other": F.coalesce(is_other, F.lit(False)),
         "is_higher": F.coalesce(is_higher & ~F.coalesce(is_other, F.lit(False)), F.lit(False)),
     }
-    return steps.where(is_behind).withColumns(compared).where("is_other OR is_higher").drop("is_other")
+    return steps.where(is_later).withColumns(compared).where("is_other OR is_higher").drop("is_other")
 
 
 def _with_coverage(steps: DataFrame, coverage: DataFrame) -> DataFrame:

@@ -46,7 +46,7 @@ def all_hang(group: Group) -> None:
     group.start("1")
     group.calm()
     group.cause("members_polled_too_late", "1", beside="poll_timeout")
-    group.tell("1", "stall")
+    group.send("1", "stall")
 
 
 @play(ends_sessions=True)
@@ -82,9 +82,9 @@ def slow_batch(group: Group) -> None:
     group.start("1", "2")
     group.calm()
     cause = group.cause("poll_timeout", "2")
-    group.tell("2", "stall")
+    group.send("2", "stall")
     time.sleep(STALL_S)
-    group.tell("2", "resume")
+    group.send("2", "resume")
     group.end(cause)
 
 
@@ -95,9 +95,9 @@ def slow_batch_modern(group: Group) -> None:
     # librdkafka stops to send heartbeats then, and is removed for that.
     expires = "session_timeout" if group.client == LIBRDKAFKA else ""
     cause = group.cause(f"poll_timeout held_back_partitions {expires}", "2", beside="went_on_after_removal")
-    group.tell("2", "stall")
+    group.send("2", "stall")
     time.sleep(STALL_S)
-    group.tell("2", "resume")
+    group.send("2", "resume")
     group.end(cause)
 
 
@@ -108,9 +108,9 @@ def too_slow_for_its_batches(group: Group) -> None:
     group.calm()
     group.cause("poll_timeout crash_loop", "2")
     for _ in range(3):
-        group.tell("2", "stall")
+        group.send("2", "stall")
         time.sleep(STALL_S)
-        group.tell("2", "resume")
+        group.send("2", "resume")
         time.sleep(15)
 
 

@@ -54,16 +54,16 @@ def seeks_back(group: Group) -> None:
     group.start("1")
     group.calm()
     group.cause("member_went_back", "1")
-    group.tell("1", "rewind", BACK)
+    group.send("1", "rewind", BACK)
 
 
 @play(CLIENTS)
 def commits_beyond_the_end(group: Group) -> None:
     group.start("1", enable_auto_commit="false")
-    group.tell("1", "commit", 0, 0)
+    group.send("1", "commit", 0, 0)
     group.calm()
     group.cause("commit_ahead_of_end", "1")
-    group.tell("1", "commit", AHEAD, 0)
+    group.send("1", "commit", AHEAD, 0)
 
 
 @play((LIBRDKAFKA,))
@@ -78,7 +78,7 @@ def reset_beyond_the_end(group: Group) -> None:
 def commits_the_last_offset(group: Group) -> None:
     """The application commits the offset of the last record rather than the next; then nothing more is written."""
     group.start("1", enable_auto_commit="false")
-    group.tell("1", "commit", -1, 0)
+    group.send("1", "commit", -1, 0)
     group.calm()
     group.feed(0.0)
     group.cause("commits_last_instead_of_next", "1")

@@ -18,7 +18,7 @@ def slow_and_refused(group: Group) -> None:
     group.calm()
     group.cause("slower_than_producers", "1", "2")
     for name in ("1", "2"):
-        group.tell(name, "pace", SLOW_MS)
+        group.send(name, "pace", SLOW_MS)
     group.feed(PLENTY)
     group.cause("inconsistent_protocol", "3")
     group.start("3", partition_assignment_strategy="cooperative-sticky")
@@ -33,9 +33,9 @@ def killed_and_slow_batch(group: Group) -> None:
     group.cause("session_timeout", "3")
     group.until(group.stage.kill_s + 40)
     group.cause("poll_timeout", "2")
-    group.tell("2", "stall")
+    group.send("2", "stall")
     time.sleep(30)
-    group.tell("2", "resume")
+    group.send("2", "resume")
 
 
 @play((JAVA,))
@@ -48,7 +48,7 @@ def crash_loop_and_sought_back(group: Group) -> None:
         time.sleep(5)
         if number == 6:
             group.cause("member_went_back", "1")
-            group.tell("1", "rewind", 20)
+            group.send("1", "rewind", 20)
         group.close("2")
         time.sleep(3)
 
@@ -56,11 +56,11 @@ def crash_loop_and_sought_back(group: Group) -> None:
 @play((JAVA, LIBRDKAFKA))
 def reset_and_too_large_metadata(group: Group) -> None:
     group.start("1", enable_auto_commit="false")
-    group.tell("1", "commit", 0, 10)
+    group.send("1", "commit", 0, 10)
     group.calm()
     group.close("1")
     group.cause("reset_at_rest")
     group.reset({partition: max(0, offset - 20) for partition, offset in group.committed().items()})
     group.start("1", enable_auto_commit="false")
     group.cause("offset_metadata_too_large", "1")
-    group.tell("1", "commit", 0, 5_000)
+    group.send("1", "commit", 0, 5_000)

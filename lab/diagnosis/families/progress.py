@@ -20,7 +20,7 @@ def hangs_and_heartbeats(group: Group) -> None:
     group.start("1", "2", max_poll_interval_ms=LONG_POLL_INTERVAL_MS)
     group.calm()
     group.cause("alive_and_not_polling commits_stopped", "2")
-    group.tell("2", "stall")
+    group.send("2", "stall")
 
 
 @play()
@@ -44,8 +44,8 @@ def commits_stop(group: Group) -> None:
 def one_record_ends_each(group: Group) -> None:
     """Any process that gets a certain record ends, and is started again."""
     group.start("1", "2")
-    group.tell("1", "stop", f"{group.topic}-1", POISON_AFTER, "close")
-    group.tell("2", "stop", f"{group.topic}-1", POISON_AFTER, "close")
+    group.send("1", "stop", f"{group.topic}-1", POISON_AFTER, "close")
+    group.send("2", "stop", f"{group.topic}-1", POISON_AFTER, "close")
     while "failed" not in {event for name in ("1", "2") for event in group.heard(name)}:
         time.sleep(0.5)
     group.cause("one_record_stops_every_owner", "1", "2", beside="crash_loop")
@@ -54,14 +54,14 @@ def one_record_ends_each(group: Group) -> None:
             if group.await_closed(name, 1.0):
                 time.sleep(RESTART_S)
                 group.start(name)
-                group.tell(name, "stop", f"{group.topic}-1", POISON_AFTER, "close")
+                group.send(name, "stop", f"{group.topic}-1", POISON_AFTER, "close")
 
 
 @play()
 def one_record_is_tried_again(group: Group) -> None:
     """The member retries one record again and again, and goes on with its other partitions."""
     group.start("1")
-    group.tell("1", "stop", f"{group.topic}-1", POISON_AFTER, "retry")
+    group.send("1", "stop", f"{group.topic}-1", POISON_AFTER, "retry")
     while "failed" not in group.heard("1"):
         time.sleep(0.5)
     group.cause("commits_one_offset_again one_record_stops_every_owner", "1")
@@ -73,7 +73,7 @@ def slower_than_producers(group: Group) -> None:
     group.calm()
     group.cause("slower_than_producers", "1", "2")
     for name in ("1", "2"):
-        group.tell(name, "pace", SLOW_MS)
+        group.send(name, "pace", SLOW_MS)
     group.feed(PLENTY)
 
 
@@ -83,7 +83,7 @@ def more_members_than_partitions(group: Group) -> None:
     group.calm()
     group.cause("more_members_than_partitions slower_than_producers", "1", "2", "3")
     for name in ("1", "2", "3"):
-        group.tell(name, "pace", SLOW_MS)
+        group.send(name, "pace", SLOW_MS)
     group.feed(PLENTY)
 
 
@@ -93,7 +93,7 @@ def partition_skew(group: Group) -> None:
     group.calm()
     group.cause("partition_skew hot_key", "1", "2")
     for name in ("1", "2"):
-        group.tell(name, "pace", 200)
+        group.send(name, "pace", 200)
     group.feed_partition(1, 3 * PLENTY)
 
 
@@ -109,7 +109,7 @@ def uneven_assignment(group: Group) -> None:
     group.calm()
     group.cause("uneven_assignment slower_than_producers", "1", "2")
     for name in ("1", "2"):
-        group.tell(name, "pace", 150)
+        group.send(name, "pace", 150)
 
 
 @play((JAVA, LIBRDKAFKA))
@@ -117,7 +117,7 @@ def one_slow_member(group: Group) -> None:
     group.start("1", "2")
     group.calm()
     group.cause("one_slow_member", "2")
-    group.tell("2", "pace", 2 * SLOW_MS)
+    group.send("2", "pace", 2 * SLOW_MS)
 
 
 @play((JAVA, LIBRDKAFKA))
@@ -137,7 +137,7 @@ def paused(group: Group) -> None:
     group.start("1")
     group.calm()
     group.cause("polls_without_commit commits_stopped commits_one_offset_again", "1")
-    group.tell("1", "pause")
+    group.send("1", "pause")
 
 
 @play((LIBRDKAFKA, KAFKA_PYTHON))
@@ -163,4 +163,4 @@ def catches_up(group: Group) -> None:
     group.feed(1.0)
     group.cause("catching_up")
     group.start("1")
-    group.tell("1", "pace", 100)
+    group.send("1", "pace", 100)

@@ -18,7 +18,7 @@ def waits_for_member(group: Group) -> None:
     """A member hangs whose poll interval allows ten minutes to join, and a third one joins: all wait for the first."""
     group.start("1", "2", max_poll_interval_ms=LONG_POLL_INTERVAL_MS)
     group.calm()
-    group.tell("2", "stall")
+    group.send("2", "stall")
     time.sleep(5)
     group.cause("waits_for_member", "2")
     group.start("3", max_poll_interval_ms=LONG_POLL_INTERVAL_MS)
@@ -29,7 +29,7 @@ def holds_back_partitions(group: Group) -> None:
     """KIP-848: a member that owns all partitions hangs, and holds back those in a new member's target."""
     group.start("1", group_protocol="consumer", max_poll_interval_ms=LONG_POLL_INTERVAL_MS)
     group.calm()
-    group.tell("1", "stall")
+    group.send("1", "stall")
     time.sleep(5)
     group.cause("held_back_partitions alive_and_not_polling", "1")
     group.start("2", group_protocol="consumer", max_poll_interval_ms=LONG_POLL_INTERVAL_MS)
@@ -45,9 +45,9 @@ def assignment_too_large(group: Group) -> None:
     group.calm()
     group.stage.limit_offsets_records(RECORD_BYTES_MAX)
     group.cause("assignment_too_large")
-    group.tell("1", "subscribe", ",".join([group.topic, *names]))
+    group.send("1", "subscribe", ",".join([group.topic, *names]))
     time.sleep(40)
-    group.tell("1", "subscribe", group.topic)
+    group.send("1", "subscribe", group.topic)
 
 
 def _with_assignor(group: Group, assignor: str) -> None:
@@ -128,7 +128,7 @@ def subscription_alternates(group: Group) -> None:
     group.calm()
     group.cause("subscription_alternates", "2")
     for number in range(16):
-        group.tell("2", "subscribe", group.topic if number % 2 else f"{group.topic},{other}")
+        group.send("2", "subscribe", group.topic if number % 2 else f"{group.topic},{other}")
         time.sleep(7)
 
 

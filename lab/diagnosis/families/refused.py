@@ -54,10 +54,10 @@ def unknown_assignor_of_broker(group: Group) -> None:
 @play()
 def metadata_too_large(group: Group) -> None:
     group.start("1", enable_auto_commit="false")
-    group.tell("1", "commit", 0, 10)
+    group.send("1", "commit", 0, 10)
     group.calm()
     group.cause("offset_metadata_too_large", "1")
-    group.tell("1", "commit", 0, METADATA_BYTES)
+    group.send("1", "commit", 0, METADATA_BYTES)
 
 
 @play(ends_sessions=True)

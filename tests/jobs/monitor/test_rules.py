@@ -17,7 +17,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families
 
 from groupledger.jobs.monitor import http
-from groupledger.jobs.monitor.commits import behind
+from groupledger.jobs.monitor.commits import unread_offsets
 from groupledger.jobs.monitor.exposition import OPEN_METRICS, Exposition
 from groupledger.jobs.monitor.families import Counter, Gauge, family
 from groupledger.jobs.monitor.http import serve
@@ -179,7 +179,7 @@ def test_added_files(tmp_path: Path) -> None:
 
 def test_behind() -> None:
     """Goal: only partitions that are not read up to their end, also those that the ingest has not begun."""
-    assert behind({0: 10, 1: 9}, {0: 10, 1: 12, 2: 0, 3: 4}) == {1: 3, 3: 4}
+    assert unread_offsets({0: 10, 1: 9}, {0: 10, 1: 12, 2: 0, 3: 4}) == {1: 3, 3: 4}
 
 
 def get(port: int, path: str, method: str = "GET", **headers: str) -> tuple[int, str, dict[str, str]]:

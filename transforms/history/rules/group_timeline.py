@@ -54,7 +54,7 @@ ENDINGS = {
     EndedBy.GENERATION_DECREASE: TimelineEvent.GENERATION_DECREASED,
 }
 _REPLACEMENTS = {kind.name for kind in CHANGE_KINDS if kind.is_replacement}
-_TOLD_BY_MEMBERS = {kind.name for kind in CHANGE_KINDS if kind.is_told_by_members}
+_TOLD_BY_MEMBERS = {kind.name for kind in CHANGE_KINDS if kind.is_known_from_members}
 
 
 def timeline(

@@ -103,8 +103,9 @@ class Seen:
 
 
 def changes_of_members(rows: GroupRows) -> list[Turnover]:
-    """Returns how the members of the group changed, without the group's beginning and without processes that came and
-    went again: others that come each time are changes, as of an autoscaler that does not come to rest."""
+    """Returns the turnovers of the group's members. The group's beginning is left out, and so is a time in which the
+    same processes came and went again and again. If other processes came each time, it counts: an autoscaler may be
+    unable to decide."""
     found = turnovers(rows.members, rows.known_until or FOR_EVER)
     return [
         each

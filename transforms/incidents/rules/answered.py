@@ -43,7 +43,7 @@ class Answered:
             elif is_accepted_join(request) and request.group_instance_id is not None:
                 self._joins[request.group_instance_id].append((at_ms, 0))
 
-    def is_mended(self, request: Request) -> bool:
+    def is_recovered_from(self, request: Request) -> bool:
         """Returns whether the client recovered from a refusal in the time that its kind allows, or still may
         recover."""
         kind = kind_of_refusal(request.api, request.error_code or Error.NONE.value)

@@ -66,7 +66,7 @@ def observed(facts: GroupFacts) -> Iterator[Sighting]:
     joins = _joins(facts.requests)
     answered = Answered(facts.requests, facts.as_of_ms)
     for request in facts.requests:
-        if request.error_code is not None and not answered.is_mended(request):
+        if request.error_code is not None and not answered.is_recovered_from(request):
             yield from refusals(request, request.error_code, Evidence.OBSERVED)
         yield from _poll_timeouts(request, joins)
     records = Records(facts)

@@ -79,7 +79,8 @@ def _prefix(request: Request) -> str:
 
 
 def first_join(request: Request, request_id: int, new_member_uuid: str) -> GroupRequest | None:
-    """Returns the JoinGroup by which a member got its id, in a version that answers with an id alone."""
+    """Returns the JoinGroup with which a member first asked for an id: in these versions the broker answers such a
+    request with MEMBER_ID_REQUIRED and the id. None for a static member, and for other requests."""
     made = coordinator_request(request, request_id, new_member_uuid)
     if not isinstance(made, JoinGroupRequest) or made.group_instance_id is not None:
         return None

@@ -104,8 +104,8 @@ class LagRow:
 
     @property
     def commit_age_ms(self) -> int | None:
-        """Returns how long ago the partition was last committed, None without a commit, or if a later one may be
-        unread; not below 0, since the clocks of coordinator and sampler may differ."""
+        """Returns the age of the last commit at the time of the sample; None if there is no commit, or if a newer
+        commit may not have been read yet. Never below 0, although the clocks of coordinator and sampler may differ."""
         at_ms = self.commit_timestamp_ms if self.commits_until_ms is None else None
         return None if at_ms is None else max(self.sampled_at_ms - at_ms, 0)
 

@@ -21,7 +21,7 @@ _INT_BITS, _LONG_BITS = 31, 63
 
 
 class Damage(ValueError):  # noqa: N818 - a state of the line, in the words of the quarantine
-    """The line does not hold what a broker writes; the text says where."""
+    """A line is damaged: it lacks something that brokers always write. The text says what."""
 
 
 def as_node(value: Any, name: str) -> Node:

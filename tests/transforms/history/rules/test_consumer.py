@@ -13,7 +13,7 @@ from groupledger.transforms.history.rules.consumer_records import UNREVOKED
 from groupledger.transforms.history.rules.events import Commits, Coverage
 from groupledger.transforms.history.rules.fold import fold
 from groupledger.transforms.history.rules.group_timeline import timeline
-from lab.truth.consumer_groups import Table, as_described, as_told, wrong_state
+from lab.truth.consumer_groups import Table, as_described, comparable_description, wrong_state
 from tests.transforms.history.rules.consumer_groups import (
     consumer_groups,
     event,
@@ -294,5 +294,5 @@ def test_the_broker_says_the_same(name: str, said: dict[str, Any]) -> None:
     names = topic_names(log)
     before = [each for each in of_group(log, said["group_id"]) if each["after_ms"] <= said["after_ms"]]
     tables = tables_of(said["group_id"], [[event(record, names) for record in before]])
-    assert as_described(tables, counts_pending=name.endswith("_4_4")) == as_told(said)
+    assert as_described(tables, counts_pending=name.endswith("_4_4")) == comparable_description(said)
     assert not wrong_state(tables, said)
