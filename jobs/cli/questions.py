@@ -164,7 +164,7 @@ def idle(job: Job, *, retention_days: float, fraction: float, as_json: bool) -> 
     """Show the groups whose committed offsets will expire.
 
     Offsets expire if the group has no members, if no member subscribes to the topic any more, or if the commit named
-    its own expiry. The offsets of a modern group are kept only while it has members."""
+    its own expiry. Old offsets of a modern group are shown, too: they expire as soon as its members leave."""
     tables = job.rows()
     from groupledger.jobs.ask.idle import COLUMNS
     from groupledger.jobs.ask.idle import idle as idle_groups

@@ -136,7 +136,7 @@ def json_answer(value: Any, status: int = 200, media_type: str = "application/js
 
 
 def problem_answer(status: int, detail: str, headers: Mapping[str, str] | None = None) -> Response:
-    """Returns an error as problem details (RFC 9457). Their type is `about:blank`, so the title is the status's phrase."""
+    """Returns an error as problem details (RFC 9457). The type is `about:blank`, so the title is that of the status."""
     found = {"type": "about:blank", "title": HTTPStatus(status).phrase, "status": status, "detail": detail}
     answer = json_answer(found, status, "application/problem+json")
     answer.headers.update(headers or {})
