@@ -90,7 +90,7 @@ METRICS: Final = (
     ),
     ListedMetric(
         *("kafka_consumergroup_group_sum_lag_without_stuck", GAUGE, BY_GROUP, RECORDS),
-        "The same without partitions whose commits do not advance although they may have a consumer.",
+        "Sum of the group's lag without partitions whose commits do not advance although they may have a consumer.",
     ),
     ListedMetric(
         *("kafka_consumergroup_group_partitions_with_lag", GAUGE, BY_GROUP, COUNT),
@@ -102,7 +102,7 @@ METRICS: Final = (
     ),
     ListedMetric(
         *("kafka_consumergroup_group_catch_up_seconds", GAUGE, BY_GROUP, SECONDS),
-        "Time until the lag is gone if it goes on to shrink as it does now.",
+        "Time until the lag is gone if it keeps shrinking at the present pace.",
     ),
     ListedMetric(
         *("kafka_consumergroup_group_last_commit_age_seconds", GAUGE, BY_GROUP, SECONDS),
@@ -110,7 +110,7 @@ METRICS: Final = (
     ),
     ListedMetric(
         *("kafka_consumergroup_group_retention_loss_seconds", GAUGE, BY_GROUP, SECONDS),
-        "Time until retention overtakes a commit of the group, as it goes now; absent where nothing is foretold.",
+        "Time until retention overtakes a commit of the group, at the present pace; absent where there is no forecast.",
     ),
     ListedMetric(
         *("kafka_consumergroup_group_status", GAUGE, (*BY_GROUP, "status"), "1"),
@@ -236,8 +236,8 @@ METRICS: Final = (
     ),
     ListedMetric(
         *("groupledger_open_diagnoses", GAUGE, (*BY_GROUP, "cause", "severity"), COUNT),
-        "Diagnoses of what goes on in the group, by the cause that `groupledger why` names; not_proved where several"
-        " are left.",
+        "Diagnoses of the group that have not ended, by the cause that `groupledger why` names; not_proved where"
+        " several causes are possible.",
     ),
     ListedMetric(
         *("groupledger_incidents_total", COUNTER, (*BY_CLUSTER, "kind", "severity", "evidence"), COUNT),
@@ -321,8 +321,8 @@ METRICS: Final = (
     # The work beside the rounds.
     ListedMetric(
         *("groupledger_behind_seconds", GAUGE, BY_SOURCE, SECONDS),
-        "Delay of a source: of topic, the age of the newest commits that lag counts; of history and incidents, the time"
-        " since they were last brought up to date.",
+        "Delay of a source: for topic, the age of the newest commits that lag includes; for history and incidents, the"
+        " time since their last update.",
     ),
     ListedMetric(
         *("groupledger_known_until_seconds", GAUGE, BY_SOURCE, INSTANT),

@@ -77,7 +77,7 @@ STALE_GENERATION_KEPT = Root(
     advice="The client continues with a generation that is over: upgrade it, and commit within its rebalance callback.",
 )
 REBALANCE = Root(name="rebalance", advice="It happened during a rebalance.")
-RESTART = Root(name="restart", advice="Processes of it were restarted.")
+RESTART = Root(name="restart", advice="Processes of the group were restarted.")
 ADMIN_RESET = Root(
     name="admin_reset",
     advice="The group had no members, so somebody reset it: the records between are read again{duplicates}.",
@@ -89,7 +89,8 @@ ADMIN_SKIP = Root(
 OFFSETS_RETENTION = Root(
     name="offsets_retention",
     advice="Kafka deletes the offsets of a group without members after offsets.retention.minutes, and auto.offset.reset"
-    " then decides where it starts. Raise the one, and choose the other on purpose.",
+    " then decides where it starts. Raise offsets.retention.minutes, and set auto.offset.reset to what the group"
+    " needs.",
     settings=("offsets.retention.minutes", "auto.offset.reset"),
 )
 LOG_RETENTION = Root(
@@ -114,9 +115,9 @@ TOPIC_RECREATED = Root(
     name="topic_recreated",
     advice="The topic was deleted and created again, so offsets start over, and nothing is read twice.",
 )
-TOPIC_GONE = Root(name="topic_gone", advice="The broker does not have its topic, or not any more.")
+TOPIC_GONE = Root(name="topic_gone", advice="The broker does not have the topic, or no longer has it.")
 CONFIGURATION = Root(
-    name="configuration", advice="The client's settings don't go together with the broker's, or with the group's."
+    name="configuration", advice="The client's settings do not fit those of the broker or of the group."
 )
 COMMITS_BESIDE_MEMBERS = Root(
     name="commits_beside_members",
@@ -133,9 +134,9 @@ ASSIGNMENT_TOO_LARGE = Root(
 )
 ASSIGNMENT_UNSTORED = Root(
     name="assignment_unstored",
-    advice="The log does not name the error, because brokers before 3.4 do not. Either the group's record is larger"
+    advice="Brokers before 3.4 do not log the error. Either the group's record is larger"
     " than"
-    " max.message.bytes of __consumer_offsets, or the brokers could not write to that topic, which its replicas show.",
+    " max.message.bytes of __consumer_offsets, or the brokers could not write to that topic: look at its replicas.",
     settings=("max.message.bytes of __consumer_offsets",),
 )
 OFFSETS_TOPIC_UNAVAILABLE = Root(
@@ -153,7 +154,7 @@ OFFSET_BEYOND_END = Root(
 )
 AUTO_OFFSET_RESET = Root(
     name="auto_offset_reset",
-    advice="auto.offset.reset decides where a consumer without a commit starts: choose it on purpose.",
+    advice="auto.offset.reset decides where a consumer without a commit starts: set it to what the group needs.",
     settings=("auto.offset.reset",),
 )
 COMMITS_STOPPED = Root(name="commits_stopped")

@@ -110,7 +110,8 @@ LAST_POLL_TIMEOUT = Sign(
 )
 BETWEEN_RUNS = Sign(
     name="between_runs",
-    meaning="The group came three times or more, got on and left by itself, and is not away for longer than before.",
+    meaning="The group came three times or more, worked and left by itself each time, and has not been away for longer"
+    " than before.",
     source=Source.SAMPLES,
 )
 DEPARTURES_LOGGED = Sign(
@@ -417,8 +418,8 @@ OWNER_COMMITS = Sign(
 )
 OWNER_CEASED = Sign(
     name="owner_ceased",
-    meaning="The owner of the lagging partitions committed at regular intervals, as a client does that commits by"
-    " itself as it polls, and then no more.",
+    meaning="The owner of the lagging partitions committed at regular intervals, as auto-commit does while a client"
+    " polls, and then stopped.",
     source=Source.REQUEST_LOG,
 )
 NO_DELETE_REQUEST = Sign(

@@ -66,7 +66,7 @@ OFFSET_MOVED = Symptom(
 )
 READ_TWICE_OR_NEVER = Symptom(
     name="read_twice_or_never",
-    meaning="Records were processed twice, or were or will be never processed.",
+    meaning="Records were processed twice, were never processed, or never will be.",
     kinds=(
         incidents.OFFSETS_EXPIRED.name,
         incidents.LOST_TO_RETENTION.name,

@@ -148,7 +148,7 @@ NEW_OWNER_BEGAN_EARLIER = Cause(
     against=(signs.TOPIC_RECREATED, signs.OFFSETS_EXPIRED, signs.LOG_TRUNCATED, _TURNS),
     proved_by=((signs.of_root(roots.HANDOVER),),),
     advice="Commit before partitions are revoked, in the rebalance callback, and do not seek when they are assigned. If"
-    " neither is so, the client kept its former position or fetched the committed offset too early: upgrade it.",
+    " it does both already, the client kept its former position or fetched the committed offset too early: upgrade it.",
     kind=incidents.OFFSET_REWIND.name,
     told_apart_by="The request log of that time: whether the new owner's OffsetFetch came before the old one's last"
     " commit.",

@@ -95,8 +95,8 @@ POLLS_WITHOUT_COMMIT = Cause(
     needs=_STANDS,
     against=(*_OTHERWISE_STANDING, *_REFUSED, signs.SAME_OFFSET_AGAIN, signs.OWNER_SILENT, signs.OWNER_COMMITS),
     proved_by=((signs.INTERVAL_PASSED,),),
-    advice="Set enable.auto.commit or commit after each batch. If it does, it gets no records: it has paused its"
-    " partitions, or its fetches fail: look in its log.",
+    advice="Set enable.auto.commit or commit after each batch. If it commits already, it gets no records: it has paused"
+    " its partitions, or its fetches fail. Look in its log.",
     settings=("enable.auto.commit",),
     told_apart_by="The client's metrics records-consumed-rate and commit-rate: whether it reads. In a topic with"
     " transactions, a console consumer of committed records: those of aborted transactions reach nobody.",

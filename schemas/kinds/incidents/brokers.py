@@ -15,13 +15,13 @@ COORDINATOR_FAILED = IncidentKind(
     happened=(
         Clause("Coordinators moved, died or stood still: ", needs=(Fact.WHOLE_CLUSTER,)),
         Clause(
-            "The group's coordinator moved, died or stood still, and members dropped out that had done nothing wrong: ",
+            "The group's coordinator moved, died or stood still, and members that had done nothing wrong dropped out: ",
             excludes=(Fact.WHOLE_CLUSTER,),
         ),
         "{detail}.",
     ),
-    advice="Nothing has to change in the clients: look at why that broker stopped, stood still or gave its partitions"
-    " up. Why a member dropped out then is not known, unless its own log says so.",
+    advice="Nothing has to change in the clients: find out why that broker stopped, stood still or gave up its"
+    " partitions. Why a member dropped out then is not known, unless its own log says so.",
     settings=(),
     root=roots.COORDINATOR_FAILOVER,
     confidence=0.7,
@@ -35,7 +35,7 @@ ZOMBIE_COORDINATOR = IncidentKind(
         Clause("the records show that they stayed", excludes=(Fact.OTHER_COORDINATOR,)),
         ".",
     ),
-    advice="What it logged did not happen by its word, and nothing has to change in the clients: look at that broker.",
+    advice="Its log lines changed nothing in the group. Nothing has to change in the clients: look at that broker.",
     settings=(),
     root=roots.COORDINATOR_FAILOVER,
     is_pattern=True,

@@ -100,8 +100,8 @@ INCONSISTENT_PROTOCOL = IncidentKind(
     meaning="A member can't join: it shares no assignor or protocol type with the group's members.",
     happened="{who} was refused {times} with INCONSISTENT_GROUP_PROTOCOL: it offers no assignor that all members have,"
     " or has another protocol type.",
-    advice="It does not work until they agree: give all members one common partition.assignment.strategy, as a rolling"
-    " upgrade of the assignor takes two rounds. Give each kind of application its own group.id.",
+    advice="It does not work until they agree: give all members one common partition.assignment.strategy; a rolling"
+    " change of the assignor takes two rounds. Give each kind of application its own group.id.",
     settings=("partition.assignment.strategy", "group.id"),
     root=roots.CONFIGURATION,
     severity=Severity.ERROR,

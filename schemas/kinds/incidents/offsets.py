@@ -18,7 +18,8 @@ TWO_COMMITTERS = IncidentKind(
     meaning="Two committers take turns: a committed offset jumps between two positions that both advance.",
     happened="Committed offsets of {count} partitions went back {detail} times within {seconds} s, as happens when two"
     " processes commit for the same partitions, each from its own position.",
-    advice="One of them does not own these partitions, or no longer: find a member that continues after it has lost"
+    advice="One of them does not own these partitions, or no longer owns them: find a member that continues after it"
+    " has lost"
     " them, or a process outside the group that commits under its name. The next consumer starts where the last of"
     " them committed{duplicates}.",
     settings=("group.id",),
@@ -53,7 +54,7 @@ LOST_TO_RETENTION = IncidentKind(
 RETENTION_OVERTAKES = IncidentKind(
     name="retention_overtakes",
     meaning="Retention is about to remove records that a group has not committed yet.",
-    happened="As it goes now, retention overtakes the group's committed offsets of {count} partitions {detail}.",
+    happened="At the present pace, retention overtakes the group's committed offsets of {count} partitions {detail}.",
     advice="The group would never read the records in between. Keep records for longer until it has caught up, or make"
     " it faster. `groupledger forecast` says when, at the earliest and at the latest.",
     root=roots.LOG_RETENTION,
@@ -74,7 +75,8 @@ OFFSET_OF_FORMER_TOPIC = IncidentKind(
 )
 OFFSETS_EXPIRE_SOON = IncidentKind(
     name="offsets_expire_soon",
-    meaning="Kafka is about to expire committed offsets. Without them, records would be read again or never.",
+    meaning="Kafka is about to expire committed offsets. Without them, the group would read records again or skip"
+    " them.",
     happened="Kafka expires the committed offsets of {count} partitions {detail}.",
     advice="The group would then start where auto.offset.reset says. Let it commit before, or raise"
     " offsets.retention.minutes. `groupledger offsets` exports the offsets for a later reset.",

@@ -14,7 +14,7 @@ GROUP_WITHOUT_MEMBERS = IncidentKind(
     happened=(
         "For {seconds} s the group had no members, while up to {detail} records waited in {count} partitions",
         Clause("; {who} was the last", needs=(Fact.LAST_MEMBER_KNOWN,)),
-        Clause(", and all of the last ones left by themselves", needs=(Fact.LEFT_IN_ORDER,)),
+        Clause(", and all of the last members left by themselves", needs=(Fact.LEFT_IN_ORDER,)),
         Clause(", and a session expired: a member disappeared without leaving", needs=(Fact.LEFT_WITHOUT_A_WORD,)),
         Clause(", and a member had not polled within max.poll.interval.ms", needs=(Fact.LEFT_UNPOLLED,)),
         Clause(", and they did not come back after their coordinator had failed", needs=(Fact.COORDINATOR_FAILED,)),

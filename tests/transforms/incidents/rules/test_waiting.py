@@ -62,7 +62,7 @@ def test_stopped_in_good_order() -> None:
     assert (row["first_seen_at"], row["last_seen_at"]) == ((T + 90_000) * 1_000, (T + 600_000) * 1_000)
     assert row["explanation"] == (
         "For 510 s the group had no members, while up to 800 records waited in 1 partition; last at 10.0.0.1 was the"
-        " last, and all of the last ones left by themselves. Consumers that are stopped leave like this: start them"
+        " last, and all of the last members left by themselves. Consumers that are stopped leave like this: start them"
         " again, or delete the group if it is no longer needed."
     )
 
