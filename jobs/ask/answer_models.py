@@ -128,7 +128,7 @@ class _ListedGroup(Row):
     """The state that the coordinator gave when it was asked last."""
     partitions: int | None
     partitions_without_lag: int | None
-    """So many partitions are not in `lag_sum`, since their lag is not known."""
+    """The number of partitions that `lag_sum` leaves out, since their lag is not known."""
     partitions_unsubscribed: int | None
     """So many are not in it since the group no longer subscribes to them."""
     lag_sum: Long | None
@@ -520,7 +520,7 @@ class _DeployCost(Row):
     unowned_partition_seconds: float | None
     """Time without an owner of the partitions that had one before and afterwards, added up."""
     stopped_partition_seconds_min: float | None
-    """For so long partitions stood still in its rebalances, added up."""
+    """The time for which partitions stood still in its rebalances, added up."""
     lag_peak: float | None
     """The sum of lag of the worst sampling round in it, or of the first one after it."""
     lasted_seconds: float
@@ -571,7 +571,7 @@ class Forecast(Row):
     produced_per_second: float | None
     consumed_per_second: float | None
     catch_up_seconds: float | None
-    """Until no more is left than two intervals of commits leave anyway; 0 if that is so."""
+    """Until the lag is at most what two intervals between commits leave anyway; 0 if it is already."""
     catch_up_earliest_seconds: float | None
     catch_up_latest_seconds: float | None
     catch_up_unknown: str | None
@@ -581,7 +581,7 @@ class Forecast(Row):
     loss_earliest_seconds: float | None
     loss_latest_seconds: float | None
     loss_unknown: str | None
-    """Why no loss is foretold."""
+    """Why there is no forecast of a loss."""
 
 
 class ExpiringOffsets(Row):
@@ -606,7 +606,7 @@ class Pace(Row):
     pace_low_per_second: float | None
     pace_high_per_second: float | None
     pace_at_least_per_second: float | None
-    """What was processed; a bound where no backlog showed more."""
+    """The rate of processed records; a lower bound if no backlog showed the full pace."""
 
 
 class MemberLoad(Pace):
@@ -617,7 +617,7 @@ class MemberLoad(Pace):
     produced_per_second: float | None
     """What its partitions get."""
     is_stuck: bool
-    """It makes no progress at records that it has."""
+    """Records wait for it, and its committed offsets do not move."""
 
 
 class HotPartition(Row):

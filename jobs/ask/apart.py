@@ -109,7 +109,7 @@ def failure(failed: Mapping[str, Any] | None, code: int, timeout_s: float) -> Ex
     if code == -signal.SIGALRM:
         return too_late(timeout_s)
     if code == -signal.SIGKILL:
-        return OutsideError("The system ended the query, most likely since memory was short: ask for less.")
+        return OutsideError("The system ended the query, most likely because memory was short: ask for less.")
     if code >= 0:
         return OutsideError(f"The process of the query could not begin (exit code {code}), most likely without memory.")
     how = signal.Signals(-code).name

@@ -66,7 +66,7 @@ PLACES = pa.schema(
     + [(name, pa.timestamp("us", "UTC")) for name in ("began_at", "ended_at")]
 )
 WHY_UNKNOWN = {
-    TurnoverKind.UNDER_WAY: "some members were replaced, and the log is not known for long enough after that",
+    TurnoverKind.UNDER_WAY: "some members were replaced, and the log after that is too short to judge",
     TurnoverKind.SILENT: "every member was replaced, but most fell silent instead of leaving: they crashed, or their"
     " clients don't leave when they are closed",
     TurnoverKind.HIDDEN: "every member was replaced, but the log in between is not all known",

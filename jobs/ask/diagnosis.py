@@ -189,7 +189,7 @@ def known_by(diagnosis: Answer) -> str:
     also = [printable(name) for name in (*diagnosis["kinds"], *diagnosis["beside"]) if name != diagnosis["cause"]]
     beside = f"; with it: {', '.join(also)}" if also else ""
     if diagnosis["cause"] is None:
-        left = "the causes that are left follow below" if diagnosis["rivals"] else "no cause that is known here fits"
+        left = "the possible causes follow" if diagnosis["rivals"] else "no known cause fits"
         return f"no cause is proved; {left}{beside}"
     sure = "" if diagnosis["evidence"] == Evidence.OBSERVED else f" (confidence {diagnosis['confidence']:.2f})"
     return f"by {' and '.join(diagnosis['sources'])}, {diagnosis['evidence']}{sure}{beside}"

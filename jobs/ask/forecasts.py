@@ -58,9 +58,9 @@ NOT_SHRINKING = "the lag does not shrink, or not for long enough"
 STANDS = "the group makes no progress"
 START_RESTS = "the start of its log has not moved often enough in the last half day"
 START_UNKNOWN = "the start of its log is not known"
-NOT_NEARER = "retention does not come nearer to the commit, as it goes now"
+NOT_NEARER = "retention does not come nearer to the commit at the present pace"
 ALREADY_LOST = "retention has already passed the commit"
-RECREATED = "the topic was created anew"
+RECREATED = "the topic was created again"
 # For each partition the newest round of each part of the time, oldest first.
 SEEN = """
 SELECT

@@ -158,7 +158,7 @@ def _unknown(name: str | None, topic: str, partition: int, at: datetime) -> Answ
 
 def _unseen_columns(unseen: Unseen) -> Answer:
     names = ", ".join(map(printable, unseen.nearest_names))
-    nearest = f"the nearest that it saw: {names}" if names else "and none with a name like it"
+    nearest = f"the nearest that it saw: {names}" if names else "and nothing with a similar name"
     return {
         "reason": f"the ledger never saw the {unseen.what} {printable(unseen.name)}, {nearest}",
         "never_seen": unseen.what,

@@ -31,7 +31,7 @@ class Group(Row):
     member_count: int | None
     lag_sum: int | None
     partitions_without_lag: int
-    """So many partitions are not in `lag_sum`, since their lag is not known."""
+    """The number of partitions that `lag_sum` leaves out, since their lag is not known."""
     lag_seconds_max: float | None
     open_incidents: int
     last_commit_at: datetime | None
@@ -80,7 +80,7 @@ class Episode(Row):
     until: datetime | None
     occurrences: int
     duplicates_max: int | None
-    """So many records were processed again at most."""
+    """The number of records that were processed again, at most."""
     never_read_max: int | None
     explanation: str
     setting_to_change: str | None
@@ -117,7 +117,8 @@ class Rebalance(Row):
     to_generation: int
     happened_at: datetime
     trigger: str | None
-    """What a broker's log says; without a log None, and `inferred_trigger` is what the records suggest."""
+    """The trigger that a broker's log states; None without a log, and then `inferred_trigger` is what the records
+    suggest."""
     inferred_trigger: str | None
     inferred_trigger_confidence: float | None
     is_hole: bool

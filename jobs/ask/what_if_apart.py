@@ -46,7 +46,7 @@ def ask(warehouse: str, cluster: str, name: str, question: WhatIfQuestion, timeo
         check=False,
     )
     if done.returncode == -signal.SIGALRM:
-        raise InputError(f"To play this time takes longer than {timeout_s:g} s: ask for a shorter one.")
+        raise InputError(f"The simulation of this time takes longer than {timeout_s:g} s: ask for a shorter one.")
     if done.returncode:
         raise OutsideError(f"The process of a what-if ended with {done.returncode}, most likely without memory.")
     result: dict[str, Any] = json.loads(done.stdout)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 @SINCE
 @UNTIL
 @LIMIT
-@click.option("--undo", metavar="RECORD", help="Print the file that undoes this one, for Kafka's reset tool.")
+@click.option("--undo", metavar="RECORD", help="Print the file that undoes this operation, for Kafka's reset tool.")
 def audit(
     job: Question,
     *,
@@ -36,8 +36,8 @@ def audit(
     undo: str | None,
     as_json: bool,
 ) -> None:
-    """Show who reset, moved or removed committed offsets: when, from which offset to which, what is read again or
-    never, and the file that undoes it.
+    """Show who reset, moved or removed committed offsets: when, from which offset to which, which records are read
+    again or never, and the file that undoes it.
 
     Principal, client and host come from a request log, where one was imported; else it says why they are unknown."""
     if undo is not None and as_json:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     multiple=True,
     type=click.IntRange(1, 1_000),
     metavar="N",
-    help="What so many members would have; may be given several times.",
+    help="Also compute the result for N members; may be given several times.",
 )
 def capacity(
     job: Question,
@@ -41,8 +41,9 @@ def capacity(
     asked: tuple[int, ...],
     as_json: bool,
 ) -> None:
-    """Show whether a group has enough members: how fast each processes records, what is produced, hot partitions, how
-    many members would do; by the rounds of the last hour unless --since says otherwise."""
+    """Show whether a group has enough members: how fast each processes records, how fast records are produced, hot
+    partitions, and how many members would be enough. It uses the sampling rounds of the last hour, or those from
+    --since on."""
     tables = job.rows()
     from groupledger.jobs.ask.capacity import MEMBER_COLUMNS, MEMBER_OPTIONAL, capacity_of, sentences
 

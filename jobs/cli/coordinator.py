@@ -22,7 +22,9 @@ _MIGRATION_POLICY = "group.consumer.migration.policy"
 
 
 @click.command()
-@click.option("--listen", default="127.0.0.1:9092", show_default=True, metavar="HOST:PORT", help="The first node's.")
+@click.option(
+    "--listen", default="127.0.0.1:9092", show_default=True, metavar="HOST:PORT", help="The address of the first node."
+)
 @click.option("--advertise", metavar="HOST", help="The host that clients get, if it is not that of --listen.")
 @click.option("--topics", required=True, metavar="T:N,...", help="Topics and their numbers of partitions.")
 @click.option(
@@ -32,9 +34,17 @@ _MIGRATION_POLICY = "group.consumer.migration.policy"
     metavar="N",
     help="Records per second of each topic; with 0 producers write them.",
 )
-@click.option("--nodes", default=2, show_default=True, type=click.IntRange(1, NODES_MAX), help="Each has a port.")
-@click.option("--faults", "faults_file", type=click.Path(path_type=Path), metavar="FILE", help="What goes wrong, YAML.")
-@click.option("--seed", default=1, show_default=True, metavar="N", help="What all that is random follows from.")
+@click.option(
+    "--nodes",
+    default=2,
+    show_default=True,
+    type=click.IntRange(1, NODES_MAX),
+    help="The number of nodes; each has a port of its own.",
+)
+@click.option(
+    "--faults", "faults_file", type=click.Path(path_type=Path), metavar="FILE", help="A YAML script of faults."
+)
+@click.option("--seed", default=1, show_default=True, metavar="N", help="The seed of everything that is random.")
 @click.option("--set", "broker_settings", multiple=True, metavar="NAME=N", help="A group setting of Kafka's brokers.")
 @click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="Record a capture and the logs here.")
 def coordinator(  # noqa: PLR0913 - one for each option
@@ -50,7 +60,7 @@ def coordinator(  # noqa: PLR0913 - one for each option
     out: Path | None,
 ) -> None:
     """Let real consumers of any language join the reference coordinator, without a broker: it speaks Kafka's protocol,
-    makes the records that they read, and does to them what the script of faults says (docs/coordinator.md)."""
+    creates the records that they read, and plays the script of faults (docs/coordinator.md)."""
     need_kafka_python()
     from groupledger.jobs.coordinator.faults import read_faults
     from groupledger.jobs.coordinator.run import run

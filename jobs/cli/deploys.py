@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 def deploys(
     job: Question, *, name: str | None, since: datetime | None, until: datetime | None, limit: int, as_json: bool
 ) -> None:
-    """Show the deployments of a group or of all: every member was replaced within minutes, in good order. Each has what
-    it cost: rebalances, standstill, lag at its peak; and what those before it cost.
+    """Show the deployments of a group or of all: every member was replaced within minutes, in good order. For each,
+    show its cost (rebalances, standstill, peak of lag), and the cost of earlier ones.
 
-    What may be a deployment is listed, too, with the reason why that is not known."""
+    Possible deployments are listed, too, with the reason for the doubt."""
     tables = job.rows()
     from groupledger.jobs.ask.deploys import COLUMNS, OPTIONAL, cells
     from groupledger.jobs.ask.deploys import deploys as find

@@ -23,8 +23,10 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("name", shell_complete=group_names)
 @question(Source.HISTORY)
-@click.option("--from", "then", required=True, type=instant, metavar="TIME", help="The one instant, as 14:03 or 2h.")
-@click.option("--to", "now", type=instant, metavar="TIME", help="The other; if left out, the last that is known.")
+@click.option("--from", "then", required=True, type=instant, metavar="TIME", help="The first instant, as 14:03 or 2h.")
+@click.option(
+    "--to", "now", type=instant, metavar="TIME", help="The second instant; the last that is known unless given."
+)
 def diff(job: Job, *, name: str, then: datetime, now: datetime | None, as_json: bool) -> None:
     """Show what is different about a group between two instants: generation, members, who owns what, and lag."""
     from groupledger.jobs.ask.group_diff import COLUMNS, group_diff

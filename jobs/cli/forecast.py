@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 @click.command()
 @group_name
 @question(Source.SAMPLES)
-@click.option("--at", type=instant, metavar="TIME", help="As it looked at the last sampling round by then.")
+@click.option("--at", type=instant, metavar="TIME", help="Use the last sampling round at or before this time.")
 @click.option("--top", type=click.IntRange(min=1), default=50, show_default=True, metavar="N", help="How many rows.")
 def forecast(job: Job, *, name: str | None, at: datetime | None, top: int, as_json: bool) -> None:
-    """Show when groups have caught up, and when retention overtakes their commits: as it goes now, at the earliest and
-    at the latest. With NAME, also when its offsets expire."""
+    """Show when groups will have caught up, and when retention will overtake their commits: at the present pace, at the
+    earliest and at the latest. With NAME, also when its offsets expire."""
     tables = job.rows()
     from groupledger.jobs.ask.forecasts import COLUMNS, OPTIONAL, cells, expiry, forecasts, sentences
 

@@ -19,11 +19,17 @@ if TYPE_CHECKING:
 @click.argument("pattern", required=False, shell_complete=group_names)
 @question(Source.HISTORY)
 @click.option(
-    "--status", "statuses", multiple=True, type=click.Choice(words_of(LagStatus)), help="Only with this status of lag."
+    "--status",
+    "statuses",
+    multiple=True,
+    type=click.Choice(words_of(LagStatus)),
+    help="Only groups with this status of lag.",
 )
-@click.option("--type", "group_types", multiple=True, type=click.Choice(words_of(GroupType)), help="Only of this type.")
-@click.option("--team", metavar="TEAM", help="Only of this team, as `teams` in the settings says.")
-@click.option("--all", "with_ended", is_flag=True, help="Also those that have ended.")
+@click.option(
+    "--type", "group_types", multiple=True, type=click.Choice(words_of(GroupType)), help="Only groups of this type."
+)
+@click.option("--team", metavar="TEAM", help="Only groups of this team (`teams` in the settings).")
+@click.option("--all", "with_ended", is_flag=True, help="Also groups that have ended.")
 def groups(
     job: Question,
     *,

@@ -33,9 +33,11 @@ DIAGNOSED_MAX = 20
     type=click.Choice(words_of(Severity)),
     default=Severity.WARNING,
     show_default=True,
-    help="At least this; info is what belongs to the normal operation of a group.",
+    help="Only incidents of this severity or higher; info is for what belongs to normal operation.",
 )
-@click.option("--update", is_flag=True, help="Look for them again first, as after `groupledger import-logs`.")
+@click.option(
+    "--update", is_flag=True, help="Look for incidents again first, for example after `groupledger import-logs`."
+)
 def incidents(
     job: Question,
     *,

@@ -36,7 +36,9 @@ def _set_zone(ctx: click.Context, _option: click.Parameter, name: str | None) ->
     try:
         ctx.meta[ZONE] = ZoneInfo(name)
     except (ValueError, OSError, ZoneInfoNotFoundError) as error:
-        raise click.BadParameter(f"{name!r} is no name of a time zone: write one as UTC or Europe/Vienna.") from error
+        raise click.BadParameter(
+            f"{name!r} is not the name of a time zone: write one as UTC or Europe/Vienna."
+        ) from error
 
 
 FORMS = "2026-01-31T14:03:00Z, 14:03, or 2h ago as 2h"

@@ -29,12 +29,19 @@ WATCH_S = 5.0
 @click.command()
 @group_name
 @question(Source.SAMPLES)
-@click.option("--at", type=instant, metavar="TIME", help="The last sampling round by then, as 14:03 or 2h.")
-@click.option("--by", type=click.Choice(BY), default="partition", show_default=True, help="Sums of topics or groups.")
 @click.option(
-    "--exact", type=click.IntRange(1, 1_000), metavar="N", help="Read the times of the N worst from their records."
+    "--at", type=instant, metavar="TIME", help="Use the last sampling round at or before this time, as 14:03 or 2h."
 )
-@click.option("--bootstrap-servers", metavar="HOST:PORT", help="Where --exact reads them.")
+@click.option(
+    "--by", type=click.Choice(BY), default="partition", show_default=True, help="Show sums by topic or by group."
+)
+@click.option(
+    "--exact",
+    type=click.IntRange(1, 1_000),
+    metavar="N",
+    help="For the N partitions with the most lag, read the age of the next record from the record itself.",
+)
+@click.option("--bootstrap-servers", metavar="HOST:PORT", help="The brokers that --exact reads from.")
 @click.option("--watch", is_flag=True, help="Show each new sampling round, until Ctrl-C.")
 @SINCE
 @UNTIL

@@ -11,7 +11,7 @@ from groupledger.jobs.process.output import say
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-LIMIT = click.option("--limit", type=click.IntRange(min=1), default=100, show_default=True, help="Only the last ones.")
+LIMIT = click.option("--limit", type=click.IntRange(min=1), default=100, show_default=True, help="Only the last N.")
 
 Kind = TypeVar("Kind")
 

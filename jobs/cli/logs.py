@@ -47,8 +47,8 @@ def import_logs(
 ) -> None:
     """Import brokers' logs: refused requests, committing clients, and reasons of rebalances.
 
-    Lines may lie in what containers write around them, and may be JSON. A file that can't be read keeps no other one
-    out: it is reported at the end, with exit code 2. PATHs after the one option that is given are of the same log, so
+    Lines may have the prefixes of containers, and may be JSON. A file that can't be read does not stop the others: it
+    is reported at the end, with exit code 2. If only one of the options is given, further PATHs are of the same log, so
     that a shell's wildcard works.
     """
     if bool(request_logs) == bool(server_logs) and more:

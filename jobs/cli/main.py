@@ -252,7 +252,7 @@ def capture(*, bootstrap_servers: str, directory: str, conf: Path | None) -> Non
 
 @main.command()
 @click.option("--directory", type=click.Path(path_type=Path), default=Path("demo"), show_default=True, metavar="DIR")
-@click.option("--seed", type=int, default=1, show_default=True, help="Decides what happens in the simulated day.")
+@click.option("--seed", type=int, default=1, show_default=True, help="The seed of the simulated day.")
 @BOOTSTRAP_SERVERS
 @CONF
 @click.option("--packed", is_flag=True, help="Unpack the day that lies in the package: in seconds, without Java.")
@@ -289,11 +289,22 @@ def demo(
 @main.command()
 @click.option("--list", "is_list", is_flag=True, help="Show the scenarios, and do nothing else.")
 @click.option("--scenario", metavar="NAME", help="What happens to the groups.")
-@click.option("--seed", type=int, default=1, show_default=True, help="Decides everything that is left to chance.")
+@click.option("--seed", type=int, default=1, show_default=True, help="The seed of everything that is random.")
 @click.option("--out", "directory", type=click.Path(path_type=Path), metavar="DIR", help="A new or empty directory.")
-@click.option("--groups", type=click.IntRange(min=1), help="How many groups; one, or for a day one of each kind.")
-@click.option("--hours", type=click.FloatRange(min=0), help="How long it goes on; at least the scenario's own length.")
-@click.option("--until", type=instant, metavar="TIME", help="When it ends, as now; unless given, it begins 2026-01-05.")
+@click.option(
+    "--groups",
+    type=click.IntRange(min=1),
+    help="The number of groups; by default one, and for the scenario day one of each kind.",
+)
+@click.option(
+    "--hours", type=click.FloatRange(min=0), help="The length of the simulation; at least that of the scenario."
+)
+@click.option(
+    "--until",
+    type=instant,
+    metavar="TIME",
+    help="When it ends, for example now; unless given, it begins on 2026-01-05.",
+)
 def simulate(
     *,
     is_list: bool,

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from groupledger.jobs.process.settings import Settings
 
 BOOTSTRAP_SERVERS = click.option(
-    "--bootstrap-servers", required=True, metavar="HOST:PORT", help="The cluster whose groups these are."
+    "--bootstrap-servers", required=True, metavar="HOST:PORT", help="The brokers of the cluster."
 )
 
 # Prometheus's list of ports (9100 to 9999) is full: 9308 there is kafka_exporter's, and 9464 OpenTelemetry's. This one
@@ -51,12 +51,18 @@ def seconds_of(_context: click.Context, _parameter: click.Parameter, text: str) 
 @click.option(
     "--bootstrap-servers",
     metavar="HOST:PORT",
-    help="The cluster whose groups these are; without it, --cluster or all `clusters` of the settings.",
+    help="The brokers of the cluster; without it, --cluster or all `clusters` of the settings.",
 )
 @on_warehouse
-@click.option("--interval", callback=seconds_of, default="15s", show_default=True, help="How often lag is computed.")
 @click.option(
-    "--metrics-port", type=click.IntRange(0, 65_535), default=METRICS_PORT, show_default=True, help="0 for a free one."
+    "--interval", callback=seconds_of, default="15s", show_default=True, help="The time between two sampling rounds."
+)
+@click.option(
+    "--metrics-port",
+    type=click.IntRange(0, 65_535),
+    default=METRICS_PORT,
+    show_default=True,
+    help="The port of the metrics; 0 for a free one.",
 )
 def monitor(job: Job, *, bootstrap_servers: str | None, interval: int, metrics_port: int) -> None:
     """Follow the topic and the brokers, compute lag, serve it as metrics and keep it, until stopped."""

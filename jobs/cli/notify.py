@@ -23,7 +23,9 @@ NOBODY = (
 @click.option("--warehouse", metavar="DIR", help="Send the incidents of this warehouse.")
 @CLUSTER
 @CONF
-@click.option("--test", "is_test", is_flag=True, help="Send each receiver a message that says so, and its end.")
+@click.option(
+    "--test", "is_test", is_flag=True, help="Send each receiver a test message, and the message that ends it."
+)
 @AS_JSON
 def notify(*, warehouse: str | None, cluster: str | None, conf: Path | None, is_test: bool, as_json: bool) -> bool:
     """Send notifications of incidents that were not sent yet; with --test, try the receivers. Exit code 1 if one of

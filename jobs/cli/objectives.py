@@ -39,8 +39,8 @@ PERIOD = timedelta(days=30)
 def objectives(
     job: Question, *, name: str | None, is_report: bool, since: datetime | None, until: datetime | None, as_json: bool
 ) -> None:
-    """Show whether groups meet their objectives of lag (`objectives` in the settings): attainment, what is left of the
-    budget, and how fast it burns. What burns comes first."""
+    """Show whether groups meet their objectives of lag (`objectives` in the settings): attainment, the budget that is
+    left, and how fast it is used up. Groups that use it up come first."""
     if since is not None and not is_report:
         raise click.UsageError("--since goes with --report: the windows of objectives are in the settings.")
     if is_report and name is not None:

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 @AS_JSON
 @click.option("--dry-run", "is_dry_run", is_flag=True, help="Show what would be done, and change nothing.")
 def maintain(*, warehouse: str, conf: Path | None, as_json: bool, is_dry_run: bool) -> bool:
-    """Compact small files, remove what the settings let go, and delete files that nothing refers to.
+    """Compact small files, apply retention, and delete files that no table refers to.
 
-    The rows of each cluster that nobody else writes. Exit code 1 if something could not be done."""
+    Clusters that another process is writing are left out. Exit code 1 if something could not be done."""
     settings = settings_of(conf)
     from groupledger.jobs.process.session import spark_session
     from groupledger.jobs.warehouse.maintain import maintain as run
@@ -67,11 +67,11 @@ def check_quality(ledger: Ledger) -> bool:
 
 
 @click.command()
-@click.option("--warehouse", metavar="DIR", help="Also look whether the tables can be written there.")
+@click.option("--warehouse", metavar="DIR", help="Also check whether the tables can be written there.")
 @click.option(
     "--bootstrap-servers",
     metavar="HOST:PORT",
-    help="The cluster, whose topic and our rights are looked at; without it, those of `clusters` of the settings.",
+    help="The cluster to check, with its topic and our rights; without it, the `clusters` of the settings.",
 )
 @CLUSTER
 @CONF
@@ -79,7 +79,7 @@ def check_quality(ledger: Ledger) -> bool:
 def doctor(
     *, warehouse: str | None, bootstrap_servers: str | None, cluster: str | None, conf: Path | None, as_json: bool
 ) -> bool:
-    """Look whether everything is in place, and say what to do where it is not; exit code 1 then."""
+    """Check the installation, and say how to repair what is wrong; exit code 1 if anything is."""
     settings = settings_of(conf, cluster)
     from groupledger.jobs.cli.doctor import BAD, diagnose, print_checks
 

@@ -23,7 +23,7 @@ OPTIONAL = ("not settled in time", "gave up", "conflicts", "rounds", "requests")
 
 @click.command()
 @click.option("--script", "name", required=True, metavar="NAME|FILE", help="One of ours, or a YAML file.")
-@click.option("--seed", default=1, show_default=True, metavar="N", help="What all that is random follows from.")
+@click.option("--seed", default=1, show_default=True, metavar="N", help="The seed of everything that is random.")
 @click.option("--out", type=click.Path(path_type=Path), metavar="FILE", help="Draw the lanes into this HTML file, too.")
 @AS_JSON
 def protocols(*, name: str, seed: int, out: Path | None, as_json: bool) -> None:

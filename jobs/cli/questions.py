@@ -34,7 +34,7 @@ TOP = click.option("--top", type=click.IntRange(min=1), default=20, show_default
 @question(Source.HISTORY)
 @SINCE
 @UNTIL
-@click.option("--limit", type=click.IntRange(min=1), default=100, show_default=True, help="Only the last records.")
+@click.option("--limit", type=click.IntRange(min=1), default=100, show_default=True, help="Only the last N records.")
 def group(
     job: Job,
     *,
@@ -95,8 +95,8 @@ def owner(job: Job, *, name: str | None, topic: str, partition: int, at: datetim
     Without the group's NAME: in each group that ever had it.
 
     It is reserved while a static member of a KIP-848 group is away: nobody reads it, and nobody else gets it. The group
-    was not_born before its first record, and had ended by its removal.
-    A group, a topic or a partition that the ledger never saw is unknown, with the names nearest to it."""
+    is not_born before its first record, and ended after its removal. A group, topic or partition that the ledger never
+    saw is unknown; similar names are listed."""
     tables = job.rows()
     from groupledger.jobs.ask.answers import last_answered
     from groupledger.jobs.ask.owner import owner as owner_of
@@ -158,7 +158,7 @@ def offsets(job: Job, *, names: tuple[str, ...], at: datetime, form: str, as_jso
     type=click.FloatRange(0, 1),
     default=0.5,
     show_default=True,
-    help="Which part of the retention must have passed.",
+    help="The part of the retention time that must have passed: 0.5 is half.",
 )
 def idle(job: Job, *, retention_days: float, fraction: float, as_json: bool) -> None:
     """Show the groups whose committed offsets will expire.

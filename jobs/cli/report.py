@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 def report(job: Job, *, file: Path, names: tuple[str, ...], since: datetime | None, until: datetime | None) -> None:
     """Write the pages of serve into one HTML file: what the groups did, who owned what, lag and incidents.
 
-    Without --since it covers the seven days before --until, and without that, before the ledger's end; but nothing
-    from before the ledger's beginning.
+    Without --since it covers the seven days before --until, or the last seven days of the ledger. It never begins
+    before the ledger does.
     """
     tables = job.rows()
     from groupledger.jobs.report.report import write_report

@@ -23,7 +23,7 @@ def on_a_warehouse(command: Callable[..., object]) -> Callable[..., object]:
     def run(*, warehouse: str | None, cluster: str | None, conf: Path | None, is_demo: bool, **others: Any) -> object:
         if not is_demo:
             if warehouse is None:
-                raise click.UsageError("Give --warehouse, or --demo to see made-up tables.")
+                raise click.UsageError("Give --warehouse, or --demo to see simulated tables.")
             return command(Job(command.__name__, warehouse, cluster, conf), **others)
         from groupledger.jobs.demo.shipped import ends_now, unpack
 
@@ -31,9 +31,7 @@ def on_a_warehouse(command: Callable[..., object]) -> Callable[..., object]:
             unpack(Path(directory), ends_now())
             return command(Job(command.__name__, directory, cluster, conf), **others)
 
-    demo = click.option(
-        "--demo", "is_demo", is_flag=True, help="Show a day of a made-up cluster, which has just ended."
-    )
+    demo = click.option("--demo", "is_demo", is_flag=True, help="Show a day of a simulated cluster, which has just ended.")
     for option in (demo, CONF, CLUSTER, WAREHOUSE_IF_ANY):
         run = option(run)
     return run
@@ -42,20 +40,22 @@ def on_a_warehouse(command: Callable[..., object]) -> Callable[..., object]:
 @click.command()
 @on_a_warehouse
 @click.option("--listen", default="127.0.0.1:8080", show_default=True, metavar="HOST:PORT", help="Where to listen.")
-@click.option("--host", "hosts", multiple=True, metavar="NAME", help="Also answer to this name; may be given often.")
+@click.option(
+    "--host", "hosts", multiple=True, metavar="NAME", help="Also answer to this name; may be given several times."
+)
 @click.option(
     "--auth-file",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     metavar="FILE",
     help="Ask for a name and a password of this file, as `htpasswd -B` writes it.",
 )
-@click.option("--auth-header", metavar="NAME", help="Let in whom a proxy names in this header.")
+@click.option("--auth-header", metavar="NAME", help="Let users in whose name a proxy sends in this header.")
 @click.option(
     "--trusted-proxy",
     "trusted_proxies",
     multiple=True,
     metavar="ADDRESS",
-    help="The proxy of --auth-header: an address or a network; may be given often.",
+    help="The proxy of --auth-header: an address or a network; may be given several times.",
 )
 @click.option("--mcp", "with_mcp", is_flag=True, help="Also answer the Model Context Protocol, at /mcp.")
 def serve(
@@ -70,7 +70,7 @@ def serve(
 ) -> None:
     """Serve pages about every group at any instant, their JSON and Burrow's API. Read only.
 
-    Whoever reaches the address reads everything, unless --auth-file or --auth-header asks who is there.
+    Anybody who reaches the address can read everything, unless --auth-file or --auth-header is given.
     """
     if bool(auth_header) != bool(trusted_proxies):
         raise click.UsageError("--auth-header goes with --trusted-proxy.")

@@ -23,7 +23,9 @@ READ_BY_ALL = 0o022
 @click.option("--with-s3", is_flag=True, help="Also Hadoop's client for a warehouse at s3a://.")
 @click.option("--with-broker", is_flag=True, help="Also Kafka brokers, for the tests of a checkout.")
 @click.option(
-    "--without-archive", is_flag=True, help="Do not keep Spark's classes: they pay only where Spark is started often."
+    "--without-archive",
+    is_flag=True,
+    help="Do not store Spark's classes: storing them helps only where Spark is started often.",
 )
 def setup(*, offline: Path | None, with_s3: bool, with_broker: bool, without_archive: bool) -> None:
     """Fetch Delta Lake and the Kafka connector for Spark, and keep Spark's classes for its JVM.

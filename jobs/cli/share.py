@@ -22,20 +22,20 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("name", shell_complete=group_names)
 @question()
-@click.option("--at", type=instant, metavar="TIME", help="The last pass by then, as 14:03 or 2h.")
+@click.option("--at", type=instant, metavar="TIME", help="Use the last pass at or before this time, as 14:03 or 2h.")
 @click.option(
     "--deliveries",
     type=click.IntRange(min=1),
     default=2,
     show_default=True,
     metavar="N",
-    help="Records that wait again count as redelivered after so many deliveries.",
+    help="Waiting records count as redelivered after N deliveries.",
 )
 def share(job: Job, *, name: str, at: datetime | None, deliveries: int, as_json: bool) -> None:
-    """Show the state of a share group: start offsets, lag, and the records that are delivered again and again.
+    """Show the state of a share group: start offsets, lag, and the records that are delivered repeatedly.
 
-    As kafka-share-groups --describe --offsets does, from the last pass of `pipeline`, with what the group's state says
-    besides."""
+    The columns are those of kafka-share-groups --describe --offsets and more of the group's state, from the last pass
+    of `pipeline`."""
     tables = job.rows()
     from groupledger.jobs.ask.share import COLUMNS, OPTIONAL, cells, share_partitions
 

@@ -105,7 +105,8 @@ def with_query(command: Callable[..., object]) -> Callable[..., object]:
     type=click.Choice(["duckdb", "spark"]),
     default="duckdb",
     show_default=True,
-    help="Whose SQL it is. DuckDB answers at once, and is locked in; Spark has to be started.",
+    help="The engine and its SQL dialect. DuckDB answers at once and reads nothing but the tables; Spark has to be"
+    " started.",
 )
 @click.option(
     "--timeout",
@@ -126,8 +127,8 @@ def sql(
     engine: str,
     timeout_s: float,
 ) -> None:
-    """Ask any question in SQL, of all clusters in the warehouse. The tables are called as they are, and there is the
-    view offset_commits. Nothing can be written."""
+    """Ask any question in SQL, of all clusters in the warehouse. Use the tables by their names, and the view
+    offset_commits. Nothing can be written."""
     if warehouse is None:
         raise click.UsageError(NO_WAREHOUSE)
     if isnan(timeout_s):
@@ -178,11 +179,13 @@ def read_query(file: Path) -> str:
     default="groupledger",
     show_default=True,
     metavar="[CATALOG.]SCHEMA",
-    help="Is made if it is missing.",
+    help="Created if it does not exist.",
 )
-@click.option("--metastore", metavar="URI", help="thrift://HOST:PORT of a Hive metastore; else hive-site.xml says.")
+@click.option(
+    "--metastore", metavar="URI", help="thrift://HOST:PORT of a Hive metastore; hive-site.xml names it unless given."
+)
 def register(*, warehouse: str, database: str, metastore: str | None) -> None:
-    """Make the tables known to a Hive metastore or a catalog of Spark's, so that other engines find them by name."""
+    """Register the tables with a Hive metastore or a Spark catalog, so that other engines find them by name."""
     from groupledger.jobs.process.session import spark_session
     from groupledger.jobs.warehouse.register import HIVE, check_database, check_metastore, register_tables
 

@@ -47,7 +47,10 @@ COLUMNS = ("group", "setting", "what", "observed", "replayed", "it would have be
     " once. Give it again for another answer.",
 )
 @click.option(
-    "--actual", default="", metavar="S[,S]...", help="Settings of the groups that no record has, in the same words."
+    "--actual",
+    default="",
+    metavar="S[,S]...",
+    help="Actual settings of the groups that records do not have, in the same form.",
 )
 @click.option("--keep", "is_kept", is_flag=True, help="Keep the answers in what_if_runs and what_if_effects, too.")
 def what_if(  # noqa: PLR0913 - one argument for each option
@@ -64,8 +67,8 @@ def what_if(  # noqa: PLR0913 - one argument for each option
 ) -> None:
     """Show what other settings would have saved: rebalances, moves, stopped time, records processed twice.
 
-    What happened to the group's members is played under the setting that it had, and that must come out as observed;
-    then under the ones asked for. Where it is unknown, the answer says why.
+    The history of the group's members is replayed with the actual settings, which has to give the observed result; then
+    with the settings asked for. If the effect can't be computed, the answer says why.
     """
     if is_all == bool(names):
         raise click.UsageError("Give the names of groups, or --all.")

@@ -35,7 +35,7 @@ EPISODES_MAX = 5
     help="From then on: 14:03, 2h or a date; the last two hours that are known if left out.",
 )
 @UNTIL
-@click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="Only the last so many.")
+@click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="Only the last N rows.")
 def why(job: Question, *, name: str, since: datetime | None, until: datetime | None, limit: int, as_json: bool) -> None:
     """Show what is wrong with a group, since when, whose fault it is and what to change; then incidents, rebalances,
     owners, offsets and lag in one order."""

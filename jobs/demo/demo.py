@@ -115,7 +115,7 @@ def simulation(directory: Path, seed: int) -> Iterator[Callable[[], None]]:
 
     def finish() -> None:
         if process.wait() != 0:
-            raise OutsideError("The simulation did not end well: what it printed above says why.")
+            raise OutsideError("The simulation failed: its output above says why.")
 
     try:
         yield finish

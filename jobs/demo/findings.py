@@ -26,7 +26,7 @@ def show_findings(ledger: Ledger) -> None:
     show("Records of __consumer_offsets", record_types(ledger.rows(COORDINATOR_RECORDS)))
     show("Groups", group_types(ledger.rows(GROUPS)))
     show("Who rebalances most", busiest(ledger.rows(REBALANCES)))
-    show("Furthest behind, at the last sample", furthest_behind(ledger.rows(LAG)))
+    show("Most lag, at the last sample", furthest_behind(ledger.rows(LAG)))
     show("Incidents", incident_kinds(ledger.rows(INCIDENTS)))
 
 

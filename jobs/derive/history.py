@@ -95,7 +95,7 @@ if TYPE_CHECKING:
     Extents = Mapping[int, tuple[int, int]]
     """The first and the last offset of each partition of `__consumer_offsets`."""
     Events = tuple[DataFrame, Marks, TopicNames]
-    """What is new of groups (`group_events`), the marks of coverage, and the names of topics."""
+    """New events of groups (`group_events`), the marks of coverage, and the names of topics."""
 
 TABLES = (*DERIVED_TABLES, REBALANCE_STATS, OPEN_GROUPS)
 CHECKPOINT_NAME = "history"

@@ -65,7 +65,7 @@ def ingest_kafka(ledger: Ledger, ingest: KafkaIngest, stop: threading.Event, tot
     is_known = _pass(ledger, ingest, stop, totals)
     if ingest.is_continuous or is_known or stop.is_set():
         return totals
-    ledger.say("the log was thinned by Kafka's cleaner: reading what has been written since")
+    ledger.say("Kafka's cleaner has compacted the log: reading the records written since")
     second = Totals()
     _pass(ledger, ingest, stop, second)
     return replace(second, rows=totals.rows + second.rows, quarantined=totals.quarantined + second.quarantined)

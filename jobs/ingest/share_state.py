@@ -116,7 +116,8 @@ def _last_stretches(ledger: Ledger, topic: StateTopic) -> dict[int, StateStretch
     for row in sorted(rows, key=lambda row: row["from_offset"]):
         if row["topic_id"] != topic.topic_id:
             raise InputError(
-                f"{SHARE_STATE_TOPIC} was made anew: the ledger of cluster {ledger.cluster} has read another topic of"
+                f"{SHARE_STATE_TOPIC} was created again: the ledger of cluster {ledger.cluster} has read another topic"
+                " of"
                 " that name; use another --cluster name or another --warehouse for it."
             )
         last[row["kafka_partition"]] = StateStretch(

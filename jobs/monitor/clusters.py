@@ -107,7 +107,7 @@ class ClusterWatch:
                 if self.is_alone or self._stop.is_set():
                     raise
                 self._why_not = str(error)
-                self._warn(f"{error} It is tried again in {BEGIN_AGAIN_S} s.")
+                self._warn(f"{error} Next try in {BEGIN_AGAIN_S} s.")
             finally:
                 self._rounds = None
                 self._common.exposition.publish(self.name, [])

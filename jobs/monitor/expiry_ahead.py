@@ -64,8 +64,8 @@ def known_retention_s(ledger: Ledger, bootstrap_servers: str) -> int | None:
     found = offsets_retention_s(bootstrap_servers, ledger.settings.kafka)
     if found not in (None, assumed):
         ledger.warn(
-            f"the brokers keep offsets for {found:,} seconds, and not for {assumed:,}, by which expired offsets are"
-            f" recognised: set offsets.retention_s to {found}"
+            f"the brokers keep offsets for {found:,} seconds, but groupledger assumes {assumed:,} to recognise expired"
+            f" offsets: set offsets.retention_s to {found}"
         )
     return found
 

@@ -250,7 +250,7 @@ class LogSettings(Section):
         try:
             ZoneInfo(self.time_zone)
         except (ValueError, OSError, ZoneInfoNotFoundError) as error:
-            msg = "time_zone is no name of a time zone, such as UTC or Europe/Vienna"
+            msg = "time_zone is not the name of a time zone, such as UTC or Europe/Vienna"
             raise ValueError(msg) from error
         return self
 
@@ -274,7 +274,7 @@ def checked_pattern(pattern: str) -> str:
 
         wrong = why_no_pattern(pattern)
         if wrong is not None:
-            msg = f"this is no regular expression: {wrong}"
+            msg = f"this is not a valid regular expression: {wrong}"
             raise ValueError(msg)
     return pattern
 
@@ -488,7 +488,7 @@ def load_settings(user_file: Path | None = None, **overrides: Any) -> Settings:
         except OSError as error:
             raise InputError(f"The settings file {user_file} can't be read: {error.strerror}.") from error
         except UnicodeDecodeError as error:
-            raise InputError(f"The settings file {user_file} can't be read: it is no text in UTF-8.") from error
+            raise InputError(f"The settings file {user_file} can't be read: it is not UTF-8 text.") from error
         user = parse_yaml(text, str(user_file))
         merged = overlay(merged, user)
     merged.update({key: value for key, value in overrides.items() if value is not None})

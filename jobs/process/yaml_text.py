@@ -33,7 +33,7 @@ def parse_yaml(text: str, name: str) -> dict[str, Any]:
     except yaml.YAMLError as error:
         raise InputError(f"{name} is not valid YAML: {what_is_wrong(error)}.") from error
     except (AttributeError, LookupError, TypeError, ValueError) as error:
-        text = "a value looks like a number or a date, and is not one; put it in quotes"
+        text = "a value looks like a number or a date, but is neither; put it in quotes"
         raise InputError(f"{name} is not valid YAML: {text}.") from error
     except RecursionError as error:
         raise InputError(f"{name} is not valid YAML: it is nested too deeply.") from error
@@ -79,5 +79,7 @@ def below(node: yaml.Node) -> Iterator[yaml.Node]:
 def what_is_wrong(error: yaml.YAMLError) -> str:
     """Returns where the text is wrong and, if that shows none of the text, how: the text may contain a secret."""
     mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None)
-    how = problem if isinstance(error, (yaml.scanner.ScannerError, yaml.parser.ParserError)) else "this is no YAML"
+    how = (
+        problem if isinstance(error, (yaml.scanner.ScannerError, yaml.parser.ParserError)) else "this is not valid YAML"
+    )
     return str(how) if mark is None else f"line {mark.line + 1}, column {mark.column + 1}: {how}"

@@ -27,16 +27,16 @@ class Answer(Row):
 
     known_until: rows.Known
     not_known: str | None
-    """What was asked beyond what is known, in a sentence; null if all of it is known."""
+    """A sentence about the part of the question that the ledger can't know; null if it knows all of it."""
 
 
 class Page(Answer):
     """A page of a list."""
 
     count: int
-    """Of all rows, on all pages."""
+    """The number of rows on all pages."""
     next: str | None
-    """The cursor of the page after; null on the last one."""
+    """The cursor of the next page; null on the last page."""
 
 
 class Clusters(Row):
@@ -84,7 +84,7 @@ class Incidents(Page):
 
 class Owners(Page):
     at: datetime | None
-    """The instant: the last that is known if none is asked for, null if none is known."""
+    """The instant: the last known one unless given; null if none is known."""
     owners: list[rows.OwnerOfPartition]
 
 
@@ -103,7 +103,7 @@ class Members(Page):
 class Timeline(Answer):
     entries: list[rows.TimelineEntry]  # type: ignore[valid-type]
     left_out: int
-    """So many records lie before these."""
+    """The number of earlier records that are left out."""
 
 
 class Rebalances(Answer):
@@ -123,7 +123,7 @@ class Differences(Page):
 class Why(Answer):
     entries: list[rows.Entry]
     left_out: int
-    """So many entries lie before these."""
+    """The number of earlier entries that are left out."""
     verdict: rows.Verdict
 
 
@@ -145,28 +145,28 @@ class LagTotal(Answer):
 class Acts(Answer):
     acts: list[rows.Act]
     left_out: int
-    """So many were done before these."""
+    """The number of earlier ones that are left out."""
 
 
 class Deploys(Answer):
     deploys: list[rows.Deploy]
     left_out: int
-    """So many were before these."""
+    """The number of earlier ones that are left out."""
 
 
 class DeployThen(Answer):
     at: datetime
     deploy: rows.Deploy | None
-    """The one that was going on at the instant, or the last one before it; null if none is known."""
+    """The deployment in progress at the instant, or the last one before it; null if none is known."""
     sentences: list[Untrusted]
-    """What it was, what it cost, and what those before it cost."""
+    """Sentences about the deployment, its cost, and the cost of earlier ones."""
     no_deploy: str | None
-    """Why what was going on at the instant was no deployment."""
+    """Why the change of members at the instant was no deployment."""
 
 
 class Objectives(Answer):
     counted_until: datetime | None
-    """Up to there minutes are counted; null where the settings have no objectives."""
+    """The end of the counted minutes; null where the settings have no objectives."""
     objectives: list[rows.Objective]
 
 

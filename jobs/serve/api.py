@@ -73,12 +73,12 @@ AtGiven = Annotated[str, Query(description="The instant, as 2026-01-31T14:03:00Z
 Since = Annotated[str | None, Query(description="Only from then on: 2026-01-31T14:03:00Z, 14:03, or 2h.")]
 Until = Annotated[str | None, Query(description="Only before then.")]
 Last = Annotated[
-    int, Query(ge=1, le=PLACES_MAX, description="Only the last so many; left_out says how many lie before.")
+    int, Query(ge=1, le=PLACES_MAX, description="Only the last N; left_out is the number of earlier ones.")
 ]
 OfStatus = Annotated[str, OneOf("status", words_of(LagStatus))]
 OfType = Annotated[str, OneOf("type", words_of(GroupType))]
 OfKind = Annotated[str, OneOf("kind", tuple(kind.name for kind in INCIDENT_KINDS))]
-AtLeast = Annotated[str, SEVERITY, Query(description="At least this severity.")]
+AtLeast = Annotated[str, SEVERITY, Query(description="Only this severity or higher.")]
 Policy = Annotated[str, OneOf("no_commit", words_of(NoCommit))]
 
 
@@ -265,9 +265,9 @@ def of_times(api: APIRouter, warehouse: Warehouse) -> None:
         cluster: InCluster,
         group: OfGroup,
         then: Annotated[
-            str, Query(alias="from", description="The one instant: 2h, or 2026-01-31T14:03:00Z.", examples=["2h"])
+            str, Query(alias="from", description="The first instant: 2h, or 2026-01-31T14:03:00Z.", examples=["2h"])
         ],
-        to: Annotated[str | None, Query(description="The other; the last that is known if left out.")] = None,
+        to: Annotated[str | None, Query(description="The second instant; the last that is known if left out.")] = None,
         limit: PlacesLimit = PLACES_MAX,
         cursor: Cursor = None,
     ) -> Response:
@@ -302,7 +302,7 @@ def of_causes(api: APIRouter, warehouse: Warehouse) -> None:
 
     @api.get(
         "/clusters/{cluster}/groups/{group}/why",
-        summary="All of a group's trouble in the order of time",
+        summary="All of a group's troubles in order of time",
         **answering("why", HISTORY_TAG, models.Why),
     )
     def reasons(

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 MEMBERS_MAX, ASKED_MAX = 1_000, 10
 SINCE = Query(description="Rounds from then on; of the hour before the last one if left out.")
 UNTIL = Query(description="Rounds up to then.")
-MEMBERS = Query(description="What so many members would have; may be given several times.", max_length=ASKED_MAX)
+MEMBERS = Query(description="Also compute the result for N members; may be given several times.", max_length=ASKED_MAX)
 
 
 def api_routes(api: APIRouter, warehouse: Warehouse) -> None:

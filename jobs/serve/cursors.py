@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 PAGE_MAX = 1_000
 PLACES_MAX = 10_000  # of rows by partition, of which one has some hundred bytes
-Limit = Annotated[int, Query(ge=1, le=PAGE_MAX, description="At most so many.")]
-PlacesLimit = Annotated[int, Query(ge=1, le=PLACES_MAX, description="At most so many rows; next leads to the rest.")]
-Cursor = Annotated[str | None, Query(description="What next was on the page before.")]
+Limit = Annotated[int, Query(ge=1, le=PAGE_MAX, description="The most that are returned.")]
+PlacesLimit = Annotated[int, Query(ge=1, le=PLACES_MAX, description="The most rows of a page; next leads to the rest.")]
+Cursor = Annotated[str | None, Query(description="The value of next on the previous page.")]
 
 
 def page_of(rows: list[Answer], limit: int, cursor: str | None) -> tuple[list[Answer], str | None]:

@@ -46,7 +46,7 @@ TAGS = [
     {"name": GROUPS, "description": "A group, its owners and its members, at an instant."},
     {"name": HISTORY, "description": "What happened to a group, and why."},
     {"name": LAG, "description": "Lag and committed offsets."},
-    {"name": "Burrow", "description": "Burrow's HTTP API, version 3, for what reads Burrow."},
+    {"name": "Burrow", "description": "Burrow's HTTP API, version 3, for clients of Burrow."},
 ]
 InCluster = Annotated[str, Path(description="The cluster, as it is named in the warehouse.", examples=["demo"])]
 OfGroup = Annotated[str, Path(description="The group.", examples=["shipping-labels"])]
@@ -61,7 +61,7 @@ REFUSALS: dict[int | str, dict[str, Any]] = {
         "content": {"application/problem+json": PROBLEM},
     },
     503: {
-        "description": "Too many ask at once, or the tables can't be read now: ask again later.",
+        "description": "Too many questions at once, or the tables can't be read now: ask again later.",
         "content": {"application/problem+json": PROBLEM},
     },
     "default": {

@@ -107,7 +107,7 @@ class Entrance:
                     passwords.are_right, name, password, limiter=self._trying
                 )
         except NoTurnError:
-            return problem_answer(503, "Too many passwords wait to be tried.", {"retry-after": "1"})
+            return problem_answer(503, "Too many passwords wait to be checked.", {"retry-after": "1"})
         return None if is_right else problem_answer(401, "The name or the password is wrong.", ASK)
 
 

@@ -20,7 +20,7 @@ from groupledger.transforms.coverage.rules.known import Time
 if TYPE_CHECKING:
     from fastapi import APIRouter
 
-AT = Query(description="As it looked at the last sampling round by then; at the last one if left out.")
+AT = Query(description="Use the last sampling round at or before this instant; the newest one if left out.")
 
 
 def api_routes(api: APIRouter, warehouse: Warehouse) -> None:

@@ -75,7 +75,7 @@ class Guards:
     def _refusal(self, scope: Scope) -> Response | None:
         if path_as_sent(scope) in self.posted:
             if scope["method"] != "POST":
-                return problem_answer(405, "This path takes messages: use POST.", {"allow": "POST"})
+                return problem_answer(405, "This path accepts messages: use POST.", {"allow": "POST"})
         elif scope["method"] not in ("GET", "HEAD"):
             return problem_answer(405, "This server only answers questions: use GET.", {"allow": "GET, HEAD"})
         if self.hosts and host_of(scope) not in self.hosts:
@@ -87,7 +87,7 @@ class Guards:
             and origin is not None
             and without_port(origin.partition("//")[2]) not in self.hosts
         ):
-            return problem_answer(403, "A page of elsewhere may send nothing here.")
+            return problem_answer(403, "Pages of other sites may not send requests to this server.")
         return None
 
 

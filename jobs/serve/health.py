@@ -44,6 +44,6 @@ class Readiness:
             self._began = now
         await asyncio.wait({self._look}, timeout=WAIT_S)
         if not self._look.done():
-            return "The ledger's tables don't answer."
+            return "The ledger's tables can't be read at present."
         error = self._look.exception()
         return None if error is None else status_and_sentence(error, self.warehouse.place)[1]

@@ -115,6 +115,6 @@ class WithMcp:
                 with anyio.fail_after(REQUEST_S):
                     await self._manager.handle_request(scope, receive, send)
             except TimeoutError:
-                await problem_answer(408, "The message was not there in time.")(scope, receive, send)
+                await problem_answer(408, "The message did not arrive in time.")(scope, receive, send)
         else:
             await self.app(scope, receive, send)

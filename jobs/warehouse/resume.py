@@ -62,8 +62,8 @@ def resume_point(ledger: Ledger, source: LedgerSource | None, *, recover: bool) 
     if problem is not None:
         if not recover:
             raise InputError(
-                f"The table {COORDINATOR_RECORDS.name} {problem}. Going on would repeat or lose rows:"
-                " restore both from one copy, or run `groupledger ingest --recover` to continue after the last row of"
+                f"The table {COORDINATOR_RECORDS.name} {problem}. To continue would repeat or lose rows: restore both"
+                " from one copy, or run `groupledger ingest --recover` to continue after the last row of"
                 " the table."
             )
         if problem in (OLDER, EMPTY):

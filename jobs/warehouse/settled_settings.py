@@ -64,7 +64,7 @@ def settle(ledger: Opened, command: str, *, is_of_logs: bool) -> Settings:
     found = _of(settings)
     unused, new = _differences(own, found), _differences(kept, found)
     if unused:
-        ledger.say(f"the tables were made with other settings, and are gone on with by them: {', '.join(unused)}")
+        ledger.say(f"the tables were made with other settings, which stay in force: {', '.join(unused)}")
     if new and not is_bound:
         _keep(ledger, found)
         again = [name for name in new if name.partition(".")[0] in OF_HISTORY]

@@ -29,7 +29,7 @@ def test_every_step(spark: SparkSession, tmp_path: Path, broker: LocalBroker, ev
     where = ["--bootstrap-servers", broker.bootstrap_servers, "--directory", str(directory)]
     result = CliRunner().invoke(main, ["demo", *where])
     assert result.exit_code == 0, (result.exception, result.output[-3000:])
-    titles = ("Records of __consumer_offsets", "Groups", "Furthest behind", "Incidents", "try: ")
+    titles = ("Records of __consumer_offsets", "Groups", "Most lag", "Incidents", "try: ")
     assert all(title in result.output for title in titles)
     assert "Beside what really happened" not in result.output
     ledger = ClusterTables(spark, str(directory / "warehouse"), "default")

@@ -71,7 +71,7 @@ def test_rates_without_scatter(warehouse: Path) -> None:
     assert [row[name] for name in names] == pytest.approx([left, left, left])
     assert (row["loss_seconds"], row["loss_unknown"]) == (
         None,
-        "retention does not come nearer to the commit, as it goes now",
+        "retention does not come nearer to the commit at the present pace",
     )
 
 

@@ -127,4 +127,4 @@ def test_a_zone(warehouse: Path) -> None:
     (row,) = map(json.loads, run(warehouse, *asked, "--json").stdout.splitlines())
     assert row["first_seen_at"] == "2026-07-01T13:00:00.000Z"
     refused = run(warehouse, "incidents", "--tz", "Mars")
-    assert (refused.exit_code, "is no name of a time zone" in refused.stderr) == (2, True)
+    assert (refused.exit_code, "is not the name of a time zone" in refused.stderr) == (2, True)

@@ -31,7 +31,7 @@ def test_every_step(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.Mon
     directory = tmp_path / "demo"
     result = CliRunner().invoke(main, ["demo", "--directory", str(directory)])
     assert result.exit_code == 0, result.output
-    titles = ("Records of __consumer_offsets", "Furthest behind", "Incidents", "Beside what really happened", "try: ")
+    titles = ("Records of __consumer_offsets", "Most lag", "Incidents", "Beside what really happened", "try: ")
     assert all(title in result.output for title in titles)
     assert "zombie-commits" in (directory / groupledger.jobs.demo.demo.REPORT).read_text()
     warehouse = str(directory / "warehouse")

@@ -171,7 +171,7 @@ def test_another_topic(log: Log, tmp_path: Path) -> None:
     log.end = 5
     run(tmp_path)
     log.topic_id = "x" * 22
-    with pytest.raises(InputError, match="was made anew"):
+    with pytest.raises(InputError, match="was created again"):
         run(tmp_path)
     assert stored(tmp_path) == (list(range(5)), [(0, 5, "complete")])
 

@@ -94,7 +94,7 @@ def bomb(first: str, again: str) -> str:
         ("kafka: {sasl_password: hunter2}", "kafka.sasl_password: Input should be a valid dictionary"),
         ("kafka: {sasl_password: {env: A, file: /b}}", "write either {env: NAME} or {file: PATH}"),
         ("privacy: {principals: hash}", "hash needs a key: set privacy.hash_key"),
-        ("logs: {time_zone: ../Vienna}", "time_zone is no name of a time zone"),
+        ("logs: {time_zone: ../Vienna}", "time_zone is not the name of a time zone"),
         ("clusters: {../up: {bootstrap_servers: b}}", "clusters.../up.[key]: String should match pattern"),
         ("clusters: {east: {}}", "clusters.east.bootstrap_servers: Field required"),
         ("clusters: {east: {bootstrap_servers: b, storage: {umask: '027'}}}", "clusters.east.storage: Extra inputs"),
@@ -114,7 +114,7 @@ def bomb(first: str, again: str) -> str:
         ("cluster: 2026-13-45", "looks like a number or a date"),
         ('cluster: !!int ""', "looks like a number or a date"),
         (f"cluster: {'[' * 10_000}", "nested too deeply"),
-        ("cluster: \0", "this is no YAML"),
+        ("cluster: \0", "this is not valid YAML"),
         (bomb("{lag: &a0 1}", "[*a{0}, *a{0}]"), "more than 100,000 values"),
         (bomb("&a0 {k: 1}", "{<<: [*a{0}, *a{0}, *a{0}]}"), "more than 100,000 values"),
         ("clusters: &a {default: *a}", "more than 100,000 values"),
@@ -135,7 +135,7 @@ def test_a_file_that_is_no_text(tmp_path: Path) -> None:
     """Goal: bytes that are no UTF-8 are said, not a traceback."""
     path = tmp_path / "settings.yaml"
     path.write_bytes(b"cluster: \xff")
-    with pytest.raises(InputError, match="no text in UTF-8"):
+    with pytest.raises(InputError, match="not UTF-8 text"):
         load_settings(path)
 
 

@@ -152,7 +152,7 @@ def test_readiness(warehouse: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         assert [(each.status, "/data/w" in each.text) for each in failed] == [(503, False)] * 3
         assert len(looks) == 1
         monkeypatch.setattr(health, "FRESH_S", 0.0)
-        assert client.get("/readyz").text == "The ledger's tables don't answer.\n"
+        assert client.get("/readyz").text == "The ledger's tables can't be read at present.\n"
         assert client.get("/livez").status == 200
         go_on.set()
         while client.get("/readyz").status != 200:

@@ -152,7 +152,7 @@ def test_a_topic(tmp_path_factory: pytest.TempPathFactory) -> None:
             f'Did you mean <a href="/clusters/{CLUSTER}/topics/orders">orders</a>?'
             in client.get(f"/clusters/{CLUSTER}/topics/Order").text
         )
-        assert "Nobody that the ledger knows." in client.get(f"/clusters/{CLUSTER}/topics/%3Cb%3E").text
+        assert "The ledger knows no such group." in client.get(f"/clusters/{CLUSTER}/topics/%3Cb%3E").text
 
 
 def test_the_list(client: Client) -> None:
