@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from groupledger.jobs.ask.one_diagnosis import UNREADABLE
+from groupledger.jobs.ask.one_diagnosis import DIAGNOSED_MAX, UNREADABLE
 from groupledger.schemas.words import Severity
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     Row = Mapping[str, Any]
     Ask = Callable[[str, str, datetime], EpisodeSummary | None]
 
-DIAGNOSED_MAX = 20
 NOT_PROVED = "not_proved"
 
 

@@ -11,7 +11,7 @@ import threading
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from groupledger.jobs.ask.one_diagnosis import UNREADABLE, one_diagnosis
+from groupledger.jobs.ask.one_diagnosis import DIAGNOSED_MAX, UNREADABLE, one_diagnosis
 from groupledger.schemas.instants import instant_of_ms
 
 if TYPE_CHECKING:
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from groupledger.jobs.ask.verdict import EpisodeSummary
     from groupledger.jobs.notify.episodes import Episode
-
-DIAGNOSED_MAX = 20
 
 
 class Diagnoser:

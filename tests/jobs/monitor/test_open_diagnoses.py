@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from deltalake.exceptions import DeltaError
 
+from groupledger.jobs.ask.one_diagnosis import DIAGNOSED_MAX
 from groupledger.jobs.ask.verdict import EpisodeSummary
-from groupledger.jobs.monitor.open_diagnoses import DIAGNOSED_MAX, OpenDiagnoses
+from groupledger.jobs.monitor.open_diagnoses import OpenDiagnoses
 
 if TYPE_CHECKING:
     from collections.abc import Callable

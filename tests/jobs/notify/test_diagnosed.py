@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from groupledger.jobs.ask.cluster_rows import ClusterRows
+from groupledger.jobs.ask.one_diagnosis import DIAGNOSED_MAX
 from groupledger.jobs.ask.verdict import EpisodeSummary, summaries
 from groupledger.jobs.ask.why import why
 from groupledger.jobs.demo.shipped import ends_now, unpack
-from groupledger.jobs.notify.diagnosed import DIAGNOSED_MAX, Diagnoser
+from groupledger.jobs.notify.diagnosed import Diagnoser
 from groupledger.jobs.notify.episodes import Episode, Message, episodes_of
 from groupledger.jobs.notify.receivers import BODIES, MessageContext, text_of
 from groupledger.jobs.process.errors import OutsideError

@@ -563,6 +563,8 @@ def test_many_of_one_name_are_not_one_that_comes_and_goes() -> None:
     assert (eager["cause"], "cooperative-sticky" in eager["setting_to_change"]) == ("deploy", True)
     (has_it,) = found(incidents=[STORM], members=members, generations=[generation(4, protocol="cooperative-sticky")])
     assert (has_it["cause"], has_it["setting_to_change"]) == ("deploy", "group.instance.id")
+    (connect,) = found(incidents=[STORM], members=members, generations=[generation(4, protocol_type="connect")])
+    assert "assignment.strategy" not in (connect["setting_to_change"] or "")
 
 
 def test_what_the_server_log_says_wins() -> None:

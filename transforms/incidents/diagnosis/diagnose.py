@@ -15,12 +15,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from groupledger.schemas.kafka.names import COOPERATIVE_PROTOCOL
 from groupledger.schemas.kinds.causes import members, progress, refused
 from groupledger.schemas.kinds.clauses import Fact, filled, settings_of
 from groupledger.schemas.kinds.signs import SERVER_LOG_IMPORTED, SUBSCRIBED_TOPIC_UNSEEN, Source
 from groupledger.schemas.kinds.symptoms import BEHIND, NO_PROGRESS, NOBODY_HAS_PARTITIONS
-from groupledger.schemas.words import Evidence, GroupType, Severity, words_of
+from groupledger.schemas.words import Evidence, Severity, words_of
 from groupledger.transforms.incidents.diagnosis.episodes import episodes
 from groupledger.transforms.incidents.diagnosis.evidence import AROUND
 from groupledger.transforms.incidents.diagnosis.harm import HARM_COLUMNS, harm_of, is_harmful, read_again_in
@@ -28,6 +27,7 @@ from groupledger.transforms.incidents.diagnosis.judge import judged
 from groupledger.transforms.incidents.diagnosis.lag_signs import lag_seen
 from groupledger.transforms.incidents.diagnosis.member_signs import last_departures, members_at, restless
 from groupledger.transforms.incidents.diagnosis.signs_seen import is_of_nobody, signs_seen
+from groupledger.transforms.incidents.rules.known_facts import facts_of_type
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -40,12 +40,6 @@ if TYPE_CHECKING:
     Row = Mapping[str, Any]
     Diagnosis = dict[str, Any]
 
-FACT_OF_TYPE = {
-    GroupType.CLASSIC: Fact.CLASSIC_GROUP,
-    GroupType.CONSUMER: Fact.CONSUMER_GROUP,
-    GroupType.SHARE: Fact.SHARE_GROUP,
-    GroupType.STREAMS: Fact.STREAMS_GROUP,
-}
 SEVERITIES = words_of(Severity)
 WHO_COLUMNS = ("member_id", "client_id", "client_host", "group_instance_id")
 NOBODY_KNOWN = "a member"
@@ -178,13 +172,9 @@ def _sentence(cause: Cause, facts: frozenset[str], names: Mapping[str, str]) -> 
 
 def _facts(rows: GroupRows, seen: Seen) -> frozenset[str]:
     """Returns the facts and the signs that clauses may need."""
-    of_type = FACT_OF_TYPE.get(rows.group_type or "")
-    facts = {*seen.known, *([] if of_type is None else [of_type])}
-    protocol = next((row.get("protocol") for row in reversed(rows.generations) if row["member_count"]), None)
-    if protocol == COOPERATIVE_PROTOCOL:
-        facts.add(Fact.COOPERATIVE)
-    facts.add(Fact.LOG_IMPORTED if SERVER_LOG_IMPORTED.name in seen.known else Fact.INFERRED)
-    return frozenset(facts)
+    last = next((row for row in reversed(rows.generations) if row["member_count"]), {})
+    of_log = Fact.LOG_IMPORTED if SERVER_LOG_IMPORTED.name in seen.known else Fact.INFERRED
+    return frozenset((*seen.known, *facts_of_type(rows.group_type, last), of_log))
 
 
 def _names(episode: Episode, rows: GroupRows, lag: LagSeen, who: Row | None) -> dict[str, str]:

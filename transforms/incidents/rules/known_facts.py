@@ -39,6 +39,19 @@ OF_MEMBERS = {kind.name for kind in CHANGE_KINDS if kind.is_told_by_members or k
 LOG_AROUND_MS = 3_600_000  # a server log with a line about the group so near is there for the time in question
 
 
+def facts_of_type(group_type: str | None, generation: Row) -> Iterator[str]:
+    """Yields the facts about a group's type, and about its protocol in a generation (empty if none is known)."""
+    fact = FACT_OF_TYPE.get(group_type or "")
+    if fact == Fact.CLASSIC_GROUP and generation.get("protocol_type") == CONNECT:
+        fact = Fact.CONNECT_GROUP
+    elif fact == Fact.CLASSIC_GROUP and generation.get("protocol") == STREAMS_PROTOCOL:
+        fact = Fact.CLASSIC_STREAMS_GROUP
+    elif fact == Fact.CLASSIC_GROUP and generation.get("protocol") == COOPERATIVE_PROTOCOL:
+        yield Fact.COOPERATIVE
+    if fact is not None:
+        yield fact
+
+
 def known_facts(facts: GroupFacts, episode: Episode, row: Row, rules: Rules) -> frozenset[str]:
     """Returns the facts about an incident of an episode, by name; `row` is its row without the explanation."""
     return frozenset(_known(facts, episode, row, rules))
@@ -71,16 +84,7 @@ def _kind_of_group(facts: GroupFacts, at_ms: int) -> Iterator[str]:
     last = max(begun, key=lambda row: row["kafka_offset"], default=None)
     of_generation = None if last is None else last.get("group_type")
     of_group = facts.groups[0].get("group_type") if facts.groups else None
-    fact = FACT_OF_TYPE.get(of_generation or of_group or "")
-    if fact == Fact.CLASSIC_GROUP and last is not None:
-        if last["protocol_type"] == CONNECT:
-            fact = Fact.CONNECT_GROUP
-        elif last.get("protocol") == STREAMS_PROTOCOL:
-            fact = Fact.CLASSIC_STREAMS_GROUP
-        elif last.get("protocol") == COOPERATIVE_PROTOCOL:
-            yield Fact.COOPERATIVE
-    if fact is not None:
-        yield fact
+    yield from facts_of_type(of_generation or of_group, last or {})
 
 
 def _was_removed(facts: GroupFacts, episode: Episode, row: Row, rules: Rules) -> bool:
