@@ -43,7 +43,8 @@ def resolve_claims(
     members: Mapping[str, Subscription],
     member_data: Mapping[str, MemberData],
 ) -> Ownership:
-    """Returns the owners of partitions. `members` are in their map's order, which decides whose claims come first."""
+    """Returns the partitions that each member still owns. If two members claim a partition, the order of `members`,
+    which is that of the Java map, decides in which order the claims are compared."""
     owned: dict[str, list[TopicPartition]] = {}
     last_claimant: dict[TopicPartition, str] = {}
     doubly_claimed: set[TopicPartition] = set()

@@ -77,7 +77,7 @@ def script_of(name: str, given: Mapping[str, Any]) -> Script:
 
 
 def member_names(count: int) -> tuple[str, ...]:
-    """Returns names whose order is that of their numbers."""
+    """Returns the names m01, m02 and so on, with enough digits that they sort as their numbers do."""
     width = max(2, len(str(count)))
     return tuple(f"m{number:0{width}}" for number in range(1, count + 1))
 

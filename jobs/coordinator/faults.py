@@ -99,8 +99,8 @@ class Fault(BaseModel):
         return self
 
     def fits(self, incoming: Incoming) -> bool:
-        """Returns whether the fault is due with this request, and counts the request. `group` does not exclude requests
-        that name no group, such as a Fetch."""
+        """Returns whether the fault applies to this request, and counts the request. A fault with a `group` also
+        applies to requests that name no group, such as Fetch."""
         if self.request is not incoming.api or not self._is_of_client(incoming) or not self._is_of_group(incoming):
             return False
         self.seen += 1

@@ -66,8 +66,9 @@ def write_coverage(
 def regained_source(
     ledger: Ledger, source: LedgerSource, positions: Mapping[int, int], ends: Mapping[int, int], now_ms: int
 ) -> LedgerSource:
-    """Returns the source with readings of all partitions that were read up to `positions`. Readings that it has lost
-    are made from `coverage`. `ends` are the ends of the partitions' logs."""
+    """Returns the source with a reading (what is known of how completely it was read) for each partition in
+    `positions`, which are the next offsets to read. A reading that the source has lost is rebuilt from the rows of
+    `coverage`. `ends` are the ends of the partitions' logs."""
     lost = {partition: position for partition, position in positions.items() if partition not in source.readings}
     if not lost:
         return source

@@ -215,7 +215,7 @@ def beside_the_rounds(rounds: RoundLoop, stop: threading.Event, stack: ExitStack
 
 
 def looked_for(until_ms: int | None) -> str:
-    """Returns a text about until when incidents were looked for, to distinguish "none found" from "not looked for
+    """Returns a text that says until when incidents were looked for. It distinguishes "none found" from "not looked for
     yet"."""
     return "incidents not looked for yet" if until_ms is None else f"incidents until {iso(instant_of_ms(until_ms))}"
 

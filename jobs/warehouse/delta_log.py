@@ -254,8 +254,8 @@ def check_commits(storage: Storage, table: Table, since_version: int = 0) -> Non
 
 @dataclass(frozen=True, slots=True)
 class Added:
-    """The files that one version added, by path within the table, with the number of rows of each. `has_replaced`: they
-    replace other files, and so may hold their rows again."""
+    """The files that one version of a table added: the number of rows of each, by path within the table. If
+    `has_replaced`, they replace older files, so they may repeat rows of those."""
 
     at: datetime
     files: dict[str, int]

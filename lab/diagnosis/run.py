@@ -103,7 +103,7 @@ def capture(folder: Path, bootstrap_servers: str) -> None:
 
 
 def count_removals(folder: Path, played: Iterable[Played]) -> None:
-    """Counts the sessions that ended, by the broker's own log, in groups whose plays end no session."""
+    """Counts, from the broker's log, the sessions that expired in groups whose play should not let any expire."""
     lines = (folder / "kafka" / "server.log").read_text(errors="replace").splitlines()
     found = Counter(match["group"] for line in lines if (match := EXPIRED.search(line)))
     for each in played:

@@ -62,9 +62,10 @@ OF_OFFSETS_TOPIC = {"segment.ms": "60000", "min.cleanable.dirty.ratio": "0.01"}
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Plan:
-    """`faults` are the faults of brokers in their order; None: random ones until `seconds` have passed, and faults of
-    clients between them. After each one it rests for `settle_s`; None: for a random time. `monitor_share` is the part
-    of the time in which the monitor may run; without `has_second` there is no second warehouse."""
+    """The plan of a run. `faults` are the brokers' faults in order; None plays random ones, with faults of clients
+    between them, until `seconds` have passed. After each fault the cluster rests for `settle_s`; None: for a random
+    time. `monitor_share` is the share of the time in which the monitor may run. `has_second`: there is a second
+    warehouse."""
 
     seed: int
     seconds: float

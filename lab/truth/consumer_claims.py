@@ -102,7 +102,7 @@ def owners_at(assignments: Table, offset: int) -> dict[tuple[str, int], tuple[st
 
 
 def held_at(tables: Mapping[str, Table], offset: int) -> set[tuple[Any, ...]]:
-    """Returns the partitions or tasks of each member of a share or streams group after the record below an offset."""
+    """Returns the partitions or tasks that the members of a share or streams group held just before an offset."""
     names = ("member_id", "topic", "subtopology", "partition", "role")
     return {
         tuple(row.get(name) for name in names)

@@ -45,7 +45,7 @@ def micros(milliseconds: int | None) -> int | None:
 
 
 class HistoryRows:
-    """The rows to upsert, by table and by the parts of the key that follow the group."""
+    """The rows of one group to upsert, by table and by key. The key leaves out the columns that all have in common."""
 
     def __init__(self) -> None:
         self._tables: dict[str, dict[tuple[Any, ...], dict[str, Any]]] = {table: {} for table in TABLES}

@@ -64,9 +64,9 @@ def acts(
     spans: Sequence[LogSpan],
     topics: Mapping[str, str],
 ) -> list[Row]:
-    """Returns one row for each act, in order of time: the partitions of a group that one request, or one owner, moved
-    or removed at once. `events` are rows of `offset_events`, `requests` of `requests`, `owners` of `assignments` with
-    the host of the member; `topics` has the names by id."""
+    """Returns one row for each act, in order of time. An act is a change of a group's committed offsets, in one or many
+    partitions, that one request or one member made at once. `events` are rows of `offset_events`, `requests` rows of
+    `requests`, and `owners` rows of `assignments` with the members' hosts; `topics` has topic names by id."""
     by_group = _by_group(requests)
     owned = defaultdict(list)
     for row in owners:

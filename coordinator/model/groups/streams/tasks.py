@@ -46,7 +46,7 @@ def tasks_of(tasks: TasksByRole) -> Tasks:
 
 
 def by_role(tasks: Iterable[Task]) -> TasksByRole:
-    """Returns the lists of some tasks, subtopologies and partitions in order."""
+    """Groups tasks by role, and within a role by subtopology; both subtopologies and partitions are sorted."""
     found: dict[str, dict[str, list[int]]] = {TaskRole.ACTIVE: {}, TaskRole.STANDBY: {}, TaskRole.WARMUP: {}}
     for task in sorted(tasks):
         found[task.role].setdefault(task.subtopology_id, []).append(task.partition)
