@@ -31,7 +31,9 @@ def on_a_warehouse(command: Callable[..., object]) -> Callable[..., object]:
             unpack(Path(directory), ends_now())
             return command(Job(command.__name__, directory, cluster, conf), **others)
 
-    demo = click.option("--demo", "is_demo", is_flag=True, help="Show a day of a simulated cluster, which has just ended.")
+    demo = click.option(
+        "--demo", "is_demo", is_flag=True, help="Show a day of a simulated cluster, which has just ended."
+    )
     for option in (demo, CONF, CLUSTER, WAREHOUSE_IF_ANY):
         run = option(run)
     return run
