@@ -1,5 +1,5 @@
 """Real consumers of three clients, each under several protocols, go through what happens to groups: scaling, a close, a
-SIGKILL, a poll loop that stands still, another subscription, more partitions, rolling restarts, an administrator.
+SIGKILL, a poll loop that stops, another subscription, more partitions, rolling restarts, an administrator.
 
 A case is one group. Its consumers live in two processes for each client, and one is killed when every case of the
 client has come so far. Between two steps a case waits until its consumers own all partitions between them and report
