@@ -109,7 +109,7 @@ class Target:
         """Sends a request over an idle connection; returns the outcome."""
         self.now_ms += self.source.choice((0, 0, 1, 10, 1_000))
         place = self.source.randrange(CONNECTIONS)
-        if self.connections[place].asked is not None or not self.connections[place].is_open:
+        if self.connections[place].pending is not None or not self.connections[place].is_open:
             self.service.closed(self.connections[place])
             self.connections[place] = self._connect(place)
         connection = self.connections[place]
@@ -119,7 +119,7 @@ class Target:
         except MalformedError:
             self.service.end(connection, "malformed")
             return "refused"
-        return "answered" if connection.asked is None else "waits"
+        return "answered" if connection.pending is None else "waits"
 
     def is_alive(self) -> bool:
         heartbeat = HeartbeatRequest(version=4, group_id="nobody", generation_id=1, member_id="m")

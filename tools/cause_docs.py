@@ -109,7 +109,7 @@ def _cause(cause: Cause) -> Iterator[str]:
     yield from _evidence(cause)
     if cause.against:
         yield f"- **Excluded by any of:** {_meanings(cause.against)}"
-    yield f"- **What would decide it:** {cause.told_apart_by}"
+    yield f"- **What would decide it:** {cause.decided_by}"
     advice = _in_general(_advice(cause))
     if advice:
         yield f"- **What to do:** {advice}"

@@ -90,7 +90,7 @@ def main() -> int:
 
 def outcome(part: Part) -> str:
     """Runs a part, and returns its outcome in a few words."""
-    interpreter = found(part.python)
+    interpreter = interpreter_of(part.python)
     if interpreter is None:
         return f"not run, there is no Python {part.python} to be had"
     try:
@@ -102,7 +102,7 @@ def outcome(part: Part) -> str:
     return ended([python, "-m", "pytest", "-n", "2", "-q", "-m", part.marks, *part.tests], part.environment)
 
 
-def found(version: str) -> str | None:
+def interpreter_of(version: str) -> str | None:
     """Returns an interpreter of a version; None if none can be found or installed."""
     pyenv = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv") / "versions"
     for each in [shutil.which(f"python{version}"), *map(str, sorted(pyenv.glob(f"{version}.*/bin/python")))]:

@@ -87,7 +87,7 @@ class FirstCoordinator:
         topics = {topic: TopicPartitions(count) for topic, count in self.group.topics.items()}
         everything = Subscription(topics=tuple(topics))
         self.assignment = ASSIGNORS["range"](topics, dict.fromkeys(sorted(self.members), everything))
-        self.world.tell("coordinator", f"generation {self.generation}: {len(self.members)} members")
+        self.world.log("coordinator", f"generation {self.generation}: {len(self.members)} members")
         for member in self.members.values():
             reply, member.parked = member.parked, None
             self._satisfy(member)
@@ -186,7 +186,7 @@ class FirstCoordinatorConsumer(Member):
             if error is Error.NONE:
                 break
         self.generation = generation
-        self.world.tell(self.name, f"generation {generation}: {', '.join(map(str, assigned))}")
+        self.world.log(self.name, f"generation {generation}: {', '.join(map(str, assigned))}")
         if assigned:
             yield self.call("OffsetFetch", lambda reply: reply.give())
         self.take(assigned)

@@ -195,7 +195,7 @@ class JoinSyncCoordinator:
     def _prepare(self, why: str) -> None:
         """Opens a round, unless one is open, and ends it if nobody is awaited."""
         if self.state != "PreparingRebalance":
-            self.world.tell("coordinator", f"prepares a rebalance: {why}")
+            self.world.log("coordinator", f"prepares a rebalance: {why}")
             self._waits_for_first = self.state == "Empty" and self.release.initial_delay_ms > 0
             for member in self.members.values():
                 if member.sync is not None:
@@ -259,7 +259,7 @@ class JoinSyncCoordinator:
         joined = [each for each in self.members.values() if each.join is not None]
         if self.leader not in [each.member_id for each in joined]:
             self.leader = joined[0].member_id
-        self.world.tell("coordinator", f"generation {self.generation}: {', '.join(self.members)}")
+        self.world.log("coordinator", f"generation {self.generation}: {', '.join(self.members)}")
         for member in joined:
             reply, member.join, member.has_synced = member.join, None, False
             self._satisfy(member)

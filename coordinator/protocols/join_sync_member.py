@@ -159,7 +159,7 @@ class JoinSyncMember(Member):
             assignments = self.assign(joined.members) if self.is_leader else {}
             error, assignment = yield self.call("SyncGroup", self._sync_request(assignments))
             if error is Error.NONE:
-                self.world.tell(self.name, f"generation {self.generation}: {shown(assignment)}")
+                self.world.log(self.name, f"generation {self.generation}: {shown(assignment)}")
                 return assignment
             if error is not Error.REBALANCE_IN_PROGRESS:
                 self._is_lost = True
@@ -212,7 +212,7 @@ class JoinSyncMember(Member):
             self._lose("" if error is Error.UNKNOWN_MEMBER_ID else self.member_id)
 
     def _lose(self, member_id: str) -> None:
-        self.world.tell(self.name, "learns that it is out")
+        self.world.log(self.name, "learns that it is out")
         self.member_id, self._is_lost, self._is_stable = member_id, True, False
         self.join_again()
 

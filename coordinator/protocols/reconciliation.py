@@ -119,7 +119,7 @@ class ConsumerProtocolCoordinator:
     def new_epoch(self, why: str) -> None:
         """Gives every member a new target."""
         self.epoch += 1
-        self.world.tell("coordinator", f"epoch {self.epoch}: {why}")
+        self.world.log("coordinator", f"epoch {self.epoch}: {why}")
         self.target = uniform(self.group.partitions(), self.target, list(self.members))
         self.world.assigns(
             {
@@ -291,14 +291,14 @@ class ConsumerProtocolConsumer(Member):
                 continue
             if answer.error is not Error.NONE:
                 self.world.notifications += 1
-                self.world.tell(self.name, "learns that it is out")
+                self.world.log(self.name, "learns that it is out")
                 yield from self._start_anew()
                 continue
             self.epoch = answer.epoch
             if answer.assignment != self._assignment:
                 self.world.notifications += 1
                 self._assignment = answer.assignment
-                self.world.tell(self.name, f"epoch {self.epoch}: {', '.join(map(str, answer.assignment))}")
+                self.world.log(self.name, f"epoch {self.epoch}: {', '.join(map(str, answer.assignment))}")
                 self._wake_to_reconcile()
             if self._owned_to_say is None:
                 self._woken = woken = Reply()

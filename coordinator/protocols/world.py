@@ -91,7 +91,7 @@ class World:
         looks = -(-due_ms // every_ms)
         return looks * every_ms + self.random.between(0, looks * self._wakes_late_ms)
 
-    def tell(self, who: str, what: str) -> None:
+    def log(self, who: str, what: str) -> None:
         """Adds a line to the trace: at this time, `who` did `what`."""
         self.trace.append((self.now_ms, who, what))
 

@@ -81,7 +81,7 @@ class Session:
 
     def _expire(self) -> None:
         if not self.is_over and self.zookeeper.world.now_ms >= self.deadline_ms:
-            self.zookeeper.world.tell("zookeeper", "a session is over")
+            self.zookeeper.world.log("zookeeper", "a session is over")
             self.close()
 
     def close(self) -> None:

@@ -122,7 +122,7 @@ class ZooKeeperConsumer(Member):
             self.group.conflicts += 1
             yield BACKOFF_MS
         self.group.give_ups += 1
-        self.world.tell(self.name, "gives up and owns nothing")
+        self.world.log(self.name, "gives up and owns nothing")
 
     def _rebalance(self) -> Any:
         """Makes one try and returns whether it succeeded. Lists are read before the nodes that they name."""
@@ -141,12 +141,12 @@ class ZooKeeperConsumer(Member):
         claimed: list[TopicPartition] = []
         for partition in share:
             if not (yield self.call("create", self._create_request(owner_path(partition)))):
-                self.world.tell(self.name, f"finds {partition} owned")
+                self.world.log(self.name, f"finds {partition} owned")
                 for mine in claimed:
                     yield self.call("delete", self._delete_request(owner_path(mine)))
                 return False
             claimed.append(partition)
-        self.world.tell(self.name, f"owns {', '.join(map(str, share))}")
+        self.world.log(self.name, f"owns {', '.join(map(str, share))}")
         self.take(share)
         return True
 
@@ -189,7 +189,7 @@ class ZooKeeperConsumer(Member):
         while True:
             yield PING_MS
             if not self.session.ping():
-                self.world.tell(self.name, "learns that its session is over")
+                self.world.log(self.name, "learns that its session is over")
                 yield 2 * self.world.latency_ms()
                 self.give_up(self.owned)  # no commit: others own them
                 self.session = self.zookeeper.connect()

@@ -50,7 +50,7 @@ class Start(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """The effect of one call of a coordinator on one group: the kept state before, and the group now, None if it does
+    """The effect of one call of a coordinator on one group: the snapshot before, and the group now, None if it does
     not exist. `gone` are the members that left."""
 
     request: Request | None
@@ -70,7 +70,7 @@ class GroupKind(Protocol):
     def is_about_members(self, record_type: str) -> bool:
         """Returns whether such a record is about members and epochs."""
 
-    def kept(self, group: Any, before: Any) -> Any:
+    def snapshot(self, group: Any, before: Any) -> Any:
         """Returns a snapshot of a group, which its next state is compared with; `before` is the snapshot before."""
 
     def rebalance_timeout_ms(self, member: Any) -> int | None:
@@ -130,7 +130,7 @@ class ShareKind(_Unlogged):
     def is_about_members(self, record_type: str) -> bool:
         return record_type != STATES
 
-    def kept(self, group: ShareGroup, before: _ShareGroup | None) -> _ShareGroup:
+    def snapshot(self, group: ShareGroup, before: _ShareGroup | None) -> _ShareGroup:
         before = before or _ShareGroup()
         states = {} if group.states is None else group.states.initialized
         return _ShareGroup(
@@ -153,7 +153,7 @@ class ShareKind(_Unlogged):
         return ()
 
     def _start_by_heartbeat(self, call: Call) -> Start:
-        before, now, asker = call.before or _ShareGroup(), self.kept(call.now, call.before), _asker(call)
+        before, now, asker = call.before or _ShareGroup(), self.snapshot(call.now, call.before), _asker(call)
         if asker not in before.subscriptions:
             return Start(triggers.JOINED.name, (asker,))
         if now.subscriptions[asker] != before.subscriptions[asker]:
@@ -180,7 +180,7 @@ class StreamsKind(_Unlogged):
     def is_about_members(self, _: str) -> bool:
         return True
 
-    def kept(self, group: StreamsGroup, _: _StreamsGroup | None) -> _StreamsGroup:
+    def snapshot(self, group: StreamsGroup, _: _StreamsGroup | None) -> _StreamsGroup:
         return _StreamsGroup(frozenset(member.member_id for member in group.members.values()), group.words)
 
     def rebalance_timeout_ms(self, member: StreamsMember) -> int | None:
@@ -200,7 +200,7 @@ class StreamsKind(_Unlogged):
         return (*member.assigned, *member.pending_revocation)
 
     def _start_by_heartbeat(self, call: Call) -> Start:
-        before, now, asker = call.before or _StreamsGroup(), self.kept(call.now, call.before), _asker(call)
+        before, now, asker = call.before or _StreamsGroup(), self.snapshot(call.now, call.before), _asker(call)
         if asker not in before.members:
             return Start(triggers.JOINED.name, (asker,))
         if now.words.validated_topology_epoch != before.words.validated_topology_epoch:

@@ -52,11 +52,11 @@ _RESOLVED = Start(triggers.METADATA_CHANGED.name, ())  # by the broker, for nobo
 
 @dataclass(slots=True)
 class _Seen:
-    """A group as its coordinator knew it after the last call; `kept` is the part of its state that its kind compares
-    later."""
+    """A group as its coordinator knew it after the last call; `snapshot` is the part of its state that its kind
+    compares later."""
 
     incarnation: int
-    kept: Any = None
+    snapshot: Any = None
     epoch: Epoch | None = None
     tenures: dict[str, Tenure] = field(default_factory=dict)
     holdings: dict[tuple[TopicPartition, str], Holding] = field(default_factory=dict)
@@ -116,12 +116,12 @@ class ModernRecorder:
         if classic is not None:
             stayed = [name for name in seen.tenures if name in classic.members]
             self._stayed[group_id] = {name: seen.tenures.pop(name) for name in stayed}
-        call = Call(request, events, seen.kept, now, tuple(each for each in seen.tenures if each not in members))
+        call = Call(request, events, seen.snapshot, now, tuple(each for each in seen.tenures if each not in members))
         self._settle_members(group_id, seen, members, batch, kind, call)
         self._settle_holdings(group_id, seen, members, batch, kind, now)
         if now is not None:
             self._settle_epochs(kind, group_id, seen, batch, call)
-            seen.kept = kind.kept(now, seen.kept)
+            seen.snapshot = kind.snapshot(now, seen.snapshot)
             return
         if seen.epoch is not None:
             seen.epoch.ended_at_ms = batch.timestamp_ms
@@ -212,7 +212,7 @@ class ConsumerKind:
     def is_about_members(self, _: str) -> bool:
         return True
 
-    def kept(self, _: ConsumerGroup, __: None) -> None:
+    def snapshot(self, _: ConsumerGroup, __: None) -> None:
         """Keeps nothing: the coordinator's log lines give the cause of an epoch."""
 
     def rebalance_timeout_ms(self, member: ConsumerMember) -> int | None:
@@ -233,7 +233,7 @@ class ConsumerKind:
         if not any(event.kind == _EPOCH for event in call.events):
             return [_UPGRADED] * count
         logged = _starts(call.events)
-        found = [next(logged, _asked(call.request)) for _ in range(count)]
+        found = [next(logged, _unlogged_cause(call.request)) for _ in range(count)]
         return [*found[:-1], _RESOLVED] if _ends_in_resolution(call.events) else found
 
 
@@ -267,7 +267,7 @@ def _ends_in_resolution(events: Sequence[LogEvent]) -> bool:
     return _REGEXES in kinds and _EPOCH in kinds[kinds.index(_REGEXES) :]
 
 
-def _asked(request: Request | None) -> Start:
+def _unlogged_cause(request: Request | None) -> Start:
     """Returns the cause of an epoch that is not logged: another subscription, or else other topics."""
     if isinstance(request, ConsumerGroupHeartbeatRequest) and request.subscribed_topic_names is not None:
         return Start(triggers.METADATA_CHANGED.name, (request.member_id,))

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 # The tables that may know a group before the history does.
 BESIDE_HISTORY = ("coordinator_records", "group_states", "lag")
-TELL_OWNERS = ("generations", "members", "assignments", "member_epochs")
+OWNER_TYPES = ("generations", "members", "assignments", "member_epochs")
 # The end of a stretch that is known is not part of it.
 LAST_KNOWN = timedelta(microseconds=1)
 NO_HISTORY = "its history is not made yet: run `groupledger history`"
@@ -81,7 +81,7 @@ def of_groups(tables: ClusterRows, *names: str) -> list[Filter]:
 
 def history_floor_ms(tables: ClusterRows) -> int | None:
     """Returns the time before which retention has removed ownership rows, or None if it has removed none."""
-    return read_history_floor_ms(map(tables.properties, TELL_OWNERS), tables.small_files, tables.cluster)
+    return read_history_floor_ms(map(tables.properties, OWNER_TYPES), tables.small_files, tables.cluster)
 
 
 def history_coverage(tables: ClusterRows, *kafka_partitions: int) -> list[Answer]:

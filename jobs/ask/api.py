@@ -89,7 +89,7 @@ class Why:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Asked:
+class _Question:
     """A question in progress: its tables, and what is known of the time that it is about."""
 
     tables: ClusterRows
@@ -197,7 +197,7 @@ class Ledger:
 
         return ask(self.warehouse, query, parameters or {}, timeout_s=timeout_s)
 
-    def _ask(self, *sources: str, time: Time | None = None, group: str | None = None) -> _Asked:
+    def _ask(self, *sources: str, time: Time | None = None, group: str | None = None) -> _Question:
         tables, time = ClusterRows(self.warehouse, self.cluster), time or Time()
         known = sources_known(tables, () if group is None else (group,))
         not_known = why_not_known(known, sources, time)
@@ -205,7 +205,7 @@ class Ledger:
             if group is not None:
                 group_row(tables, group)
             raise NotKnownError(str(not_known))
-        return _Asked(tables=tables, known=known, not_known=not_known)
+        return _Question(tables=tables, known=known, not_known=not_known)
 
 
 def instant_of(when: When | None) -> datetime | None:

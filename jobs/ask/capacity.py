@@ -209,7 +209,7 @@ def _member(each: MemberLoad, rows: Sequence[LagRow]) -> Answer:
 def _with_members(found: Capacity, members: int, assignor: str | None, rows: Sequence[LagRow]) -> Answer:
     lags = [row.lag for row in rows if LagFlag.UNSUBSCRIBED not in row.flags]
     lag = None if None in lags else sum(each or 0 for each in lags)
-    deal = asdict(found.asked(members, assignor, lag))
+    deal = asdict(found.with_members(members, assignor, lag))
     names = {"heaviest_per_s": "heaviest_per_second"}
     return {names.get(name, name): _rounded(value) for name, value in deal.items()}
 

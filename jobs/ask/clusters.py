@@ -23,7 +23,7 @@ def clusters_of(snapshots: Snapshots) -> list[str]:
     return sorted(names)
 
 
-def cluster_asked(known: Sequence[str], given: str | None, usual: Callable[[], str]) -> str:
+def chosen_cluster(known: Sequence[str], given: str | None, usual: Callable[[], str]) -> str:
     """Returns the given cluster. Without one, returns the only cluster or, if there are several, the result of `usual`,
     a slow call. Raises UnknownNameError with a list of the clusters."""
     if given is None and len(known) == 1:

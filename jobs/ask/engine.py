@@ -64,13 +64,13 @@ MACROS = ("CREATE MACRO explode(items) AS unnest(items)",)
 
 
 def ask(snapshots: Snapshots, text: str, parameters: Mapping[str, str], *, rows_max: int | None = None) -> pa.Table:
-    """Returns the result of one statement, or its first rows, in this process. Raises as `asked` does."""
-    with asked(snapshots, text, parameters, rows_max=rows_max) as batches:
+    """Returns the result of one statement, or its first rows, in this process. Raises as `result_of` does."""
+    with result_of(snapshots, text, parameters, rows_max=rows_max) as batches:
         return plain(batches.read_all())
 
 
 @contextmanager
-def asked(
+def result_of(
     snapshots: Snapshots,
     text: str,
     parameters: Mapping[str, str],

@@ -24,7 +24,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from groupledger.jobs.ask.engine import asked
+from groupledger.jobs.ask.engine import result_of
 from groupledger.jobs.ask.snapshots import Snapshots
 from groupledger.jobs.process.outside import explain
 
@@ -84,7 +84,7 @@ def answer(question: Mapping[str, Any], out: IO[bytes]) -> dict[str, str] | None
     try:
         snapshots = Snapshots(question["warehouse"])
         limits = {name: question[name] for name in ("rows_max", "memory_max_bytes")}
-        with asked(snapshots, question["text"], question["parameters"], **limits) as batches:
+        with result_of(snapshots, question["text"], question["parameters"], **limits) as batches:
             with pa.ipc.new_stream(out, batches.schema) as writer:
                 for batch in batches:
                     writer.write_batch(batch)

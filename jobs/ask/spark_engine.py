@@ -51,7 +51,7 @@ READING = frozenset(
     }
 )
 # and the commands that only describe.
-TELLING = frozenset(
+DESCRIBING = frozenset(
     {
         *("DescribeColumn", "DescribeFunction", "DescribeQueryCommand", "DescribeRelation", "ExplainCommand"),
         *("ShowColumns", "ShowFunctions", "ShowTables", "ShowViews"),
@@ -121,7 +121,7 @@ def refuse_to_do(spark: SparkSession, views: Collection[str], text: str) -> None
     relations = {name.lower() for name in views}
     relations |= {name for kind, node in found if kind == "UnresolvedWith" for name in defined(node)}
     for kind, node in found:
-        if kind not in READING | TELLING:
+        if kind not in READING | DESCRIBING:
             raise InputError(
                 "Only queries are answered here, and DESCRIBE, SHOW TABLES and EXPLAIN of a query: this statement is"
                 f" {printable(kind)}."

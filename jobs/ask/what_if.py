@@ -30,13 +30,13 @@ WINDOW = timedelta(days=7)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WhatIfQuestion:
-    """A question. Each of `asked` is one combination of settings, as differences from the group's actual ones. `actual`
-    are actual settings that the ledger can't see, in the same form. `consumer_session_ms` is the session timeout with
-    which the ledger was made."""
+    """A question. Each of `settings` is one combination of settings, as differences from the group's actual ones.
+    `actual` are actual settings that the ledger can't see, in the same form. `consumer_session_ms` is the session
+    timeout with which the ledger was made."""
 
     since: datetime
     until: datetime
-    asked: tuple[tuple[str, ...], ...]
+    settings: tuple[tuple[str, ...], ...]
     actual: tuple[str, ...] = ()
     consumer_session_ms: int = SESSION_DEFAULT_MS
 
@@ -45,7 +45,7 @@ class WhatIfQuestion:
         return {
             "since": self.since,
             "until": self.until,
-            "settings": [",".join(asked) for asked in self.asked],
+            "settings": [",".join(asked) for asked in self.settings],
             "told_setting": ",".join(self.actual),
         }
 
@@ -58,7 +58,7 @@ def settings_in(text: str) -> tuple[str, ...]:
 def what_if(tables: ClusterRows, names: Sequence[str] | None, question: WhatIfQuestion) -> Iterator[list[Answer]]:
     """Yields the answers for each named group, or for all that rebalanced in the time. Raises InputError for unknown
     settings or groups."""
-    for asked in (question.actual, *question.asked):
+    for asked in (question.actual, *question.settings):
         _changed(Setting(), asked)
     if names is None:
         names = sorted(
@@ -115,8 +115,8 @@ def _of_group(tables: ClusterRows, name: str, question: WhatIfQuestion) -> list[
     try:
         workload = workload_of(rows, question.actual, _rate(tables, topics, question))
     except NotReplayableError as refused:
-        return [_answer(name, asked, None, refusal=str(refused)) for asked in question.asked]
-    changes = {asked: _changed_or_refused(workload.actual, asked) for asked in question.asked}
+        return [_answer(name, asked, None, refusal=str(refused)) for asked in question.settings]
+    changes = {asked: _changed_or_refused(workload.actual, asked) for asked in question.settings}
     settings = {asked: setting for asked, setting in changes.items() if isinstance(setting, Setting)}
     refusals = {asked: why for asked, why in changes.items() if isinstance(why, str)}
     effects = answers(workload, list(settings.values()), observed_of(rows.rebalances))
@@ -135,7 +135,7 @@ def _of_group(tables: ClusterRows, name: str, question: WhatIfQuestion) -> list[
     }
     return [
         answered[asked] if asked in answered else _answer(name, asked, workload.actual, refusal=refusals[asked])
-        for asked in question.asked
+        for asked in question.settings
     ]
 
 

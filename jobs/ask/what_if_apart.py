@@ -78,7 +78,7 @@ def _answers(asked: dict[str, Any]) -> list[Answer]:
     question = WhatIfQuestion(
         since=datetime.fromisoformat(given["since"]),
         until=datetime.fromisoformat(given["until"]),
-        asked=tuple(map(tuple, given["asked"])),
+        settings=tuple(map(tuple, given["settings"])),
         actual=tuple(given["actual"]),
         consumer_session_ms=given["consumer_session_ms"],
     )

@@ -85,20 +85,20 @@ class Job:
         return settings_of(self.conf, cluster=self.cluster)
 
     @cached_property
-    def cluster_asked(self) -> str:
+    def chosen_cluster(self) -> str:
         """The cluster of a question; it may be left out if there is only one. Loading the settings takes longer than
         answering, so they are loaded only if needed: for a user's file, which may be invalid, or to find a name that
         was left out."""
-        from groupledger.jobs.ask.clusters import cluster_asked, clusters_of
+        from groupledger.jobs.ask.clusters import chosen_cluster, clusters_of
         from groupledger.jobs.ask.snapshots import Snapshots
 
         usual = None if self.conf is None else self.settings.cluster
         known = clusters_of(Snapshots(self.warehouse))
-        return cluster_asked(known, self.cluster, lambda: usual or self.settings.cluster)
+        return chosen_cluster(known, self.cluster, lambda: usual or self.settings.cluster)
 
     def rows(self) -> ClusterRows:
         """Reads the cluster's rows without Spark."""
-        cluster = self.cluster_asked
+        cluster = self.chosen_cluster
         from groupledger.jobs.ask.cluster_rows import ClusterRows
 
         return ClusterRows(self.warehouse, cluster)

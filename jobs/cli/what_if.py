@@ -78,19 +78,19 @@ def what_if(  # noqa: PLR0913 - one argument for each option
     from groupledger.jobs.ask.what_if_savings import saving, with_numbers
     from groupledger.jobs.ask.what_if_stored import sentence, totals
 
-    asked_for = WhatIfQuestion(
+    question = WhatIfQuestion(
         since=since or job.end() - WINDOW,
         until=until or job.end(),
-        asked=tuple(map(settings_in, asked)),
+        settings=tuple(map(settings_in, asked)),
         actual=settings_in(actual),
         consumer_session_ms=job.combined_settings(tables).history.consumer_session_timeout_s * 1_000,
     )
     found: list[Answer] = []
-    for of_group in answers(tables, None if is_all else names, asked_for):
+    for of_group in answers(tables, None if is_all else names, question):
         say(f"{printable(of_group[0]['group_id'])} is played")
         found += of_group
     if is_kept:
-        _keep(job, tables.cluster, asked_for, found)
+        _keep(job, tables.cluster, question, found)
     if as_json:
         print_json(with_numbers(found))
         return
@@ -108,12 +108,12 @@ def what_if(  # noqa: PLR0913 - one argument for each option
             click.echo(f"{escaped(answer['group_id'])}, {answer['setting']}: can't be computed. {why}")
 
 
-def _keep(job: Job, cluster: str, asked_for: WhatIfQuestion, found: list[Answer]) -> None:
+def _keep(job: Job, cluster: str, question: WhatIfQuestion, found: list[Answer]) -> None:
     from groupledger.jobs.derive.what_if import keep
     from groupledger.jobs.warehouse.lease import what_ifs_of
 
     with replace(job, cluster=cluster).ledger(what_ifs_of(cluster)) as ledger:
-        say(f"the answers are kept as run {keep(ledger, asked_for.row(), found)}")
+        say(f"the answers are kept as run {keep(ledger, question.row(), found)}")
 
 
 def _rows(answer: Answer) -> list[tuple[object, ...]]:

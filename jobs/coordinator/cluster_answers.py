@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from groupledger.jobs.coordinator.frames import Incoming
     from groupledger.jobs.coordinator.world import World
 
-_SOFTWARE_IS_TOLD_SINCE = 3
+_SOFTWARE_IS_SENT_SINCE = 3
 # The names and versions of client software that Kafka accepts.
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 _METADATA_OF_ALL_IS_NULL_SINCE = 1
@@ -40,7 +40,7 @@ def api_versions(incoming: Incoming, _: World) -> Any:
     error, body = Error.NONE, incoming.body
     if body is None:
         error = Error.UNSUPPORTED_VERSION
-    elif incoming.version >= _SOFTWARE_IS_TOLD_SINCE and software_of(incoming) is None:
+    elif incoming.version >= _SOFTWARE_IS_SENT_SINCE and software_of(incoming) is None:
         error = Error.INVALID_REQUEST
     shown = [apis[ApiKey.API_VERSIONS]] if body is None else [] if error else list(apis.values())
     return ApiVersionsResponse(version=incoming.version, error_code=error, api_keys=shown)
@@ -48,7 +48,7 @@ def api_versions(incoming: Incoming, _: World) -> Any:
 
 def software_of(incoming: Incoming) -> tuple[str, str] | None:
     """Returns the name and the version of the client's software, if the request has them and they are valid."""
-    if incoming.version < _SOFTWARE_IS_TOLD_SINCE:
+    if incoming.version < _SOFTWARE_IS_SENT_SINCE:
         return None
     software = (incoming.body.client_software_name, incoming.body.client_software_version)
     return software if all(_SOFTWARE.fullmatch(each) for each in software) else None
@@ -60,7 +60,7 @@ def metadata(incoming: Incoming, world: World) -> Any:
     if is_of_all:
         topics = [_topic(name, world) for name in (*world.topics.by_name, OFFSETS_TOPIC)]
     else:
-        topics = [_asked_topic(each, world) for each in asked]
+        topics = [_described_topic(each, world) for each in asked]
     brokers = [
         kind.MetadataResponseBroker(node_id=node, host=address.host, port=address.port)
         for node, address in world.addresses.items()
@@ -69,7 +69,7 @@ def metadata(incoming: Incoming, world: World) -> Any:
     return kind(version=version, brokers=brokers, cluster_id=world.cluster_id, controller_id=controller, topics=topics)
 
 
-def _asked_topic(asked: Any, world: World) -> Any:
+def _described_topic(asked: Any, world: World) -> Any:
     """Answers for a topic by its name, or by its id where it has no name. No topic is ever created."""
     name = asked.name
     if name is None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from groupledger.jobs.coordinator.frames import Incoming
 
 # The first version in which ...
-_JOIN_TELLS_REBALANCE_TIMEOUT = 1
+_JOIN_HAS_REBALANCE_TIMEOUT = 1
 _LEAVE_NAMES_MEMBERS = 3
 _COMMIT_NAMES_TOPIC_IDS = 10
 _FETCH_NAMES_GROUPS = 8
@@ -53,7 +53,7 @@ def to_model(incoming: Incoming, asker: Asker, cluster: Cluster) -> model.Reques
 
 def _join_group(incoming: Incoming, asker: Asker, cluster: Cluster) -> model.Request:
     body, version = incoming.body, incoming.version
-    tells = version >= _JOIN_TELLS_REBALANCE_TIMEOUT
+    tells = version >= _JOIN_HAS_REBALANCE_TIMEOUT
     return model.JoinGroupRequest(
         asker.request_id,
         body.group_id,

@@ -135,7 +135,7 @@ class Server:
         if now_s - self._said_full_s >= _SAY_EVERY_S:
             self._said_full_s = now_s
             self._say(f"there are {CONNECTIONS_MAX:,} connections: for each new one the longest idle one is closed")
-        idle = [each for each in self._protocols.values() if each.connection.asked is None]
+        idle = [each for each in self._protocols.values() if each.connection.pending is None]
         if not idle:
             return False
         first = min(idle, key=lambda each: (each.has_asked, each.last_s))
@@ -160,11 +160,11 @@ class Server:
         now_s = time.monotonic()
         for protocol in list(self._protocols.values()):
             quiet_s = now_s - protocol.last_s
-            if protocol.connection.asked is None and protocol.held_bytes and quiet_s > REQUEST_WITHIN_S:
+            if protocol.connection.pending is None and protocol.held_bytes and quiet_s > REQUEST_WITHIN_S:
                 self.service.end(
                     protocol.connection, f"a request, or its answer, was under way for {REQUEST_WITHIN_S:g} s"
                 )
-            elif protocol.connection.asked is None and quiet_s > IDLE_S_MAX:
+            elif protocol.connection.pending is None and quiet_s > IDLE_S_MAX:
                 self.service.end(protocol.connection, f"idle for {IDLE_S_MAX:g} s")
         self._look = asyncio.get_running_loop().call_later(_LOOK_EVERY_S, self._look_after_connections)
 
@@ -231,13 +231,13 @@ class _Protocol(asyncio.Protocol):
         self._is_draining = False
         if connection.is_open:
             # Who sends on while an answer is due is not listened to until it is there.
-            if self._is_unread or (connection.asked is not None and self._bytes):
+            if self._is_unread or (connection.pending is not None and self._bytes):
                 self.transport.pause_reading()
             else:
                 self.transport.resume_reading()
 
     def _is_ready(self) -> bool:
-        return self.connection.asked is None and self.connection.is_open and not self._is_unread
+        return self.connection.pending is None and self.connection.is_open and not self._is_unread
 
     def answer(self, frame: bytes) -> None:
         self.last_s = time.monotonic()

@@ -55,7 +55,7 @@ class ClientConnection:
     client_host: str = _HOST
     client_id: str = ""
     software: tuple[str, str] = UNKNOWN_SOFTWARE
-    asked: PendingRequest | None = None  # the request that waits for its answer
+    pending: PendingRequest | None = None  # the request that waits for its answer
     is_open: bool = True
 
 
@@ -137,7 +137,7 @@ class Service:
         connection.client_id = incoming.client_id or connection.client_id
         if incoming.api is ApiKey.API_VERSIONS:
             connection.software = cluster_answers.software_of(incoming) or connection.software
-        asked = connection.asked = PendingRequest(incoming, self._now_ms)
+        asked = connection.pending = PendingRequest(incoming, self._now_ms)
         if self._faults and self._is_caught(connection, asked):
             return
         error = self._transactions.refused(incoming)
@@ -161,8 +161,8 @@ class Service:
         """Sends the responses of a coordinator to their clients, and records its output."""
         for response in result.responses:
             connection = self._pending.pop(response.request_id, None)
-            if connection is not None and connection.asked is not None:
-                self._respond(connection, connection.asked, response)
+            if connection is not None and connection.pending is not None:
+                self._respond(connection, connection.pending, response)
         if self.world.is_recorded:
             self.outputs.events += [(node, event) for event in result.events]
 
@@ -176,7 +176,7 @@ class Service:
             delay_ms, asked.delay_ms = asked.delay_ms, 0
             self._at(self._now_ms + delay_ms, lambda: self._answer(connection, asked, message))
             return
-        connection.asked = None
+        connection.pending = None
         if asked.is_lost:
             self.end(connection, "the script of faults says that the answer is lost")
         if connection.is_open and message is not None:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 EPOCH_MAX = (1 << 15) - 2  # the last that a producer gets; then it gets another id
 TIMEOUT_MS_MAX = 900_000  # transaction.max.timeout.ms
 _NO_PRODUCER = -1
-_FENCED_IS_TOLD_SINCE = 2
+_FENCED_IS_ANSWERED_SINCE = 2
 IMPLICIT_SINCE = 5  # the version of TxnOffsetCommit and EndTxn
 
 
@@ -146,7 +146,7 @@ class Transactions:
         if found is None or found.producer_id != body.producer_id:
             return Error.INVALID_PRODUCER_ID_MAPPING
         if found.producer_epoch != body.producer_epoch:
-            return Error.PRODUCER_FENCED if version >= _FENCED_IS_TOLD_SINCE else Error.INVALID_PRODUCER_EPOCH
+            return Error.PRODUCER_FENCED if version >= _FENCED_IS_ANSWERED_SINCE else Error.INVALID_PRODUCER_EPOCH
         return found
 
     def _time_out(self, transaction: Transaction, number: int) -> None:

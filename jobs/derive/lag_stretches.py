@@ -17,7 +17,7 @@ from groupledger.jobs.ingest.samples import last_sampled_at_ms
 from groupledger.jobs.warehouse.progress import KEPT_EVERY_MS, note_progress, read_progress
 from groupledger.schemas.tables.lag import LAG
 from groupledger.schemas.words import LagStatus
-from groupledger.transforms.incidents.lag_stretches import COLUMNS, joined, lag_stretches, telling
+from groupledger.transforms.incidents.lag_stretches import COLUMNS, joined, lag_stretches, still_needed
 from groupledger.transforms.incidents.rules.waiting import AHEAD_MS
 from groupledger.transforms.lag.lag import sampled_within
 
@@ -52,7 +52,7 @@ def stretches_of_lag(ledger: Ledger, gap_ms: int) -> DataFrame:
     new = ledger.rows_within(LAG, sampled_within(kept.until_ms + 1, last_ms))
     before = ledger.spark.createDataFrame(kept.stretches, SCHEMA)
     shortest_ms = {LagStatus.WAITING_FOR_TRANSACTION: gap_ms, LagStatus.AHEAD_OF_LOG: AHEAD_MS}
-    found = telling(joined(before.unionByName(lag_stretches(new))), last_ms, shortest_ms)
+    found = still_needed(joined(before.unionByName(lag_stretches(new))), last_ms, shortest_ms)
     if last_ms - kept.until_ms < KEPT_EVERY_MS:
         return found
     stretches = sorted(found.collect(), key=str)

@@ -16,7 +16,7 @@ from pyspark.sql.types import IntegerType, LongType, StructField, StructType
 from groupledger.jobs.ingest.samples import last_sampled_at_ms
 from groupledger.jobs.warehouse.progress import KEPT_EVERY_MS, note_progress, read_progress
 from groupledger.schemas.tables.watermarks import WATERMARKS
-from groupledger.transforms.incidents.open_transactions import COLUMNS, open_transactions, telling
+from groupledger.transforms.incidents.open_transactions import COLUMNS, open_transactions, still_needed
 from groupledger.transforms.lag.lag import sampled_within
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def sampled_transactions(ledger: Ledger, stalled_ms: int) -> DataFrame:
         kept = StoredSamples()
     new = ledger.rows_within(WATERMARKS, sampled_within(kept.until_ms + 1, last_ms))
     before = ledger.spark.createDataFrame(kept.samples, SCHEMA)
-    found = telling(before.union(open_transactions(new)), stalled_ms)
+    found = still_needed(before.union(open_transactions(new)), stalled_ms)
     if last_ms - kept.until_ms < KEPT_EVERY_MS:
         return found
     samples = sorted(tuple(row) for row in found.collect())

@@ -76,7 +76,7 @@ class Evidence:
         InputError if the log was cut below where the batch begins; BatchGivenUpError if it was stopped."""
         begins = {**self._positions, **self._reached(number - 1)}
         ends = {partition: end for partition, end in self._reached(number).items() if end > begins[partition]}
-        epochs = self._asked(lambda: self._epochs(begins, ends), "whether the log is still the same")
+        epochs = self._answer_of(lambda: self._epochs(begins, ends), "whether the log is still the same")
         source = self.source.at(begins)
         found = read_columns(files, COORDINATOR_RECORDS, self._ledger.warehouse, COLUMNS)
         of_partition = {partition: found.filter(pc.field("kafka_partition") == partition) for partition in ends}
@@ -84,15 +84,15 @@ class Evidence:
             partition: gaps(some.column("kafka_offset").to_numpy(), begins[partition], ends[partition])
             for partition, some in of_partition.items()
         }
-        explained = self._asked(
+        explained = self._answer_of(
             lambda: explained_by_headers(missing, begins, self._settings, self._bootstrap_servers),
             "what the log has where records are missing",
         )
         is_thinned = any(at > begins[partition] for partition, at in explained.items())
         at_end, late = {}, set[int]()
         if is_thinned:
-            at_end = self._asked(self._at_end, "where the log ends")
-            late = self._asked(lambda: self._late(source.readings), "how long the topic keeps tombstones")
+            at_end = self._answer_of(self._at_end, "where the log ends")
+            late = self._answer_of(lambda: self._late(source.readings), "how long the topic keeps tombstones")
         readings = dict(source.readings)
         for partition, end in ends.items():
             read = Read(
@@ -113,7 +113,7 @@ class Evidence:
             self.source = new
             write_source(self._ledger.storage, self._ledger.cluster, self.source)
 
-    def _asked(self, ask: Callable[[], Answer], wish: str) -> Answer:
+    def _answer_of(self, ask: Callable[[], Answer], wish: str) -> Answer:
         return until_answered(ask, wish, self._ledger, self._stop, SILENT_S_MAX)
 
     def _epochs(self, begins: Mapping[int, int], ends: Mapping[int, int]) -> dict[int, int]:

@@ -30,7 +30,7 @@ from groupledger.jobs.ingest.log_files import (
     LineLimits,
     ScanPosition,
     first_line_digest,
-    found_files,
+    list_log_files,
     match,
     read_splits,
     scan,
@@ -212,7 +212,7 @@ class LogImport:
                 self._known[log] = self._known_files(log)
             known = self._known[log]
             there = paths if is_patient else [path for path in paths if not self._is_missing(path)]
-            for path in found_files(there, pattern, self.say_once):
+            for path in list_log_files(there, pattern, self.say_once):
                 if stop.is_set():
                     return
                 try:
@@ -228,7 +228,7 @@ class LogImport:
 
     def _is_missing(self, path: Path) -> bool:
         try:
-            found_files([path], "", lambda _: None)
+            list_log_files([path], "", lambda _: None)
         except InputError as error:
             self._refuse(str(error), is_patient=False)
             return True

@@ -126,7 +126,7 @@ def plan(ledger: Ledger, ingest: KafkaIngest, started_at_ms: int) -> tuple[Ledge
     positions = {**topic.log_start_offset, **settled}
     source = source.at(positions)
     check_end({**positions, **kafka_positions(resume.planned_offset, OFFSETS_TOPIC)}, topic)
-    source = source.behind_cuts(readings_behind_cuts(ingest, source, positions, topic, started_at_ms))
+    source = source.with_readings_after_cuts(readings_after_cuts(ingest, source, positions, topic, started_at_ms))
     holes = {partition for partition, start in topic.log_start_offset.items() if positions[partition] < start}
     if holes:
         if not ingest.recover:
@@ -163,7 +163,7 @@ def check_end(positions: Mapping[int, int], topic: TopicRange) -> None:
         )
 
 
-def readings_behind_cuts(
+def readings_after_cuts(
     ingest: KafkaIngest, source: LedgerSource, positions: Mapping[int, int], topic: TopicRange, started_at_ms: int
 ) -> dict[int, Reading]:
     """Returns a reading for each partition whose log was truncated below our position and has grown again. Raises

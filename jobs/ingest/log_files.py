@@ -121,7 +121,7 @@ class Scanned:
         ]
 
 
-def found_files(paths: Sequence[Path], pattern: str, say: Callable[[str], None]) -> list[Path]:
+def list_log_files(paths: Sequence[Path], pattern: str, say: Callable[[str], None]) -> list[Path]:
     """Returns the files, and those in directories whose names match, the oldest first, so that rows come in order. A
     link in a directory to a file elsewhere is skipped: a user who may write the directory could otherwise have any file
     read."""

@@ -38,16 +38,18 @@ MAGIC_WITH_EPOCH = 2
 def epochs_at(brokers: Brokers, settings: SamplingSettings, offsets: Mapping[int, int]) -> dict[int, int]:
     """Returns, by partition, the leader epoch of the record at an offset, or of the next one that still exists.
     Partitions without one, or with batches too old to have an epoch, are left out. Raises OutsideError."""
-    return _asked(brokers, settings, offsets, _epochs_at)
+    return _responses(brokers, settings, offsets, _epochs_at)
 
 
 def ends_of_epochs(brokers: Brokers, settings: SamplingSettings, epochs: Mapping[int, int]) -> dict[int, int]:
     """Returns, by partition, the offset where an epoch ends in the present leader's log; partitions whose leader can't
     say are left out. Raises OutsideError."""
-    return _asked(brokers, settings, epochs, _ends_of_epochs)
+    return _responses(brokers, settings, epochs, _ends_of_epochs)
 
 
-def _asked(brokers: Brokers, settings: SamplingSettings, of_partition: Mapping[int, int], ask: Ask) -> dict[int, int]:
+def _responses(
+    brokers: Brokers, settings: SamplingSettings, of_partition: Mapping[int, int], ask: Ask
+) -> dict[int, int]:
     """Returns the responses of the leaders. A leader that has moved, or does not answer, is looked up and asked
     again."""
     error: KafkaError | None = None

@@ -29,7 +29,7 @@ class Diagnoser:
     ) -> None:
         self._warehouse = warehouse
         self._cluster = cluster
-        self._ask = ask or _asked
+        self._ask = ask or _diagnosis_of
         self._found: dict[str, EpisodeSummary | None] = {}
         self._left = DIAGNOSED_MAX
         self._lock = threading.Lock()
@@ -56,7 +56,7 @@ class Diagnoser:
         return episode if found is None else _in_words_of(episode, found)
 
 
-def _asked(warehouse: str, cluster: str, episode: Episode) -> EpisodeSummary | None:
+def _diagnosis_of(warehouse: str, cluster: str, episode: Episode) -> EpisodeSummary | None:
     """Returns the diagnosis that the episode's incidents belong to. Raises `UNREADABLE`."""
     since = instant_of_ms(episode.first_seen_ms)
     return one_diagnosis(warehouse, cluster, episode.group_id, episode.episode_id, since)

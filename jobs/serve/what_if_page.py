@@ -54,12 +54,12 @@ def routes(warehouse: Warehouse, environment: Environment) -> APIRouter:
         question = WhatIfQuestion(
             since=time.since or until - WINDOW,
             until=until,
-            asked=(tuple(settings_of(given)),),
+            settings=(tuple(settings_of(given)),),
             actual=settings_in(given.get("actual", "")),
             consumer_session_ms=warehouse.combined_settings(tables).history.consumer_session_timeout_s * 1_000,
         )
         answer = None
-        if question.asked != ((),):
+        if question.settings != ((),):
             if not places.acquire(blocking=False):
                 raise BusyError(f"{AT_ONCE} of these questions are being answered already: ask again.")
             try:

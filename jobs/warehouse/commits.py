@@ -305,7 +305,7 @@ class Commits:
             before = self.open(table)
             unnamed = unnamed_files(before, max(UNNAMED_HOURS_OF_OTHERS, ceil(removed_hours)))
             removed = removed_files(uri, before, now_ms() - round(removed_hours * HOUR_S * 1_000))
-            self._delete_found(table, [*unnamed, *removed], self.check_leases)
+            self._delete_files(table, [*unnamed, *removed], self.check_leases)
             delete_half_written(uri, self.check_leases)
 
     def forget_past(self, table: Table, check: Callable[[], None] = lambda: None) -> None:
@@ -323,7 +323,7 @@ class Commits:
         with self._unless_taken_over(table):
             before = self.open(table)
             removed = removed_files(uri, before)
-            left = self._delete_found(table, [*unnamed_files(before, hours), *removed], may_go_on)
+            left = self._delete_files(table, [*unnamed_files(before, hours), *removed], may_go_on)
             newest = self.open(table)
             may_go_on()
             newest.create_checkpoint()
@@ -334,7 +334,7 @@ class Commits:
                 " put the folder itself in the place of the link, and run the command again."
             )
 
-    def _delete_found(self, table: Table, found: Sequence[str], check: Callable[[], None]) -> list[str]:
+    def _delete_files(self, table: Table, found: Sequence[str], check: Callable[[], None]) -> list[str]:
         """Carries out steps 2 and 3 of `jobs.warehouse.deletions`; returns the files that lie behind links and stay."""
         self.add_files(table, [])
         return delete_files(table_uri(self.warehouse, table), deletable_files(found, self.open(table)), check)

@@ -76,7 +76,7 @@ class LedgerSource:
             readings[partition] = [*before, reading]
         return self._with_others(readings, new)
 
-    def behind_cuts(self, new: Mapping[int, Reading]) -> LedgerSource:
+    def with_readings_after_cuts(self, new: Mapping[int, Reading]) -> LedgerSource:
         """Returns the source with a new reading for each partition in `new` whose log was truncated and has grown
         again. Earlier readings stay, since their records were in the log then."""
         readings = dict(self.readings)

@@ -33,11 +33,11 @@ LIST_GROUPS_VERSION = 5
 OF_THE_CLASSIC_PROTOCOL = 0  # a member's type in ConsumerGroupDescribe
 DELETE_GROUPS_VERSION = 2
 
-_JOIN_TELLS_INSTANCE_SINCE = 5
-_JOIN_TELLS_PROTOCOL_TYPE_SINCE = 7
-_JOIN_TELLS_SKIP_ASSIGNMENT_SINCE = 9
-_SYNC_TELLS_PROTOCOL_SINCE = 5
-_DESCRIBE_TELLS_INSTANCE_SINCE = 4
+_JOIN_HAS_INSTANCE_SINCE = 5
+_JOIN_HAS_PROTOCOL_TYPE_SINCE = 7
+_JOIN_HAS_SKIP_ASSIGNMENT_SINCE = 9
+_SYNC_HAS_PROTOCOL_SINCE = 5
+_DESCRIBE_HAS_INSTANCE_SINCE = 4
 _LEAVE_NAMES_MEMBERS_SINCE = 3
 _COMMIT_NAMES_TOPIC_IDS_SINCE = 10
 
@@ -459,13 +459,13 @@ def comparable_response(response: Any, request: Any) -> Any:
     since they have no order."""
     if isinstance(response, messages.JoinGroupResponse):
         return _comparable_join(response, request.api_version)
-    if isinstance(response, messages.SyncGroupResponse) and request.api_version < _SYNC_TELLS_PROTOCOL_SINCE:
+    if isinstance(response, messages.SyncGroupResponse) and request.api_version < _SYNC_HAS_PROTOCOL_SINCE:
         return replace(response, protocol_type=None, protocol_name=None)
     if isinstance(response, (messages.OffsetCommitResponse, messages.OffsetDeleteResponse)):
         return replace(response, partitions=tuple(sorted(response.partitions, key=repr)))
     if isinstance(response, messages.DeleteGroupsResponse):
         return replace(response, results=tuple(sorted(response.results, key=repr)))
-    if isinstance(response, messages.DescribeGroupsResponse) and request.api_version < _DESCRIBE_TELLS_INSTANCE_SINCE:
+    if isinstance(response, messages.DescribeGroupsResponse) and request.api_version < _DESCRIBE_HAS_INSTANCE_SINCE:
         response = replace(response, groups=tuple(map(_without_instances, response.groups)))
     if hasattr(response, "groups"):
         return replace(response, groups=tuple(sorted(response.groups, key=repr)))
@@ -477,11 +477,11 @@ def _without_instances(described: messages.DescribedGroup) -> messages.Described
 
 
 def _comparable_join(response: messages.JoinGroupResponse, api_version: int) -> messages.JoinGroupResponse:
-    if api_version < _JOIN_TELLS_PROTOCOL_TYPE_SINCE:
+    if api_version < _JOIN_HAS_PROTOCOL_TYPE_SINCE:
         response = replace(response, protocol_type=None, protocol_name=response.protocol_name or "")
-    if api_version < _JOIN_TELLS_SKIP_ASSIGNMENT_SINCE:
+    if api_version < _JOIN_HAS_SKIP_ASSIGNMENT_SINCE:
         response = replace(response, skip_assignment=False)
-    if api_version < _JOIN_TELLS_INSTANCE_SINCE:
+    if api_version < _JOIN_HAS_INSTANCE_SINCE:
         members = tuple(replace(member, group_instance_id=None) for member in response.members)
         response = replace(response, members=members)
     return response

@@ -77,7 +77,7 @@ def test_a_cause_can_be_told(cause: Cause) -> None:
     """Goal: whatever is known, its sentence has words for all places, ends as a sentence does, and tells what would
     prove it."""
     assert cause.symptoms
-    assert cause.told_apart_by.endswith((".", "?"))
+    assert cause.decided_by.endswith((".", "?"))
     assert cause.fault in words_of(Fault)
     for facts in known_facts(cause):
         text = said(cause.happened, facts).format(**PLACES)

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from groupledger.schemas.tables.table import Table
     from groupledger.transforms.history.group_history import Marks
 
-_TELLING_THE_STATE = (GROUPS, GENERATIONS, MEMBERS, ASSIGNMENTS, CONNECT_ASSIGNMENTS)
+_STATE_TABLES = (GROUPS, GENERATIONS, MEMBERS, ASSIGNMENTS, CONNECT_ASSIGNMENTS)
 
 
 def horizons(groups: DataFrame, generations: DataFrame, retained_from: Mapping[int, int]) -> DataFrame:
@@ -129,10 +129,10 @@ def _cut(table: Table, spans: DataFrame) -> DataFrame:
 def open_states(before: Callable[[Table], DataFrame], horizon: DataFrame, marks: Marks) -> DataFrame:
     """Returns the states from which the groups of `horizon` go on, in the columns of `open_groups`. `before` returns
     the rows of a table as they were."""
-    parts = [_open_rows(table, before(table)) for table in _TELLING_THE_STATE]
+    parts = [_open_rows(table, before(table)) for table in _STATE_TABLES]
     open_rows = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), parts)
     of_group = open_rows.groupBy("group_id").agg(
-        *[F.collect_list(table.name).alias(table.name) for table in _TELLING_THE_STATE]
+        *[F.collect_list(table.name).alias(table.name) for table in _STATE_TABLES]
     )
     found = before(OPEN_GROUPS).join(horizon, "group_id").join(of_group, "group_id")
     return map_rows(found, lambda groups: (_begin_again(row, marks) for row in groups), OPEN_GROUPS.schema)

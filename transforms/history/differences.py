@@ -27,7 +27,7 @@ def differences(pairs: Mapping[Table, tuple[DataFrame, DataFrame]]) -> DataFrame
     """Returns one row for each table and group whose rows differ: `table_name`, `group_id`, and how many rows are
     `missing` or `too_many` in the table. `pairs` has, by table, the expected rows and the rows found."""
     sides = [
-        _told(rows, table).withColumn("number", F.lit(number))
+        _compared_text(rows, table).withColumn("number", F.lit(number))
         for table, (expected, found) in pairs.items()
         for rows, number in ((expected, 1), (found, -1))
     ]
@@ -43,7 +43,7 @@ def differences(pairs: Mapping[Table, tuple[DataFrame, DataFrame]]) -> DataFrame
     )
 
 
-def _told(rows: DataFrame, table: Table) -> DataFrame:
+def _compared_text(rows: DataFrame, table: Table) -> DataFrame:
     """Returns the columns of each row that are compared, as one text."""
     left_out = (IS_CARRIED_OVER.name, *NOT_COMPARED.get(table, ()))
     compared = [name for name in table.schema.names if name not in left_out]

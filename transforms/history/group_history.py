@@ -98,7 +98,7 @@ def group_events(records: DataFrame, open_groups: DataFrame, marks: Marks) -> Da
         "group_id", "kafka_partition", "kafka_offset", "timestamp_ms", "record_type", "is_tombstone", "record_json"
     )
     found = found.unionByName(_commit_summaries(new, marks), allowMissingColumns=True)
-    touched = found.select("group_id").union(open_groups.where(_is_behind_a_hole(marks)).select("group_id"))
+    touched = found.select("group_id").union(open_groups.where(_has_read_past_a_hole(marks)).select("group_id"))
     states = open_groups.join(touched.distinct(), "group_id", "left_semi").select(
         "group_id", "kafka_partition", F.lit(-1).cast("long").alias("kafka_offset"), "state"
     )
@@ -149,7 +149,7 @@ def _stretch(marks: Marks) -> Column:
     return number
 
 
-def _is_behind_a_hole(marks: Marks) -> Column:
+def _has_read_past_a_hole(marks: Marks) -> Column:
     """Returns whether the log has been read past a hole that the open group's state does not know, and that may hide
     the group's end."""
     found = F.lit(False)

@@ -3,7 +3,7 @@ of them.
 
     lag_stretches(lag)                      the stretches in some rounds
     joined(stretches)                       joins stretches of earlier and of later rounds
-    telling(stretches, last_ms, shortest_ms)  the stretches that incidents need now, or may need later
+    still_needed(stretches, last_ms, shortest_ms)  the stretches that incidents need now, or may need later
 
 While a group waits for an open transaction, the last stable offset stands still, and it never comes back to the same
 value later: all rounds that show the same last stable offset are one stretch, whatever lies between. A commit beyond
@@ -52,7 +52,7 @@ def joined(stretches: DataFrame) -> DataFrame:
     )
 
 
-def telling(stretches: DataFrame, last_ms: int, shortest_ms: Mapping[str, int]) -> DataFrame:
+def still_needed(stretches: DataFrame, last_ms: int, shortest_ms: Mapping[str, int]) -> DataFrame:
     """Returns the stretches that incidents need now, or may need later. `shortest_ms` says, for each status, how long a
     stretch has to be for an incident."""
     length_ms = F.col("until_ms") - F.col("from_ms")

@@ -1,7 +1,7 @@
 """Selects the samples of `watermarks` that reveal a transaction that does not end (`rules.patterns`).
 
     open_transactions(watermarks)       the samples of `__consumer_offsets` in which a transaction was open
-    telling(samples, stalled_ms)        the samples that incidents need now, or may need later
+    still_needed(samples, stalled_ms)        the samples that incidents need now, or may need later
 
 While a transaction is open in a partition, its last stable offset stands still. The samples with the same last stable
 offset are a run. A run that was followed by another and was too short for an incident is dropped. Of any other run the
@@ -30,7 +30,7 @@ def open_transactions(watermarks: DataFrame) -> DataFrame:
     return rows.withColumn("sampled_at_ms", F.unix_millis("sampled_at")).select(*COLUMNS)
 
 
-def telling(samples: DataFrame, stalled_ms: int) -> DataFrame:
+def still_needed(samples: DataFrame, stalled_ms: int) -> DataFrame:
     run = Window.partitionBy("partition", "last_stable_offset")
     in_order = run.orderBy("sampled_at_ms")
     last_ms = F.max("sampled_at_ms").over(run)

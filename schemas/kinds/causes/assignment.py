@@ -41,7 +41,7 @@ ASSIGNMENT_TOO_LARGE = Cause(
     advice=roots.ASSIGNMENT_TOO_LARGE.advice,
     settings=roots.ASSIGNMENT_TOO_LARGE.settings,
     kind=incidents.ASSIGNMENT_NOT_STORED.name,
-    told_apart_by=_IMPORT,
+    decided_by=_IMPORT,
     fault=Fault.OPERATOR,
     severity=Severity.ERROR,
     harmless=Severity.ERROR,
@@ -56,7 +56,7 @@ LEADER_SENDS_NO_ASSIGNMENT = Cause(
     advice="Look at the leader's own log: its assignor may fail, for example on a subscription that it cannot parse.",
     settings=(Clause("partition.assignment.strategy", needs=(Fact.CLASSIC_GROUP,)),),
     kind=incidents.LEADER_NEVER_SYNCED.name,
-    told_apart_by=_IMPORT,
+    decided_by=_IMPORT,
     severity=Severity.ERROR,
 )
 JOINS_OVERTAKE_SYNC = Cause(
@@ -69,7 +69,7 @@ JOINS_OVERTAKE_SYNC = Cause(
     advice="Let members start together (group.initial.rebalance.delay.ms of the brokers), or find the member that"
     " rejoins.",
     settings=("group.initial.rebalance.delay.ms",),
-    told_apart_by=_IMPORT,
+    decided_by=_IMPORT,
 )
 ASSIGNOR_GIVES_NOTHING = Cause(
     name="assignor_gives_nothing",
@@ -84,7 +84,7 @@ ASSIGNOR_GIVES_NOTHING = Cause(
         Clause("partition.assignment.strategy", needs=(Fact.CLASSIC_GROUP,)),
         Clause("group.remote.assignor", needs=(Fact.CONSUMER_GROUP,)),
     ),
-    told_apart_by="Samples of the subscribed topics: whether they exist and have partitions.",
+    decided_by="Samples of the subscribed topics: whether they exist and have partitions.",
     severity=Severity.ERROR,
 )
 SUBSCRIBED_TOPIC_MISSING = Cause(
@@ -104,7 +104,7 @@ SUBSCRIBED_TOPIC_MISSING = Cause(
     advice="Compare the subscription with the topics of the cluster, and check that bootstrap.servers names the right"
     " cluster.",
     settings=("subscription", "bootstrap.servers"),
-    told_apart_by="`kafka-topics --describe` of the subscribed topics, with the client's own rights.",
+    decided_by="`kafka-topics --describe` of the subscribed topics, with the client's own rights.",
     severity=Severity.ERROR,
 )
 PATTERN_MATCHES_NOTHING = Cause(
@@ -115,7 +115,7 @@ PATTERN_MATCHES_NOTHING = Cause(
     against=(signs.RECORDS_WAIT,),
     advice="The broker evaluates it in RE2 syntax, over the topics that the client is authorized to describe.",
     settings=("subscription pattern", "ACL: DESCRIBE of the topics"),
-    told_apart_by="The resolved expression in the topic (consumer_group_regular_expression), and the client's ACLs.",
+    decided_by="The resolved expression in the topic (consumer_group_regular_expression), and the client's ACLs.",
 )
 TOPOLOGY_NOT_READY = Cause(
     name="topology_not_ready",
@@ -124,7 +124,7 @@ TOPOLOGY_NOT_READY = Cause(
     needs=(signs.TOPOLOGY_NOT_READY,),
     proved_by=((signs.TOPOLOGY_NOT_READY,),),
     advice="Create the missing topics, or give joined topics the same number of partitions.",
-    told_apart_by="The state of the streams group (kafka-streams-groups --describe).",
+    decided_by="The state of the streams group (kafka-streams-groups --describe).",
     fault=Fault.OPERATOR,
     severity=Severity.ERROR,
 )
@@ -141,7 +141,7 @@ JOIN_STORM = Cause(
         ".",
     ),
     settings=(Clause("group.initial.rebalance.delay.ms", excludes=MODERN_GROUP),),
-    told_apart_by="The server log of that time: the reason of each rebalance.",
+    decided_by="The server log of that time: the reason of each rebalance.",
 )
 SUBSCRIPTION_ALTERNATES = Cause(
     name="subscription_alternates",
@@ -166,7 +166,7 @@ SUBSCRIPTION_ALTERNATES = Cause(
     ),
     advice="Subscribe once, with all topics, and not before each poll. Give all members the same list.",
     settings=("subscription",),
-    told_apart_by="The members' subscriptions by generation: `groupledger group NAME`.",
+    decided_by="The members' subscriptions by generation: `groupledger group NAME`.",
 )
 TOPICS_KEEP_CHANGING = Cause(
     name="topics_keep_changing",
@@ -179,7 +179,7 @@ TOPICS_KEEP_CHANGING = Cause(
     against=(_NOT_STORED, signs.SUBSCRIPTION_CHANGES),
     advice="Each new topic makes the group rebalance: narrow the pattern, or create topics together.",
     settings=("subscription pattern", Clause("metadata.max.age.ms", needs=(Fact.CLASSIC_GROUP,))),
-    told_apart_by="Which topics were created at these times.",
+    decided_by="Which topics were created at these times.",
     fault=Fault.OPERATOR,
 )
 COOPERATIVE_FOLLOW_UPS = Cause(
@@ -190,7 +190,7 @@ COOPERATIVE_FOLLOW_UPS = Cause(
     needs=(signs.FOLLOW_UPS,),
     against=_OF_RESTARTS,
     proved_by=((signs.FOLLOW_UPS,),),
-    told_apart_by="The owned partitions that members sent as they joined: `groupledger rebalances NAME`.",
+    decided_by="The owned partitions that members sent as they joined: `groupledger rebalances NAME`.",
     fault=Fault.NOBODY,
     severity=Severity.INFO,
 )

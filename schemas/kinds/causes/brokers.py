@@ -34,7 +34,7 @@ COORDINATOR_MOVED = Cause(
         (signs.COORDINATOR_MOVED, signs.WENT_BY_EXPIRY),
     ),
     advice="Nothing has to change in the clients: look at that broker.",
-    told_apart_by="The server logs of both brokers at that time, and other groups of the same partition of"
+    decided_by="The server logs of both brokers at that time, and other groups of the same partition of"
     " __consumer_offsets.",
     kind=incidents.COORDINATOR_FAILED.name,
     fault=Fault.BROKERS,
@@ -42,7 +42,7 @@ COORDINATOR_MOVED = Cause(
 ZOMBIE_COORDINATOR = of_incident(
     incidents.ZOMBIE_COORDINATOR,
     MEMBER_COMES_AND_GOES,
-    told_apart_by="The server logs of all brokers at that time: which of them had loaded the group's partition last.",
+    decided_by="The server logs of all brokers at that time: which of them had loaded the group's partition last.",
     fault=Fault.BROKERS,
 )
 OFFSETS_TOPIC_UNAVAILABLE = Cause(
@@ -56,7 +56,7 @@ OFFSETS_TOPIC_UNAVAILABLE = Cause(
     against=(signs.of_root(roots.ASSIGNMENT_TOO_LARGE), signs.BEGAN_WELL),
     proved_by=((signs.of_root(roots.OFFSETS_TOPIC_UNAVAILABLE),),),
     advice="Look at its replicas and at the brokers' disks. Nothing has to change in the clients.",
-    told_apart_by="The server log of that time, and the metric UnderMinIsrPartitionCount.",
+    decided_by="The server log of that time, and the metric UnderMinIsrPartitionCount.",
     fault=Fault.BROKERS,
     severity=Severity.ERROR,
     harmless=Severity.ERROR,
@@ -72,7 +72,7 @@ DATA_LOST = Cause(
     advice="Check unclean.leader.election.enable, min.insync.replicas and the producers' acks. Then let the"
     " group start at the new end, or where its producers wrote the records again.",
     settings=("unclean.leader.election.enable", "min.insync.replicas"),
-    told_apart_by="The controller's log: the election of a replica that was not in sync.",
+    decided_by="The controller's log: the election of a replica that was not in sync.",
     fault=Fault.BROKERS,
     severity=Severity.ERROR,
 )
@@ -83,7 +83,7 @@ FETCHES_FAIL = Cause(
     needs=(signs.RECORDS_WAIT, signs.OFFSETS_STAND, signs.ONE_PARTITION_BEHIND),
     against=(signs.AT_LAST_STABLE_OFFSET, signs.ONE_RECORD_LEFT),
     advice="Look at that partition's leader.",
-    told_apart_by="Whether a console consumer can read that partition.",
+    decided_by="Whether a console consumer can read that partition.",
     fault=Fault.BROKERS,
 )
 CLOCK_WRONG = Cause(
@@ -93,7 +93,7 @@ CLOCK_WRONG = Cause(
     needs=(signs.COMMIT_TIME_ABSURD,),
     proved_by=((signs.COMMIT_TIME_ABSURD,),),
     advice="Correct the clock. Do not rely on the timestamps of the group's rows from that time.",
-    told_apart_by="The clocks of the brokers.",
+    decided_by="The clocks of the brokers.",
     fault=Fault.BROKERS,
     harmless=Severity.WARNING,
 )
@@ -103,7 +103,7 @@ OFFSETS_REMOVED_UNSEEN = Cause(
     happened="Committed offsets of {count} partitions were removed, and neither their age nor a request explains it.",
     needs=(signs.REMOVED_SOMEHOW,),
     advice="Import the brokers' logs of that time, or set the brokers' offsets.retention.minutes in the settings.",
-    told_apart_by="The brokers' offsets.retention.minutes, and the request log: DeleteGroups, OffsetDelete and"
+    decided_by="The brokers' offsets.retention.minutes, and the request log: DeleteGroups, OffsetDelete and"
     " DeleteTopics.",
     fault=Fault.OPERATOR,
 )

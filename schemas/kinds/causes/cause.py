@@ -38,7 +38,7 @@ class Cause:
     happened       what is said of it, in clauses, which may need signs as well as facts
     advice         what to do; none where the brokers are at fault
     settings       what to change, each where it exists
-    told_apart_by  what would prove it or rule it out, where it is a rival
+    decided_by     what would prove it or rule it out, where it is a rival
     kind           the kind of an incident that says the same: if there is one, its sentences and settings are said
     severity       where it did harm, or nobody can know; without harm it is `harmless`
     """
@@ -46,7 +46,7 @@ class Cause:
     name: str
     symptoms: tuple[Symptom, ...]
     happened: Text
-    told_apart_by: str
+    decided_by: str
     needs: tuple[Sign, ...] = ()
     suspected_by: tuple[Sign, ...] = ()
     against: tuple[Sign, ...] = ()
@@ -68,7 +68,7 @@ class Cause:
 def of_incident(
     kind: IncidentKind,
     *symptoms: Symptom,
-    told_apart_by: str = "The request log of that time: it shows each refusal.",
+    decided_by: str = "The request log of that time: it shows each refusal.",
     against: tuple[Sign, ...] = (),
     fault: str = Fault.CLIENT,
 ) -> Cause:
@@ -78,7 +78,7 @@ def of_incident(
         name=kind.name,
         symptoms=symptoms,
         happened=kind.meaning,
-        told_apart_by=told_apart_by,
+        decided_by=decided_by,
         needs=(sign,),
         against=against,
         proved_by=((sign,),),

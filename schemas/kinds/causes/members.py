@@ -34,7 +34,7 @@ JOB_BETWEEN_RUNS = Cause(
     happened="The group is a job between two runs: it runs at intervals, and {records} records wait for the next run.",
     needs=(signs.NO_MEMBERS, signs.BETWEEN_RUNS),
     proved_by=((signs.BETWEEN_RUNS,),),
-    told_apart_by="The job's schedule.",
+    decided_by="The job's schedule.",
     fault=Fault.NOBODY,
     severity=Severity.INFO,
 )
@@ -60,7 +60,7 @@ SCALED_TO_ZERO = Cause(
     against=(signs.LAST_EXPIRED, signs.LAST_POLL_TIMEOUT, signs.ONE_CAME_AND_WENT, signs.BETWEEN_RUNS),
     proved_by=((signs.LAST_LEFT_TOGETHER,),),
     advice=f"{_START} An autoscaler that scales by lag must not treat a missing number as zero.",
-    told_apart_by="The deployment: how many replicas were configured at that time.",
+    decided_by="The deployment: how many replicas were configured at that time.",
     fault=Fault.OPERATOR,
     severity=Severity.ERROR,
 )
@@ -72,7 +72,7 @@ MEMBERS_LEFT = Cause(
     against=(signs.LAST_EXPIRED, signs.LAST_POLL_TIMEOUT, signs.LAST_LEFT_TOGETHER, signs.BETWEEN_RUNS),
     proved_by=((signs.LAST_LEFT,),),
     advice=f"It was stopped or ended with an error: look at its own log. {_START}",
-    told_apart_by=_IMPORT,
+    decided_by=_IMPORT,
     severity=Severity.ERROR,
 )
 MEMBERS_EXPIRED = Cause(
@@ -85,7 +85,7 @@ MEMBERS_EXPIRED = Cause(
     needs=(signs.NO_MEMBERS, signs.LAST_EXPIRED),
     proved_by=((signs.LAST_EXPIRED,),),
     advice=f"It was killed, paused or disconnected: find out how its process ended, and check its network. {_START}",
-    told_apart_by=_IMPORT,
+    decided_by=_IMPORT,
     severity=Severity.ERROR,
 )
 MEMBERS_POLLED_TOO_LATE = Cause(
@@ -99,7 +99,7 @@ MEMBERS_POLLED_TOO_LATE = Cause(
     proved_by=((signs.LAST_POLL_TIMEOUT, signs.DEPARTURES_LOGGED),),
     advice="Its processing hangs, or its polling thread has died: take a thread dump, then restart it.",
     settings=POLL_SETTINGS,
-    told_apart_by=_IMPORT,
+    decided_by=_IMPORT,
     severity=Severity.ERROR,
 )
 INSTANCES_REPLACED = Cause(
@@ -132,7 +132,7 @@ INSTANCE_STARTED_TWICE = Cause(
     advice="Give each process its own group.instance.id.",
     settings=("group.instance.id",),
     kind=incidents.FENCED_INSTANCE.name,
-    told_apart_by="The request log of that time: FENCED_INSTANCE_ID or UNRELEASED_INSTANCE_ID, and from which hosts.",
+    decided_by="The request log of that time: FENCED_INSTANCE_ID or UNRELEASED_INSTANCE_ID, and from which hosts.",
     severity=Severity.ERROR,
     harmless=Severity.ERROR,
 )
@@ -145,7 +145,7 @@ NETWORK = Cause(
     proved_by=((signs.of_root(roots.NETWORK),), (signs.HOSTS_EXPIRED_TOGETHER, signs.DEPARTURES_LOGGED)),
     advice=("Look at the network between them and the brokers, or raise ", *roots.SESSION_TIMEOUT, "."),
     settings=roots.SESSION_TIMEOUT,
-    told_apart_by="The server log: whether the coordinator was paused or moved at that time. Also other groups'"
+    decided_by="The server log: whether the coordinator was paused or moved at that time. Also other groups'"
     " members on these hosts.",
     fault=Fault.OPERATOR,
 )
@@ -162,7 +162,7 @@ POLL_TIMEOUT = Cause(
     advice="Its processing takes too long between two polls: fetch fewer records per poll, or allow more time.",
     settings=POLL_SETTINGS,
     kind=incidents.POLL_TIMEOUT.name,
-    told_apart_by=_IMPORT,
+    decided_by=_IMPORT,
 )
 # After what explains each departure: a member that is too slow, or fenced, is not restarted.
 # Where a static member would not stop the loop: it is one already, has none, or ends at the same record again.
@@ -211,11 +211,11 @@ CRASH_LOOP = Cause(
         ".",
     ),
     settings=_where_it_ended("group.instance.id", "group.instance.id"),
-    told_apart_by="The process's own log, and the number of restarts that its supervisor counted.",
+    decided_by="The process's own log, and the number of restarts that its supervisor counted.",
     severity=Severity.ERROR,
     harmless=Severity.WARNING,
 )
-FAILED_TO_REJOIN = of_incident(incidents.FAILED_TO_REJOIN, *_RESTLESS, told_apart_by=_IMPORT)
+FAILED_TO_REJOIN = of_incident(incidents.FAILED_TO_REJOIN, *_RESTLESS, decided_by=_IMPORT)
 SESSION_TIMEOUT = Cause(
     name="session_timeout",
     symptoms=(*_RESTLESS, NO_PROGRESS, READ_TWICE_OR_NEVER),
@@ -234,7 +234,7 @@ SESSION_TIMEOUT = Cause(
     ),
     settings=roots.SESSION_TIMEOUT,
     kind=incidents.SESSION_EXPIRED.name,
-    told_apart_by=_IMPORT,
+    decided_by=_IMPORT,
 )
 HELD_BACK_PARTITIONS = Cause(
     name="held_back_partitions",
@@ -247,7 +247,7 @@ HELD_BACK_PARTITIONS = Cause(
     advice="It does not poll, or its processing takes that long: look at that process, and stop it if it hangs.",
     settings=POLL_SETTINGS,
     kind=incidents.RECONCILIATION_STUCK.name,
-    told_apart_by="Each member's current assignment in the topic (KIP-848), and the server log of that time.",
+    decided_by="Each member's current assignment in the topic (KIP-848), and the server log of that time.",
     severity=Severity.ERROR,
 )
 WAITS_FOR_MEMBER = Cause(
@@ -270,7 +270,7 @@ WAITS_FOR_MEMBER = Cause(
     ),
     settings=("max.poll.interval.ms",),
     kind=incidents.REBALANCE_STUCK.name,
-    told_apart_by="Samples of the group's state every few seconds (a monitor), and the server log of that time.",
+    decided_by="Samples of the group's state every few seconds (a monitor), and the server log of that time.",
     severity=Severity.ERROR,
 )
 REMOVED_BY_ADMINISTRATOR = Cause(
@@ -280,7 +280,7 @@ REMOVED_BY_ADMINISTRATOR = Cause(
     needs=(signs.REMOVED_BY_ADMIN,),
     proved_by=((signs.REMOVED_BY_ADMIN,),),
     advice="Ask who ran removeMembersFromConsumerGroup or kafka-consumer-groups. The process rejoins by itself.",
-    told_apart_by=_IMPORT,
+    decided_by=_IMPORT,
     fault=Fault.OPERATOR,
 )
 WENT_ON_AFTER_REMOVAL = Cause(
@@ -298,7 +298,7 @@ WENT_ON_AFTER_REMOVAL = Cause(
     " per poll.",
     settings=POLL_SETTINGS,
     kind=incidents.ILLEGAL_GENERATION.name,
-    told_apart_by="The request log of that time: requests of its member id or generation after its removal.",
+    decided_by="The request log of that time: requests of its member id or generation after its removal.",
 )
 ZOMBIE = Cause(
     name="zombie",
@@ -307,7 +307,7 @@ ZOMBIE = Cause(
     needs=(signs.of_kind(incidents.ZOMBIE_COMMIT_SUSPECTED.name),),
     advice="The records that it had fetched may have been processed twice: make the processing idempotent.",
     kind=incidents.ZOMBIE_COMMIT_SUSPECTED.name,
-    told_apart_by="The request log of that time: commits of the removed member that were refused.",
+    decided_by="The request log of that time: commits of the removed member that were refused.",
     severity=Severity.WARNING,
 )
 STATIC_MEMBER_AWAY = Cause(
@@ -329,7 +329,7 @@ STATIC_MEMBER_AWAY = Cause(
         " shortens the wait.",
     ),
     settings=roots.SESSION_TIMEOUT,
-    told_apart_by="Whether the process of that instance runs, and its heartbeats in the request log.",
+    decided_by="Whether the process of that instance runs, and its heartbeats in the request log.",
 )
 DEPLOY = Cause(
     name="deploy",
@@ -355,7 +355,7 @@ DEPLOY = Cause(
             excludes=(Fact.COOPERATIVE,),
         ),
     ),
-    told_apart_by="The time of the deployment.",
+    decided_by="The time of the deployment.",
     fault=Fault.OPERATOR,
     severity=Severity.INFO,
 )
@@ -367,7 +367,7 @@ SCALING = Cause(
     against=(signs.ONE_CAME_AND_WENT, signs.ALL_REPLACED, signs.WENT_BY_EXPIRY, signs.WENT_BY_POLL_TIMEOUT),
     proved_by=((signs.MEMBER_COUNT_CHANGED,),),
     advice="If an autoscaler scales up and down repeatedly, give it a longer stabilization window.",
-    told_apart_by="The deployment's or the autoscaler's own events.",
+    decided_by="The deployment's or the autoscaler's own events.",
     fault=Fault.OPERATOR,
     severity=Severity.INFO,
 )
@@ -375,7 +375,7 @@ STATIC_SUBSCRIPTION_IGNORED = of_incident(
     incidents.STATIC_SUBSCRIPTION_IGNORED,
     REBALANCES_GO_ON,
     NOBODY_HAS_PARTITIONS,
-    told_apart_by="The members' subscriptions before and after the restart, in the topic.",
+    decided_by="The members' subscriptions before and after the restart, in the topic.",
 )
 
 CAUSES = rows_of(globals(), Cause)

@@ -29,7 +29,7 @@ OPEN_TRANSACTION = Cause(
     " it end its transactions sooner.",
     settings=("transaction.timeout.ms",),
     kind=incidents.OPEN_TRANSACTION_IN_TOPIC.name,
-    told_apart_by="`kafka-transactions.sh describe-producers` on that partition.",
+    decided_by="`kafka-transactions.sh describe-producers` on that partition.",
     fault=Fault.PRODUCER,
 )
 MARKER_AT_END = Cause(
@@ -39,7 +39,7 @@ MARKER_AT_END = Cause(
     against=(signs.LAG_GROWS, signs.AT_LAST_STABLE_OFFSET),
     proved_by=((signs.MARKERS_AT_END, signs.OFFSETS_STAND), (signs.ONE_RECORD_LEFT, signs.HAS_TRANSACTIONS)),
     advice="There is nothing to do. Exclude it from alerts.",
-    told_apart_by="One fetch at the last offset: whether it is a control batch.",
+    decided_by="One fetch at the last offset: whether it is a control batch.",
     fault=Fault.NOBODY,
     severity=Severity.INFO,
 )
@@ -53,7 +53,7 @@ COMMITS_LAST_INSTEAD_OF_NEXT = Cause(
     against=(signs.HAS_TRANSACTIONS, signs.AT_LAST_STABLE_OFFSET),
     proved_by=((signs.ONE_LEFT_EVERYWHERE,),),
     advice="Commit offset + 1. As it is, the client reads one record of each partition again after a restart.",
-    told_apart_by="One fetch at the last offset: a record shows it, a control batch is a transaction's marker.",
+    decided_by="One fetch at the last offset: a record shows it, a control batch is a transaction's marker.",
     severity=Severity.INFO,
 )
 COMMIT_AHEAD_OF_END = Cause(
@@ -67,7 +67,7 @@ COMMIT_AHEAD_OF_END = Cause(
     advice="A mirror or a tool committed it, or the topic was created again: reset the group's offsets on this topic.",
     settings=("auto.offset.reset",),
     kind=incidents.COMMIT_AHEAD_OF_END.name,
-    told_apart_by="Who committed it: the request log, or the tool that mirrors offsets.",
+    decided_by="Who committed it: the request log, or the tool that mirrors offsets.",
     fault=Fault.OPERATOR,
     severity=Severity.ERROR,
     harmless=Severity.WARNING,
@@ -82,7 +82,7 @@ NEW_PARTITION_READ_FROM_LATEST = Cause(
     " partition.",
     settings=("auto.offset.reset", "metadata.max.age.ms"),
     kind=incidents.PARTITION_NOT_READ.name,
-    told_apart_by="Samples of the topic's end offsets between the partition's creation and its first commit.",
+    decided_by="Samples of the topic's end offsets between the partition's creation and its first commit.",
     severity=Severity.ERROR,
 )
 RESET_AT_REST = Cause(
@@ -95,7 +95,7 @@ RESET_AT_REST = Cause(
     proved_by=((signs.MOVED_AT_REST,),),
     advice="If this was a mistake, `groupledger offsets` exports the earlier offsets, so that you can reset to them.",
     kind=incidents.OFFSET_REWIND.name,
-    told_apart_by=_REQUESTS,
+    decided_by=_REQUESTS,
     fault=Fault.OPERATOR,
 )
 SKIPPED_AT_REST = Cause(
@@ -107,7 +107,7 @@ SKIPPED_AT_REST = Cause(
     proved_by=((signs.SKIPPED_AT_REST,),),
     advice="If this was a mistake, `groupledger offsets` exports the earlier offsets, so that you can reset to them.",
     kind=incidents.OFFSET_SKIP.name,
-    told_apart_by=_REQUESTS,
+    decided_by=_REQUESTS,
     fault=Fault.OPERATOR,
 )
 MIRROR_MOVES_OFFSETS = Cause(
@@ -120,7 +120,7 @@ MIRROR_MOVES_OFFSETS = Cause(
     proved_by=((signs.MOVED_REPEATEDLY,),),
     advice="Exclude the group from alerts on this cluster, or disable its mirroring (sync.group.offsets.enabled).",
     settings=("sync.group.offsets.enabled",),
-    told_apart_by=_REQUESTS,
+    decided_by=_REQUESTS,
     fault=Fault.OPERATOR,
     severity=Severity.INFO,
 )
@@ -137,7 +137,7 @@ MEMBER_WENT_BACK = Cause(
     " rebalance).",
     settings=("auto.offset.reset",),
     kind=incidents.OFFSET_REWIND.name,
-    told_apart_by='The client\'s log of that time: "Resetting offset" or a seek.',
+    decided_by='The client\'s log of that time: "Resetting offset" or a seek.',
 )
 NEW_OWNER_BEGAN_EARLIER = Cause(
     name="new_owner_began_earlier",
@@ -150,10 +150,10 @@ NEW_OWNER_BEGAN_EARLIER = Cause(
     advice="Commit before partitions are revoked, in the rebalance callback, and do not seek when they are assigned. If"
     " it does both already, the client kept its former position or fetched the committed offset too early: upgrade it.",
     kind=incidents.OFFSET_REWIND.name,
-    told_apart_by="The request log of that time: whether the new owner's OffsetFetch came before the old one's last"
+    decided_by="The request log of that time: whether the new owner's OffsetFetch came before the old one's last"
     " commit.",
 )
-TWO_COMMITTERS = of_incident(incidents.TWO_COMMITTERS, OFFSET_MOVED, told_apart_by=_REQUESTS)
+TWO_COMMITTERS = of_incident(incidents.TWO_COMMITTERS, OFFSET_MOVED, decided_by=_REQUESTS)
 TOPIC_RECREATED = Cause(
     name="topic_recreated",
     symptoms=(*_MOVED, *_LAGGING),
@@ -162,32 +162,32 @@ TOPIC_RECREATED = Cause(
     against=(signs.of_kind(incidents.OFFSET_OF_FORMER_TOPIC.name),),
     proved_by=((signs.TOPIC_RECREATED,),),
     advice="Delete a group's offsets together with the topic, so that it starts at the beginning of the new topic.",
-    told_apart_by="The topic ids in samples or commits.",
+    decided_by="The topic ids in samples or commits.",
     fault=Fault.OPERATOR,
 )
 OFFSET_OF_FORMER_TOPIC = of_incident(
     incidents.OFFSET_OF_FORMER_TOPIC,
     *_MOVED,
-    told_apart_by="The topic ids in samples or commits.",
+    decided_by="The topic ids in samples or commits.",
     fault=Fault.OPERATOR,
 )
 OFFSETS_EXPIRED = of_incident(
     incidents.OFFSETS_EXPIRED,
     *_MOVED,
-    told_apart_by="The brokers' offsets.retention.minutes, and samples of the topics' end offsets before the group"
+    decided_by="The brokers' offsets.retention.minutes, and samples of the topics' end offsets before the group"
     " came back.",
     fault=Fault.OPERATOR,
 )
 OFFSETS_EXPIRE_SOON = of_incident(
     incidents.OFFSETS_EXPIRE_SOON,
     OFFSET_MOVED,
-    told_apart_by="The brokers' offsets.retention.minutes.",
+    decided_by="The brokers' offsets.retention.minutes.",
     fault=Fault.OPERATOR,
 )
 RETENTION_OVERTAKES = of_incident(
     incidents.RETENTION_OVERTAKES,
     READ_TWICE_OR_NEVER,
-    told_apart_by="Samples of the topics' start offsets.",
+    decided_by="Samples of the topics' start offsets.",
     fault=Fault.OPERATOR,
 )
 PASSED_BY_RETENTION = Cause(
@@ -201,7 +201,7 @@ PASSED_BY_RETENTION = Cause(
     " it skips what is left of the log, too: set earliest.",
     settings=("retention.ms", "retention.bytes", "auto.offset.reset"),
     kind=incidents.LOST_TO_RETENTION.name,
-    told_apart_by="Samples of the topics' start offsets.",
+    decided_by="Samples of the topics' start offsets.",
     fault=Fault.OPERATOR,
     severity=Severity.ERROR,
 )
@@ -212,7 +212,7 @@ GROUP_DELETED = Cause(
     needs=(signs.GROUP_DELETED,),
     proved_by=((signs.GROUP_DELETED,),),
     advice="If this was a mistake, `groupledger offsets` exports the earlier offsets, so that you can reset to them.",
-    told_apart_by=_REQUESTS,
+    decided_by=_REQUESTS,
     fault=Fault.OPERATOR,
 )
 OFFSETS_DELETED = Cause(
@@ -222,7 +222,7 @@ OFFSETS_DELETED = Cause(
     needs=(signs.OFFSETS_DELETED,),
     against=(signs.GROUP_DELETED, signs.TOPIC_DELETED, signs.TOPIC_RECREATED),
     advice="If this was a mistake, `groupledger offsets` exports the earlier offsets, so that you can reset to them.",
-    told_apart_by=_REQUESTS,
+    decided_by=_REQUESTS,
     fault=Fault.OPERATOR,
 )
 TOPIC_DELETED = Cause(
@@ -232,7 +232,7 @@ TOPIC_DELETED = Cause(
     suspected_by=(signs.OFFSETS_DELETED,),
     proved_by=((signs.TOPIC_DELETED,), (signs.OFFSETS_DELETED, signs.NO_DELETE_REQUEST)),
     advice="Remove the topic from the group's subscription.",
-    told_apart_by=_REQUESTS,
+    decided_by=_REQUESTS,
     fault=Fault.OPERATOR,
     severity=Severity.INFO,
 )
@@ -247,7 +247,7 @@ GROUP_EXPIRED = Cause(
     advice="If it comes back, auto.offset.reset decides where it starts. `groupledger offsets` exports the earlier"
     " offsets.",
     settings=("offsets.retention.minutes", "auto.offset.reset"),
-    told_apart_by="The brokers' offsets.retention.minutes.",
+    decided_by="The brokers' offsets.retention.minutes.",
     fault=Fault.OPERATOR,
 )
 

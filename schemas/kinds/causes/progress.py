@@ -69,7 +69,7 @@ SLOW_BATCH = Cause(
     proved_by=((signs.WENT_ON,),),
     advice="If that is too long, fetch fewer records per poll, and commit after each of them.",
     settings=("max.poll.records",),
-    told_apart_by="The application's log of that time.",
+    decided_by="The application's log of that time.",
 )
 ALIVE_AND_NOT_POLLING = Cause(
     name="alive_and_not_polling",
@@ -80,7 +80,7 @@ ALIVE_AND_NOT_POLLING = Cause(
     proved_by=((signs.WENT_BY_POLL_TIMEOUT, signs.DEPARTURES_LOGGED), (signs.OWNER_CEASED, signs.OWNER_HEARD)),
     advice="Take a thread dump of that process: its polling thread hangs, waits or has died.",
     settings=POLL_SETTINGS,
-    told_apart_by="The client's metric last-poll-seconds-ago, or a thread dump: whether it has polled since.",
+    decided_by="The client's metric last-poll-seconds-ago, or a thread dump: whether it has polled since.",
     severity=Severity.ERROR,
 )
 POLLS_WITHOUT_COMMIT = Cause(
@@ -98,7 +98,7 @@ POLLS_WITHOUT_COMMIT = Cause(
     advice="Set enable.auto.commit or commit after each batch. If it commits already, it gets no records: it has paused"
     " its partitions, or its fetches fail. Look in its log.",
     settings=("enable.auto.commit",),
-    told_apart_by="The client's metrics records-consumed-rate and commit-rate: whether it reads. In a topic with"
+    decided_by="The client's metrics records-consumed-rate and commit-rate: whether it reads. In a topic with"
     " transactions, a console consumer of committed records: those of aborted transactions reach nobody.",
 )
 RETRIES_ONE_RECORD = Cause(
@@ -108,7 +108,7 @@ RETRIES_ONE_RECORD = Cause(
     needs=_STANDS,
     against=(*_OTHERWISE_STANDING, *_REFUSED, signs.SAME_OFFSET_AGAIN, signs.OWNER_SILENT, signs.OWNER_CEASED),
     advice="Look at that record with a console consumer, and at the application's log.",
-    told_apart_by="The application's log at that offset, and the record itself.",
+    decided_by="The application's log at that offset, and the record itself.",
 )
 WAITS_FOR_FIRST_RECORD = Cause(
     name="waits_for_first_record",
@@ -116,7 +116,7 @@ WAITS_FOR_FIRST_RECORD = Cause(
     happened="Members may have started at the end of the log (auto.offset.reset=latest), and no record has arrived"
     " since: there is nothing to commit yet.",
     needs=(signs.NEVER_COMMITTED, signs.HAS_MEMBERS, signs.PRODUCERS_IDLE),
-    told_apart_by="Their auto.offset.reset, and whether they commit the next record.",
+    decided_by="Their auto.offset.reset, and whether they commit the next record.",
     fault=Fault.NOBODY,
     severity=Severity.INFO,
 )
@@ -130,7 +130,7 @@ NEVER_COMMITS = Cause(
     advice="It may keep its offsets elsewhere (a database, a checkpoint of Flink or Spark): then monitor those."
     " Otherwise it commits nothing, and a restart begins where auto.offset.reset says.",
     settings=("enable.auto.commit", "auto.offset.reset"),
-    told_apart_by="The client's metric records-consumed-rate, and where the application keeps its offsets.",
+    decided_by="The client's metric records-consumed-rate, and where the application keeps its offsets.",
 )
 ONE_RECORD_STOPS_EVERY_OWNER = Cause(
     name="one_record_stops_every_owner",
@@ -143,7 +143,7 @@ ONE_RECORD_STOPS_EVERY_OWNER = Cause(
     advice="Look at that record with a console consumer. Let the application set aside records that it cannot process"
     " (a dead"
     " letter topic), or reset the group to the next offset.",
-    told_apart_by="The record itself, and the application's log at each restart.",
+    decided_by="The record itself, and the application's log at each restart.",
     severity=Severity.ERROR,
 )
 COMMITS_ONE_OFFSET_AGAIN = Cause(
@@ -171,7 +171,7 @@ COMMITS_ONE_OFFSET_AGAIN = Cause(
     advice="It polls but does not advance: one record fails and is retried, the partition is paused"
     " (pause()), or its fetches fail or are throttled by a quota. Look at its log, and at max.partition.fetch.bytes.",
     settings=("max.partition.fetch.bytes",),
-    told_apart_by="The application's log at that offset, and the record itself.",
+    decided_by="The application's log at that offset, and the record itself.",
     severity=Severity.ERROR,
 )
 SLOWER_THAN_PRODUCERS = Cause(
@@ -197,7 +197,7 @@ SLOWER_THAN_PRODUCERS = Cause(
         ". If the client's fetch-throttle-time-avg is above zero, neither helps: raise its consumer_byte_rate.",
     ),
     settings=("max.poll.records", "fetch.min.bytes"),
-    told_apart_by="The client's metrics records-consumed-rate and fetch-latency-avg beside the time that processing"
+    decided_by="The client's metrics records-consumed-rate and fetch-latency-avg beside the time that processing"
     " takes.",
     severity=Severity.WARNING,
 )
@@ -209,7 +209,7 @@ CLIENT_QUOTA = Cause(
     against=(signs.ONE_CAME_AND_WENT,),
     advice="If the broker throttles it, raise consumer_byte_rate of its user or client id.",
     settings=("consumer_byte_rate",),
-    told_apart_by="The client's metric fetch-throttle-time-avg, or ThrottleTimeMs in the broker's request log.",
+    decided_by="The client's metric fetch-throttle-time-avg, or ThrottleTimeMs in the broker's request log.",
     fault=Fault.OPERATOR,
 )
 PARTITION_SKEW = Cause(
@@ -221,7 +221,7 @@ PARTITION_SKEW = Cause(
     proved_by=((signs.ONE_PARTITION_BEHIND, signs.OFFSETS_GO_ON),),
     advice="More members do not help. Spread the records over the partitions by another key or partitioner.",
     settings=("partitioner.class",),
-    told_apart_by="The growth of each partition's end offset over an hour of samples.",
+    decided_by="The growth of each partition's end offset over an hour of samples.",
     fault=Fault.PRODUCER,
 )
 HOT_KEY = Cause(
@@ -231,7 +231,7 @@ HOT_KEY = Cause(
     needs=(signs.ONE_PARTITION_BEHIND,),
     against=(signs.AT_LAST_STABLE_OFFSET,),
     advice="Split that key, or process records in parallel by key within one member.",
-    told_apart_by="The keys of a thousand records of that partition: whether one of them dominates.",
+    decided_by="The keys of a thousand records of that partition: whether one of them dominates.",
     fault=Fault.PRODUCER,
 )
 ONE_SLOW_MEMBER = Cause(
@@ -250,7 +250,7 @@ ONE_SLOW_MEMBER = Cause(
     proved_by=((signs.ONE_MEMBER_BEHIND,),),
     advice="Look at that host (CPU limit, disk, network) and at the services it depends on. If you stop it, the"
     " others take over.",
-    told_apart_by="A comparison of that process's metrics with those of the others.",
+    decided_by="A comparison of that process's metrics with those of the others.",
 )
 UNEVEN_ASSIGNMENT = Cause(
     name="uneven_assignment",
@@ -275,7 +275,7 @@ UNEVEN_ASSIGNMENT = Cause(
         Clause("partition.assignment.strategy", needs=(Fact.CLASSIC_GROUP,)),
         Clause("group.remote.assignor", needs=(Fact.CONSUMER_GROUP,)),
     ),
-    told_apart_by="How many partitions each member owns: `groupledger group NAME`.",
+    decided_by="How many partitions each member owns: `groupledger group NAME`.",
 )
 MORE_MEMBERS_THAN_PARTITIONS = Cause(
     name="more_members_than_partitions",
@@ -284,7 +284,7 @@ MORE_MEMBERS_THAN_PARTITIONS = Cause(
     needs=(signs.MEMBERS_WITHOUT_PARTITIONS, signs.LAG_GROWS),
     against=(signs.OFFSETS_STAND,),
     advice="More members do not help. Add partitions, or make the processing of each record faster.",
-    told_apart_by="How many partitions its topics have, and whether the busy members keep up with theirs.",
+    decided_by="How many partitions its topics have, and whether the busy members keep up with theirs.",
     fault=Fault.OPERATOR,
 )
 CATCHING_UP = Cause(
@@ -294,7 +294,7 @@ CATCHING_UP = Cause(
     needs=(signs.LAG_SHRINKS, signs.OFFSETS_GO_ON),
     against=(signs.LAG_GROWS,),
     proved_by=((signs.LAG_SHRINKS, signs.OFFSETS_GO_ON),),
-    told_apart_by="The next samples.",
+    decided_by="The next samples.",
     fault=Fault.NOBODY,
     severity=Severity.INFO,
 )
@@ -307,7 +307,7 @@ UNSUBSCRIBED = Cause(
     proved_by=((signs.UNSUBSCRIBED,),),
     advice="If that is intended, delete these offsets (kafka-consumer-groups --delete-offsets). Otherwise subscribe"
     " again.",
-    told_apart_by="The members' subscriptions in the topic.",
+    decided_by="The members' subscriptions in the topic.",
     fault=Fault.OPERATOR,
     severity=Severity.INFO,
 )
@@ -319,18 +319,18 @@ COMMITS_STOPPED = Cause(
     against=_OTHERWISE_STANDING,
     kind=incidents.COMMIT_GAP.name,
     advice="It hangs, or its commits fail: look in its log of that time.",
-    told_apart_by="The client's metrics last-poll-seconds-ago and commit-rate.",
+    decided_by="The client's metrics last-poll-seconds-ago and commit-rate.",
 )
 OFFSETS_WAIT_FOR_TRANSACTION = of_incident(
     incidents.UNSTABLE_OFFSETS,
     NO_PROGRESS,
-    told_apart_by="DescribeTransactions of the group's producers, and samples of __consumer_offsets.",
+    decided_by="DescribeTransactions of the group's producers, and samples of __consumer_offsets.",
     fault=Fault.PRODUCER,
 )
 TRANSACTION_WITH_OFFSETS_OPEN = of_incident(
     incidents.STALLED_TRANSACTION,
     NO_PROGRESS,
-    told_apart_by="`kafka-transactions.sh find-hanging` on that partition of __consumer_offsets.",
+    decided_by="`kafka-transactions.sh find-hanging` on that partition of __consumer_offsets.",
     fault=Fault.PRODUCER,
 )
 

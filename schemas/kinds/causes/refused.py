@@ -13,7 +13,7 @@ from groupledger.schemas.words import Severity
 COMMITS_FROM_OUTSIDE = of_incident(
     incidents.COMMIT_FROM_OUTSIDE,
     REQUEST_REFUSED,
-    told_apart_by="The request log of that time: commits without a member id and with generation -1.",
+    decided_by="The request log of that time: commits without a member id and with generation -1.",
 )
 SPEAKS_IN_ANOTHERS_NAME = Cause(
     name="speaks_in_anothers_name",
@@ -24,7 +24,7 @@ SPEAKS_IN_ANOTHERS_NAME = Cause(
     advice="A proxy or network address translation can look the same. Otherwise find the process that copied the"
     " member id and give it its own group.id.",
     settings=("group.id",),
-    told_apart_by="The request log of that time: the connections and principals of both hosts.",
+    decided_by="The request log of that time: the connections and principals of both hosts.",
     severity=Severity.ERROR,
     harmless=Severity.WARNING,
 )
@@ -39,7 +39,7 @@ TWO_APPLICATIONS = Cause(
     proved_by=((signs.SUBSCRIPTIONS_APART,),),
     advice="Give each application its own group.id. Now each one makes the other rebalance.",
     settings=("group.id",),
-    told_apart_by="The owner of the group: members may subscribe to different topics on purpose.",
+    decided_by="The owner of the group: members may subscribe to different topics on purpose.",
     harmless=Severity.INFO,
 )
 TOPIC_RIGHT_LOST = of_incident(incidents.TOPIC_NOT_AUTHORIZED, REQUEST_REFUSED, NO_PROGRESS, fault=Fault.OPERATOR)
@@ -65,7 +65,7 @@ MEMBER_UNKNOWN = Cause(
     ),
     advice="The client rejoins by itself. Find out why it had been removed.",
     kind=incidents.UNKNOWN_MEMBER.name,
-    told_apart_by="The server log of that time: when and why the group removed it.",
+    decided_by="The server log of that time: when and why the group removed it.",
 )
 
 CAUSES = rows_of(globals(), Cause)

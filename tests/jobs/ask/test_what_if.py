@@ -30,7 +30,7 @@ AT = datetime(2026, 1, 1, 12, 0, tzinfo=timezone.utc)
 MINUTE = timedelta(minutes=1)
 SECOND = timedelta(seconds=1)
 RESTARTS = 3
-QUESTION = WhatIfQuestion(since=AT, until=AT + 120 * MINUTE, asked=(("static",), ("session.timeout.ms=10000",)))
+QUESTION = WhatIfQuestion(since=AT, until=AT + 120 * MINUTE, settings=(("static",), ("session.timeout.ms=10000",)))
 
 
 def write(warehouse: Path, table: str, *rows: dict[str, Any], **more: Any) -> None:
@@ -100,7 +100,7 @@ def test_request_log(warehouse: Path, tmp_path: Path) -> None:
     ]
     write(path, "requests", *heartbeats, group_id="orders", happened_date=AT.date())
     asked = (("session.timeout.ms=10000",), ("session.timeout.ms=4000",))
-    ((shorter, contradiction),) = what_if(ClusterRows(str(path), "c"), ["orders"], replace(QUESTION, asked=asked))
+    ((shorter, contradiction),) = what_if(ClusterRows(str(path), "c"), ["orders"], replace(QUESTION, settings=asked))
     assert shorter["refusal"] is None
     assert "heartbeat.interval.ms=4000" in shorter["actual_setting"]
     assert shorter["rebalances"]["spared_low"] == shorter["rebalances"]["spared_high"] == 0
@@ -151,7 +151,7 @@ def test_refusals(warehouse: Path) -> None:
     """Goal: a setting that does not exist and a group that was never seen are refused before anything is played."""
     tables = ClusterRows(str(warehouse), "c")
     with pytest.raises(InputError, match="There is no setting 'fast'"):
-        list(what_if(tables, None, WhatIfQuestion(since=AT, until=AT + MINUTE, asked=(("fast",),))))
+        list(what_if(tables, None, WhatIfQuestion(since=AT, until=AT + MINUTE, settings=(("fast",),))))
     with pytest.raises(UnknownNameError, match="did you mean orders"):
         list(what_if(tables, ["order"], QUESTION))
 

@@ -28,7 +28,7 @@ from groupledger.jobs.ingest.log_files import (
     ImportedFile,
     LineLimits,
     ScanPosition,
-    found_files,
+    list_log_files,
     match,
     read_splits,
     scan,
@@ -284,13 +284,13 @@ def test_found_files(tmp_path: Path) -> None:
         log(tmp_path / name)
     (tmp_path / "server.d").mkdir()
     said: list[str] = []
-    found = found_files([tmp_path], "server*", said.append)
+    found = list_log_files([tmp_path], "server*", said.append)
     assert {path.name for path in found} == {"server.log", "server.log.1"}
-    named = found_files([tmp_path / "controller.log"], "server*", said.append)
+    named = list_log_files([tmp_path / "controller.log"], "server*", said.append)
     assert [path.name for path in named] == ["controller.log"]
     assert said == []
     with pytest.raises(InputError, match="no log file or directory"):
-        found_files([tmp_path / "gone"], "server*", said.append)
+        list_log_files([tmp_path / "gone"], "server*", said.append)
 
 
 def test_a_link_that_leaves_the_directory(tmp_path: Path) -> None:
@@ -307,19 +307,19 @@ def test_a_link_that_leaves_the_directory(tmp_path: Path) -> None:
     (tmp_path / "linked").symlink_to(logs)
     said: list[str] = []
     for directory in (logs, tmp_path / "linked"):
-        found = found_files([directory], "server*", said.append)
+        found = list_log_files([directory], "server*", said.append)
         assert {path.relative_to(logs).as_posix() for path in found} == {"server.log", "old/server.log.1"}
     assert [sentence.split(" is passed over")[0].rsplit("/", 1)[1] for sentence in said] == [
         "server.stolen.log",
         "server.up.log",
     ] * 2
-    assert found_files([logs / "server.stolen.log"], "server*", said.append) == [secret]
+    assert list_log_files([logs / "server.stolen.log"], "server*", said.append) == [secret]
 
 
 def test_a_link_that_was_put_there_since(tmp_path: Path) -> None:
     """Attack: a file is replaced by a link between the listing and the reading; nothing behind it is read."""
     secret, path = log(tmp_path / "secret", entry(1)), log(tmp_path / "server.log", entry(2))
-    (listed,) = found_files([path], "server*", print)
+    (listed,) = list_log_files([path], "server*", print)
     path.unlink()
     path.symlink_to(secret)
     with pytest.raises(InputError, match="can't be read"):

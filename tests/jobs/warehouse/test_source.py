@@ -51,5 +51,7 @@ def test_a_reading_behind_a_cut() -> None:
     epoch of a record that is gone is asked for no more."""
     source = LedgerSource(KAFKA, IDENTITY, {0: [FIRST], 1: [FIRST]}, leader_epochs={0: 3, 1: 4})
     behind = Reading(from_offset=90, complete_from=95, complete_from_ms=5, is_state_lost=True)
-    found = source.behind_cuts({0: replace(behind, complete_from=92)}).behind_cuts({0: behind})
+    found = source.with_readings_after_cuts({0: replace(behind, complete_from=92)}).with_readings_after_cuts(
+        {0: behind}
+    )
     assert (found.readings, found.leader_epochs) == ({0: [FIRST, behind], 1: [FIRST]}, {1: 4})

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from groupledger.schemas.tables.lag import LAG
 from groupledger.schemas.words import LagStatus
-from groupledger.transforms.incidents.lag_stretches import COLUMNS, joined, lag_stretches, telling
+from groupledger.transforms.incidents.lag_stretches import COLUMNS, joined, lag_stretches, still_needed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -46,7 +46,7 @@ def test_stretches(spark: SparkSession) -> None:
     cut = BEGAN_AT + timedelta(seconds=65)
     halves = [lag_stretches(lag.where(lag.sampled_at <= cut)), lag_stretches(lag.where(lag.sampled_at > cut))]
     for found in (lag_stretches(lag), joined(halves[0].unionByName(halves[1]))):
-        told = {tuple(each) for each in telling(found, last_ms, SHORTEST_MS).select(*COLUMNS[2:]).collect()}
+        told = {tuple(each) for each in still_needed(found, last_ms, SHORTEST_MS).select(*COLUMNS[2:]).collect()}
         assert told == {
             (0, waiting, 54, 54, 190, BEGAN_AT_MS, last_ms),
             (1, waiting, 90, 90, 99, last_ms, last_ms),

@@ -69,7 +69,7 @@ class Capacity:
     hot: list[TopicPartition]
     findings: list[str]
 
-    def asked(self, members: int, assignor: str | None, lag: int | None) -> Deal:
+    def with_members(self, members: int, assignor: str | None, lag: int | None) -> Deal:
         """Returns how the group would do with another number of members, each at the group's typical pace.
 
         The Deal has the most loaded member's records per second, the share of its pace that they take, the number of

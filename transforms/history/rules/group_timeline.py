@@ -54,7 +54,7 @@ ENDINGS = {
     EndedBy.GENERATION_DECREASE: TimelineEvent.GENERATION_DECREASED,
 }
 _REPLACEMENTS = {kind.name for kind in CHANGE_KINDS if kind.is_replacement}
-_TOLD_BY_MEMBERS = {kind.name for kind in CHANGE_KINDS if kind.is_known_from_members}
+_KNOWN_FROM_MEMBERS = {kind.name for kind in CHANGE_KINDS if kind.is_known_from_members}
 
 
 def timeline(
@@ -94,7 +94,7 @@ def timeline(
                 "generation_gap": row["generation_gap"],
                 "finding": row["finding"],
                 **_turnover(joined[offset] if is_turnover else (), left[offset] if is_turnover else (), changes),
-                "other_changes": [each for each in changes if each["kind"] not in _TOLD_BY_MEMBERS | _REPLACEMENTS],
+                "other_changes": [each for each in changes if each["kind"] not in _KNOWN_FROM_MEMBERS | _REPLACEMENTS],
                 "moves": [] if is_hole else moves[offset],
                 "targeted_at": row.get("targeted_at"),
                 "converged_at": row.get("converged_at"),

@@ -32,7 +32,7 @@ def _intervals(holdings: list[Row]) -> Iterator[dict[str, Any]]:
             turns.setdefault(row["to_offset"], (row["valid_to"], row["to_generation"], row["is_end_known"]))
     offsets = sorted(turns)
     for begin, end in zip(offsets, [*offsets[1:], None], strict=True):
-        present = [row for row in holdings if row["from_offset"] <= begin and _goes_on_behind(row, begin)]
+        present = [row for row in holdings if row["from_offset"] <= begin and _continues_after(row, begin)]
         if present:
             first, *others = sorted(present, key=lambda row: str(row["member_id"]))
             from_time, from_generation, is_start_known = turns[begin]
@@ -53,5 +53,5 @@ def _intervals(holdings: list[Row]) -> Iterator[dict[str, Any]]:
             }
 
 
-def _goes_on_behind(row: Row, offset: int) -> bool:
+def _continues_after(row: Row, offset: int) -> bool:
     return row["to_offset"] is None or bool(row["to_offset"] > offset)

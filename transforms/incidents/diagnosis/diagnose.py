@@ -118,7 +118,7 @@ def _diagnosis(episode: Episode, rows: GroupRows) -> Diagnosis:
             {
                 "cause": rival.name,
                 "happened": _sentence(rival, facts, names),
-                "told_apart_by": rival.told_apart_by,
+                "told_apart_by": rival.decided_by,
             }
             for rival in found.rivals
         ],

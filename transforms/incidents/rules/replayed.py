@@ -87,12 +87,12 @@ def replayed(facts: GroupFacts) -> Iterator[Sighting]:
 class _Belief:
     """The state of the group that the replay assumes.
 
-    Requests are known by their number. `asked` are not answered yet. `sure_of` are those that were made while the
+    Requests are known by their number. `pending` are not answered yet. `sure_of` are those that were made while the
     replay had missed nothing. `written` are the records that the replay has written since the group's last record.
     """
 
     coordinator: Coordinator
-    asked: dict[int, Request] = field(default_factory=dict)
+    pending: dict[int, Request] = field(default_factory=dict)
     sure_of: set[int] = field(default_factory=set)
     written: list[tuple[int, frozenset[str]] | None] = field(default_factory=list)
     is_behind: bool = False
@@ -160,7 +160,7 @@ class Replay:
 
     def _agrees(self, record: GroupState) -> bool:
         """Returns whether the replay's group is where the record has it, or on its way from there."""
-        written = None if record.record_json is None else _told(json.loads(record.record_json))
+        written = None if record.record_json is None else _generation_and_members(json.loads(record.record_json))
         if written in self._belief.written:
             del self._belief.written[: self._belief.written.index(written) + 1]
             return True
@@ -238,7 +238,7 @@ class Replay:
         if made is None:
             return
         self._introduce(request, number)
-        self._belief.asked[number] = request
+        self._belief.pending[number] = request
         is_stranger = (
             request.api != ApiKey.JOIN_GROUP.name and bool(request.member_id) and request.member_id not in self._joined
         )
@@ -281,19 +281,19 @@ class Replay:
 
     def _take(self, result: Result) -> None:
         self._belief.written += [
-            None if record.value is None else _told(record.value)
+            None if record.value is None else _generation_and_members(record.value)
             for record in result.records
             if record.record_type == "group_metadata"
         ]
         for response in result.responses:
-            request = self._belief.asked.pop(response.request_id, None)
+            request = self._belief.pending.pop(response.request_id, None)
             if request is None or response.request_id not in self._belief.sure_of:
                 continue
             self._belief.sure_of.discard(response.request_id)
             self.answers.append((request, error_of(response), False))
 
 
-def _told(value: Mapping[str, Any]) -> tuple[int, frozenset[str]]:
+def _generation_and_members(value: Mapping[str, Any]) -> tuple[int, frozenset[str]]:
     """Returns the generation and members in a group's record, which the replay is compared with."""
     return value["generation"], frozenset(each["member_id"] for each in value["members"])
 

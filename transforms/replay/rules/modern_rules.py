@@ -88,11 +88,11 @@ class ModernGroup:
     def contradictions(self, event: OtherGroupType) -> Iterator[Contradiction]:
         if event.group_type != self._standing.group_type or event.is_group_tombstone:
             self._standing = NewestState(event.group_type)
-        found = [*self._found(event.content)]
+        found = [*self._finding(event.content)]
         if self._is_complete:
             yield from found
 
-    def _found(self, record: object) -> Iterator[Contradiction]:
+    def _finding(self, record: object) -> Iterator[Contradiction]:
         if isinstance(record, EpochRecord):
             yield from self._epoch(record.epoch)
         elif isinstance(record, TargetEpochRecord):
