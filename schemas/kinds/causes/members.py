@@ -45,7 +45,7 @@ CONSOLE_CONSUMER_ENDED = Cause(
     needs=(signs.NO_MEMBERS, signs.NAME_GENERATED),
     proved_by=((signs.NAME_GENERATED,),),
     advice="Delete the group, or exclude such names from alerts. Its offsets expire by themselves.",
-    told_apart_by="The group's name.",
+    decided_by="The group's name.",
     fault=Fault.NOBODY,
     severity=Severity.INFO,
 )
@@ -115,7 +115,7 @@ INSTANCES_REPLACED = Cause(
     advice="A group keeps the partitions of a static member that was closed until its session ends. Give each process"
     " the same group.instance.id at each start, as the ordinals of a StatefulSet do, or give it none.",
     settings=("group.instance.id",),
-    told_apart_by="The instance ids before and after: `groupledger members NAME`.",
+    decided_by="The instance ids before and after: `groupledger members NAME`.",
     fault=Fault.OPERATOR,
     severity=Severity.ERROR,
 )

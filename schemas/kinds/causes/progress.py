@@ -43,7 +43,7 @@ COMMITS_RARELY = Cause(
     proved_by=((signs.COMMITS_RARELY,),),
     advice="After a crash, what was read since the last commit is read again: commit more often if that matters.",
     settings=("auto.commit.interval.ms",),
-    told_apart_by="The next commits.",
+    decided_by="The next commits.",
     fault=Fault.NOBODY,
     severity=Severity.INFO,
 )
@@ -57,7 +57,7 @@ OUTSIDER_STOPPED = Cause(
     proved_by=((signs.OUTSIDER_STOPPED,),),
     advice="A job of Flink or Spark commits when a checkpoint is complete: see whether it runs, and whether its"
     " checkpoints fail. If nobody needs the group any more, delete it.",
-    told_apart_by="The log of that process.",
+    decided_by="The log of that process.",
 )
 SLOW_BATCH = Cause(
     name="slow_batch",

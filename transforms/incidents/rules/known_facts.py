@@ -35,7 +35,7 @@ FACT_OF_TYPE = {
     GroupType.STREAMS: Fact.STREAMS_GROUP,
 }
 FACT_OF_EVIDENCE = {Evidence.INFERRED: Fact.INFERRED, Evidence.LOGGED: Fact.ONLY_LOGGED}
-OF_MEMBERS = {kind.name for kind in CHANGE_KINDS if kind.is_told_by_members or kind.is_replacement}
+OF_MEMBERS = {kind.name for kind in CHANGE_KINDS if kind.is_known_from_members or kind.is_replacement}
 LOG_AROUND_MS = 3_600_000  # a server log with a line about the group so near is there for the time in question
 
 
