@@ -8,6 +8,7 @@ setting, the check is `unknown`, which is not a fault. Without the extra `spark`
 from __future__ import annotations
 
 import os
+import platform
 import shlex
 import shutil
 import sys
@@ -48,6 +49,7 @@ PYTHON_MINIMUM = (3, 10)
 SPARK = "pyspark"
 INSTALL_SPARK = "run `pip install 'groupledger[spark]'`, then `groupledger setup`"
 PACKAGES = (SPARK, "delta-spark", "pyarrow", "numpy", "pandas", "kafka-python")
+NAMELESS = {"Python", *PACKAGES, "Java", "memory"}
 FREE_BYTES_MIN = 1 << 30
 MEGABYTE = 1 << 20
 # Memory for the Python workers, the driver's metaspace and the system, beside the driver's heap.
@@ -83,6 +85,16 @@ def diagnose(settings: Settings, warehouse: str | None, clusters: Mapping[str, P
 def print_checks(checks: list[Check], *, as_json: bool) -> None:
     answers = [asdict(check) for check in checks]
     print_answers("What the doctor found", ("about", "state", "finding", "remedy"), answers, as_json=as_json)
+
+
+def report(checks: list[Check]) -> str:
+    """Returns what to attach to a report of a fault: versions, and how each check ended. What a check found is left
+    out, as it may name hosts, folders and groups, and so is the name of its cluster."""
+    lines = [f"groupledger {version('groupledger')} on {platform.system()} {platform.release()}, {platform.machine()}"]
+    for check in checks:
+        about = check.about.rpartition(": ")[2]
+        lines.append(f"{about}: {check.state}" + (f", {check.finding}" if about in NAMELESS else ""))
+    return "\n".join(lines)
 
 
 # This machine

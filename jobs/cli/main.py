@@ -341,8 +341,9 @@ def report_error(error: BaseException) -> int:
         say(f"groupledger: {known}", logging.ERROR)
         return known.exit_code
     say(
-        f"groupledger: This is a fault of groupledger ({type(error).__name__}): please report it to the project's issue"
-        " tracker, with what `groupledger --debug` and the same command show.",
+        f"groupledger: This is a fault of groupledger ({type(error).__name__}): please report it to whoever runs this"
+        " installation, with what `groupledger --debug` and the same command show, and what `groupledger doctor"
+        " --report` prints.",
         logging.ERROR,
     )
     return FAULT

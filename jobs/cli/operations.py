@@ -76,15 +76,30 @@ def check_quality(ledger: Ledger) -> bool:
 @CLUSTER
 @CONF
 @AS_JSON
+@click.option(
+    "--report",
+    "for_others",
+    is_flag=True,
+    help="Print what to attach to a report of a fault: it names nothing of yours.",
+)
 def doctor(
-    *, warehouse: str | None, bootstrap_servers: str | None, cluster: str | None, conf: Path | None, as_json: bool
+    *,
+    warehouse: str | None,
+    bootstrap_servers: str | None,
+    cluster: str | None,
+    conf: Path | None,
+    as_json: bool,
+    for_others: bool,
 ) -> bool:
     """Check the installation, and say how to repair what is wrong; exit code 1 if anything is."""
     settings = settings_of(conf, cluster)
-    from groupledger.jobs.cli.doctor import BAD, diagnose, print_checks
+    from groupledger.jobs.cli.doctor import BAD, diagnose, print_checks, report
 
     places = places_of(settings, cluster, bootstrap_servers)
     clusters = {name: (settings_of(conf, name).kafka, place) for name, place in places.items()}
     checks = diagnose(settings, warehouse, clusters)
-    print_checks(checks, as_json=as_json)
+    if for_others:
+        click.echo(report(checks))
+    else:
+        print_checks(checks, as_json=as_json)
     return any(check.state == BAD for check in checks)

@@ -133,6 +133,25 @@ def test_clusters_of_the_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert asked == [("PLAINTEXT", "other:3")]
 
 
+def test_a_report_names_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Goal: what is attached to a report of a fault has versions and results, and no name of a host, a folder, a group
+    or a cluster."""
+    bad = Check("brokers", BAD, "no answer from secret-host", "ask secret-host")
+    monkeypatch.setattr(doctor, "cluster_checks", lambda *_: [bad])
+    of_both = "{bootstrap_servers: 'secret-host:1'}"
+    conf = tmp_path / "secret.yaml"
+    conf.write_text(f"clusters: {{secret-east: {of_both}, secret-west: {of_both}}}")
+    arguments = ["doctor", "--report", "--conf", str(conf), "--warehouse", str(tmp_path / "secret-folder")]
+    answer = CliRunner().invoke(main, arguments)
+    assert answer.exit_code == 1
+    lines = answer.stdout.splitlines()
+    assert lines[0].startswith("groupledger 0.")
+    assert lines[1].startswith("Python: good, 3.")
+    assert lines[-4:] == ["groups: good", "brokers: bad", "groups: good", "brokers: bad"]
+    assert "secret" not in answer.stdout
+    assert str(tmp_path) not in answer.stdout
+
+
 def test_groups_in_trouble(tmp_path: Path) -> None:
     """Goal: a group that a step can't judge is named with the reason and the remedy; one that is over is not, and a
     warehouse without the table is fine. What a client wrote is no control sequence of the terminal."""
