@@ -130,7 +130,8 @@ QUESTIONS = (
     Question(
         "Somebody reset the offsets. Who, and where were they before?",
         "audit seo-crawler",
-        "With a request log it names principal, client and host; this day has none, and it says so. `audit seo-crawler"
+        "With a request log it names principal, client and host. The packed day leaves its own out, to be small, and so it"
+        " says that there is none. `audit seo-crawler"
         " --undo 34/23` prints the file that undoes it, `offsets NAME --at TIME --format csv` that of any instant, both"
         " in the form that Kafka's own tool reads once the consumers are stopped. More: [who reset"
         " offsets](asking.md#who-reset-offsets).",

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import json
+import re
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,11 +13,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import groupledger
+from groupledger.jobs.ask import api
 from groupledger.jobs.demo.shipped import unpack
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+PAGE = Path(__file__).parents[2] / "docs/python.md"
 EXAMPLES = Path(__file__).parents[2] / "examples"
 NOTEBOOK = EXAMPLES / "ledger.ipynb"
 MODELS = sorted(EXAMPLES.glob("models/*.sql"))
@@ -54,6 +58,35 @@ def test_the_notebook_on_spark(spark: SparkSession, warehouse: Path) -> None:
     assert run_cells(names, with_spark=True) == 1
     counted = groupledger.Ledger(warehouse).sql("SELECT leave_cause, count(*) AS n FROM members GROUP BY leave_cause")
     assert names["departures"] == {row["leave_cause"]: row["n"] for row in counted.to_pylist()}
+
+
+def test_the_program_of_the_page(
+    warehouse: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Goal: the program of docs/python.md runs as it stands, but for the place of the warehouse."""
+    monkeypatch.setattr(api, "now_ms", lambda: round(END.timestamp() * 1_000))
+    (program,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    exec(compile(program.replace("/data/ledger", str(warehouse)), str(PAGE), "exec"), {})  # noqa: S102 - our own file
+    printed = capsys.readouterr().out
+    assert "checkout ok " in printed
+    assert "max.poll.interval.ms, max.poll.records" in printed
+
+
+def test_the_questions_of_the_page() -> None:
+    """Goal: docs/python.md has every question, with the arguments and the result that it really has."""
+    row = re.compile(r"^\| `(\w+)\((.*?)\)` \| (?:`(\w+)`|an Arrow (table))", re.MULTILINE)
+    described = {name: (arguments, *results) for name, arguments, *results in row.findall(PAGE.read_text())}
+    questions = {name: each for name, each in vars(groupledger.Ledger).items() if not name.startswith("_")}
+    assert described.keys() == questions.keys()
+    for name, question in questions.items():
+        arguments, kind, table = described[name]
+        names: dict[str, Any] = {}
+        exec(f"def described(self, {arguments}): ...", names)  # noqa: S102 - our own file
+        found, real = (inspect.signature(each).parameters.values() for each in (names["described"], question))
+        assert [(each.name, each.kind, each.default) for each in found] == [
+            (each.name, each.kind, each.default) for each in real
+        ]
+        assert re.search(rf"\b{kind or table}\b", question.__annotations__["return"], re.IGNORECASE)
 
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model.stem)
