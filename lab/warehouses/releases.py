@@ -1,12 +1,24 @@
-"""Unpacks the archives in `tests/data/warehouses`: each has a warehouse of an earlier release, and its inputs."""
+"""Unpacks the archives in `tests/data/warehouses`: each has a warehouse of a release, and its inputs. Feeds a
+warehouse as each of them was fed."""
 
 from __future__ import annotations
 
 import tarfile
+import threading
 from typing import TYPE_CHECKING
+
+from groupledger.jobs.derive.incidents import update_incidents
+from groupledger.jobs.derive.pipeline import derive
+from groupledger.jobs.derive.validate import validate
+from groupledger.jobs.ingest.import_logs import LogSources, import_logs
+from groupledger.jobs.ingest.import_samples import import_samples
+from groupledger.jobs.ingest.ingest_capture import ingest_capture
+from lab.warehouses.ledgers import open_test_ledger
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from pyspark.sql import SparkSession
 
 # Python 3.11 before 3.11.4, which Debian 12 has, knows no filters; the archives are our own.
 CHECKED = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
@@ -17,3 +29,22 @@ def unpacked(archive: Path, folder: Path) -> Path:
     with tarfile.open(archive) as packed:
         packed.extractall(folder, **CHECKED)  # type: ignore[arg-type]  # noqa: S202
     return folder / archive.name.removesuffix(".tar.gz")
+
+
+def feed(spark: SparkSession, warehouse: Path, inputs: Path, cluster: str) -> int:
+    """One pass of `pipeline`; gives the number of records that it added."""
+    with open_test_ledger(spark, warehouse, cluster) as ledger:
+        import_samples(ledger, str(inputs))
+        totals = ingest_capture(ledger, str(inputs / "capture"), threading.Event(), recover=False)
+        derive(ledger, threading.Event())
+    return totals.rows
+
+
+def fed_as_then(spark: SparkSession, warehouse: Path, inputs: Path, cluster: str) -> None:
+    """What was done with each release: a pass, the logs, and what follows from them."""
+    feed(spark, warehouse, inputs, cluster)
+    with open_test_ledger(spark, warehouse, cluster) as ledger:
+        sources = LogSources([*(inputs / "request-log").iterdir()], [*(inputs / "server-log").iterdir()])
+        import_logs(ledger, ledger.settings.logs, sources, threading.Event())
+        update_incidents(ledger)
+        validate(ledger)

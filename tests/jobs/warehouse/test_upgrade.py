@@ -7,7 +7,6 @@ that they had then. These paths are not needed: which rows of a capture are new 
 
 from __future__ import annotations
 
-import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,12 +18,6 @@ import groupledger.jobs.derive.history
 from groupledger.jobs.ask.engine import ask
 from groupledger.jobs.ask.snapshots import Snapshots
 from groupledger.jobs.derive.history import TABLES
-from groupledger.jobs.derive.incidents import update_incidents
-from groupledger.jobs.derive.pipeline import derive
-from groupledger.jobs.derive.validate import validate
-from groupledger.jobs.ingest.import_logs import LogSources, import_logs
-from groupledger.jobs.ingest.import_samples import import_samples
-from groupledger.jobs.ingest.ingest_capture import ingest_capture
 from groupledger.jobs.warehouse.delta_log import dataset
 from groupledger.jobs.warehouse.tables import Tables
 from groupledger.jobs.warehouse.warehouse import plan_for
@@ -33,8 +26,7 @@ from groupledger.schemas.tables.generations import GENERATIONS
 from groupledger.schemas.tables.lag import LAG
 from groupledger.schemas.tables.open_groups import OPEN_GROUPS
 from groupledger.transforms.history.rules.state import load
-from lab.warehouses.ledgers import open_test_ledger
-from lab.warehouses.releases import unpacked
+from lab.warehouses.releases import fed_as_then, feed, unpacked
 from tests.jobs.simulated_log import append, assert_equal_tables, run, table
 
 if TYPE_CHECKING:
@@ -61,25 +53,6 @@ OF_TIME_LAG = {"lag_seconds", "lag_seconds_lower_bound", "lag_seconds_method"}
 OF_THE_VIEW = "SELECT count(*) FROM offset_commits"  # what else it tells of them an older ledger may not know
 # Tables about the runs themselves.
 ABOUT_RUNS = ("quality_results", "log_files", "what_if_runs", "what_if_effects", "troubles")
-
-
-def feed(spark: SparkSession, warehouse: Path, inputs: Path, cluster: str) -> int:
-    """One pass of `pipeline`; gives the number of records that it added."""
-    with open_test_ledger(spark, warehouse, cluster) as ledger:
-        import_samples(ledger, str(inputs))
-        totals = ingest_capture(ledger, str(inputs / "capture"), threading.Event(), recover=False)
-        derive(ledger, threading.Event())
-    return totals.rows
-
-
-def fed_as_then(spark: SparkSession, warehouse: Path, inputs: Path, cluster: str) -> None:
-    """What was done with each release: a pass, the logs, and what follows from them."""
-    feed(spark, warehouse, inputs, cluster)
-    with open_test_ledger(spark, warehouse, cluster) as ledger:
-        sources = LogSources([*(inputs / "request-log").iterdir()], [*(inputs / "server-log").iterdir()])
-        import_logs(ledger, ledger.settings.logs, sources, threading.Event())
-        update_incidents(ledger)
-        validate(ledger)
 
 
 def content(warehouse: Path, which: Table, cluster: str) -> list[str]:
