@@ -35,10 +35,10 @@ def main() -> None:
 
 def anonymous(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
     """Leaves out Hadoop's checksums, and whose the files are and of when."""
-    mode = 0o755 if member.isdir() else 0o644
-    return (
-        None if member.name.endswith(".crc") else member.replace(mtime=0, mode=mode, uid=0, gid=0, uname="", gname="")
-    )
+    member.mode = 0o755 if member.isdir() else 0o644
+    member.mtime = member.uid = member.gid = 0
+    member.uname = member.gname = ""
+    return None if member.name.endswith(".crc") else member
 
 
 if __name__ == "__main__":
