@@ -29,9 +29,19 @@ def main(*, directory: Path, seconds: int) -> None:
             logs = f"logs in {broker.request_log} and {broker.server_log}"
             say(f"a broker with consumers at {broker.bootstrap_servers}, {logs}, until Ctrl-C")
             while True:
-                run_demo_traffic(broker.bootstrap_servers, seconds)
+                play(broker.bootstrap_servers, seconds)
     except (LocalKafkaError, TrafficError) as error:
         sys.exit(str(error))
+
+
+def play(bootstrap_servers: str, seconds: int) -> None:
+    """Plays the plot once. On a busy machine a client may be too slow for its time, which ends only this round. A
+    broker that no longer answers ends the program."""
+    try:
+        run_demo_traffic(bootstrap_servers, seconds)
+    except TrafficError as error:
+        say(str(error))
+        make_offsets_topic(bootstrap_servers)
 
 
 if __name__ == "__main__":
