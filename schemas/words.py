@@ -331,7 +331,7 @@ class LagFlag:
     AHEAD_OF_LOG = "ahead_of_log"  # the commit lies beyond the log's end, for no reason that is known: no lag
     MESSAGES_LOST = "messages_lost"  # retention has passed the commit
     OPEN_TRANSACTION = "open_transaction"  # a read_committed consumer can't reach the log's end
-    TRANSACTION_MARKERS_ONLY = "transaction_markers_only"  # no record is left to read, though offsets are
+    TRANSACTION_MARKERS_ONLY = "transaction_markers_only"  # no committed record is left, though offsets are
     UNSUBSCRIBED = "unsubscribed"  # the group has members, and none subscribes to the topic any more
     UNOWNED = "unowned"  # nobody owns the partition: between owners, or without members
 

@@ -42,6 +42,7 @@ from groupledger.jobs.ingest.ingest import KafkaIngest, ingest_kafka
 from groupledger.jobs.ingest.samples import SAMPLE_TABLES, check_sampled_cluster, last_round_ms, next_round_ms
 from groupledger.jobs.ingest.stream import TABLES as INGEST_TABLES
 from groupledger.jobs.ingest.stream import Totals
+from groupledger.jobs.kafka.aborted import AbortedRecords
 from groupledger.jobs.kafka.brokers import connect
 from groupledger.jobs.kafka.markers import Markers
 from groupledger.jobs.kafka.sampling import ends_of, sample_watermarks, take_round
@@ -249,7 +250,7 @@ class RoundLoop:
         self._pending = PendingRounds(self._lag_age_max_ms)
         self.history_shedding, self.upkeep_shedding = Shedding(HISTORY_SHED_S), Shedding(UPKEEP_SHED_S)
         self._stalls = Stalls()
-        self._markers = Markers()
+        self._markers, self._aborted = Markers(), AbortedRecords()
         self._report = MonitorReport(interval_s=common.interval_s)
         self._published_at_ms: int | None = None  # of `uptime_ms`
         self._ends_took_s = 0.0
@@ -340,7 +341,9 @@ class RoundLoop:
         try:
             ends = self._sample_ends()
             sampled = take_round(self._brokers, self.ledger.settings.sampling, self.state.topics(), at_ms, ends)
-            sampled = self._markers.add_to(sampled, self.state.resting(), self._brokers, self.ledger.settings.sampling)
+            sampling = self.ledger.settings.sampling
+            sampled = self._markers.add_to(sampled, self.state.resting(), self._brokers, sampling)
+            sampled = self._aborted.add_to(sampled, self.state.standing(), self._brokers, sampling)
             check_sampled_cluster(self.ledger, self._bootstrap_servers)
         except OutsideError as error:
             self.ledger.warn(f"round not sampled: {error}")

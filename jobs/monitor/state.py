@@ -65,7 +65,7 @@ from groupledger.transforms.lag.lag import commit_events
 from groupledger.transforms.lag.rules import End, GroupHistory, LagRules, LagState, Watermark, out_of_date, rollup
 from groupledger.transforms.lag.rules import Round as LagRound
 from groupledger.transforms.lag.rules.of_group import commit_of
-from groupledger.transforms.lag.rules.resting import resting_places
+from groupledger.transforms.lag.rules.resting import resting_places, standing_places
 from groupledger.transforms.troubles import each_judged, reporting_to
 
 if TYPE_CHECKING:
@@ -193,6 +193,10 @@ class MonitorState:
     def resting(self) -> dict[TopicPartition, Resting]:
         """Returns the places where groups rested in the last round and only markers may be left to read."""
         return resting_places(self._rows)
+
+    def standing(self) -> dict[TopicPartition, int]:
+        """Returns the commits at which groups stood in the last two rounds, closest to the end."""
+        return standing_places(self._rows)
 
     def compute(self, sampled: SampledRound, passed: Collection[int]) -> None:
         """Computes the lag of a round; `passed` are the partitions of `__consumer_offsets` that the ingest has read so

@@ -37,8 +37,8 @@ WATERMARKS = Table(
         column(
             "markers_at_end",
             T.IntegerType(),
-            "How many offsets right before last_stable_offset hold markers of transactions, and no record; null where"
-            " nobody looked, as no group rests there.",
+            "How many offsets right before last_stable_offset hold markers of transactions, or records of aborted ones,"
+            " and no committed record; null where nobody looked, as no group rests there.",
         ),
         column("leader_epoch", T.IntegerType(), "The epoch of the leader that answered; null if it reported none."),
         column("topic_id", T.StringType(), "The topic's id in Kafka's base64; another one is another topic."),

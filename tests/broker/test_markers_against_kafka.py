@@ -10,13 +10,14 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
+from groupledger.jobs.kafka.aborted import AbortedRecords
 from groupledger.jobs.kafka.brokers import connect
 from groupledger.jobs.kafka.markers import Markers
 from groupledger.jobs.kafka.sampling import take_round
 from groupledger.jobs.monitor.state import lag_round
 from groupledger.jobs.process.settings import load_settings
 from groupledger.transforms.lag.rules import Commit, End, LagRow, LagState, Round
-from groupledger.transforms.lag.rules.resting import resting_places
+from groupledger.transforms.lag.rules.resting import resting_places, standing_places
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -142,3 +143,35 @@ def test_what_a_consumer_gets(broker: LocalBroker, committed: dict[int, int]) ->
             if message is not None:
                 (ended if message.error() else got).add(message.partition())
     assert got == {PLAIN, LARGE}
+
+
+def test_records_of_aborted_transactions(broker: LocalBroker) -> None:
+    """Goal: while all transactions abort, who has read the committed records before them has no lag, and is well; the
+    next committed record is lag."""
+    topic = "aborted"
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(60)
+    producer = producer_of(broker, "aborts")
+
+    def transact(*, commits: bool) -> None:
+        producer.begin_transaction()
+        for _ in range(30):
+            producer.produce(topic, b"x" * 500, partition=0)
+        producer.flush(30)
+        producer.commit_transaction(60) if commits else producer.abort_transaction(60)
+
+    transact(commits=True)
+    state, aborted, began_ms = LagState(), AbortedRecords(), time.time_ns() // 1_000_000
+    state.commit(GROUP, topic, 0, Commit(30, began_ms, 0, 0))
+    found: list[tuple[int | None, str]] = []
+    rows: list[LagRow] = []
+    with connect(broker.bootstrap_servers, SETTINGS) as brokers:
+        for number in range(12):
+            transact(commits=number == 11)
+            sampled = take_round(brokers, SETTINGS.sampling, {topic}, began_ms + number * 60_000, ())
+            sampled = aborted.add_to(sampled, standing_places(rows), brokers, SETTINGS.sampling)
+            read = lag_round(sampled, ())
+            rows = list(state.round(Round(read.sampled_at_ms, {0: End(1)}, read.watermarks), {}))
+            found.append((rows[0].lag, rows[0].status))
+    assert found[5:11] == [(0, "ok")] * 6
+    assert (rows[0].lag, rows[0].raw_lag) == (373, 373)

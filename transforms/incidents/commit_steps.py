@@ -150,12 +150,14 @@ def with_ends(steps: DataFrame, watermarks: DataFrame | None, until_ms: int) -> 
     # Samples are joined by the hour: each with each of its partition would be far too many.
     hours = F.sequence(_hour("begin_ms"), _hour("end_ms"))
     spans = spans.where("begin_ms <= end_ms").withColumn("hour", F.explode(hours))
+    is_stable = F.col("last_stable_offset") == F.col("high_watermark")
     ends = watermarks.where((F.col("topic") != OFFSETS_TOPIC) & F.col("high_watermark").isNotNull()).select(
         *("topic", "partition", F.unix_millis("sampled_at").alias("sampled_at_ms")),
         F.col("high_watermark").alias("end"),
+        F.when(is_stable, F.coalesce("markers_at_end", F.lit(0))).otherwise(0).alias("unreadable"),
     )
     sampled_at_ms = F.col("sampled_at_ms")
-    is_idle = F.col("end") <= plus(F.col("offset"), F.lit(MARKER_OFFSETS))
+    is_idle = F.col("end") <= plus(F.col("offset"), F.greatest("unreadable", F.lit(MARKER_OFFSETS)))
     sampled = (
         spans.join(ends.withColumn("hour", _hour("sampled_at_ms")), ["topic", "partition", "hour"])
         .where(sampled_at_ms.between(F.col("begin_ms"), F.col("end_ms")))

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from groupledger.schemas.kinds import incidents, roots, rows_of, signs
 from groupledger.schemas.kinds.causes.cause import Cause, Fault, of_incident
+from groupledger.schemas.kinds.clauses import Clause
 from groupledger.schemas.kinds.symptoms import BEHIND, GROUP_GONE, NO_PROGRESS, OFFSET_MOVED, READ_TWICE_OR_NEVER
 from groupledger.schemas.words import Severity
 
@@ -35,7 +36,11 @@ OPEN_TRANSACTION = Cause(
 MARKER_AT_END = Cause(
     name="marker_at_end",
     symptoms=_LAGGING,
-    happened="The group has read everything: only a transaction marker, not a record, lies after its commit.",
+    happened=(
+        "The group has read everything: only a transaction marker",
+        Clause(", or records of aborted transactions", needs=(signs.MARKERS_AT_END.name,)),
+        ", and no other record, lies after its commit.",
+    ),
     against=(signs.LAG_GROWS, signs.AT_LAST_STABLE_OFFSET),
     proved_by=((signs.MARKERS_AT_END, signs.OFFSETS_STAND), (signs.ONE_RECORD_LEFT, signs.HAS_TRANSACTIONS)),
     advice="There is nothing to do. Exclude it from alerts.",

@@ -65,7 +65,7 @@ class Log:
                 ends[partition] += random.choice((0, 0, 0, 5))
                 place = TopicPartition("orders", partition)
                 if partition == 0 or minute >= GROWN_AT:
-                    self.samples.append((place, TopicEnd(at_ms, ends[partition])))
+                    self.samples.append((place, TopicEnd(at_ms, ends[partition], random.choice((0, 0, 5)))))
             for group_id, kafka_partition, partition in places:
                 if random.random() < (0.9 if (minute // 40 + len(group_id) + partition) % 2 else 0.05):
                     chance = random.random()
@@ -174,6 +174,8 @@ def samples_of(spark: SparkSession, log: Log) -> DataFrame:
             "topic": place.topic,
             "partition": place.partition,
             "high_watermark": end.high_watermark,
+            "last_stable_offset": end.high_watermark,
+            "markers_at_end": end.unreadable or None,
             "sampled_at": BEGAN_AT + timedelta(milliseconds=end.sampled_at_ms - BEGAN_AT_MS),
         }
         for place, end in [*log.samples, *others]

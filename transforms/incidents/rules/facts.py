@@ -141,10 +141,11 @@ class Commit:
 
 @dataclass(frozen=True, slots=True)
 class TopicEnd:
-    """A row of `watermarks` about a partition that is read."""
+    """A row of `watermarks` about a partition that is read; so many offsets before its end hold no committed record."""
 
     sampled_at_ms: int
     high_watermark: int
+    unreadable: int = 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -463,12 +464,15 @@ def _with_ends(step: CommitStep, ends: Sequence[TopicEnd]) -> CommitStep:
         for end in ends
         if step.commit.at_ms <= end.sampled_at_ms and (until_ms is None or end.sampled_at_ms < until_ms)
     ]
-    to_read_from = step.commit.offset + MARKER_OFFSETS
+    idle, waiting = list[int](), list[int]()
+    for end in between:
+        left = end.high_watermark - step.commit.offset
+        (idle if left <= max(MARKER_OFFSETS, end.unreadable) else waiting).append(end.sampled_at_ms)
     return replace(
         step,
         high_watermark=max((end.high_watermark for end in between), default=None),
-        idle_until_ms=max((end.sampled_at_ms for end in between if end.high_watermark <= to_read_from), default=None),
-        waiting_from_ms=min((end.sampled_at_ms for end in between if end.high_watermark > to_read_from), default=None),
+        idle_until_ms=max(idle, default=None),
+        waiting_from_ms=min(waiting, default=None),
     )
 
 

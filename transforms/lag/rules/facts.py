@@ -13,8 +13,8 @@ from dataclasses import dataclass
 class Watermark:
     """Holds the ends of one topic partition in the round of `sampled_at_ms`.
 
-    `markers_at_end` says how many offsets right before `last_stable_offset` hold markers of transactions and no
-    record; it is None where nobody looked.
+    `markers_at_end` says how many offsets right before `last_stable_offset` hold markers of transactions, or records
+    of aborted ones, and no committed record; it is None where nobody looked.
     """
 
     sampled_at_ms: int

@@ -1,7 +1,8 @@
-"""Finds where groups rest so close before the last stable offset that only transaction markers may be left to read.
+"""Finds where groups rest so close before the last stable offset that only transaction markers may be left to read,
+and where they stand, wherever the end is.
 
-Only the log shows whether the rest are markers (`jobs.kafka.markers`). The log is read only if the next round finds the
-same end: a consumer that goes on is not at rest.
+Only the log shows whether the rest are markers (`jobs.kafka.markers`), or records of aborted transactions
+(`jobs.kafka.aborted`). A consumer that goes on is not at rest, and the log is not read for it.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from groupledger.schemas.kafka.topic_partition import TopicPartition
+from groupledger.schemas.words import LagFlag
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -49,4 +51,18 @@ def resting_places(rows: Iterable[LagRow | Place]) -> dict[TopicPartition, Resti
             before = found.get(place)
             if before is None or committed < before.committed_offset:
                 found[place] = Resting(committed, stable)
+    return found
+
+
+def standing_places(rows: Iterable[LagRow]) -> dict[TopicPartition, int]:
+    """Returns, for each topic partition on which a group stood at one offset in two rounds, the commit of the one that
+    stands closest to the end. `rows` are those of one round."""
+    found: dict[TopicPartition, int] = {}
+    for row in rows:
+        committed, since_ms = row.committed_offset, row.no_progress_since_ms
+        stands = since_ms is not None and since_ms < row.sampled_at_ms
+        is_read = LagFlag.TRANSACTION_MARKERS_ONLY in row.flags
+        if committed is not None and committed >= (row.log_start_offset or 0) and (is_read or (stands and row.lag)):
+            place = TopicPartition(row.topic, row.partition)
+            found[place] = max(committed, found.get(place, committed))
     return found

@@ -8,7 +8,7 @@
     unknown       there is no watermark; or the commit belongs to a deleted topic, or lies before a hole of coverage; or
                   the cleaner may have removed it between the round and the read; or commits are known only until an
                   instant before the round
-    ok            nothing is left to read, or only markers of transactions
+    ok            nothing is left to read, or only markers of transactions and records of aborted ones
     unsubscribed  no member subscribes to the topic any more: nobody will reduce its lag
     waiting_for_transaction
                   the commit is the last stable offset, and a transaction is open after it: a read_committed consumer
@@ -22,8 +22,10 @@
     ok            else: there is lag, and it shrinks or stays as it is
 
 A transaction ends with a marker. A marker takes an offset but is not a record: a consumer that has read everything, and
-commits the offset after the last record, stays before the end for ever. If a round has read the end of the log
-(`Watermark.markers_at_end`), the markers are known, and are not lag. If no round has, one offset is assumed to be a
+commits the offset after the last record, stays before the end for ever. So does one that reads committed records before
+those of aborted transactions. If a round has read the end of the log (`Watermark.markers_at_end`), the markers and such
+records are known, and are not lag: one that reads uncommitted records would get them, which nothing in a commit shows,
+and `raw_lag` still counts them. If no round has, one offset is assumed to be a
 marker, but still counts as lag, where the partition is known to have transactions, none is open, and the end has not
 moved since the previous round. A partition without transactions, or with more left to read, is judged like any other.
 

@@ -1,0 +1,165 @@
+"""Finds out whether a partition holds only records of aborted transactions, and markers, from where a group stands.
+
+A consumer of committed records gets none of these, so one that commits after each record it gets stands there, and is
+well. `jobs.kafka.markers` looks at the last offsets before an end that does not move; this looks on from the commit of
+the group that stands closest to the end, also while producers go on to abort. Per round and partition it fetches a few
+kilobytes, or more once all that it saw is unreadable, and goes on there in the next round. A committed record ends the
+search until the commit moves. Without the right to read the topic nothing is known.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import replace
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kafka.errors import KafkaError, TopicAuthorizationFailedError
+from kafka.protocol.consumer import IsolationLevel
+from kafka.record import MemoryRecords
+
+from groupledger.jobs.kafka.brokers import ask_each
+from groupledger.jobs.kafka.fetch import fetch_of_topics
+from groupledger.jobs.kafka.markers import FETCH_BYTES, MAGIC_WITH_CONTROL
+from groupledger.jobs.kafka.sampling import chunks, describe_topics
+from groupledger.jobs.process.errors import OutsideError
+from groupledger.schemas.kafka.topic_partition import TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from groupledger.jobs.kafka.brokers import Brokers
+    from groupledger.jobs.kafka.sampling import SampledRound
+    from groupledger.jobs.process.settings import SamplingSettings
+
+FETCH_BYTES_MORE = 256 << 10
+
+
+class Unreadable(NamedTuple):
+    """Offsets without a committed record, from `since` up to `until`; `is_over` if a committed record follows there, or
+    nobody may look."""
+
+    topic_id: str | None
+    since: int
+    until: int
+    is_over: bool = False
+
+
+class AbortedRecords:
+    """Remembers what was found, from round to round."""
+
+    def __init__(self) -> None:
+        self._known: dict[TopicPartition, Unreadable] = {}
+
+    def add_to(
+        self,
+        sampled: SampledRound,
+        standing: Mapping[TopicPartition, int],
+        brokers: Brokers,
+        settings: SamplingSettings,
+    ) -> SampledRound:
+        """Returns the round with `markers_at_end` where all offsets from a standing commit on are unreadable."""
+        rows = {
+            place: row
+            for row in sampled.watermarks
+            if (place := TopicPartition(row.topic, row.partition)) in standing and row.last_stable_offset is not None
+        }
+        self._known = {
+            place: self._from(place, standing[place], row.topic_id)
+            for place, row in rows.items()
+            if standing[place] < (row.last_stable_offset or 0)
+        }
+        asked = {
+            place: known
+            for place, known in self._known.items()
+            if not known.is_over and known.until < (rows[place].last_stable_offset or 0)
+        }
+        self._known |= read_on(brokers, settings, asked) if asked else {}
+        counts = {
+            place: known.until - known.since
+            for place, known in self._known.items()
+            if not known.is_over and known.until == rows[place].last_stable_offset
+        }
+        watermarks = tuple(
+            replace(row, markers_at_end=max(row.markers_at_end or 0, count))
+            if (count := counts.get(TopicPartition(row.topic, row.partition))) is not None
+            else row
+            for row in sampled.watermarks
+        )
+        return replace(sampled, watermarks=watermarks)
+
+    def _from(self, place: TopicPartition, committed: int, topic_id: str | None) -> Unreadable:
+        known = self._known.get(place)
+        if known is not None and known.topic_id == topic_id and known.since <= committed <= known.until:
+            return known
+        return Unreadable(topic_id, committed, committed)
+
+
+def read_on(
+    brokers: Brokers, settings: SamplingSettings, asked: Mapping[TopicPartition, Unreadable]
+) -> dict[TopicPartition, Unreadable]:
+    """Returns how far the unreadable offsets reach. Partitions whose leader does not answer are left out."""
+    try:
+        leaders, _, _ = describe_topics(brokers, settings, {place.topic for place in asked})
+    except OutsideError:
+        return {}
+    by_node = {node: [place for place in places if place in asked] for node, places in leaders.items()}
+
+    def ask(node: int, places: list[TopicPartition]) -> dict[TopicPartition, Unreadable]:
+        found: dict[TopicPartition, Unreadable] = {}
+        new = [place for place in places if asked[place].since == asked[place].until]
+        others = [place for place in places if place not in set(new)]
+        for some, size in ((new, FETCH_BYTES), (others, FETCH_BYTES_MORE)):
+            for chunk in chunks(some, settings.partitions_per_request):
+                found |= _ask_leader(brokers, node, {place: asked[place] for place in chunk}, size)
+        return found
+
+    answers = ask_each(settings, {node: places for node, places in by_node.items() if places}, ask)
+    return {
+        place: found
+        for answer in answers.values()
+        if not isinstance(answer, KafkaError)
+        for place, found in answer.items()
+    }
+
+
+def _ask_leader(
+    brokers: Brokers, node: int, asked: Mapping[TopicPartition, Unreadable], size: int
+) -> dict[TopicPartition, Unreadable]:
+    """Raises KafkaError if the leader does not answer."""
+    offsets = {place: known.until for place, known in asked.items()}
+    request = fetch_of_topics(offsets, partition_bytes=size, isolation_level=IsolationLevel.READ_COMMITTED)
+    found = {}
+    for topic in brokers.send(request, node).responses:
+        for told in topic.partitions:
+            place = TopicPartition(topic.topic, told.partition_index)
+            if told.error_code == TopicAuthorizationFailedError.errno:
+                found[place] = asked[place]._replace(is_over=True)
+            elif not told.error_code:
+                until, is_over = unreadable_until(
+                    asked[place].until, bytes(told.records or b""), told.aborted_transactions or ()
+                )
+                found[place] = asked[place]._replace(until=until, is_over=is_over)
+    return found
+
+
+def unreadable_until(start: int, records: bytes, aborted: Iterable[Any]) -> tuple[int, bool]:
+    """Returns up to where these batches hold no committed record from an offset on, and whether one follows there.
+    `aborted` are the aborted transactions among them, with their producer and first offset, as the broker lists them
+    for a reader of committed records."""
+    ahead, producers = deque(sorted(aborted, key=attrgetter("first_offset"))), set[int]()
+    batches, until = MemoryRecords(records), start
+    while (batch := batches.next_batch()) is not None:
+        if batch.magic < MAGIC_WITH_CONTROL:
+            return until, True
+        last = batch.base_offset + batch.last_offset_delta
+        while ahead and ahead[0].first_offset <= last:
+            producers.add(ahead.popleft().producer_id)
+        if last < start:
+            continue
+        if batch.is_control_batch:
+            producers.discard(batch.producer_id)  # whatever its end is, the transaction is over
+        elif not (batch.is_transactional and batch.producer_id in producers):
+            return until, True
+        until = last + 1
+    return until, False
