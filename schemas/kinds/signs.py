@@ -162,6 +162,12 @@ SUBSCRIBED_TOPIC_UNSEEN = Sign(
     " topic.",
     source=Source.SAMPLES,
 )
+ONE_TOPIC_UNSEEN = Sign(
+    name="one_topic_unseen",
+    meaning="Members own partitions of some topics of their subscription, and the brokers, asked by name for another"
+    " one in two sampling rounds, return no such topic.",
+    source=Source.SAMPLES,
+)
 REGEX_SUBSCRIPTION = Sign(name="regex_subscription", meaning="Members subscribe by a regular expression (KIP-848).")
 TOPOLOGY_NOT_READY = Sign(name="topology_not_ready", meaning="Topics of the streams topology are missing or differ.")
 PARTITIONS_ADDED = Sign(
@@ -279,7 +285,7 @@ AT_LAST_STABLE_OFFSET = Sign(
 )
 MARKERS_AT_END = Sign(
     name="markers_at_end",
-    meaning="Only transaction markers lie after the committed offset.",
+    meaning="Only transaction markers, or records of aborted transactions, lie after the committed offset.",
     source=Source.SAMPLES,
     flags=(LagFlag.TRANSACTION_MARKERS_ONLY,),
 )

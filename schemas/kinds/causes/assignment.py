@@ -107,6 +107,18 @@ SUBSCRIBED_TOPIC_MISSING = Cause(
     decided_by="`kafka-topics --describe` of the subscribed topics, with the client's own rights.",
     severity=Severity.ERROR,
 )
+ONE_TOPIC_MISSING = Cause(
+    name="one_topic_missing",
+    symptoms=(NOBODY_HAS_PARTITIONS,),
+    happened="The cluster has no {topics}, to which members subscribe beside others, or groupledger may not describe"
+    " it.",
+    needs=(signs.HAS_MEMBERS, signs.ONE_TOPIC_UNSEEN),
+    proved_by=((signs.ONE_TOPIC_UNSEEN,),),
+    advice="If it is not to be created later, compare the subscription with the topics of the cluster.",
+    settings=("subscription",),
+    decided_by="`kafka-topics --describe` of the subscribed topics, with the client's own rights.",
+    severity=Severity.INFO,
+)
 PATTERN_MATCHES_NOTHING = Cause(
     name="pattern_matches_nothing",
     symptoms=(NOBODY_HAS_PARTITIONS,),

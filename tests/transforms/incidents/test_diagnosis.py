@@ -760,6 +760,25 @@ def test_generations_that_form_wait_for_nobody() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("unseen", "owned", "causes"),
+    [
+        ({"gone"}, ["orders"], ["one_topic_missing"]),
+        ({"gone"}, ["orders", "gone"], []),  # it is there, whatever a sample says
+        (set(), ["orders"], []),
+        ({"gone"}, [], []),
+    ],
+)
+def test_one_of_several_topics_is_not_there(unseen: set[str], owned: list[str], causes: list[str]) -> None:
+    """Goal: a group that reads some of its topics is told of the one that does not exist, without alarm."""
+    members = [member("m0", -9, None, subscribed_topics=["orders", "gone"])]
+    rows = {"assignments": [owner("m0", -9) | {"topic": topic} for topic in owned]}
+    told = found(members=members, **rows, **sampled(lag(0, 0, 90, 90, "ok")), unseen_topics=lambda _: unseen)
+    assert [each["cause"] for each in told] == causes
+    for each in told:
+        assert (each["severity"], "no topic gone, to which" in each["explanation"]) == ("info", True)
+
+
 def test_an_incident_without_alarm_does_not_say_what_happened() -> None:
     """Goal: where no cause is known, the text of an incident that alarms nobody is not taken for it."""
     guess = incident("coordinator_failed", severity="info", evidence="inferred", confidence=0.7)

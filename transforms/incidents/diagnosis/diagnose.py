@@ -15,9 +15,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from groupledger.schemas.kinds.causes import members, progress, refused
+from groupledger.schemas.kinds.causes import assignment, members, progress, refused
 from groupledger.schemas.kinds.clauses import Fact, filled, settings_of
-from groupledger.schemas.kinds.signs import SERVER_LOG_IMPORTED, SUBSCRIBED_TOPIC_UNSEEN, Source
+from groupledger.schemas.kinds.signs import ONE_TOPIC_UNSEEN, SERVER_LOG_IMPORTED, SUBSCRIBED_TOPIC_UNSEEN, Source
 from groupledger.schemas.kinds.symptoms import BEHIND, NO_PROGRESS, NOBODY_HAS_PARTITIONS
 from groupledger.schemas.words import Evidence, Severity, words_of
 from groupledger.transforms.incidents.diagnosis.episodes import episodes
@@ -59,6 +59,7 @@ IN_ORDER = {
     for cause in (
         members.DEPLOY,
         members.INSTANCES_REPLACED,
+        assignment.ONE_TOPIC_MISSING,
         members.SCALING,
         members.SCALED_TO_ZERO,
         members.MEMBERS_LEFT,
@@ -200,7 +201,7 @@ def _names(episode: Episode, rows: GroupRows, lag: LagSeen, who: Row | None) -> 
 
 
 def _topics(episode: Episode, rows: GroupRows, seen: Seen) -> str:
-    if SUBSCRIBED_TOPIC_UNSEEN.name not in seen.known:
+    if not {SUBSCRIBED_TOPIC_UNSEEN.name, ONE_TOPIC_UNSEEN.name} & seen.known.keys():
         return "topic"
     found = sorted(rows.unseen_topics(episode.last_seen_at))
     more = [f"{len(found) - TOPICS_NAMED:,} more"] * (len(found) > TOPICS_NAMED)

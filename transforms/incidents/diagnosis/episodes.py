@@ -24,7 +24,12 @@ from groupledger.schemas.kinds.symptoms import (
 )
 from groupledger.schemas.words import GroupType, LagStatus, OffsetEventKind, Severity, words_of
 from groupledger.transforms.incidents.diagnosis.evidence import AROUND, Episode
-from groupledger.transforms.incidents.diagnosis.member_signs import is_one_rebalance, is_rebalancing
+from groupledger.transforms.incidents.diagnosis.member_signs import (
+    is_one_rebalance,
+    is_rebalancing,
+    members_at,
+    topics_beside,
+)
 from groupledger.transforms.incidents.diagnosis.turnover import turnovers
 
 if TYPE_CHECKING:
@@ -60,6 +65,7 @@ def episodes(rows: GroupRows) -> Iterator[Episode]:
     yield from _in_one_rebalance(rows)
     yield from _of_offsets(rows)
     yield from _without_partitions(rows)
+    yield from _without_a_topic(rows)
     yield from turnovers(rows)
     yield from _while_well(rows, _is_late)
     yield from _while_well(rows, _is_unsubscribed)
@@ -221,3 +227,18 @@ def _without_partitions(rows: GroupRows) -> Iterator[Episode]:
                 until=row["ended_at"],
                 rounds=tuple(each for each in rows.rounds if row["started_at"] <= each["sampled_at"] <= until),
             )
+
+
+def _without_a_topic(rows: GroupRows) -> Iterator[Episode]:
+    """Yields the time since which members own partitions of some of their topics, and another one does not exist. No
+    samples are read for groups that have a partition of each."""
+    at = rows.rounds[-1]["sampled_at"] if rows.rounds else None
+    if at is not None and topics_beside(rows, at):
+        joined = [row["joined_at"] for row in members_at(rows, at) if row["joined_at"] is not None]
+        yield Episode(
+            symptoms=(NOBODY_HAS_PARTITIONS,),
+            since=max(joined, default=at),
+            last_seen_at=at,
+            until=None,
+            is_change=True,
+        )

@@ -121,6 +121,13 @@ def subscribe_apart(members: Sequence[Row]) -> bool:
     return len(apart) > 1 and all(apart) and not frozenset.intersection(*apart) and _are_apart([*topics.values()])
 
 
+def topics_beside(rows: GroupRows, at: datetime) -> set[str]:
+    """Returns the subscribed topics that the brokers do not have, of members that own partitions of others."""
+    wanted = {topic for row in members_at(rows, at) for topic in row["subscribed_topics"] or ()}
+    owned = {row["topic"] for row in rows.assignments if row["valid_to"] is None}
+    return (wanted - owned).intersection(rows.unseen_topics(at)) if wanted & owned and wanted - owned else set()
+
+
 def see_members(episode: Episode, rows: GroupRows, seen: Seen) -> None:
     """Adds the signs of members to `seen`."""
     gone = episode.within(rows.members, "left_at")
@@ -132,10 +139,8 @@ def see_members(episode: Episode, rows: GroupRows, seen: Seen) -> None:
     last = last_departures(episode, rows)
     if any(row["member_id"] in logged for row in (*gone, *last)):
         seen.add(signs.DEPARTURES_LOGGED.name, is_logged=True)
-    for sign in (*_of_presence(episode, rows), *_of_turnover(episode, rows, gone)):
+    for sign in (*_of_names(episode, rows), *_of_presence(episode, rows), *_of_turnover(episode, rows, gone)):
         seen.add(sign.name)
-    if rows.group_id.startswith(CONSOLE_GROUP_PREFIX):
-        seen.add(signs.NAME_GENERATED.name)
     if last:
         _add_causes(seen, last, LAST_SIGNS)
         if len(last) > 1 and all(has_left_by(row, LEFT.name) for row in last):
@@ -149,6 +154,13 @@ def see_members(episode: Episode, rows: GroupRows, seen: Seen) -> None:
                 seen.add(sign.name, SURE_OF_INTERVALS)
     if gone:
         _add_causes(seen, gone, WENT_SIGNS)
+
+
+def _of_names(episode: Episode, rows: GroupRows) -> Iterator[Sign]:
+    if rows.group_id.startswith(CONSOLE_GROUP_PREFIX):
+        yield signs.NAME_GENERATED
+    if topics_beside(rows, episode.last_seen_at):
+        yield signs.ONE_TOPIC_UNSEEN
 
 
 def _of_presence(episode: Episode, rows: GroupRows) -> Iterator[Sign]:
