@@ -5,7 +5,7 @@ tables with an undisturbed reading of the same log.
     python -m bench.faults --first-seed 2 --seeds 1 --fault 7      # one fault again
 
 A seed simulates an hour of ten groups (`lab.faults.growing_log`), cuts the log into pieces, and passes over one after
-the other undisturbed. Each fault begins behind one of these passes, with the next piece, and must end as the next pass
+the other undisturbed. Each fault begins after one of these passes, with the next piece, and must end as the next pass
 did: all tables equal as multisets. Kinds of faults take turns, in an order by the seed. With `--in-a-row`, faults of
 processes that follow each other happen to one warehouse, each with the next piece, before it is repaired and compared.
 Those of a live cluster and of logs begin with an empty warehouse, and must end as an undisturbed reading of the same

@@ -1,6 +1,6 @@
 """Feeds hostile bytes to every decoder of the codec: `python bench/fuzz_codec.py --inputs N --seed S`.
 
-Inputs are valid records, the same damaged one to four times, random bytes, and random bytes behind a
+Inputs are valid records, the same damaged one to four times, random bytes, and random bytes after a
 true record type and version; what a group's members carry is made the same way. A seed always gives
 the same inputs. For each of them:
 

@@ -39,7 +39,7 @@ from lab.truth.scores import (
     alarms,
     expected_refusals,
     is_lost_in_failover,
-    is_told_apart,
+    is_one_sided,
     judged_inferred,
     observed_refusals,
     observed_removals,
@@ -86,7 +86,7 @@ class Measurement(Measures):
                 self.apart[what] += 1
                 continue
             self.differences[what] += 1
-            if is_told_apart(request, error):
+            if is_one_sided(request, error):
                 self.note("answers compared", [f"{request.proof.row_key}: {request.api} {request.member_id}"], where)
 
 

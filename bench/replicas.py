@@ -212,7 +212,7 @@ def main() -> None:
         of_ledger = wrong(ledger, truth, seed)
         count += of_ledger
         told = sum(not row["is_hole"] for tables in ledger.tables.values() for row in tables.table("rebalances"))
-        print(f"read {name}: {ledger.read:,} of {rows.num_rows:,} records, {told} rebalances told, {of_ledger} wrong")
+        print(f"read {name}: {ledger.read:,} of {rows.num_rows:,} records, {told} rebalances found, {of_ledger} wrong")
         for each in ledger.stretches(None):
             print(f"    {each.from_offset:,} to {each.to_offset:,}: {each.completeness}, {each.proof}")
     happened = sum(not row["is_hole"] for tables in truth.values() for row in tables.table("rebalances"))

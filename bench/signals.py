@@ -251,10 +251,10 @@ class Trial:
         lab.finish(self.command)
         wrong += differences(lab.tables(self.command), expected)
         last = (rest.strip().splitlines() or ["(nothing)"])[-1]
-        behind = "over before" if is_over else "equal behind the next run" if expected else "none"
+        after_next_run = "over before" if is_over else "equal after the next run" if expected else "none"
         print(
             f"| {self.command} | {self.moment} | {self.sent} | {took_s:.1f} | {code} |"
-            f" {len(found)} then; {'; '.join(wrong) or behind} | {last} |",
+            f" {len(found)} then; {'; '.join(wrong) or after_next_run} | {last} |",
             flush=True,
         )
         return wrong

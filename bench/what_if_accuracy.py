@@ -122,7 +122,7 @@ def report(rows: Iterable[Mapping[str, Any]]) -> None:
                 f"workload {row['seed']} ({row['had']}), {row['asked']}: {row['figure']}"
                 f" from {interval.low:.1f} to {interval.high:.1f} came to {row['came']:.1f}"
             )
-    print(*table(errors), f"{len(told):,} answers told, {refused:,} refused", sep="\n")
+    print(*table(errors), f"{len(told):,} answers, {refused:,} refused", sep="\n")
 
 
 def _asked(setting: str) -> str:

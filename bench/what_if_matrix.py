@@ -107,7 +107,7 @@ def report(runs: list[dict[str, tuple[Played, GroupRows]]]) -> None:
                         found, came = answer.figures[figure], happened[setting][figure]
                         if not errors[known, setting, figure].note(found.asked, came):
                             print(f"{run.group} ({known}), {setting}: {figure} {found} came to {came:.1f}")
-    print(*table(errors), f"{told:,} answers told, {refused:,} refused", sep="\n")
+    print(*table(errors), f"{told:,} answers, {refused:,} refused", sep="\n")
 
 
 def _figures(run: Played, rows: GroupRows) -> dict[str, float]:

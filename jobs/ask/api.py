@@ -193,7 +193,7 @@ class Ledger:
     ) -> pa.Table:
         """Returns DuckDB's result of a query over all tables, of all clusters of the warehouse, like `groupledger sql`:
         it only reads, and can't reach anything outside the warehouse. `:name` in the query is a parameter."""
-        from groupledger.jobs.ask.apart import ask
+        from groupledger.jobs.ask.query_client import ask
 
         return ask(self.warehouse, query, parameters or {}, timeout_s=timeout_s)
 

@@ -20,7 +20,7 @@ import pyarrow as pa
 from deltalake.fs import DeltaStorageHandler
 from pyarrow.fs import FileType, PyFileSystem
 
-from groupledger.jobs.ask.apart import MEMORY_MAX_BYTES
+from groupledger.jobs.ask.query_client import MEMORY_MAX_BYTES
 from groupledger.jobs.ask.snapshots import Snapshots
 from groupledger.jobs.ask.table_rows import rows_of_files, with_columns
 from groupledger.jobs.ask.time_limit import interrupted_after

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 import duckdb
 import pyarrow as pa
 
-from groupledger.jobs.ask.apart import MEMORY_MAX_BYTES
+from groupledger.jobs.ask.query_client import MEMORY_MAX_BYTES
 from groupledger.jobs.ask.snapshots import KNOWN, Snapshots
 from groupledger.jobs.ask.statement import read_statement
 from groupledger.jobs.ask.table_rows import with_columns

@@ -30,7 +30,7 @@ def one_diagnosis(
     import duckdb
 
     from groupledger.jobs.ask.cluster_rows import ClusterRows
-    from groupledger.jobs.ask.diagnosed import diagnosis_of
+    from groupledger.jobs.ask.episode_diagnosis import diagnosis_of
 
     try:
         return diagnosis_of(ClusterRows(warehouse, cluster, DIAGNOSIS_S), group_id, episode_id, since)

@@ -6,7 +6,7 @@ handled here, and together with its parent (Linux). Its memory is limited, too, 
 ends only this process.
 
 The question is one JSON object on standard input, the result an Arrow stream on standard output. The error, or null, is
-JSON in a file that the caller holds open, since a stream may end anywhere. `apart` is the caller.
+JSON in a file that the caller holds open, since a stream may end anywhere. `query_client` is the caller.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ def incidents(
 ) -> bool:
     """Show incidents of all groups, or of the group NAME: who, why, what is processed twice, and what to change."""
     from groupledger.jobs.ask.answers import refuse_unknown
-    from groupledger.jobs.ask.diagnosed import diagnosed_lines, diagnoses_of_incidents
+    from groupledger.jobs.ask.episode_diagnosis import diagnosed_lines, diagnoses_of_incidents
     from groupledger.jobs.ask.incidents import incidents_of, rows_not_judged
 
     judged_nobody = False

@@ -147,7 +147,7 @@ def ask_engine(
     engine: str, warehouse: str, text: str, arguments: dict[str, str], rows_max: int | None, timeout_s: float
 ) -> pa.Table:
     if engine == "duckdb":
-        from groupledger.jobs.ask.apart import ask
+        from groupledger.jobs.ask.query_client import ask
 
         return ask(warehouse, text, arguments, rows_max=rows_max, timeout_s=timeout_s)
     from groupledger.jobs.ask.spark_engine import ask as ask_spark

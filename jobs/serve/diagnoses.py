@@ -13,7 +13,7 @@ from dataclasses import replace
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from groupledger.jobs.ask.diagnosed import diagnosis_of, diagnosis_of_group
+from groupledger.jobs.ask.episode_diagnosis import diagnosis_of, diagnosis_of_group
 from groupledger.jobs.serve.episodes import joined, of_summary
 from groupledger.schemas.words import LagStatus
 

@@ -1,7 +1,7 @@
 """Serves the queries that groupledger ships to programs: their list, and the result of one. Other queries are refused.
 
-A query runs in a process of its own (`jobs.ask.apart`), with the time of any question, some of its memory and so many
-rows; few run at once.
+A query runs in a process of its own (`jobs.ask.query_client`), within the time of a question and part of its memory,
+and returns a limited number of rows. Only a few run at once.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query
 from starlette.responses import Response
 
-from groupledger.jobs.ask.apart import ask
 from groupledger.jobs.ask.named_queries import named_queries
+from groupledger.jobs.ask.query_client import ask
 from groupledger.jobs.process.errors import UnknownNameError
 from groupledger.jobs.process.path_names import name_in
 from groupledger.jobs.serve.answer_models import Queries, QueryRows

@@ -1,7 +1,7 @@
 """Serves the page that answers `groupledger what-if` for a group: a form for the settings, and their simulated results.
 
 The form asks by GET, so that an answer has an address, and works without a script. A setting that is left as it is is
-not asked about. An answer is computed in a process of its own (`jobs.ask.what_if_apart`), few at once.
+not asked about. An answer is computed in a process of its own (`jobs.ask.what_if_process`), few at once.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from starlette.responses import HTMLResponse
 from groupledger.coordinator.what_if.setting import ASSIGNED_BY, CONSUMER, MEMBERSHIP, TIMES
 from groupledger.jobs.ask.answers import group_row, known_until
 from groupledger.jobs.ask.what_if import WINDOW, WhatIfQuestion, settings_in
-from groupledger.jobs.ask.what_if_apart import ask
+from groupledger.jobs.ask.what_if_process import ask
 from groupledger.jobs.ask.what_if_savings import FIGURES, interval_text, saving, saving_text, would_be
 from groupledger.jobs.process.errors import InputError
 from groupledger.jobs.process.path_names import name_in

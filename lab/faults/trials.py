@@ -235,8 +235,8 @@ def repair(trial: Trial, command: str = "pipeline") -> bool:
         if ended.code == 0:
             return True
         more = ()
-        wait_as_told(ended.sentence)
-        is_removed = remove_as_told(trial.warehouse, ended.sentence)
+        wait_as_advised(ended.sentence)
+        is_removed = remove_as_advised(trial.warehouse, ended.sentence)
         if "ingest --recover" in ended.sentence and "recover" not in tried:
             tried.add("recover")
             more = ("--recover",)
@@ -252,7 +252,7 @@ def repair(trial: Trial, command: str = "pipeline") -> bool:
     return False
 
 
-def wait_as_told(sentence: str) -> None:
+def wait_as_advised(sentence: str) -> None:
     """Waits as long as a message advises: a process may have been unable to release its lease because its disk was
     gone."""
     told = re.search(r"wait until its lease runs out in (\d+) s", sentence)
@@ -260,7 +260,7 @@ def wait_as_told(sentence: str) -> None:
         time.sleep(int(told[1]) + 1)
 
 
-def remove_as_told(warehouse: Path, sentence: str) -> bool:
+def remove_as_advised(warehouse: Path, sentence: str) -> bool:
     """Removes the folder, or the file, that a message advises to move out of the warehouse, and returns whether it
     does."""
     folder = re.search(r"move the folder (\S+) out of the warehouse and run", sentence)

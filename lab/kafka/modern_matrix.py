@@ -30,7 +30,7 @@ from lab.kafka.modern_groups_log import SHARE, STANDBYS, STREAMS, STREAMS_SETTIN
 from lab.kafka.oracle import read_topic
 from lab.kafka.topics import make_topics
 from lab.truth.consumer_groups import History, event_of_line
-from lab.truth.modern_groups import differs_from, names_told
+from lab.truth.modern_groups import differs_from, topic_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -182,7 +182,7 @@ def compared(broker: LocalBroker, stage: Stage) -> Compared:
     for group_id, group_type in GROUPS.items():
         records = [record for record in log if record["key"]["group_id"] == group_id]
         described = [said for said in stage.described if said["group_id"] == group_id]
-        found.wrong += wrong_in(group_id, group_type, records, described, began_ms, names_told(log), found.counts)
+        found.wrong += wrong_in(group_id, group_type, records, described, began_ms, topic_names(log), found.counts)
     return found
 
 

@@ -108,7 +108,7 @@ def story(bootstrap_servers: str, case: Case) -> Story:
         for _, appended in read_offsets_topic(connection, partition_for(group_id, OFFSETS_PARTITIONS), 0):
             record = appended.record
             if record.key.get("group_id") == group_id:
-                _tell(found, members, targets, record)
+                _add_record(found, members, targets, record)
     if case.client == KAFKA_PYTHON:
         found.steps = list(_without_repeated(found.steps))
     return found
@@ -124,7 +124,7 @@ def _without_repeated(generations: Iterable[tuple[Any, ...]]) -> Iterator[tuple[
         last = number, content
 
 
-def _tell(found: Story, members: dict[str, str], targets: dict[str, int], record: Record) -> None:
+def _add_record(found: Story, members: dict[str, str], targets: dict[str, int], record: Record) -> None:
     value, kind = record.value, record.record_type
     if kind == "offset_commit" and value is not None:
         found.committed[TopicPartition(record.key["topic"], record.key["partition"])] = value["offset"]
@@ -195,7 +195,7 @@ def differences(broker: LocalBroker, cases: Sequence[Case]) -> list[str]:
         there = asked_in(log.read().decode().splitlines(), of_java)
     here = asked_in(map(render_line, exchanges), of_java)
     return [
-        *(f"{group} told nothing" for group, each in stories.items() if not (each.steps and each.committed)),
+        *(f"{group} wrote nothing" for group, each in stories.items() if not (each.steps and each.committed)),
         *(f"{group} asked nothing" for group in of_java - {group for group, _ in there}),
         *(
             f"{group}\n  socket: {one}\n  broker: {other}"

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 ROLES = (TaskRole.ACTIVE, TaskRole.STANDBY, TaskRole.WARMUP)
 
 
-def names_told(log: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+def topic_names(log: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     """Returns the names of topics by id from the records of share groups."""
     told = (record["value"] for record in log if record["record_type"] == "share_group_state_partition_metadata")
     return {

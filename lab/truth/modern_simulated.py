@@ -56,15 +56,15 @@ def compare(name: str, seed: int) -> dict[str, tuple[int, list[str]]]:
     compared = {}
     if scenario not in SHARED:
         other_owners = [*_other_owners(history.tables["assignments"], truth, looks)]
-        compared["owners behind an operation"] = len(looks), other_owners
+        compared["owners after an operation"] = len(looks), other_owners
     if scenario not in MODERN:
-        compared["holdings behind an operation"] = _compare_holdings(history.tables, truth, looks)
+        compared["holdings after an operation"] = _compare_holdings(history.tables, truth, looks)
     compared |= {
-        "epochs and causes": (epochs.total(), _difference(epochs, _told_epochs(history.tables, truth))),
-        "members": (members.total(), _difference(members, _told_members(history.tables["members"], truth))),
-        "generations behind a downgrade": (
+        "epochs and causes": (epochs.total(), _difference(epochs, _compared_epochs(history.tables, truth))),
+        "members": (members.total(), _difference(members, _compared_members(history.tables["members"], truth))),
+        "generations after a downgrade": (
             generations.total(),
-            _difference(generations, _told_generations(history.tables["generations"], truth)),
+            _difference(generations, _compared_generations(history.tables["generations"], truth)),
         ),
     }
     return {what: found for what, found in compared.items() if any(found)}
@@ -106,12 +106,12 @@ def _other_owners(assignments: Table, truth: Truth, looks: list[int]) -> Iterato
         for owner in truth.owners:
             if owner.from_kafka_offset < look and (owner.to_kafka_offset is None or look <= owner.to_kafka_offset):
                 true[owner.topic, owner.partition] = (owner.member_id,)
-        for held in _open_behind(truth.holdings, look):
+        for held in _open_after(truth.holdings, look):
             true[held.topic, held.partition] = (held.member_id,)
         told = owners_at(assignments, look)
         if told != true:
             wrong, missing = sorted(told.items() - true.items()), sorted(true.items() - told.items())
-            yield f"owners behind {look}: {wrong}, not {missing}"
+            yield f"owners after {look}: {wrong}, not {missing}"
 
 
 def _compare_holdings(tables: dict[str, Table], truth: Truth, looks: list[int]) -> tuple[int, list[str]]:
@@ -121,20 +121,20 @@ def _compare_holdings(tables: dict[str, Table], truth: Truth, looks: list[int]) 
     for look in looks:
         true: set[tuple[Any, ...]]
         if truth.tasks:
-            tasks = _open_behind(truth.tasks, look)
+            tasks = _open_after(truth.tasks, look)
             true = {(each.member_id, None, each.subtopology, each.partition, each.role) for each in tasks}
         else:
-            shared = _open_behind(truth.holdings, look)
+            shared = _open_after(truth.holdings, look)
             true = {(each.member_id, each.topic, None, each.partition, None) for each in shared}
         told = held_at(tables, look)
         count += len(true)
         if told != true:
             wrong, missing = sorted(told - true, key=str), sorted(true - told, key=str)
-            differences.append(f"holdings behind {look}: {wrong}, not {missing}")
+            differences.append(f"holdings after {look}: {wrong}, not {missing}")
     return count, differences
 
 
-def _open_behind(rows: Iterable[Interval], look: int) -> Iterator[Interval]:
+def _open_after(rows: Iterable[Interval], look: int) -> Iterator[Interval]:
     for row in rows:
         if row.from_kafka_offset <= look and (row.to_kafka_offset is None or look < row.to_kafka_offset):
             yield row
@@ -155,7 +155,7 @@ def _true_epochs(truth: Truth) -> Counter[Any]:
     return Counter((row.epoch, row.started_at_ms, row.ended_at_ms, _cause(row.trigger)) for row in truth.epochs)
 
 
-def _told_epochs(tables: dict[str, Table], truth: Truth) -> Counter[Any]:
+def _compared_epochs(tables: dict[str, Table], truth: Truth) -> Counter[Any]:
     """Counts the epochs in the history, without the generations before an upgrade and after a downgrade. An epoch in
     which a static member came back has a row for each revision."""
     first_epoch = min(row.epoch for row in truth.epochs)
@@ -200,7 +200,7 @@ def _of_epochs(truth: Truth, members: Iterable[tuple[Any, ...]]) -> Counter[Any]
     )
 
 
-def _told_members(members: Table, truth: Truth) -> Counter[Any]:
+def _compared_members(members: Table, truth: Truth) -> Counter[Any]:
     return _of_epochs(
         truth,
         (
@@ -223,7 +223,7 @@ def _true_generations(truth: Truth) -> Counter[Any]:
     )
 
 
-def _told_generations(generations: Table, truth: Truth) -> Counter[Any]:
+def _compared_generations(generations: Table, truth: Truth) -> Counter[Any]:
     ended_at_ms = _ended_at_ms(truth)
     return Counter(
         (

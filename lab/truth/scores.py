@@ -150,7 +150,7 @@ def replayed_answers(facts: GroupFacts, initial_rebalance_delay_ms: int = 3_000)
     return [(request, int(error)) for request, error, is_ambiguous in replay.answers if not is_ambiguous]
 
 
-def is_told_apart(request: Request, error: int) -> bool:
+def is_one_sided(request: Request, error: int) -> bool:
     """Returns whether an incident is only in the log, or only in the replay."""
     return (error in KIND_OF_ERROR) != (request.error_code in KIND_OF_ERROR)
 

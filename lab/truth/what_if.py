@@ -79,7 +79,7 @@ def predicted(happened: Happened, asked: Sequence[str]) -> list[Answer] | None:
 
 def play(seed: int, setting: str) -> Happened:
     """Runs the workload of a seed on the simulator."""
-    told: list[_Told] = []
+    told: list[_RecordingApplication] = []
     ends_ms: list[int] = []
     scenario = Scenario(name=f"what-if-{seed}", summary="", play=partial(_play, told, ends_ms, SETTINGS[setting]))
     simulation = prepare(scenario, seed, 1)
@@ -137,10 +137,10 @@ def _merged(spans: Iterable[Span], since: int, until: int) -> list[Span]:
     return merged
 
 
-class _Told(Application):
+class _RecordingApplication(Application):
     """An application that records when it was up, and when it had which partitions."""
 
-    def __init__(self, *arguments: Any, told: list[_Told], **more: Any) -> None:
+    def __init__(self, *arguments: Any, told: list[_RecordingApplication], **more: Any) -> None:
         super().__init__(*arguments, **more)
         self._up_since: int | None = None
         self._up: list[Span] = []
@@ -185,7 +185,7 @@ class _Told(Application):
                     self.held[unit].append((since, event.happened_at_ms))
 
 
-def _held(told: Iterable[_Told], now_ms: int) -> dict[TopicPartition, list[Span]]:
+def _held(told: Iterable[_RecordingApplication], now_ms: int) -> dict[TopicPartition, list[Span]]:
     held: dict[TopicPartition, list[Span]] = defaultdict(list)
     for each in told:
         each.ends_all(now_ms)
@@ -194,11 +194,11 @@ def _held(told: Iterable[_Told], now_ms: int) -> dict[TopicPartition, list[Span]
     return held
 
 
-def _play(told: list[_Told], ends_ms: list[int], config: Mapping[str, Any], group: Script) -> None:
+def _play(told: list[_RecordingApplication], ends_ms: list[int], config: Mapping[str, Any], group: Script) -> None:
     source = group.source.source("what-if")
     group.processing_ms = PROCESSING_MS
     topic = group.topic("orders", source.between(6, 24), RECORDS_PER_MINUTE)
-    kind: Any = partial(_Told, told=told)
+    kind: Any = partial(_RecordingApplication, told=told)
     count = source.between(2, 6)
     applications = group.deploy(count + 2, [topic], kind=kind, fetch_max_wait_ms=FETCH_MAX_WAIT_MS, **config)
     group.start(applications[:count])

@@ -13,7 +13,7 @@ from groupledger.schemas.codec.records import decode_record
 from lab.faults.contents import differences
 from lab.faults.live import SESSION_MS, lasting, twice
 from lab.faults.processes import Ended, Launcher
-from lab.faults.trials import KEPT, Stage, Trial, differences_of, remove_as_told
+from lab.faults.trials import KEPT, Stage, Trial, differences_of, remove_as_advised
 from lab.faults.warm import WarmProcess
 from lab.warehouses.rows import group_metadata, offset_commit
 
@@ -46,20 +46,20 @@ def test_a_folder_is_removed_as_told(tmp_path: Path) -> None:
     """Goal: the remedy of a damaged file is followed to the letter, and never outside of the warehouse."""
     checkpoint = tmp_path / "_checkpoints/test/history"
     checkpoint.mkdir(parents=True)
-    remove_as_told(tmp_path, "groupledger: The file is damaged: run it again.")
+    remove_as_advised(tmp_path, "groupledger: The file is damaged: run it again.")
     assert checkpoint.exists()
     remedy = "move the folder {} out of the warehouse and run `groupledger history --rebuild`."
-    remove_as_told(tmp_path, remedy.format("_checkpoints/test/history"))
+    remove_as_advised(tmp_path, remedy.format("_checkpoints/test/history"))
     assert not checkpoint.exists()
     file = tmp_path / "source.json"
     file.touch()
     moved = (
         "The file source.json of the warehouse is damaged: restore it, or move it out of the warehouse and run `it`."
     )
-    remove_as_told(tmp_path, moved)
+    remove_as_advised(tmp_path, moved)
     assert not file.exists()
     with pytest.raises(AssertionError):
-        remove_as_told(tmp_path, remedy.format("../other"))
+        remove_as_advised(tmp_path, remedy.format("../other"))
 
 
 @pytest.mark.parametrize("begin", ["", "2026-11-28T21:50:24.642Z ERROR test ", "2026-11-28T21:50:24.642Z ERROR "])

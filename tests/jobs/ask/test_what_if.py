@@ -16,7 +16,7 @@ from deltalake import write_deltalake
 
 from groupledger.jobs.ask.cluster_rows import ClusterRows
 from groupledger.jobs.ask.what_if import WhatIfQuestion, what_if
-from groupledger.jobs.ask.what_if_apart import ask
+from groupledger.jobs.ask.what_if_process import ask
 from groupledger.jobs.ask.what_if_stored import stored_of_group, stored_totals, totals
 from groupledger.jobs.cli.main import main
 from groupledger.jobs.process.errors import InputError, UnknownNameError

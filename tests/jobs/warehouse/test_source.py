@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 IDENTITY = TopicIdentity("cluster", "topic", 2)
 FIRST = Reading(from_offset=0, complete_from=50, complete_from_ms=1)
-BEHIND_A_HOLE = Reading(from_offset=100, complete_from=120, complete_from_ms=2, resumed_from=70)
+AFTER_A_HOLE = Reading(from_offset=100, complete_from=120, complete_from_ms=2, resumed_from=70)
 
 
 def test_it_is_remembered(tmp_path: Path) -> None:
     """Goal: what is written is what is read, and nothing is read where nothing was written."""
     storage = LocalStorage(tmp_path)
-    source = LedgerSource(KAFKA, IDENTITY, {0: [FIRST, BEHIND_A_HOLE], 1: [FIRST]}, leader_epochs={1: 7})
+    source = LedgerSource(KAFKA, IDENTITY, {0: [FIRST, AFTER_A_HOLE], 1: [FIRST]}, leader_epochs={1: 7})
     write_source(storage, "c", source)
     assert read_source(storage, "c") == source
     assert read_source(storage, "other") is None
@@ -29,20 +29,20 @@ def test_it_is_remembered(tmp_path: Path) -> None:
 def test_a_reading_goes_behind_those_that_it_resumes() -> None:
     """Goal: a hole begins where the last reading stopped; other partitions stay as they are."""
     source = LedgerSource(KAFKA, IDENTITY, {0: [FIRST], 1: [FIRST]})
-    assert source.with_readings({0: BEHIND_A_HOLE}).readings == {0: [FIRST, BEHIND_A_HOLE], 1: [FIRST]}
+    assert source.with_readings({0: AFTER_A_HOLE}).readings == {0: [FIRST, AFTER_A_HOLE], 1: [FIRST]}
 
 
 def test_a_reading_that_was_given_up_leaves_no_trace() -> None:
     """Goal: recovering twice from one hole, because the first time was broken off, leaves one hole."""
     again = Reading(from_offset=110, complete_from=130, complete_from_ms=3, resumed_from=70)
-    source = LedgerSource(KAFKA, IDENTITY, {0: [FIRST, BEHIND_A_HOLE]})
+    source = LedgerSource(KAFKA, IDENTITY, {0: [FIRST, AFTER_A_HOLE]})
     assert source.with_readings({0: again}).readings == {0: [FIRST, again]}
 
 
 def test_a_reading_that_resumes_nothing_starts_over() -> None:
     """Goal: after the table was lost, what it once held is no longer claimed."""
     fresh = Reading(from_offset=5, complete_from=60, complete_from_ms=4)
-    source = LedgerSource(KAFKA, IDENTITY, {0: [FIRST, BEHIND_A_HOLE]})
+    source = LedgerSource(KAFKA, IDENTITY, {0: [FIRST, AFTER_A_HOLE]})
     assert source.with_readings({0: fresh}).readings == {0: [fresh]}
 
 

@@ -18,7 +18,7 @@ from groupledger.schemas.kinds import triggers
 from groupledger.schemas.words import EndedBy, GroupType, TaskRole
 from groupledger.transforms.history.rules.shared_ownership import shared_ownership
 from lab.truth.consumer_claims import false_claims_of_cleaned, false_claims_of_holed
-from lab.truth.modern_groups import differs_from, names_told, open_rows
+from lab.truth.modern_groups import differs_from, open_rows, topic_names
 from tests.transforms.history.rules.consumer_groups import consumer_groups, event, of_group, tables_of
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ LOG = consumer_groups("modern_groups")
 DESCRIBED = consumer_groups("modern_groups_described")
 
 
-NAMES = names_told(LOG)
+NAMES = topic_names(LOG)
 
 
 def up_to(group_id: str, step: str) -> dict[str, Table]:

@@ -13,7 +13,7 @@ from groupledger.transforms.incidents.rules import GroupState, Request, incident
 from groupledger.transforms.incidents.rules.replayed import Replay, replayed
 from lab.truth.faults import FAILOVERS, play, with_losses, without_answers
 from lab.truth.made import RULES, T, facts, request
-from lab.truth.scores import is_told_apart, judged_replay, replayed_answers
+from lab.truth.scores import is_one_sided, judged_replay, replayed_answers
 
 SESSION_MS = 10_000
 
@@ -153,7 +153,7 @@ def test_simulated_faults() -> None:
         assert bool(judged) == (played.name != "rolling-restart")
         lost = list(judged_replay(with_losses(stripped, random, 0.05), played.facts))
         assert sum(each.is_true and each.is_claimed for each in lost) >= len(lost) - 1
-        assert [each for each in replayed_answers(played.facts) if is_told_apart(*each)] == []
+        assert [each for each in replayed_answers(played.facts) if is_one_sided(*each)] == []
 
 
 @pytest.mark.slow
@@ -161,4 +161,4 @@ def test_a_record_is_found_behind_the_requests_of_its_millisecond() -> None:
     """Goal: the first record of a group of static members, who joined in the same millisecond, does not make strangers
     of them."""
     for played in play(*FAILOVERS, seed=7):
-        assert [each for each in replayed_answers(played.facts) if is_told_apart(*each)] == []
+        assert [each for each in replayed_answers(played.facts) if is_one_sided(*each)] == []

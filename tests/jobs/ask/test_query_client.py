@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from groupledger.jobs.ask.apart import QueryError, ask, failure
+from groupledger.jobs.ask.query_client import QueryError, ask, failure
 from groupledger.jobs.process.errors import InputError, OutsideError
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from groupledger.jobs.ask.apart import SENTENCES
+from groupledger.jobs.ask.query_client import SENTENCES
 from groupledger.jobs.process.errors import InputError, OutsideError
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 MEMORY_MAX_BYTES = 1 << 30
 # It imports groupledger from the same place as this process, and never from the working directory.
 PROGRAM = (
-    "import sys; sys.path[:] = filter(None, sys.path); from groupledger.jobs.ask.what_if_apart import main; main()"
+    "import sys; sys.path[:] = filter(None, sys.path); from groupledger.jobs.ask.what_if_process import main; main()"
 )
 
 
