@@ -130,7 +130,8 @@ class ZooKeeper:
             self._replicate(path, None, None, None)
 
     def _replicate(self, path: str, data: str | None, session: Session | None, reply: Reply | None) -> None:
-        """Sends a change to all servers. Who asked for it is answered when his own server has applied it."""
+        """Sends a change to all servers. The session that asked for it gets its answer when its own server has applied
+        it."""
         for server in self.servers:
             applied_ms = server.apply(path, data, self.world.random.between(*self._lag_ms))
             if reply is not None and session is not None and server is session.server:

@@ -47,8 +47,8 @@ class Row(BaseModel):
 
 
 class Figure(Row):
-    """A number of things, as it was observed, as the replay comes to, as it would be, and what is saved, each as an
-    interval."""
+    """A figure in four intervals: observed, replayed with the actual setting, replayed with the other setting, and
+    saved."""
 
     spared: float | None
     """The middle of what is saved, below 0 for what it costs; null if it is unclear which of both."""

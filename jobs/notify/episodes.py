@@ -34,8 +34,9 @@ SEVERITIES = words_of(Severity)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Episode:
-    """All incidents that one cause brought about. The sentence is that of the worst incident, or the diagnosis's if the
-    episode has one (`diagnosed`), which also gives its cause, who it is about, the harm, advice and how it is known."""
+    """All incidents that one cause brought about. If the episode has a diagnosis (`diagnosed`), it gives the sentence,
+    the cause, the member, the harm, the advice and the evidence; otherwise the sentence is that of the worst
+    incident."""
 
     episode_id: str
     group_id: str | None

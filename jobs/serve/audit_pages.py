@@ -40,18 +40,18 @@ def api_routes(warehouse: Warehouse) -> APIRouter:
         **answering("audit", CLUSTERS, Acts),
     )
     def of_cluster(cluster: InCluster, since: Since = None, until: Until = None, limit: Limit = 100) -> Response:
-        """The last so many things that somebody did, with who it was, or why nobody can know."""
+        """The last operations on committed offsets, each with its author or the reason why that is unknown."""
         return listed.answer(cluster, None, since, until, limit)
 
     @api.get(
         "/clusters/{cluster}/groups/{group}/audit",
-        summary="Who did so in a group",
+        summary="Who reset, moved or removed the offsets of a group",
         **answering("audit_of_group", HISTORY_TAG, Acts),
     )
     def of_group(
         cluster: InCluster, group: OfGroup, since: Since = None, until: Until = None, limit: Limit = 100
     ) -> Response:
-        """The last so many things that somebody did to committed offsets of the group."""
+        """The last operations on the group's committed offsets, each with its author."""
         return listed.answer(cluster, group, since, until, limit)
 
     @api.get(

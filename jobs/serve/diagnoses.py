@@ -63,8 +63,8 @@ class Diagnoses:
         return _together(worded)
 
     def of_groups(self, tables: ClusterRows, groups: Sequence[Answer], at: datetime) -> list[Answer]:
-        """Returns rows of groups; those in trouble now, but without an episode that goes on (`worst`), with what is
-        wrong as such. One that was found is looked for again after some minutes, or when the group's status changes."""
+        """Returns rows of groups. A group in trouble without an episode in progress gets a diagnosis as its `worst`.
+        A diagnosis is made again after some minutes, or when the group's status changes."""
         found, left = [], OF_GROUPS_MAX
         for row in groups:
             is_known = row["worst"] is not None and row["worst"].summary.until is None

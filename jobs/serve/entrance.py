@@ -1,10 +1,10 @@
 """Authenticates users before a page or its JSON is shown: by a password, or by the name that a trusted proxy sends.
 
-- A header with a name is believed only of a peer that was given as a proxy, and only if it comes once. The peer is who
-  holds the connection; nothing that a request says of where it comes from is looked at.
-- Who was let in lately waits for nobody. Other passwords are tried one after the other, in a thread of their own, and
-  in turn among the addresses that they come from (`jobs.serve.turns`): whoever guesses makes neither pages nor answers
-  wait, nor those who come from elsewhere. When many wait to be tried, the rest are asked to try again later.
+- A header with a name is trusted only if it comes once, and from a peer that was given as a proxy. The peer is the
+other end of the connection; headers about the origin of a request are ignored. - A user who was let in lately does not
+wait. Other passwords are checked one after the other, in a thread of their own, and in turn among the addresses that
+they come from (`jobs.serve.turns`): somebody who guesses delays no page and no answer, and no user from another
+address. When too many wait, the rest are asked to try again later.
 """
 
 from __future__ import annotations

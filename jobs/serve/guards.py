@@ -5,10 +5,10 @@
 - The Host header has to be one that this server was started for. A page that somebody visits can make their browser
   send requests to 127.0.0.1, and name a host of its own that it lets resolve to it: only the header shows it.
 - A page may load nothing from elsewhere, run no script but ours, and be framed by nobody.
-- Only GET is taken, but where a question is a body (`--mcp`), and there nothing from a page of elsewhere.
-- `/livez` and `/readyz` are answered here, whatever else is answered or waits: whoever starts the server again when it
-  is silent would else do so when it has much to do.
-- HEAD is answered as GET is, up to the body. Of an answer without an end there is then no more.
+- Only GET is accepted, except where a question is a body (`--mcp`), and there nothing from pages of other sites.
+- `/livez` and `/readyz` are answered here, before any other request: a supervisor that restarts a silent server would
+  otherwise restart a busy one.
+- HEAD gets the answer of GET without its body, also where that body has no end.
 """
 
 from __future__ import annotations

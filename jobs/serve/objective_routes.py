@@ -41,8 +41,8 @@ def api_routes(api: APIRouter, warehouse: Warehouse) -> None:
     def standings(
         cluster: InCluster, group: Annotated[str | None, GROUP] = None, until: Annotated[str | None, UNTIL] = None
     ) -> Response:
-        """For each objective of each group what was attained, what is left of the budget and how fast it burns; what
-        burns comes first."""
+        """Attainment, budget left and burn rates of each objective and group; those that use up their budget come
+        first."""
         tables, end = warehouse.rows(cluster), instant_in(until)
         counted_until, found = minutes_and_rows(warehouse, tables, group, end)
         answer = {"counted_until": counted_until, "objectives": found}

@@ -1,11 +1,10 @@
 """Holds the names and passwords of `serve --auth-file`, a file as Apache's `htpasswd -B` writes it.
 
-- Only bcrypt is taken: the other kinds of htpasswd (MD5, SHA-1, crypt, plain text) are guessed by the million.
-- The file is read again when it has changed, so that who is taken out of it is out at once. A file that can't be read
-  lets nobody in.
-- A name that the file lacks costs as much time as one that it has.
-- bcrypt is slow on purpose. What was right is remembered for some hours from its last use on, by a digest whose key is
-  of this process and which covers the line of the file: no password stays in memory, and none outlives its line.
+- Only bcrypt is taken: the other kinds of htpasswd (MD5, SHA-1, crypt, plain text) are guessed by the million. - The
+file is read again when it has changed, so that a user who is removed from it is refused at once. A file that can't be
+read lets nobody in. - A name that the file lacks costs as much time as one that it has. - bcrypt is slow on purpose.
+What was right is remembered for some hours from its last use on, by a digest whose key is of this process and which
+covers the line of the file: no password stays in memory, and none outlives its line.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Words errors for those who read pages and their JSON. They can run no command here, and the path of the warehouse is
-nothing to them: they are sent to whoever runs groupledger, and the server's log has the whole sentence.
+nothing to them: they are referred to the operator of groupledger, and the server's log has the whole sentence.
 
-What is wrong with a question is said as it is, but for a command in its remedy. What is wrong outside is said in a
-sentence of its own, since the text may name files.
+A wrong question gets its sentence unchanged, except for a command in the remedy. An error of the outside gets a general
+sentence, since its own text may name files.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Lets passwords be tried one at a time, and in turn among the addresses that they come from.
 
-bcrypt is slow on purpose, so that whoever guesses makes a queue. Each address has a queue of its own, and one of each
-is tried round and round: who comes from elsewhere waits for one guess of each guesser, not for all of them. A queue has
-a bound, and so have all together.
+bcrypt is slow on purpose, so guesses form a queue. Each address has a queue of its own, and the queues take turns: a
+user from another address waits for one guess of each guesser, and not for all of them. Each queue has a limit, and so
+has their sum.
 """
 
 from __future__ import annotations

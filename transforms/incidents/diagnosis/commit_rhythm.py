@@ -1,10 +1,10 @@
 """Determines from the request log whether a member still polls, by the interval of its commits.
 
 Java's client and kafka-python commit automatically as they are polled, each auto.commit.interval.ms, whether or not
-there is anything new: also what is paused, and what stands. So a member whose commits had such a rhythm and that goes
-on with heartbeats alone does not poll. librdkafka commits only what has advanced: of its silence follows nothing while
-it is there. If it leaves, though, when it has been silent for max.poll.interval.ms, it left for that, as all three do;
-whoever closes them commits first.
+there is anything new, also for partitions that are paused or make no progress. So a member that had such a rhythm, and
+now sends heartbeats alone, does not poll. librdkafka commits only offsets that have advanced, so its silence proves
+nothing while it is a member. But a client of any of the three that leaves after max.poll.interval.ms of silence left
+because it had not polled: a client that is closed commits first.
 """
 
 from __future__ import annotations

@@ -199,7 +199,7 @@ def _of_owners(seen: LagSeen, rows: GroupRows) -> Iterator[Sign]:
 
 
 def _goes_on_elsewhere(seen: LagSeen, rows: GroupRows) -> bool:
-    """Returns whether who stands for long in a partition commits in others, and is at their end."""
+    """Returns whether the owner of a partition without progress commits in its others and has read those to the end."""
     owners = {row["owner"] for row in seen.lagging}
     others = [row for row in seen.rows if row["owner"] in owners and row not in seen.lagging]
     return (
@@ -241,8 +241,7 @@ def _commit_rarely(seen: LagSeen, rows: GroupRows) -> bool:
 
 def _has_passed_its_interval(lag: Row, rows: GroupRows) -> bool:
     """Returns whether a partition has stood still in its owner's hands for longer than the owner's poll interval
-    allows. Only of some clients it is known that they leave then, and that they join with that interval as their
-    rebalance timeout."""
+    allows. Only some clients leave in that case, and join with that interval as their rebalance timeout."""
     since = lag["no_progress_since"]
     owner = next((row for row in reversed(rows.members) if row["member_id"] == lag["owner"]), None)
     if since is None or owner is None or not owner["rebalance_timeout_ms"] or owner["left_at"] is not None:

@@ -1,8 +1,8 @@
 """Recognizes a group that is a job between two of its runs: it came at intervals, worked, and left in good order.
 
 Such a group has no members for most of the time, and records wait for its next run. It is overdue when it has been away
-for longer than usual; and it is no job if its last run did not get on, or if it is started again at once, as whoever
-ends with an error and has a supervisor.
+for longer than usual. It is no job if its last run made no progress, or if it is started again at once, as a supervisor
+does with a process that fails.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """Replaces the sightings that a coordinator's fault caused in a group with one sighting of that fault, in an episode
 that all groups hit by it share.
 
-Whoever dropped out while the coordinator of a group was away, or in the session after that, is not to blame, unless a
-line or a request states that it left. So removals, refusals and rewinds of that time are no incidents of their own, and
-neither is a group without members, unless it stays without them. A broker that died or stood still leads partitions of
-topics, too, and a client that waits for it may send no heartbeat to another one: expired sessions of other groups at
-that time count to the same fault. Moves in good order are a fault only where several groups were hit at once: else
-somebody dropped out by chance at that time.
+A member that dropped out while the group's coordinator was away, or in the session after that, is not to blame, unless
+a line or a request states that it left. So removals, refusals and rewinds of that time are no incidents of their own,
+and neither is a group without members, unless it stays without them. A broker that died or stood still leads partitions
+of topics, too, and a client that waits for it may send no heartbeat to another one: expired sessions of other groups at
+that time belong to the same fault. Moves in good order are a fault only where several groups were hit at once:
+otherwise a member dropped out by chance at that time.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """Separates the runs of a job from a group that does not come to rest.
 
-A job is a group whose processes start, work, leave in good order, and are gone until the next run. It rebalances for
-each of them, and nobody is stopped by that who would have gone on. A run of a group lasts from one empty generation to
-the next. It was a job's if all of its members left by themselves, none of them came twice, and there was no more than
-one rebalance for each that came and one for each that left. Whoever restarts beside members that stay, or whose session
-runs out, is no job: the group is not empty in between, or its members did not leave. Nor is a process a job that is
-started again at once, again and again: no schedule does that, but whoever restarts a process that fails at a record and
-closes its consumer as it ends.
+A job is a group whose processes start, work, leave in good order, and are gone until the next run. Each start and leave
+rebalances the group, but stops nobody who would have continued. A run of a group lasts from one empty generation to the
+next. It was the run of a job if all its members left by themselves, none of them came twice, and there was at most one
+rebalance for each arrival and each departure. A process that restarts beside members that stay, or whose session
+expires, is no job: the group is not empty in between, or its members did not leave. Nor is a process that is started
+again at once, again and again: no schedule does that. It is a supervisor that restarts a process which fails at a
+record and closes its consumer as it ends.
 """
 
 from __future__ import annotations
