@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from groupledger.schemas.instants import EPOCH
 from groupledger.schemas.kafka.group_states import CLASSIC_REBALANCING, COMPLETING_REBALANCE, EMPTY
-from groupledger.schemas.kafka.names import CONSOLE_GROUP_PREFIX
+from groupledger.schemas.kafka.names import is_made_for_one_use
 from groupledger.schemas.kinds import signs
 from groupledger.schemas.kinds.changes import PARTITIONS_ADDED, SUBSCRIPTION_CHANGED, TOPOLOGY_NOT_READY, TOPOLOGY_READY
 from groupledger.schemas.kinds.triggers import (
@@ -157,7 +157,7 @@ def see_members(episode: Episode, rows: GroupRows, seen: Seen) -> None:
 
 
 def _of_names(episode: Episode, rows: GroupRows) -> Iterator[Sign]:
-    if rows.group_id.startswith(CONSOLE_GROUP_PREFIX):
+    if is_made_for_one_use(rows.group_id):
         yield signs.NAME_GENERATED
     if topics_beside(rows, episode.last_seen_at):
         yield signs.ONE_TOPIC_UNSEEN

@@ -31,7 +31,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from groupledger.schemas.instants import instant_of_ms
-from groupledger.schemas.kafka.names import CONSOLE_GROUP_PREFIX
+from groupledger.schemas.kafka.names import is_made_for_one_use
 from groupledger.schemas.kafka.topic_partition import TopicPartition
 from groupledger.schemas.kinds.incidents import (
     LOST_TO_RETENTION,
@@ -62,7 +62,7 @@ PACES = 10  # a consumer that comes back reads at most so many times as fast as 
 
 
 def offset_losses(facts: GroupFacts, rules: Rules) -> Iterator[Sighting]:
-    if (facts.group_id or "").startswith(CONSOLE_GROUP_PREFIX):
+    if is_made_for_one_use(facts.group_id):
         return
     yield from _skips(facts)
     yield from _passed_by_the_log(facts, rules)

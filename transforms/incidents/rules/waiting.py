@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from groupledger.schemas.kafka.names import CONSOLE_GROUP_PREFIX
+from groupledger.schemas.kafka.names import is_made_for_one_use
 from groupledger.schemas.kinds import triggers
 from groupledger.schemas.kinds.clauses import Fact
 from groupledger.schemas.kinds.incidents import COMMIT_AHEAD_OF_END, GROUP_WITHOUT_MEMBERS, OPEN_TRANSACTION_IN_TOPIC
@@ -45,7 +45,7 @@ UNPOLLED = frozenset({triggers.LEFT_POLL_TIMEOUT.name, triggers.REBALANCE_TIMEOU
 
 def waiting(facts: GroupFacts, rules: Rules) -> Iterator[Sighting]:
     absences = list(_absences(facts))
-    if not (facts.group_id or "").startswith(CONSOLE_GROUP_PREFIX):  # nobody comes back to a name made for one use
+    if not is_made_for_one_use(facts.group_id):
         yield from _without_members(facts, absences, rules)
     yield from _open_transactions(facts, absences, rules)
     yield from _ahead(facts)

@@ -83,6 +83,7 @@ def test_gone_without_a_word() -> None:
 def test_nobody_misses_a_console_consumer() -> None:
     """Goal: a name that a console consumer made for one use is without members from then on, which is no incident."""
     assert not is_told(replace(gone(tenure("m-1", 10, ENDED_S, **SILENT)), group_id="console-consumer-50211"))
+    assert is_told(replace(gone(tenure("m-1", 10, ENDED_S, **SILENT)), group_id="console-consumer-billing"))
 
 
 @pytest.mark.parametrize("has_log", [True, False])
