@@ -36,7 +36,10 @@ COLUMNS = (
     *("began_at", "group_id", "is_deploy", "lasted_seconds", "members_before", "members_after", "versions_after"),
     *("rebalances", "stopped_partition_seconds_min", "unowned_partition_seconds", "lag_peak"),
 )
-OPTIONAL = ("versions_after", "members_after", "unowned_partition_seconds", "lasted_seconds")
+OPTIONAL = (
+    *("versions_after", "members_after", "unowned_partition_seconds", "lasted_seconds", "members_before"),
+    *("is_deploy", "stopped_partition_seconds_min"),
+)
 MEMBER_COLUMNS = (
     *("group_id", "incarnation", "member_id", "client_id", "client_host", "group_instance_id", "from_offset"),
     *("to_offset", "joined_at", "left_at", "is_start_known", "is_end_known", "leave_cause", "leave_cause_confidence"),

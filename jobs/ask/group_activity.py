@@ -33,10 +33,15 @@ REBALANCE_COLUMNS = (
     *("inferred_trigger_confidence", "member_count", "partitions_moved", "pause_lower_ms", "pause_upper_ms"),
     "hole_cause",
 )
+REBALANCE_OPTIONAL = (
+    *("inferred_trigger_confidence", "protocol_kind", "hole_cause", "pause_lower_ms", "from_generation"),
+    *("partitions_moved", "member_count", "pause_upper_ms", "inferred_trigger"),
+)
 READER_COLUMNS = (
     *("group_id", "group_type", "partitions_owned", "members_subscribed", "partitions_committed", "last_commit_at"),
     "is_simple",
 )
+READER_OPTIONAL = ("is_simple", "group_type", "partitions_committed", "members_subscribed")
 COMMITTER_COLUMNS = ("group_id", "commits", "partitions", "first_commit_at", "last_commit_at")
 
 # Increments of the generation without a record are counted apart, and an unknown cost is left out.

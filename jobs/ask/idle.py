@@ -20,6 +20,8 @@ COLUMNS = (
     *("group_id", "group_type", "is_simple", "cause", "topic", "committed_partition_count"),
     *("last_commit_at", "idle_since", "offsets_expire_at"),
 )
+# Columns that a narrow terminal can leave out, in this order.
+OPTIONAL = ("is_simple", "group_type", "committed_partition_count", "last_commit_at", "topic", "idle_since")
 # The newest commit of each partition that has not been removed.
 COMMITTED = """
 WITH newest AS (

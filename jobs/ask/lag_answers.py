@@ -45,7 +45,7 @@ COLUMNS = {
     "FLAGS": "flags",
 }
 # Columns that a narrow terminal can leave out, in this order.
-OPTIONAL = ("COMMIT-AGE", "CLIENT-ID", "HOST", "CONSUMER-ID", "FLAGS", "LOG-END-OFFSET", "CURRENT-OFFSET", "SECONDS")
+OPTIONAL = ("CONSUMER-ID", "CURRENT-OFFSET", "LOG-END-OFFSET", "COMMIT-AGE", "FLAGS", "CLIENT-ID", "SECONDS", "HOST")
 ROLLUP_OPTIONAL = (
     *("burrow_status", "commit_age_ms", "catch_up_seconds", "worst_partition", "worst_topic", "lag_max", "partitions"),
     *("group_state", "lag_seconds_max", "partitions_without_lag"),

@@ -21,7 +21,7 @@ COLUMNS = (
     "partitions",
 )
 # Columns that a narrow terminal can leave out, in this order.
-OPTIONAL = ("group_type", "group_instance_id", "joined_at", "client_host")
+OPTIONAL = ("group_type", "group_instance_id", "joined_at", "member_id", "client_host")
 TENURE = (
     *("group_id", "incarnation", "member_id", "client_id", "client_host", "group_instance_id", "group_type"),
     *("joined_at", "left_at", "is_start_known"),

@@ -11,8 +11,6 @@ import re
 import sys
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-
 from groupledger.jobs.process.arrow_values import rows_of
 from groupledger.jobs.process.errors import InputError
 from groupledger.jobs.process.output import json_text, print_json
@@ -20,9 +18,6 @@ from groupledger.jobs.process.terminal import escaped, print_table, printable
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-# A column with less room would break its cells into single characters.
-COLUMN_CHARACTERS_MIN = 12
 
 # A spreadsheet takes a cell that begins like this for a formula, unless it is a number.
 FORMULA = re.compile(r"[=+\-@\t\r]")
@@ -57,14 +52,9 @@ def csv_cell(value: object) -> str:
 
 
 def print_as_table(columns: list[str], rows: list[dict[str, Any]]) -> None:
-    """Prints rows below each other if the columns do not fit side by side."""
-    console = Console()
-    if not console.is_terminal or len(columns) * COLUMN_CHARACTERS_MIN <= console.width:
-        print_table(f"{len(rows):,} rows", columns, ([cell(value) for value in row.values()] for row in rows))
-        return
-    for number, row in enumerate(rows, 1):
-        cells = zip(columns, map(cell, row.values()), strict=True)
-        print_table(f"row {number:,} of {len(rows):,}", ("column", "value"), cells)
+    """Prints rows as a table or, if the columns do not fit side by side, below each other."""
+    cells = ([cell(value) for value in row.values()] for row in rows)
+    print_table(f"{len(rows):,} rows", columns, cells, is_counted=False)
 
 
 def cell(value: object) -> object:

@@ -11,6 +11,7 @@ from groupledger.jobs.cli.limits import LIMIT, last
 from groupledger.jobs.cli.names import group_name
 from groupledger.jobs.cli.question import question
 from groupledger.jobs.process.output import print_answers, say
+from groupledger.jobs.process.terminal import printable
 from groupledger.schemas.words import Source
 
 if TYPE_CHECKING:
@@ -55,4 +56,6 @@ def audit(
             click.echo("\n".join(lines))
         return
     shown = last(found, limit)
-    print_answers("Audit", COLUMNS, shown if as_json else map(cells, shown), as_json=as_json, optional=OPTIONAL)
+    title, optional = ("Audit", ()) if name is None else (f"Audit of {printable(name)}", ("group_id",))
+    rows = shown if as_json else map(cells, shown)
+    print_answers(title, COLUMNS, rows, as_json=as_json, optional=(*optional, *OPTIONAL))

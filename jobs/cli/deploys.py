@@ -13,7 +13,7 @@ from groupledger.jobs.cli.names import group_name
 from groupledger.jobs.cli.question import question
 from groupledger.jobs.process.instants import in_zone
 from groupledger.jobs.process.output import print_answer, print_answers, print_json, say
-from groupledger.jobs.process.terminal import escaped, printable
+from groupledger.jobs.process.terminal import escaped, fitted, printable
 from groupledger.schemas.words import Source
 
 if TYPE_CHECKING:
@@ -43,7 +43,9 @@ def deploys(
     shown = last(found, limit)
     if not shown:
         job.say_none("no deployment is known of that time")
-    print_answers("Deployments", COLUMNS, shown if as_json else map(cells, shown), as_json=as_json, optional=OPTIONAL)
+    title, optional = ("Deployments", ()) if name is None else (f"Deployments of {printable(name)}", ("group_id",))
+    rows = shown if as_json else map(cells, shown)
+    print_answers(title, COLUMNS, rows, as_json=as_json, optional=(*optional, *OPTIONAL))
 
 
 @click.command()
@@ -65,7 +67,8 @@ def deploy(job: Question, *, name: str, at: datetime | None, as_json: bool) -> N
     if as_json:
         print_json([found])
         return
-    for sentence in sentences(found):
-        click.echo(escaped(sentence))
+    first, *others = sentences(found)
+    for sentence in (f"{name}, {in_zone(found['began_at'])}: {first}", *others):
+        click.echo("\n".join(fitted(escaped(sentence))))
     lists = {name: ", ".join(found[name]) or None for name in ("versions_before", "versions_after")}
     print_answer(f"Deployment of {printable(name)}", {**found, **lists, "before": None})

@@ -12,6 +12,7 @@ from groupledger.jobs.cli.names import group_name
 from groupledger.jobs.cli.question import question
 from groupledger.jobs.process.instants import in_zone
 from groupledger.jobs.process.output import print_answers, say
+from groupledger.jobs.process.terminal import fitted, printable
 from groupledger.schemas.words import Source
 
 if TYPE_CHECKING:
@@ -39,5 +40,7 @@ def forecast(job: Job, *, name: str | None, at: datetime | None, top: int, as_js
     if name is not None and not as_json:
         retention = timedelta(seconds=job.combined_settings(tables).offsets.retention_s)
         for sentence in sentences(found, expiry(tables, name, retention) if at is None else None):
-            click.echo(sentence)
-    print_answers("Forecast", COLUMNS, shown if as_json else map(cells, shown), as_json=as_json, optional=OPTIONAL)
+            click.echo("\n".join(fitted(sentence)))
+    title, optional = ("Forecast", ()) if name is None else (f"Forecast of {printable(name)}", ("group_id",))
+    rows = shown if as_json else map(cells, shown)
+    print_answers(title, COLUMNS, rows, as_json=as_json, optional=(*optional, *OPTIONAL))

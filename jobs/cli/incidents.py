@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 import click
 
 from groupledger.jobs.cli.instants import SINCE
+from groupledger.jobs.cli.limits import last
 from groupledger.jobs.cli.names import group_name
 from groupledger.jobs.cli.question import question
 from groupledger.jobs.process.output import print_json, say
+from groupledger.jobs.process.terminal import fitted
 from groupledger.schemas.kinds.incidents import INCIDENT_KINDS
 from groupledger.schemas.words import Severity, Source, words_of
 
@@ -35,16 +37,18 @@ DIAGNOSED_MAX = 20
     show_default=True,
     help="Only incidents of this severity or higher; info is for what belongs to normal operation.",
 )
+@click.option("--limit", type=click.IntRange(min=1), help="Only the last ones; all of them unless given.")
 @click.option(
     "--update", is_flag=True, help="Look for incidents again first, for example after `groupledger import-logs`."
 )
-def incidents(
+def incidents(  # noqa: PLR0913 - one for each option
     job: Question,
     *,
     name: str | None,
     since: datetime | None,
     kind: str | None,
     severity: str,
+    limit: int | None,
     as_json: bool,
     update: bool,
 ) -> bool:
@@ -65,6 +69,7 @@ def incidents(
     found, not_judged = incidents_of(tables, names, since, kind, severity), rows_not_judged(tables)
     if name is not None and not found:
         refuse_unknown(tables, name)
+    found = found if limit is None else [*last(found, limit)]
     if not_judged:
         say(f"{not_judged:,} rows of imported logs are not yet judged: `groupledger incidents --update` looks at them")
     if as_json:
@@ -72,7 +77,8 @@ def incidents(
         return judged_nobody
     diagnoses = diagnoses_of_incidents(tables, found, DIAGNOSED_MAX)
     for incident in found:
-        click.echo("\n".join(diagnosed_lines(incident, diagnoses.get(incident["episode_id"]))))
+        for line in diagnosed_lines(incident, diagnoses.get(incident["episode_id"])):
+            click.echo("\n".join(fitted(line)))
     if not found:
         lesser = len(incidents_of(tables, names, since, kind, Severity.INFO))
         others = f" ({lesser:,} of less: --severity {Severity.INFO})" if lesser else ""

@@ -124,7 +124,7 @@ def print_round(
 
     if by == "partition":
         rows = rows or rows_of_round(tables, sampled_at, None if name is None else [name])
-        print_rows(rows, as_json=as_json)
+        print_rows(rows, name, as_json=as_json)
         is_any = bool(rows)
     else:
         by_topic = by == "topic"
@@ -139,11 +139,12 @@ def print_round(
         say(f"the group {printable(name)} is known, and had no committed offsets then")
 
 
-def print_rows(rows: list[LagRow], *, as_json: bool) -> None:
+def print_rows(rows: list[LagRow], name: str | None, *, as_json: bool) -> None:
     from groupledger.jobs.ask import lag_answers
 
     if as_json:
         print_json(lag_answers.answer(row) for row in rows)
         return
     cells = [lag_answers.cells(row) for row in rows]
-    print_table("Lag", list(lag_answers.COLUMNS), cells, lag_answers.OPTIONAL)
+    title, optional = ("Lag", ()) if name is None else (f"Lag of {printable(name)}", ("GROUP",))
+    print_table(title, list(lag_answers.COLUMNS), cells, (*optional, *lag_answers.OPTIONAL))

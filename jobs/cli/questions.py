@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import click
 
 from groupledger.jobs.cli.completion import group_names, topic_names
-from groupledger.jobs.cli.instants import AT, AT_OR_LAST, SINCE, UNTIL
+from groupledger.jobs.cli.instants import AT_OR_LAST, SINCE, UNTIL
 from groupledger.jobs.cli.names import group_name, owned_place
 from groupledger.jobs.cli.options import on_warehouse
 from groupledger.jobs.cli.question import question
 from groupledger.jobs.process.instants import in_zone
 from groupledger.jobs.process.output import print_answer, print_answers, print_json, say
-from groupledger.jobs.process.terminal import print_table, printable
+from groupledger.jobs.process.terminal import fitted, print_table, printable
 from groupledger.schemas.words import Source
 
 if TYPE_CHECKING:
@@ -54,9 +54,8 @@ def group(
     if as_json:
         print_json(entries)
         return
-    click.echo(heading(row))
-    for entry in entries:
-        click.echo("\n".join(lines(entry)))
+    for line in (heading(row), *(line for entry in entries for line in lines(entry))):
+        click.echo("\n".join(fitted(line)))
     owners = owners_now(tables, name)
     if owners:
         click.echo("Members now")
@@ -78,12 +77,13 @@ def rebalances(
 
     if name is None:
         found = group_activity.most_rebalancing(tables, since, until, top)
-        optional = group_activity.COUNT_OPTIONAL
-        print_answers("Most rebalances", group_activity.COUNT_COLUMNS, found, as_json=as_json, optional=optional)
+        columns, optional = group_activity.COUNT_COLUMNS, group_activity.COUNT_OPTIONAL
+        print_answers("Most rebalances", columns, found, as_json=as_json, optional=optional)
     else:
         found = group_activity.rebalances_of(tables, name, since, until, top)
         title = f"Rebalances of {printable(name)}"
-        print_answers(title, group_activity.REBALANCE_COLUMNS, found, as_json=as_json)
+        rarer = group_activity.REBALANCE_OPTIONAL
+        print_answers(title, group_activity.REBALANCE_COLUMNS, found, as_json=as_json, optional=rarer)
 
 
 @click.command()
@@ -114,7 +114,7 @@ def owner(job: Job, *, name: str | None, topic: str, partition: int, at: datetim
 @click.command()
 @click.argument("names", metavar="NAME...", nargs=-1, required=True, shell_complete=group_names)
 @question(Source.TOPIC)
-@AT
+@AT_OR_LAST
 @click.option(
     "--format",
     "form",
@@ -123,12 +123,13 @@ def owner(job: Job, *, name: str | None, topic: str, partition: int, at: datetim
     show_default=True,
     help="csv: what kafka-consumer-groups --reset-offsets --from-file reads.",
 )
-def offsets(job: Job, *, names: tuple[str, ...], at: datetime, form: str, as_json: bool) -> None:
+def offsets(job: Job, *, names: tuple[str, ...], at: datetime | None, form: str, as_json: bool) -> None:
     """Show the committed offsets of one or several groups at an instant."""
     tables = job.rows()
+    from groupledger.jobs.ask.answers import last_answered
     from groupledger.jobs.ask.offsets_at import COLUMNS, offsets_at, reset_file_lines
 
-    names = tuple(dict.fromkeys(names))
+    names, at = tuple(dict.fromkeys(names)), at or last_answered(tables)
     found = offsets_at(tables, names, at)
     had_any = {row["group_id"] for row in found}
     for name in names:
@@ -166,11 +167,11 @@ def idle(job: Job, *, retention_days: float, fraction: float, as_json: bool) -> 
     Offsets expire if the group has no members, if no member subscribes to the topic any more, or if the commit named
     its own expiry. Old offsets of a modern group are shown, too: they expire as soon as its members leave."""
     tables = job.rows()
-    from groupledger.jobs.ask.idle import COLUMNS
+    from groupledger.jobs.ask.idle import COLUMNS, OPTIONAL
     from groupledger.jobs.ask.idle import idle as idle_groups
 
     as_of, found = idle_groups(tables, timedelta(days=retention_days), fraction)
-    print_answers(f"Idle groups as of {in_zone(as_of)}", COLUMNS, found, as_json=as_json)
+    print_answers(f"Idle groups as of {in_zone(as_of)}", COLUMNS, found, as_json=as_json, optional=OPTIONAL)
 
 
 @click.command()
@@ -179,14 +180,15 @@ def idle(job: Job, *, retention_days: float, fraction: float, as_json: bool) -> 
 def readers(job: Job, *, topic: str, as_json: bool) -> None:
     """Show the groups that own, subscribe to or have committed offsets of a topic."""
     tables = job.rows()
-    from groupledger.jobs.ask.group_activity import READER_COLUMNS, nearest_topics
+    from groupledger.jobs.ask.group_activity import READER_COLUMNS, READER_OPTIONAL, nearest_topics
     from groupledger.jobs.ask.group_activity import readers as readers_of
 
     found = readers_of(tables, topic)
     nearest = () if found else nearest_topics(tables, topic)
     if nearest:
         say(f"the ledger never saw the topic {printable(topic)}: did you mean {' or '.join(map(printable, nearest))}?")
-    print_answers(f"Readers of {printable(topic)}", READER_COLUMNS, found, as_json=as_json)
+    title = f"Readers of {printable(topic)}"
+    print_answers(title, READER_COLUMNS, found, as_json=as_json, optional=READER_OPTIONAL)
 
 
 @click.command()
@@ -212,18 +214,21 @@ def members(
         whose = "no such member" if name is None or client or host else f"{printable(name)} had no member"
         job.say_none(f"{whose} at {in_zone(at)}")
     if found or as_json:
-        print_answers(f"Members at {in_zone(at)}", COLUMNS, found, as_json=as_json, optional=OPTIONAL)
+        title, optional = ("Members", ()) if name is None else (f"Members of {printable(name)}", ("group_id",))
+        title = f"{title} at {in_zone(at)}"
+        print_answers(title, COLUMNS, found, as_json=as_json, optional=(*optional, *OPTIONAL))
 
 
 @click.command()
 @question(Source.SAMPLES)
-def topics(job: Job, *, as_json: bool) -> None:
+@click.option("--top", type=click.IntRange(min=1), metavar="N", help="How many; all of them unless given.")
+def topics(job: Job, *, top: int | None, as_json: bool) -> None:
     """Show all topics with the lag of the groups that read them, those in trouble first."""
     tables = job.rows()
     from groupledger.jobs.ask.topics import COLUMNS, OPTIONAL
     from groupledger.jobs.ask.topics import topics as topics_with_lag
 
-    found = topics_with_lag(tables)
+    found = topics_with_lag(tables)[:top]
     print_answers("Topics", COLUMNS, found, as_json=as_json, optional=OPTIONAL)
 
 

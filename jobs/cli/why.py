@@ -12,7 +12,7 @@ from groupledger.jobs.cli.limits import last
 from groupledger.jobs.cli.question import question
 from groupledger.jobs.process.instants import in_zone
 from groupledger.jobs.process.output import print_json
-from groupledger.jobs.process.terminal import escaped, printable
+from groupledger.jobs.process.terminal import escaped, fitted, printable
 from groupledger.schemas.words import Source
 
 if TYPE_CHECKING:
@@ -51,10 +51,11 @@ def why(job: Question, *, name: str, since: datetime | None, until: datetime | N
         return
     if verdict["episodes"] or verdict["root"] is not None or job.not_known is None:
         for line in verdict_lines(verdict, begin):
-            click.echo(line)
+            click.echo("\n".join(fitted(line)))
     for entry in shown:
         how = "" if entry["how"] is None else f"{printable(entry['how'])}: "
-        click.echo(f"{in_zone(entry['at'])}  {entry['what']:9} {how}{escaped(entry['text'])}")
+        line = f"{in_zone(entry['at'])}  {entry['what']:9} {how}{escaped(entry['text'])}"
+        click.echo("\n".join(fitted(line)))
     if not entries:
         job.say_none(
             f"nothing happened to {printable(name)} from {in_zone(begin)} to {in_zone(job.end())}: no rebalance, no"

@@ -124,7 +124,8 @@ def print_answers(
 
 def print_answer(title: str, answer: Answer) -> None:
     """Prints a line for each field of one answer that has a value."""
-    print_table(title, ("what", "value"), [(name, _cell(value)) for name, value in answer.items() if value is not None])
+    found = [(name, _cell(value)) for name, value in answer.items() if value is not None]
+    print_table(title, ("what", "value"), found, is_counted=False)
 
 
 def print_json(answers: Iterable[Mapping[str, Any]]) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import shutil
 import sys
+import textwrap
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -16,9 +17,13 @@ from groupledger.jobs.process.instants import lasted_seconds
 from groupledger.schemas.words import LagStatus, Severity
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
+    from typing import Literal
+
+    from rich.console import Console
 
 CELL_CHARACTERS_MAX = 200
+NOTHING = "-"  # in place of a value that is not there
 TEXT_WIDTH = 110  # of sentences, where nobody knows the terminal's width
 TEXT_WIDTH_MIN = 40
 # The colours of severities, statuses of lag and states of groups; words without one have none.
@@ -43,12 +48,13 @@ STYLES = {
 }
 STYLED_COLUMNS = ("status", "severity", "state")
 INDENT = 4  # of the sentences of an answer
+COLUMNS_OF_ONE = 2  # of a table of one answer: what, and its value
 FRAME_CHARACTERS = 3  # of a column: a space on each side, and a line
 
 
 def printable(value: object) -> str:
     """Returns the text with escapes for control characters, bidirectional marks and the like; long text is cut."""
-    shown = escaped("-" if value is None else str(value))
+    shown = escaped(NOTHING if value is None else str(value))
     return shown if len(shown) <= CELL_CHARACTERS_MAX else shown[:CELL_CHARACTERS_MAX] + "…"
 
 
@@ -60,13 +66,18 @@ def escaped(text: str) -> str:
 
 
 def print_table(
-    title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], optional: Sequence[str] = ()
+    title: str,
+    columns: Sequence[str],
+    rows: Iterable[Sequence[object]],
+    optional: Sequence[str] = (),
+    *,
+    is_counted: bool = True,
 ) -> None:
     """Prints to standard output: on a terminal a table with a frame, else plain columns that are never wrapped, for
-    `grep` and `awk`, with the title on standard error.
+    `grep` and `awk`, with the title on standard error. The title on a terminal has the number of rows if `is_counted`.
 
-    Where a terminal is too narrow, the `optional` columns are left out, the first of them first, before any name is
-    folded.
+    Where a terminal is too narrow, headings are broken between words, and then the `optional` columns are left out, the
+    first of them first. If the others are still too wide, each row is a paragraph with all columns: no value is folded.
     """
     from rich.console import Console
 
@@ -78,20 +89,73 @@ def print_table(
                 click.echo(title, err=True)
         print_plain(columns, cells)
         return
+    heading = f"{title} ({len(cells):,})" if title and is_counted else title
+    texts = [[_for_people(column, value) for column, value in zip(columns, row, strict=True)] for row in cells]
+    shown = fitting(columns, texts, optional, console.width)
+    if not cells or shown is None:
+        click.echo("\n".join((*([heading] if heading else ()), *_paragraphs(columns, texts, console.width))))
+        return
+    _print_framed(console, heading, columns, texts, shown, [is_number(cells, index) for index in range(len(columns))])
+    left_out = [name for index, name in enumerate(columns) if index not in shown]
+    if left_out:
+        told = f"left out, since the terminal is narrow: {', '.join(left_out)}"
+        click.echo("\n".join(textwrap.wrap(told, console.width)), err=True)
+
+
+def _print_framed(
+    console: Console,
+    heading: str,
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    shown: Sequence[int],
+    to_the_right: Sequence[bool],
+) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    texts = [[_for_people(column, value) for column, value in zip(columns, row, strict=True)] for row in cells]
-    shown = fitting(columns, texts, optional, console.width)
-    table = Table(title=f"{title} ({len(cells):,})" if title else None, title_justify="left")
+    whole, narrow = _widths(columns, rows), _widths([_longest_word(name) for name in columns], rows)
+    is_wide = _framed([whole[index] for index in shown]) <= console.width
+    table = Table(title=heading or None, title_justify="left")
     for index in shown:
-        table.add_column(columns[index], justify="right" if is_number(cells, index) else "left", overflow="fold")
-    for row in texts:
+        justify: Literal["left", "right"] = "right" if to_the_right[index] else "left"
+        fixed = None if is_wide or len(columns) <= COLUMNS_OF_ONE else narrow[index]
+        table.add_column(columns[index], justify=justify, overflow="fold", width=fixed)
+    for row in rows:
         table.add_row(*[Text(row[index], style=_style(columns[index], row[index])) for index in shown])
     console.print(table)
-    left_out = [name for index, name in enumerate(columns) if index not in shown]
-    if left_out:
-        click.echo(f"left out, since the terminal is narrow: {', '.join(left_out)}", err=True)
+
+
+def _paragraphs(columns: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> Iterator[str]:
+    """Yields each row as a line with its first values, and below it the others with their names, as far as they are
+    known; a value begins a line if it does not fit into the one before."""
+    for row in rows:
+        whole = f"{row[0]}  {row[1]}"
+        begin = 2 if len(whole) <= width else 1
+        yield whole if begin > 1 and row[1] != NOTHING else row[0]
+        line = ""
+        for column, value in zip(columns[begin:], row[begin:], strict=True):
+            if value == NOTHING:
+                continue
+            named = f"{column}: {value}"
+            if line and INDENT + len(line) + len(named) + 2 > width:
+                yield from _wrapped(line, width, " " * INDENT, " " * 2 * INDENT)
+                line = ""
+            line = f"{line}; {named}" if line else named
+        yield from _wrapped(line, width, " " * INDENT, " " * 2 * INDENT)
+
+
+def fitted(line: str) -> list[str]:
+    """Returns a line as it is, or on a terminal as lines of whole words that are no wider, the later ones indented."""
+    if not sys.stdout.isatty():
+        return [line]
+    indent = " " * (len(line) - len(line.lstrip()) + INDENT)
+    return _wrapped(line, max(TEXT_WIDTH_MIN, shutil.get_terminal_size().columns), "", indent) or [line]
+
+
+def _wrapped(text: str, width: int, first: str, others: str) -> list[str]:
+    return textwrap.wrap(
+        text, width, initial_indent=first, subsequent_indent=others, break_long_words=False, break_on_hyphens=False
+    )
 
 
 def _for_people(column: str, value: object) -> str:
@@ -144,14 +208,37 @@ def is_number(rows: Sequence[Sequence[object]], index: int) -> bool:
     return bool(found) and all(type(value) in (int, float) for value in found)
 
 
-def fitting(columns: Sequence[str], rows: Sequence[Sequence[str]], optional: Sequence[str], width: int) -> list[int]:
-    """Returns the columns to show, by their place: all, or fewer of the optional ones if they are too wide."""
+def fitting(
+    columns: Sequence[str], rows: Sequence[Sequence[str]], optional: Sequence[str], width: int
+) -> list[int] | None:
+    """Returns the columns to show, by their place: all, or fewer of the optional ones if they are too wide; None if the
+    others are too wide as well. The two columns of a single answer are always shown."""
+    widths = _widths([_longest_word(name) for name in columns], rows)
+    shown, left_out = {*range(len(columns))}, []
+    if len(columns) <= COLUMNS_OF_ONE:
+        return [*shown]
+    for name in optional:
+        if _framed([widths[index] for index in shown]) <= width:
+            break
+        left_out.append(columns.index(name))
+        shown.remove(left_out[-1])
+    if _framed([widths[index] for index in shown]) > width:
+        return None
+    for place in reversed(left_out):  # a wide one that had to go may have left room for one before it
+        if _framed([widths[index] for index in (*shown, place)]) <= width:
+            shown.add(place)
+    return sorted(shown)
+
+
+def _widths(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[int]:
     from rich.cells import cell_len
 
-    widths = [max(map(cell_len, column)) for column in zip(columns, *rows, strict=True)]
-    shown = list(range(len(columns)))
-    for name in optional:
-        if sum(widths[index] + FRAME_CHARACTERS for index in shown) + 1 <= width:
-            break
-        shown.remove(columns.index(name))
-    return shown
+    return [max(map(cell_len, column)) for column in zip(headings, *rows, strict=True)]
+
+
+def _framed(widths: Sequence[int]) -> int:
+    return sum(widths) + FRAME_CHARACTERS * len(widths) + 1
+
+
+def _longest_word(heading: str) -> str:
+    return max(heading.split(" "), key=len)

@@ -128,3 +128,28 @@ def test_a_zone(warehouse: Path) -> None:
     assert row["first_seen_at"] == "2026-07-01T13:00:00.000Z"
     refused = run(warehouse, "incidents", "--tz", "Mars")
     assert (refused.exit_code, "is not the name of a time zone" in refused.stderr) == (2, True)
+
+
+def test_only_some_rows(warehouse: Path) -> None:
+    """Goal: of many incidents the last ones can be asked for, and of many topics those in trouble."""
+    incident = {"cluster": "east", "group_id": "payments", "kind": "unknown_member", "severity": "error"}
+    times = [KNOWN_UNTIL - timedelta(hours=hours) for hours in (3, 2, 1)]
+    write(
+        warehouse,
+        "incidents",
+        [
+            {**incident, "incident_id": str(at), "episode_id": str(at), "first_seen_at": at, "last_seen_at": at}
+            for at in times
+        ],
+    )
+    found = run(warehouse, "incidents", "payments", "--limit", "2", "--json")
+    assert [json.loads(line)["incident_id"] for line in found.stdout.splitlines()[:2]] == [*map(str, times[1:])]
+    assert "1 before these are left out" in found.stderr
+    lag = {"cluster": "east", "sampled_at": times[0], "sample_date": times[0].date(), "partition": 0, "flags": []}
+    rows = [
+        {**lag, "group_id": "payments", "topic": topic, "status": status, "lag": 5}
+        for topic, status in (("orders", "ok"), ("refunds", "stopped"))
+    ]
+    write(warehouse, "lag", rows)
+    found = run(warehouse, "topics", "--top", "1", "--json")
+    assert [json.loads(line)["topic"] for line in found.stdout.splitlines()] == ["refunds"]
