@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from groupledger.jobs.ask.episode_diagnosis import diagnosis_of, diagnosis_of_group
 from groupledger.jobs.serve.episodes import joined, of_summary
-from groupledger.schemas.words import LagStatus
+from groupledger.schemas.words import LagStatus, Severity, words_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -32,6 +32,7 @@ TROUBLED = {
 }
 # A group that has stopped hurts as much as one with an error, whether an incident says so or not.
 HURTS = {LagStatus.STALLED, LagStatus.STOPPED}
+SEVERITIES = words_of(Severity)
 NEW_MAX = 10
 KEPT_MAX = 5_000
 OF_GROUPS_MAX, OF_GROUPS_S = 1, 300
@@ -46,8 +47,8 @@ class Diagnoses:
         self._lock = Lock()
 
     def of(self, tables: ClusterRows, episodes: Iterable[Episode]) -> list[Episode]:
-        """Returns episodes of a cluster, in their order, in the words of their diagnoses as far as there are any; those
-        with one diagnosis as one."""
+        """Returns episodes of a cluster in the words of their diagnoses, as far as there are any, and those with one
+        diagnosis as one: the gravest first, and else in their order."""
         worded, left = [], self._new_max
         for each in episodes:
             key = _key(tables, each)
@@ -60,7 +61,8 @@ class Diagnoses:
                 self._keep(key, _made(tables, each))
             found = self._found.get(key)
             worded.append(each if found is None else replace(each, summary=found))
-        return _together(worded)
+        # A diagnosis may be graver or milder than the incidents that the episodes are ordered by.
+        return sorted(_together(worded), key=lambda each: -SEVERITIES.index(each.summary.severity))
 
     def of_groups(self, tables: ClusterRows, groups: Sequence[Answer], at: datetime) -> list[Answer]:
         """Returns rows of groups. A group in trouble without an episode in progress gets a diagnosis as its `worst`.

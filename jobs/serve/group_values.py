@@ -50,7 +50,8 @@ def group_values(rows: GroupRows, window: Window, at: datetime, rebalances_max: 
         "is_share": history.group["group_type"] == GroupType.SHARE,
         "lag": rows.standing,
         "sampled_at": rows.sampled_at,
-        "standing": standing_of(rows),
+        "standing": (standing := standing_of(rows)),
+        "in_status": sum(standing is not None and row.status == standing.status for row in sampled(rows)),
         "before": rows.before,
         "after": rows.after,
         "rebalances": rows.rebalances[::-1][:rebalances_max],
@@ -64,10 +65,13 @@ def group_values(rows: GroupRows, window: Window, at: datetime, rebalances_max: 
 
 
 def standing_of(rows: GroupRows) -> Rollup | None:
-    """Returns the sums of the group's lag at the instant; None if it was not sampled, and for a share group, whose lag
-    has no status."""
-    told = [row for row in rows.standing.values() if isinstance(row, LagRow) and row.status]
-    return next(iter(rollup(told)), None)
+    """Returns the sums of the group's lag at the instant; None if it was not sampled."""
+    return next(iter(rollup(sampled(rows))), None)
+
+
+def sampled(rows: GroupRows) -> list[LagRow]:
+    """Returns the rows of lag at the instant that have a status, which those of a share group have not."""
+    return [row for row in rows.standing.values() if isinstance(row, LagRow) and row.status]
 
 
 def most_behind(owners: list[Answer], standing: Standing) -> list[Answer]:

@@ -6,7 +6,6 @@ its turn has come, and if nothing is found, its status is put into words.
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
@@ -75,29 +74,23 @@ class Now:
         are = "was" if troubled == 1 and self.is_old else "were" if self.is_old else "is" if troubled == 1 else "are"
         return f"{troubled:,} of {number_of(self.count, 'group')} {are} in trouble"
 
-    @property
-    def parts(self) -> Counter[str]:
-        return Counter(each.row["status"] for each in self.groups)
-
 
 def in_trouble(rows: Sequence[Answer]) -> list[Answer]:
-    """Returns the groups that are in trouble now, the worst status first; `worst` of a row is the episode that goes on,
-    if there is one."""
-    found = [row for row in rows if row["is_alive"] is not False and (row["status"] in TROUBLED or goes_on(row))]
-    return sorted(found, key=rank)
+    """Returns those of groups that live which are in trouble now, the worst status first; `worst` of a row is the
+    episode that goes on, if there is one."""
+    return sorted((row for row in rows if row["status"] in TROUBLED or goes_on(row)), key=rank)
 
 
 def goes_on(row: Answer) -> bool:
     return row["worst"] is not None and row["worst"].summary.until is None
 
 
-def overview_now(
-    rows: Sequence[Answer], troubled: Sequence[Answer], others: int, as_of: datetime | None, at: datetime
-) -> Now:
-    """Returns what is known of now. `rows` are all groups, `troubled` the worst of those in trouble, with diagnoses."""
+def overview_now(count: int, troubled: Sequence[Answer], others: int, as_of: datetime | None, at: datetime) -> Now:
+    """Returns what is known of now. `count` is the number of groups that live, `troubled` are the worst of those in
+    trouble, with diagnoses, and `others` how many more there are."""
     found = sorted(map(_in_words, troubled), key=lambda each: -SEVERITIES.index(each.severity))
     return Now(
-        count=sum(row["is_alive"] is not False for row in rows),
+        count=count,
         as_of=as_of,
         is_old=as_of is not None and at - as_of > OLD,
         groups=found,

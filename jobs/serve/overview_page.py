@@ -115,9 +115,12 @@ class OfWindow:
 
 @dataclass(frozen=True, slots=True)
 class OfGroups:
-    """All groups of a window, those with the newest trouble first, and the numbers of groups by state and trouble."""
+    """All groups of a window, those with the newest trouble first; how many live, and which are in trouble now, the
+    worst first; and the numbers of groups by state and trouble."""
 
     rows: list[Answer]
+    living: int
+    troubled: list[Answer]
     counts: dict[str, Any]
 
 
@@ -180,12 +183,11 @@ def overview_values(warehouse: Warehouse, tables: ClusterRows, asked: LinkParame
     shown = found[(asked.page - 1) * PAGE : asked.page * PAGE]
     now, of_now = instant_of_ms(now_ms()), None
     if end is None:
-        troubled = in_trouble(every.rows)
-        worst = troubled[:SHOWN_MAX]
+        worst = every.troubled[:SHOWN_MAX]
         worded = warehouse.diagnoses.of_groups(tables, [*worst, *shown], last)
         worst, shown = worded[: len(worst)], worded[len(worst) :]
         sampled_at = last_round(tables, "lag") if tables.exists("lag") else None
-        of_now = overview_now(every.rows, worst, len(troubled) - len(worst), sampled_at, now)
+        of_now = overview_now(every.living, worst, len(every.troubled) - len(worst), sampled_at, now)
     return {
         "cluster": tables.cluster,
         "now": now,
@@ -241,7 +243,8 @@ def _every(
 
     def made() -> OfGroups:
         rows = sorted(with_episodes(found, shared.period), key=newest_trouble)
-        return OfGroups(rows, counts([row for row in rows if row["is_alive"] is not False]))
+        living = [row for row in rows if row["is_alive"] is not False]
+        return OfGroups(rows, len(living), in_trouble(living), counts(living))
 
     if asked.until is None and asked.window == A_DAY:
         return warehouse.made_of((found, shared), made, "overview", tables.cluster)

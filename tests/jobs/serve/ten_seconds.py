@@ -11,12 +11,15 @@ if TYPE_CHECKING:
 
 SCREENS = ((1400, 900), (400, 800))
 PARTS = [".what", ".since", ".who", ".do"]
-# Which parts of the first verdict lie in the viewport, whole and with some text.
-IN_VIEW = f"""{PARTS}.filter((part) => {{
-    const each = document.querySelector("#verdict article " + part), box = each?.getBoundingClientRect();
-    return box && each.textContent.trim() && each.checkVisibility()
-        && box.top >= 0 && box.left >= 0 && box.bottom <= innerHeight && box.right <= innerWidth;
-}})"""
+
+
+def in_view(of: str) -> str:
+    """Returns the expression for which parts of a verdict lie in the viewport, whole and with some text."""
+    return f"""{PARTS}.filter((part) => {{
+        const each = document.querySelector("{of} " + part), box = each?.getBoundingClientRect();
+        return box && each.textContent.trim() && each.checkVisibility()
+            && box.top >= 0 && box.left >= 0 && box.bottom <= innerHeight && box.right <= innerWidth;
+    }})"""
 
 
 def looked_at(browser: Browser, client: Client, cluster: str, severity: str) -> list[str]:
@@ -31,5 +34,5 @@ def looked_at(browser: Browser, client: Client, cluster: str, severity: str) -> 
         browser.visit(f"http://127.0.0.1:{client.port}{path}/groups/{name}?at={quote(row['first_seen_at'])}")
         for width, height in SCREENS:
             browser.look(width, height)
-            assert browser.evaluate(IN_VIEW) == PARTS, (group, row["kind"], width)
+            assert browser.evaluate(in_view("#verdict article")) == PARTS, (group, row["kind"], width)
     return [row["kind"] for row in first.values()]

@@ -12,7 +12,7 @@ from groupledger.jobs.demo.shipped import unpack
 from groupledger.jobs.serve.lanes import LANES_MAX
 from tests.jobs.report.browser import OVERFLOW, Browser, chromium, open_browser
 from tests.jobs.serve.serving import AT, CLUSTER, MINUTE, Client, fill, served, write
-from tests.jobs.serve.ten_seconds import looked_at
+from tests.jobs.serve.ten_seconds import PARTS, SCREENS, in_view, looked_at
 from tests.jobs.serve.test_wide_groups import assigned, sampled
 from tools.api_examples import END
 
@@ -33,6 +33,7 @@ PAGES = {
     f"{DEMO}/groups/shipping-labels?at=2026-11-25T11:10:00Z": 200,
     f"{DEMO}/groups/shipping-labels/what-if?members=static&since=2026-11-25T10:00:00Z": 200,
     f"{DEMO}/groups/order-archive/deploys": 200,
+    f"{DEMO}/audit": 200,
     f"{DEMO}/groups/nobody": 404,
     f"{DEMO}?window=wrong": 400,
 }
@@ -108,6 +109,28 @@ def test_ten_seconds(browser: Browser, client: Client) -> None:
     """Goal: a link to an incident shows what happened, since when, to whom and what to do, in the first screen of a
     desk's browser and of a telephone."""
     assert len(looked_at(browser, client, "demo", "warning")) >= INCIDENTS_MIN
+
+
+@pytest.mark.parametrize("screen", SCREENS)
+def test_ten_seconds_of_the_overview(browser: Browser, tmp_path: Path, screen: tuple[int, int]) -> None:
+    """Goal: the first screen of the overview has the same of the gravest that is wrong now, whatever its group's page
+    says."""
+    fill(tmp_path, "pay", "orders", "pod-b")
+    with served(tmp_path) as client:
+        browser.look(*screen)
+        go(browser, client, f"/clusters/{CLUSTER}")
+        assert browser.evaluate(in_view(".now details[open]")) == PARTS
+        browser.visit("about:blank")
+
+
+def test_axe_finds_nothing_in_what_is_wrong_now(browser: Browser, tmp_path: Path, axe: str) -> None:
+    fill(tmp_path, "pay", "orders", "pod-b")
+    with served(tmp_path) as client:
+        browser.look(400, 800, is_dark=True)
+        go(browser, client, f"/clusters/{CLUSTER}")
+        assert browser.evaluate("document.querySelectorAll('.now details').length") == 1
+        assert found_by(axe, browser) == []
+        browser.visit("about:blank")
 
 
 def test_ten_seconds_of_a_long_name(browser: Browser, tmp_path: Path) -> None:

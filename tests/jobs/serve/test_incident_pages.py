@@ -83,8 +83,9 @@ def test_a_request_makes_a_few_diagnoses(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr("groupledger.jobs.serve.diagnoses.diagnosis_of", made)
     tables: Any = SimpleNamespace(cluster="c")
     row = {"incident_id": "i", "last_seen_at": AT, "evidence": "observed"}
+    undiagnosed = SimpleNamespace(since=AT, cause=None, severity="warning")
     episodes: Any = [
-        SimpleNamespace(episode_id=str(n), group_id="g", summary=SimpleNamespace(since=AT, cause=None), incidents=[row])
+        SimpleNamespace(episode_id=str(n), group_id="g", summary=undiagnosed, incidents=[row])
         for n in range(NEW_MAX + 5)
     ]
     diagnoses = Diagnoses()
@@ -103,9 +104,9 @@ def test_one_diagnosis_of_several_episodes_stands_once(monkeypatch: pytest.Monke
         | {"first_seen_at": AT, "last_seen_at": AT}
         for name in "ab"
     ]
-    told = SimpleNamespace(since=AT, cause="refused", episode_ids=["a", "b"])
+    told = SimpleNamespace(since=AT, cause="refused", severity="error", episode_ids=["a", "b"])
     monkeypatch.setattr("groupledger.jobs.serve.diagnoses.diagnosis_of", lambda *_: told)
-    undiagnosed: Any = SimpleNamespace(since=AT, cause=None)
+    undiagnosed: Any = SimpleNamespace(since=AT, cause=None, severity="error")
     episodes = [
         Episode(episode_id=name, summary=undiagnosed, group_id=group, root=None, kinds=["refused"], incidents=[row])
         for group in ("pay", "other")
@@ -117,6 +118,20 @@ def test_one_diagnosis_of_several_episodes_stands_once(monkeypatch: pytest.Monke
         ("pay", "a", 2),
         ("other", "a", 2),
     ]
+
+
+def test_the_order_is_that_of_the_severities_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Goal: where a diagnosis is milder than the incidents, its episode does not stand before an error."""
+    found = {"a": SimpleNamespace(since=AT, cause="slow", severity="warning", episode_ids=["a"])}
+    monkeypatch.setattr("groupledger.jobs.serve.diagnoses.diagnosis_of", lambda *asked: found.get(asked[2]))
+    row = {"incident_id": "i", "last_seen_at": AT, "evidence": "observed"}
+    undiagnosed: Any = SimpleNamespace(since=AT, cause=None, severity="error")
+    episodes: Any = [
+        Episode(episode_id=name, summary=undiagnosed, group_id="g", root=None, kinds=["k"], incidents=[row])
+        for name in "abc"
+    ]
+    tables: Any = SimpleNamespace(cluster="c")
+    assert [each.episode_id for each in Diagnoses().of(tables, episodes)] == ["b", "c", "a"]
 
 
 def test_a_group_without_an_incident_is_diagnosed(monkeypatch: pytest.MonkeyPatch) -> None:

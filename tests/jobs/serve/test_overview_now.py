@@ -95,8 +95,7 @@ def test_a_group_that_ended_says_so(tmp_path: Path) -> None:
 )
 def test_without_trouble(as_of: Any, said: tuple[str, str]) -> None:
     """Goal: all is well only by a round that is recent."""
-    rows: list[dict[str, Any]] = [{"is_alive": True}, {"is_alive": False}, {"is_alive": None}]
-    found = overview_now(rows, [], 0, as_of, AT)
+    found = overview_now(2, [], 0, as_of, AT)
     assert (found.sentence, found.severity) == said
 
 
@@ -106,12 +105,12 @@ def test_what_has_no_diagnosis_has_words() -> None:
     rows: list[dict[str, Any]] = [
         {"is_alive": True, "status": status, "worst": None} for status in ("growing", "stopped")
     ]
-    found = overview_now(rows, rows, 3, AT, AT)
+    found = overview_now(9, rows, 3, AT, AT)
     assert [(each.severity, each.what) for each in found.groups] == [
         ("error", MEANS["stopped"]),
         ("warning", MEANS["growing"]),
     ]
-    assert (found.sentence, found.severity) == ("5 of 2 groups are in trouble", "error")
+    assert (found.sentence, found.severity) == ("5 of 9 groups are in trouble", "error")
 
 
 def test_a_recent_round_is_now(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
