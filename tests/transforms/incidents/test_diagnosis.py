@@ -517,6 +517,13 @@ def test_an_incident_proves_its_cause(cause: Any) -> None:
     assert first["severity"] == "error"
 
 
+def test_a_kind_of_a_newer_release() -> None:
+    """Goal: an incident whose kind this release does not know has no diagnosis, and prevents no other."""
+    assert found(incidents=[incident("offset_teleported")]) == []
+    (other,) = found(incidents=[incident("offset_teleported", episode_id="t"), incident("fenced_instance")])
+    assert other["symptom"] == "request_refused"
+
+
 def test_who_came_and_went() -> None:
     """Goal: a crash loop says who, where, how often, since when and at what harm; the storm goes with it."""
     flapping = incident("member_flapping", evidence="inferred", severity="warning", episode_id="f", is_open=True)

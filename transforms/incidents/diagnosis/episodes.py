@@ -72,18 +72,21 @@ def episodes(rows: GroupRows) -> Iterator[Episode]:
 
 
 def _of_incidents(rows: GroupRows) -> Iterator[Episode]:
-    """Yields the episodes that have an incident of a warning or more, or one that may have cost records."""
+    """Yields the episodes that have an incident of a warning or more, or one that may have cost records. Kinds that
+    only a newer release knows show no symptom."""
     by_episode: defaultdict[str, list[Row]] = defaultdict(list)
     for row in rows.incidents:
         by_episode[row["episode_id"]].append(row)
     for of_episode in by_episode.values():
         if all(row["severity"] == words_of(Severity)[0] and not row["never_read_max"] for row in of_episode):
             continue
-        found = [symptom_of_kind(row["kind"]) for row in of_episode]
+        found = [symptom for row in of_episode if (symptom := symptom_of_kind(row["kind"])) is not None]
+        if not found:
+            continue
         since = min(row["first_seen_at"] for row in of_episode)
         last = max(row["last_seen_at"] for row in of_episode)
         yield Episode(
-            symptoms=tuple(dict.fromkeys(symptom for symptom in found if symptom is not None)),
+            symptoms=tuple(dict.fromkeys(found)),
             since=since,
             last_seen_at=last,
             until=None if any(row["is_open"] for row in of_episode) else last,
