@@ -22,7 +22,8 @@ NO_GENERATION: Final = -1
 
 @dataclass(frozen=True, slots=True)
 class MemberData:
-    """The partitions that one member claims, in the order of its bytes, and the generation in which it had them."""
+    """Holds the partitions that one member claims, in the order in which its subscription lists them, and the
+    generation in which it had them; None if the subscription names no generation."""
 
     partitions: Sequence[TopicPartition]
     generation: int | None

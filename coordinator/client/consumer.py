@@ -211,10 +211,11 @@ class Consumer:
         self._serve_in_background(now_ms)
 
     def next_deadline_ms(self) -> int | None:
-        """Returns when `advance` (and then `poll`, if the application is blocked in it) has something to do.
+        """Returns the time at which `advance` has something to do, and `poll` after it, if the application is
+        blocked in it.
 
-        None means that only answers are waited for. A deadline that is over but was left for the application does not
-        count, because the next poll finds it.
+        None means that the consumer waits for responses alone, or is closed. A deadline that has passed, but that only
+        the application's thread can handle, does not count: its next poll handles it.
         """
         if self.is_closed:
             return None

@@ -82,8 +82,9 @@ def without_aborted(batches: Sequence[Batch]) -> list[Batch]:
 
 
 def cleaned(batches: Sequence[Batch], to_offset: int, now_ms: int) -> list[Batch]:
-    """Returns the batches after the cleaner: below `to_offset` one batch for each remaining record, then the other
-    batches."""
+    """Returns the batches that the log cleaner leaves. Below `to_offset` each record that it keeps becomes a batch of
+    its own, and the marker of a transaction stays if one of its records does. It drops tombstones that are too old at
+    `now_ms`. The batches from `to_offset` on stay as they are."""
     dirty = [batch for batch in without_aborted(batches) if batch.base_offset < to_offset]
     last = {_key(record): offset for batch in dirty for offset, record in _records(batch)}
     kept: list[Batch] = []

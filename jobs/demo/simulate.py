@@ -149,7 +149,8 @@ def simulate(
 
 
 class Files:
-    """The files that grow with the run, logs for each broker; they are closed with the stack."""
+    """Writes the files that grow during the run: the capture, the samples, and a request log and a server log for each
+    broker. They stay open until `stack` closes them."""
 
     def __init__(self, directory: Path, broker_ids: Iterable[int], stack: ExitStack) -> None:
         self.record_count = 0

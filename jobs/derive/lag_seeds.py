@@ -66,7 +66,8 @@ def first_seeds(ledger: Ledger) -> Seeds:
 
 
 def seeds_at(ledger: Ledger, last_ms: int, rules: LagRules) -> Seeds:
-    """Returns the seeds after the round of an instant. Writes them if the stored ones are an hour or more older."""
+    """Returns the seeds, which are the state of the computation of lag, after the round at `last_ms`. Writes them if
+    the stored seeds are an hour or more older."""
     ledger.create(LAG_SEEDS)
     kept = _kept_seeds(ledger, last_ms, rules)
     if kept.sampled_at_ms == last_ms:

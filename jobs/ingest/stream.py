@@ -133,7 +133,7 @@ class Batches:
             raise BatchFailedError(f"batch {number} failed") from None
 
     def close(self) -> None:
-        """Cleans up after a batch that failed. Call it when the query has ended."""
+        """Does nothing. A subclass cleans up here after a batch that failed; call it when the query has ended."""
 
 
 class BatchWriter(Batches):

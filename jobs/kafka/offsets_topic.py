@@ -115,8 +115,8 @@ def described(admin: Any, kind: str, name: str) -> dict[str, str] | None:
 
 
 def tombstone_retention_ms(bootstrap_servers: str, settings: KafkaSettings) -> int:
-    """Returns how long the topic keeps tombstones, in milliseconds; Kafka's default without the permission to see it.
-    Raises OutsideError if no broker answers."""
+    """Returns how long `__consumer_offsets` keeps tombstones, in milliseconds. Without the permission to read the
+    topic's configuration, returns Kafka's default. Raises OutsideError if no broker answers."""
     with admin_client(bootstrap_servers, settings) as admin:
         found = described(admin, "topic", OFFSETS_TOPIC) or {}
     return int(found.get("delete.retention.ms", DELETE_RETENTION_MS))

@@ -71,7 +71,7 @@ class MaintenanceTurns:
         self.pace.done(time.monotonic(), time.monotonic())  # not at the start: whoever starts it waits for its numbers
 
     def was_set_by_days(self) -> int:
-        """Returns by how many whole days the clock was set since the process began."""
+        """Returns how many whole days this host's clock was set forward or back since the process began."""
         return abs(began_ms() - self._began_ms) // DAY_MS
 
 

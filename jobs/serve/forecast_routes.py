@@ -36,8 +36,9 @@ def api_routes(api: APIRouter, warehouse: Warehouse) -> None:
         limit: PlacesLimit = PLACES_MAX,
         cursor: Cursor = None,
     ) -> Response:
-        """When each partition has caught up, and when retention overtakes its commit: as it goes now, at the earliest
-        and at the latest; and when the group's offsets expire."""
+        """When each partition has caught up, and when retention removes records that the group has not read, each
+        with three values: at the present rates, at the earliest and at the latest. Also when the group's offsets
+        expire, unless the request has `at`."""
         tables, name, asked = warehouse.rows(cluster), name_in(group), instant_in(at)
         sampled_at, rows = forecasts(tables, name, asked)
         retention = timedelta(seconds=warehouse.combined_settings(tables).offsets.retention_s)

@@ -51,8 +51,10 @@ class Opened(Protocol):
 
 
 def settle(ledger: Opened, command: str, *, is_of_logs: bool) -> Settings:
-    """Returns the settings that a command uses, reports where they differ from the given ones, and keeps new values. An
-    import of logs, which has another lease, keeps nothing."""
+    """Returns the settings that a command uses: the stored values, except where the command's own settings say
+    otherwise. Reports stored values that replace the command's own, and reports and stores new values. If the history
+    depends on these, requests a rebuild. `validate`, and an import of logs, which has a lease of its own, use the
+    stored values alone, and store nothing."""
     kept = kept_settings(ledger.storage, ledger.cluster)
     own = _of(ledger.settings)
     is_bound = is_of_logs or command == ONLY_COMPARES

@@ -51,9 +51,11 @@ class Stored:
 
 @dataclass(kw_only=True)
 class CleanedLog:
-    """The log: what is left of it in `batches`, and all that was ever committed. `key_count` bounds the cleaner's map,
-    `retention_ms` is how long it keeps tombstones, and `roll_share` the share of batches that begin a segment. A reader
-    of one without headers judges by the keys alone."""
+    """Models one partition. `batches` has the records that the cleaner has left; `committed` has, by offset, the key of
+    every record that was ever appended, except markers and records of aborted transactions. `key_count` is the maximum
+    number of keys in the cleaner's map, `retention_ms` is how long the cleaner keeps tombstones and markers, and
+    `roll_share` is the share of batches that begin a segment. If `has_headers` is False, the reader gets no batch
+    headers, and judges by repeated keys alone."""
 
     random: Random
     key_count: int

@@ -67,7 +67,8 @@ def mix(*names: str) -> Scenario:
 
 @dataclass(frozen=True)
 class Played:
-    """A group, its scenario, and the facts of a ledger with both logs."""
+    """Holds a group that was played, the name of its scenario, and the facts of a ledger that has imported the request
+    log and the server log."""
 
     name: str
     group: Group

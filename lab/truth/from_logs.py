@@ -52,7 +52,7 @@ def event_facts(lines: Iterable[str]) -> dict[str, list[CoordinatorEvent]]:
 
 
 def group_state(row: Mapping[str, Any], at_ms: int) -> GroupState:
-    """Returns the state of a group by a decoded `group_metadata` record; a tombstone has none."""
+    """Returns a decoded `group_metadata` record as a fact for the replay; its `record_json` is None for a tombstone."""
     return GroupState(row["kafka_offset"], at_ms, None if row["is_tombstone"] else row["record_json"])
 
 

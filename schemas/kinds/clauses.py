@@ -50,7 +50,8 @@ MODERN_GROUP = (Fact.CONSUMER_GROUP, Fact.SHARE_GROUP, Fact.STREAMS_GROUP)
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """A clause of a text. All facts in `needs` must be known, and none in `excludes`."""
+    """Holds a clause of a text. The text includes it only if all facts in `needs` are known, and no fact in `excludes`
+    is."""
 
     text: str
     needs: tuple[str, ...] = ()

@@ -18,22 +18,28 @@ if TYPE_CHECKING:
 class IncidentKind:
     """A kind of incident, and what follows from it.
 
+    A refusal is a request that a broker answered with an error.
+
     happened, advice   the two sentences of an explanation, in clauses; `transforms.incidents.rules.explain` fills in
-                       the names. Without an advice that of the episode's root counts
-    static_advice      the advice about a static member, where the episode has this kind's own root
-    settings           what to change; None: the settings of the episode's root
-    root               the root of an episode with this kind, where no rule knows better
-    severity           the usual one; of a refusal, that of a refused commit
-    error_code         Kafka's error, of a refusal
-    apis               the requests whose refusal it is, at the severity of the row; None: any request, and only a
-                       refused commit is so grave
-    repeats_within_ms  a single refusal is normal operation: an incident are those that go on, each at most so long
-                       after the one before
-    recovers_within_ms the refusal is normal operation where the same is accepted so soon after it
-    takes_partitions   a heartbeat that is refused so informs a member that it lost its partitions
-    trigger            the member's leave that the incident is about, of a removal
-    is_pattern         it is about many rows of the group, and belongs to other patterns of the same time
-    confidence         how often an inferred one was right in bench.incident_accuracy, rounded down
+                       the names. If a kind has no advice, the explanation has that of the episode's root
+    static_advice      the advice about a static member, used if the kind has no `advice` and the episode has the root
+                       of this kind
+    settings           the settings that prevent the incident; None: those of the episode's root
+    root               the root of an episode with this kind, if no rule finds a better one
+    severity           the severity of the incident. If the kind is a refusal and has no `apis`, only refused commits
+                       have it, and other requests have a lower one
+    error_code         Kafka's error code, if the kind is a refusal
+    apis               the requests that the refusal can be about, all with `severity`; None: any request
+    repeats_within_ms  set if one refusal alone is normal operation. An incident is then a series of refusals that
+                       lasts; each follows the one before within this time
+    recovers_within_ms set if the refusal is normal operation when the broker accepts the same commit or join within
+                       this time
+    takes_partitions   True if a heartbeat that is refused with this error shows the member that it has lost its
+                       partitions
+    trigger            the trigger of the leave, if the kind is the removal of a member from its group
+    is_pattern         True if the incident is about many rows of the group; it then shares an episode with the other
+                       patterns of the same time
+    confidence         how often an inferred incident of this kind was right in bench.incident_accuracy, rounded down
     """
 
     name: str

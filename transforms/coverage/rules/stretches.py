@@ -50,7 +50,8 @@ class Reading:
 
     @property
     def known_from(self) -> int:
-        """The offset at which the complete stretch begins."""
+        """Returns the offset at which the complete stretch of the reading begins: from there on all records were read,
+        and the newest record of each earlier key is present, too."""
         return self.complete_from if self.settled_from is None else max(self.complete_from, self.settled_from)
 
     @property

@@ -107,8 +107,9 @@ def _kafka_partition(kinds: Mapping[int, Sequence[Row]]) -> int:
 
 
 def restore_topics(state: LagState, topics: Iterable[Row], samples: Iterable[Row]) -> None:
-    """Puts earlier samples into the state's topics. `topics` are all topic ids that a partition has or had, each with
-    the time of its last sample and its highest end."""
+    """Restores from earlier samples the part of the state that is about topics. `topics` has a row for each topic id
+    that a topic partition has or had, with the time of its last sample and its highest end. Samples of a deleted topic
+    are left out."""
     ids: dict[TopicPartition, list[Row]] = {}
     for row in topics:
         ids.setdefault(TopicPartition(row["topic"], row["partition"]), []).append(row)

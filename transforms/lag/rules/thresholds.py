@@ -33,7 +33,8 @@ class StatusRules:
 
 @dataclass(frozen=True, slots=True)
 class LagRules:
-    """Holds all rules; a watermark older than `watermark_age_max_ms` does not count."""
+    """Holds all limits for lag and status. If the newest watermark is older than `watermark_age_max_ms`, the lag is
+    unknown."""
 
     watermark_age_max_ms: int = 300_000
     burrow: BurrowRules = field(default_factory=BurrowRules)
