@@ -39,7 +39,7 @@ def utf16_length(text: str) -> int:
 
 
 def signed64(number: int) -> int:
-    """Returns the value of a Java long after overflow."""
+    """Returns `number` as a Java long holds it, that is, wrapped into 64 signed bits."""
     return (number + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
@@ -154,7 +154,8 @@ class JavaHashMap(_HashTable[Key, Value]):
 
 
 def hash_map_order(keys: Iterable[str], *, expected_size: int = 0) -> list[str]:
-    """Returns the distinct keys as a HashMap or HashSet iterates them after `put` of each in the given order."""
+    """Returns the distinct keys as a HashMap or HashSet iterates them after `put` of each in the given order.
+    `expected_size` is the size of the collection from which Java made the set; 0 stands for the default capacity."""
     table: JavaHashMap[str, None] = JavaHashMap(expected_size=expected_size)
     for key in keys:
         table.put(key, None)
@@ -162,10 +163,12 @@ def hash_map_order(keys: Iterable[str], *, expected_size: int = 0) -> list[str]:
 
 
 class HashOrder:
-    """The order of the keys of a small HashMap that was made with room for some, or as a copy of another.
+    """The order in which a small HashMap iterates its keys. `room` is the capacity with which it was made, and `copied`
+    are the keys that were put first.
 
-    Keys are names, or what `uuid_number` returns. `compute` models compute, merge and computeIfAbsent of a missing key:
-    it makes room only before the next one, and puts the key in front of its bucket.
+    Keys are names, or numbers that `uuid_number` returns. `compute` models Java's compute, merge and computeIfAbsent of
+    a missing key: unlike `put`, it lets the table grow before the key is added, and puts the key in front of its
+    bucket.
     """
 
     __slots__ = ("_capacity", "_keys")
@@ -180,7 +183,8 @@ class HashOrder:
 
     @classmethod
     def of_copy(cls, keys: Collection[str]) -> "HashOrder":
-        """Returns the order of a HashMap that was made as a copy of a map, with room for a little more."""
+        """Returns the order of a HashMap that Java made as a copy of a map with these keys: its capacity is chosen for
+        their number, or is the default if there are none."""
         order = cls(room=int(len(keys) / 0.75 + 1) if keys else _HASH_MAP_CAPACITY)
         for key in keys:
             order.put(key)
@@ -240,20 +244,23 @@ class TimelineHashMap(_HashTable[Key, Value]):
 
 
 def uuid_number(kafka_id: str) -> int:
-    """Returns a number whose hash code, as a long, is that of a Uuid: Kafka folds the exclusive or of its halves."""
+    """Returns a number that, as a Java long, has the hash code of Kafka's Uuid `kafka_id`: the exclusive or of the
+    Uuid's two halves."""
     number = uuid_of(kafka_id).int
     return number >> 64 ^ number & _UINT64
 
 
 def topic_partition_number(kafka_id: str, partition: int, *, place: int) -> int:
-    """Returns a number whose hash code, as a long, is that of a TopicIdPartition, a record of a Uuid and an int. With
-    another place, below 2 to the 31st, it is another number."""
+    """Returns a number that, as a Java long, has the hash code of Kafka's TopicIdPartition, a record of a Uuid and an
+    int. `place`, below 2 to the 31st, makes the numbers of two partitions differ although their hash codes are
+    equal."""
     code = (31 * _hash_code(uuid_number(kafka_id)) + partition) & _UINT32
     return place << 32 | code ^ place
 
 
 def uuid_order(kafka_ids: Iterable[str], *, expected_size: int = 0) -> list[str]:
-    """Returns the distinct ids, as Kafka prints UUIDs, as a HashMap of Uuid iterates them after `put` of each."""
+    """Returns the distinct `kafka_ids`, which are UUIDs as Kafka prints them, in the order in which a HashMap with Uuid
+    keys iterates them after `put` of each."""
     table: JavaHashMap[int, str] = JavaHashMap(expected_size=expected_size)
     for kafka_id in kafka_ids:
         table.put(uuid_number(kafka_id), kafka_id)
@@ -261,7 +268,7 @@ def uuid_order(kafka_ids: Iterable[str], *, expected_size: int = 0) -> list[str]
 
 
 def int_order(numbers: Collection[int]) -> list[int]:
-    """Returns numbers as a HashSet iterates them that was made of their list."""
+    """Returns the numbers in the order in which Java iterates a HashSet that was made from their list."""
     table: JavaHashMap[int, None] = JavaHashMap(expected_size=len(numbers))
     for number in numbers:
         table.put(number, None)

@@ -13,7 +13,8 @@ __all__ = ["computed_hash_map_order", "hash_map_order", "utf16_order"]
 
 
 def utf16_order(text: str) -> bytes:
-    """Returns a sort key of String.compareTo's order: by UTF-16 code units, where Python compares code points."""
+    """Returns a sort key that orders strings as Java's String.compareTo does, by UTF-16 code units; Python compares
+    code points."""
     return text.encode("utf-16-be", "surrogatepass")
 
 

@@ -1,9 +1,10 @@
 """Determines which partitions each member of a sticky group still owns, from the members' claims.
 
-Claims to topics that are gone are dropped. Where two members claim a partition, the member of the later generation has
-it; if both name the same generation, neither has it, and the partition counts as doubly claimed. A sticky subscription
-carries its generation in the user data, but that of the rival is always read from the subscription's own field, as in
-Kafka. Source: Kafka AbstractStickyAssignor#allSubscriptionsEqual and #prepopulateCurrentAssignments.
+Claims to topics that no longer exist are dropped. If two members claim a partition, the member with the later
+generation owns it. If both name the same generation, neither owns it, and the partition counts as doubly claimed. The
+generation of the later claimant, in the order of the members, comes from its `MemberData` (for `sticky`, from the user
+data); that of the earlier claimant is always the subscription's own field, as in Kafka. Source: Kafka
+AbstractStickyAssignor#allSubscriptionsEqual and #prepopulateCurrentAssignments.
 """
 
 from __future__ import annotations
@@ -74,9 +75,10 @@ def resolve_claims(
 
 
 def previous_owners(member_data: Mapping[str, MemberData]) -> dict[TopicPartition, str]:
-    """Returns the last owner of each partition that is claimed only from a generation older than the newest one.
+    """Returns, for each partition that a member claims from a generation older than the newest one of all members, that
+    member.
 
-    Of several claimants it is the one of the latest generation; among equals, the first.
+    If several such members claim a partition, it is the one with the latest generation; among equals, the first.
     """
     newest = max(data.known_generation for data in member_data.values())
     newest = max(newest, NO_GENERATION)
@@ -94,8 +96,9 @@ def remaining_partitions(
 ) -> list[TopicPartition]:
     """Returns the partitions that are not in `assigned`; both are in the same order.
 
-    Kafka walks the two side by side: an assigned partition that does not exist (its topic came back smaller) is never
-    met, and everything assigned after it counts as unassigned.
+    Kafka walks the two lists side by side. It never meets an assigned partition that no longer exists (because its
+    topic was created again with fewer partitions), and then everything assigned after that partition counts as
+    unassigned.
     """
     rest: list[TopicPartition] = []
     pending = iter(assigned)

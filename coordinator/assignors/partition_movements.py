@@ -1,8 +1,8 @@
 """The partitions that the general sticky algorithm has moved so far, and between which consumers.
 
 Before a partition of a topic moves from one consumer to another, a partition of the same topic that moved the other way
-is moved back instead, because two moves would change owners for nothing. If several moved the other way, it is the
-first in a java.util.HashSet of TopicPartition. Source: Kafka AbstractStickyAssignor.PartitionMovements.
+is moved back instead, because two moves would change owners for nothing. If several moved the other way, the first in a
+java.util.HashSet of TopicPartition is moved back. Source: Kafka AbstractStickyAssignor.PartitionMovements.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ class PartitionMovements:
         self._by_topic: dict[str, dict[tuple[str, str], JavaHashMap[int, TopicPartition]]] = {}
 
     def record(self, partition: TopicPartition, source: str, destination: str) -> None:
-        """Notes a move. A partition that moved before keeps its first source; back there, it has not moved at all."""
+        """Records a move. If the partition had moved before, the first consumer that it left stays its source; if it
+        returns to that consumer, its movement is deleted."""
         by_pair = self._by_topic.setdefault(partition.topic, {})
         before = self._between.pop(partition, None)
         if before is not None:
@@ -36,7 +37,8 @@ class PartitionMovements:
             by_pair.setdefault(pair, JavaHashMap()).put(_hash_code(partition), partition)
 
     def instead_of(self, partition: TopicPartition, source: str, destination: str) -> TopicPartition:
-        """Returns the partition to move from source to destination in place of the chosen one."""
+        """Returns the partition that has to move in place of `partition`: one of its topic that moved from
+        `destination` to `source` before, or else `partition` itself."""
         if partition in self._between:
             source = self._between[partition][0]
         reverse = self._by_topic.get(partition.topic, {}).get((destination, source))

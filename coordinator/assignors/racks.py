@@ -27,7 +27,8 @@ def racks_can_help(consumer_racks: Collection[str], partition_racks: Collection[
 
 @dataclass(frozen=True, slots=True)
 class RackInfo:
-    """The racks as the sticky assignors see them; both maps are empty where racks can not help."""
+    """The racks of consumers and of partitions as the sticky assignors see them. Both maps are empty if racks cannot
+    improve the assignment."""
 
     consumer_racks: Mapping[str, str]
     partition_racks: Mapping[TopicPartition, frozenset[str]]

@@ -89,7 +89,8 @@ class _TopicShares:
         return rack is None or rack in self.partitions.racks(partition)
 
     def room(self, consumer: str) -> int:
-        """Returns how many more this consumer may take; the larger shares go to consumers that take them first."""
+        """Returns how many more partitions this consumer may take. The shares with one partition more go to the
+        consumers that take them first."""
         return max(0, self.quota + (self.extra_shares > 0) - len(self.taken[consumer]))
 
     def take(self, consumer: str, partitions: Iterable[int]) -> None:

@@ -39,10 +39,11 @@ def assign_sticky(
     members: Mapping[str, Subscription],
     read_member_data: Callable[[Subscription], MemberData],
 ) -> tuple[Assignment, dict[TopicPartition, str] | None]:
-    """Returns the assignment in map order, and the partitions that change hands, each with its new owner.
+    """Returns the assignment, with members in the order of the Java map, and the partitions that change hands, each
+    with its new owner.
 
-    The general algorithm does not compute the new owners, and returns None for them. Raises AssignmentError where
-    Kafka's assignor throws.
+    The general algorithm does not compute which partitions change hands: the second value is then None. Raises
+    AssignmentError if Kafka's assignor would throw.
     """
     ordered = members_in_map_order(members)
     known = topics_in_map_order(topics, ordered.values())

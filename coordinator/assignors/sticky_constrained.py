@@ -115,7 +115,8 @@ class _Constrained:
             self.at_minimum.clear()
 
     def assign_within_racks(self, unassigned: Sequence[TopicPartition]) -> list[TopicPartition]:
-        """Assigns within racks, and returns the partitions for which no member within a rack has room."""
+        """Assigns each partition to a member in a rack of its replicas, and returns the partitions for which no such
+        member has room."""
         rest: list[TopicPartition] = []
         turn = 0
         for partition in unassigned:
@@ -155,7 +156,7 @@ class _Constrained:
                 turn += 1
 
     def give(self, partition: TopicPartition, consumer: str) -> int:
-        """Assigns a partition, and returns how many the consumer then has."""
+        """Assigns a partition, and returns how many partitions the consumer then has."""
         released_by = self.released.get(partition, consumer)
         if released_by != consumer or partition in self.doubly_claimed:
             self.transferring[partition] = consumer

@@ -220,7 +220,7 @@ class _General:
         return len(self.assignment[consumer]), utf16_order(consumer), consumer
 
     def is_balanced(self) -> bool:
-        """Whether no consumer could have a partition of one that holds at least two more."""
+        """Returns whether no consumer could take a partition from a consumer that holds at least two more."""
         if self.balanced is None:
             self.balanced = self.by_load[0][0] >= self.by_load[-1][0] - 1 or not self.improvable()
         return self.balanced

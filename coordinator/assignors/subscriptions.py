@@ -27,10 +27,11 @@ class AssignmentError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subscription:
-    """One member's subscription as ConsumerProtocol carries it; a negative generation_id means none.
+    """One member's subscription as ConsumerProtocol carries it. A negative `generation_id` means that the member has
+    none.
 
-    `owned_partitions` are in the order of the wire. `group_instance_id` comes from the JoinGroup response, not from
-    the subscription's bytes.
+    `owned_partitions` are in the order of the subscription's bytes. `group_instance_id` comes from the JoinGroup
+    response, not from these bytes.
     """
 
     topics: tuple[str, ...]
@@ -66,14 +67,16 @@ def members_in_map_order(members: Mapping[str, Subscription]) -> dict[str, Subsc
 def topics_in_map_order(
     topics: Mapping[str, TopicPartitions], members: Iterable[Subscription]
 ) -> dict[str, TopicPartitions]:
-    """Returns the subscribed topics that have partitions, in map order; `members` are in their map's order."""
+    """Returns the subscribed topics that have partitions, in the order of Kafka's HashMap. `members` have to be in the
+    order of theirs."""
     subscribed = hash_map_order(topic for member in members for topic in member.topics)
     known = (topic for topic in subscribed if topic in topics and topics[topic].partition_count)
     return {topic: topics[topic] for topic in hash_map_order(known)}
 
 
 def member_order(member_id: str, subscription: Subscription) -> tuple[bool, bytes]:
-    """Returns the sort key of range and roundrobin: static members by instance id, then dynamic ones by member id."""
+    """Returns the key by which range and roundrobin sort members: first static members by instance id, then dynamic
+    members by member id."""
     instance_id = subscription.group_instance_id
     if instance_id is None:
         return True, utf16_order(member_id)

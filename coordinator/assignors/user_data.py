@@ -46,7 +46,8 @@ def cooperative_sticky_user_data(generation: int) -> bytes:
 
 
 def sticky_member_data(subscription: Subscription) -> MemberData:
-    """Returns the claims of an eager member. It revokes everything before it joins, so they are in the user data."""
+    """Returns the partitions that an eager member claims, and their generation. Both are in the user data, because an
+    eager member has revoked all partitions before it joins."""
     data = subscription.user_data
     if not data:
         return MemberData((), None)

@@ -46,7 +46,8 @@ def rebalance_protocol(assignors: Iterable[str]) -> RebalanceProtocol:
 
 
 class AssignorMemory:
-    """The user data of each assignor after its last assignment."""
+    """The user data that each assignor puts into the member's next subscription; it depends on the member's last
+    assignment."""
 
     def __init__(self) -> None:
         self._user_data: dict[str, bytes] = {"cooperative-sticky": cooperative_sticky_user_data(NO_GENERATION)}
@@ -102,7 +103,8 @@ def _subscription(member: JoinedMember) -> Subscription:
 def assign(
     assignor: str, cluster: Mapping[str, TopicPartitions], members: Mapping[str, Subscription]
 ) -> tuple[tuple[str, bytes], ...]:
-    """Returns (member id, assignment) of every member. Raises AssignmentError where Kafka's assignor throws."""
+    """Returns the encoded assignment of every member as (member id, bytes). Raises AssignmentError if Kafka's assignor
+    would throw."""
     assignment = ASSIGNORS[assignor](cluster, members)
     return tuple((member_id, _write_assignment(assignment[member_id])) for member_id in hash_map_order(assignment))
 
@@ -113,7 +115,8 @@ def _write_assignment(partitions: Iterable[TopicPartition]) -> bytes:
 
 
 def read_assignment(data: bytes) -> tuple[TopicPartition, ...]:
-    """Returns the partitions of an assignment, in the order of its bytes. Raises DecodeError."""
+    """Returns the partitions of an encoded assignment, in the order of its bytes. Raises DecodeError if they cannot be
+    decoded."""
     return _flat(decode_assignment(data).fields["assigned_partitions"])
 
 

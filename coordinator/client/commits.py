@@ -73,7 +73,7 @@ class OffsetCommits:
             raise self._fenced
 
     def consumed(self) -> Offsets:
-        """Returns the valid positions of all owned partitions."""
+        """Returns the positions of all owned partitions that have a valid one, as offsets to commit."""
         return tuple(
             OffsetToCommit(
                 topic=topic,
@@ -109,7 +109,8 @@ class OffsetCommits:
             self._send_when_known(_Commit(self.consumed(), is_automatic=True), now_ms)
 
     def is_settled(self, now_ms: int) -> bool:
-        """Commits the consumed offsets if auto-commit is on. Returns whether that is done, or need not be done."""
+        """Commits the consumed offsets if auto-commit is on, and is called again until it returns True. It does so once
+        the commit has succeeded or has failed for good, or if there is nothing to commit."""
         if not self._config.enable_auto_commit:
             return True
         if self._settling is None:

@@ -69,13 +69,13 @@ _MEMBERSHIPS: Mapping[str, type[HeartbeatMembership[Any, Any]]] = {
 class Consumer:
     """One consumer, called on behalf of the two threads of a Java consumer: the application's and the heartbeat's.
 
-    Nothing here blocks. To model an application that is blocked in poll(Duration), call `poll` again after each
-    `receive`, `advance` and `disconnected`; while the application processes records, call nothing. Between polls,
-    answers wait as they do in Java: of a classic group only a member whose heartbeat thread runs (completing_rebalance,
-    stable) reads from the network in the background, of all other groups each member. So a simulator delivers whenever
-    something arrives, and the consumer decides when it sees it. To model a process that stands still, call nothing at
-    all; when it goes on, `advance` before `poll` lets the heartbeat thread wake first, and `poll` before `advance` the
-    application.
+    No method blocks. To model an application that is blocked in poll(Duration), call `poll` again after each `receive`,
+    `advance` and `disconnected`; while the application processes records, call nothing. Between polls, responses wait
+    as they do in Java. A member of a classic group reads from the network in the background only while its heartbeat
+    thread runs (completing_rebalance, stable); a member of any other group always does. So a simulator calls `receive`
+    whenever a response arrives, and the consumer decides when it reads the response. To model a process that is paused,
+    call nothing at all; when it resumes, `advance` before `poll` lets the heartbeat thread wake first, and `poll`
+    before `advance` the application.
     """
 
     def __init__(self, config: ConsumerConfig, new_request_id: Callable[[], int], new_uuid: Callable[[], str]) -> None:
@@ -120,8 +120,8 @@ class Consumer:
     # The application's thread
 
     def subscribe(self, topics: Iterable[str], now_ms: int, pattern: str = "") -> None:
-        """Replaces the subscription, from the next poll on. With an empty one the member leaves the group at once. Only
-        a consumer of KIP-848 may have a pattern, which the broker resolves."""
+        """Replaces the subscription, from the next poll on. If there are neither topics nor a pattern, the member
+        leaves the group at once. Only a consumer of a KIP-848 group may have a pattern, which the broker resolves."""
         if pattern and self.config.group_protocol != CONSUMER:
             raise IllegalStateError("a broker resolves patterns for the group protocol `consumer` alone")
         topics = tuple(topics)
@@ -132,7 +132,7 @@ class Consumer:
             self._metadata.request_update()
 
     def poll(self, now_ms: int) -> tuple[Polled, ...]:
-        """Does all coordinator work that can be done now, and returns at once what has been fetched."""
+        """Does all coordinator work that can be done now, and returns at once the records that have been fetched."""
         if self._close_until_ms is not None:
             raise IllegalStateError("this consumer has been closed")
         polled: tuple[Polled, ...] = ()
@@ -171,9 +171,9 @@ class Consumer:
     def close(self, now_ms: int) -> None:
         """Commits if auto-commit is on, and then leaves the group, unless the member is static.
 
-        After this the application calls nothing more. The calls of the network go on until `is_closed`, that is, until
-        the answers are there or CLOSE_TIMEOUT_MS is over. The last requests of `take_requests` are sent without waiting
-        for responses.
+        After this the application calls nothing more. The simulator keeps calling `receive`, `disconnected` and
+        `advance` until `is_closed`, that is, until the responses have arrived or CLOSE_TIMEOUT_MS has passed. It still
+        sends the last requests of `take_requests`, but need not wait for their responses.
         """
         self._close_until_ms = now_ms + CLOSE_TIMEOUT_MS
         self._serve(now_ms)
@@ -204,7 +204,7 @@ class Consumer:
         self._serve_in_background(now_ms)
 
     def disconnected(self, destination: Destination, now_ms: int) -> None:
-        """Handles a lost connection: all responses still expected from it are lost."""
+        """Handles a lost connection: all responses still expected from `destination` are lost."""
         self._network.lose(destination)
         if destination is Destination.COORDINATOR:
             self._network.when_served(self._lookup.connection_lost)
@@ -274,7 +274,8 @@ class Consumer:
         return self._owned.assignment
 
     def position(self, topic: str, partition: int) -> int | None:
-        """Returns the offset of the next poll; None if it is not known yet, or the partition is not owned."""
+        """Returns the offset of the record that is polled next. Returns None if it is not known yet, or the partition
+        is not owned."""
         state = self._subscriptions.partitions.get(TopicPartition(topic, partition))
         return None if state is None or state.position is None else state.position.offset
 

@@ -53,12 +53,13 @@ class CoordinatorLookup:
         return self.is_known
 
     def ask_again(self, now_ms: int) -> None:
-        """Looks up, unless the backoff forbids it. A fatal error waits for the application's next call."""
+        """Looks up the coordinator, unless the backoff after a failure forbids it. A fatal error is raised by the
+        application's next call of `ensure_known`."""
         if now_ms >= self._next_ms:
             self._ask(now_ms)
 
     def when_answered(self, callback: Callable[[bool, int], None], now_ms: int) -> None:
-        """Looks up at once, and calls back with whether the coordinator is then known."""
+        """Looks up the coordinator at once, and calls `callback` with whether it is then known and the time."""
         self._waiting.append(callback)
         self._ask(now_ms)
 

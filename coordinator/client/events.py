@@ -90,7 +90,8 @@ class CommitSucceeded(ConsumerEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitFailed(ConsumerEvent):
-    """`error` is the broker's, or None if no answer came: the connection was lost, or the client itself refused.
+    """A commit failed. `error` is the broker's; it is None if the connection was lost or the client itself refused the
+    commit.
 
     `was_sent` is False if the client knew that it is no longer a member, so that no broker saw this commit.
     `is_retriable` means that the same commit may succeed later (Kafka's RetriableCommitFailedException).
@@ -139,10 +140,11 @@ class Fenced(ConsumerEvent):
 
 @dataclass(frozen=True, slots=True)
 class FatalError(ConsumerEvent):
-    """Poll would throw. An application that polls again behaves as with Java's client: most errors come again.
+    """Java's poll would throw here. The application may poll again, as with Java's client, and most errors then come
+    again.
 
-    `error` is the broker's, or None if the client itself objects. `partitions` are those that the error is about, such
-    as those without an offset where auto.offset.reset is none.
+    `error` is the broker's, or None if the client itself objects. `partitions` are those that the error is about, for
+    example those without an offset if auto.offset.reset is none.
     """
 
     error: Error | None

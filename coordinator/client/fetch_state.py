@@ -46,8 +46,8 @@ class Leader:
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """`epoch` is that of the record before `offset`, None if no record has led here. `leader` is the partition's leader
-    for which the position was found."""
+    """The position of an owned partition. `epoch` is the leader epoch of the record before `offset`, or None if it is
+    not known. `leader` is the partition's leader for which the position was found."""
 
     offset: int
     epoch: int | None = None
@@ -96,7 +96,8 @@ class PartitionState:
         self._transition_to(FetchState.AWAITING_VALIDATION if needs_validation else FetchState.FETCHING, position)
 
     def leader_is(self, leader: Leader | None) -> None:
-        """Sets the leader from new metadata."""
+        """Takes the partition's leader from new metadata. If that leader is not the position's, the position has to be
+        validated."""
         if self.position is None or leader is None or self.position.leader == leader:
             return
         self._validate(Position(self.position.offset, self.position.epoch, leader))

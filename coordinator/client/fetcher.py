@@ -1,8 +1,8 @@
-"""Fetches records: one request is out at a time, and its records are kept until poll returns them.
+"""Fetches records: one request is in flight at a time, and its records are buffered until poll returns them.
 
 Poll returns at most max.poll.records. A partition whose records are not all returned yet is not fetched again. Records
-of a partition that was given up or got another position meanwhile are dropped. An error is raised when its turn comes.
-Source: Kafka AbstractFetch, FetchCollector.
+of a partition that was given up or got another position meanwhile are dropped. The error of a partition is raised by
+the poll that finds it first in the buffer. Source: Kafka AbstractFetch, FetchCollector.
 """
 
 from __future__ import annotations
@@ -80,7 +80,8 @@ class Fetcher:
         self._network.send(Destination.BROKER, request, now_ms + self._config.request_timeout_ms, handle)
 
     def collect(self, now_ms: int) -> tuple[Polled, ...]:
-        """Returns records that were fetched. Raises ClientError only if there are no records before the error."""
+        """Returns buffered records, at most max.poll.records. Raises ClientError for a partition's error, but only if
+        there are no records before it to return."""
         polled: list[Polled] = []
         room = self._config.max_poll_records
         while self._completed and room > 0:

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 
 
 class Heartbeat:
-    """Each `*_ms` is the time at which a timer runs out. A heartbeat is sent even if the last one was not answered;
-    only the session timer depends on answers."""
+    """The three timers of one member; each `*_ms` is the time at which a timer runs out. A heartbeat is sent even if
+    the last one was not answered: only the session timer depends on responses."""
 
     def __init__(self, config: ConsumerConfig) -> None:
         self._config = config

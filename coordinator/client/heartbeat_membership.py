@@ -52,9 +52,9 @@ if TYPE_CHECKING:
 
 JOINING_EPOCH = 0
 Target = TypeVar("Target")
-"""What a member is to have."""
+"""The partitions or tasks that a member is to have."""
 Words = TypeVar("Words")
-"""What a member says with each heartbeat if it has changed."""
+"""The fields that a heartbeat has only if they have changed since the last one."""
 
 
 class ModernState(Enum):
@@ -77,14 +77,16 @@ class Commits(Protocol):
     """The part of the consumer's commits that a membership uses."""
 
     def is_settled(self, now_ms: int) -> bool:
-        """Returns whether consumed offsets are committed, or need not be; called again until true."""
+        """Returns whether the consumed offsets are committed, or need not be. The membership calls this again until it
+        is true."""
 
     def forget_settlement(self) -> None:
-        """Restarts the settlement with the next call."""
+        """Forgets the commit that `is_settled` has begun, so that its next call begins another one."""
 
 
 class HeartbeatMembership(ABC, Generic[Target, Words]):
-    """The membership and the rebalances of one consumer: it implements the interface of both that a consumer calls."""
+    """The membership of one consumer and its rebalances. It has those methods of `Membership` and `Rebalance` that a
+    consumer calls."""
 
     commits: Commits  # set once by the consumer, since commits need the membership too
     _api: ClassVar[type[Request]]
@@ -174,14 +176,14 @@ class HeartbeatMembership(ABC, Generic[Target, Words]):
             raise self._fatal
 
     def notice_metadata(self) -> None:
-        """Does nothing: new metadata is used where topics are missing."""
+        """Does nothing: a member that lacks a topic's name looks for it in the metadata each time it reconciles."""
 
     def notice_changes(self, now_ms: int) -> None:
         """Does nothing: a changed subscription is sent with the next heartbeat that is due."""
 
     def ensure_active_group(self, now_ms: int) -> bool:
-        """Reconciles as far as that waits for a poll. Always returns true, since committed offsets may be fetched at
-        any time."""
+        """Reconciles if the reconciliation was waiting for a poll, and sends a heartbeat if one is due. Always returns
+        True, since committed offsets may be fetched at any time."""
         self._reconcile(now_ms, is_polled=True)
         self.run_heartbeats(now_ms)
         return True
@@ -190,7 +192,7 @@ class HeartbeatMembership(ABC, Generic[Target, Words]):
         self._ownership.give_up(self.owned.assignment, now_ms, is_lost=not self.may_commit)
 
     def leave(self, reason: str, now_ms: int) -> None:
-        """Gives up the membership; a static member announces that it will come back."""
+        """Leaves the group. A static member announces that it will come back."""
         if self._is_in_group and self._lookup.is_known:
             self._leave(reason, now_ms)
         self.state = ModernState.UNSUBSCRIBED
@@ -203,7 +205,7 @@ class HeartbeatMembership(ABC, Generic[Target, Words]):
         return self.state is not ModernState.UNSUBSCRIBED
 
     def lead(self, now_ms: int) -> None:
-        """Does nothing: no member assigns."""
+        """Does nothing, because the coordinator assigns partitions and no member does."""
 
     def run_heartbeats(self, now_ms: int) -> None:
         """Does the work of the background thread."""

@@ -105,7 +105,7 @@ class RebalanceHooks(Protocol):
         """Returns the leader's assignment, or None until it can be made. Raises ClientError if it never can."""
 
     def complete_join(self, generation: MemberGeneration, assignment: bytes, now_ms: int) -> None:
-        """Takes the member's assignment."""
+        """Takes over the partitions of the member's assignment."""
 
 
 class Membership:
@@ -322,8 +322,8 @@ class Membership:
     # What errors do to the membership
 
     def react(self, api: type[Request], error: Error, sent_for: MemberGeneration, now_ms: int) -> None:
-        """Gives up the coordinator, or resets the membership, according to the error. The error of a request of an
-        earlier generation resets nothing."""
+        """Gives up the coordinator, or resets the membership, as the error demands. An error resets nothing if its
+        request was sent for an earlier generation."""
         reaction = reaction_to(error, api)
         if reaction.rediscover:
             self._lookup.give_up(f"error response {error.name}", now_ms)
@@ -331,7 +331,8 @@ class Membership:
             self.reset_on_error(api, error, now_ms)
 
     def commit_refused(self, error: Error, sent_for: MemberGeneration, now_ms: int) -> ClientError | None:
-        """Handles the error of a commit. Returns the error that ends the consumer, if it does."""
+        """Handles the error of a commit. Returns the exception that ends the consumer, or None if the consumer can
+        continue."""
         is_stale = self.generation != sent_for
         if error is Error.REBALANCE_IN_PROGRESS:
             self.request_rejoin("offset commit failed since group is already rebalancing", now_ms)

@@ -65,7 +65,7 @@ class PartitionMetadata:
 
 @dataclass(frozen=True, slots=True)
 class TopicMetadata:
-    """The metadata of a topic. `partitions` are 0, 1, ... in order; empty with an error."""
+    """The metadata of a topic. `partitions` are the partitions 0, 1, ... in order; there are none if `error` is set."""
 
     topic: str
     partitions: tuple[PartitionMetadata, ...] = ()

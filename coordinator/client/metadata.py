@@ -103,7 +103,8 @@ class Metadata:
         return has_leaders and not any(topic.error in _RETRIED for topic in answered)
 
     def raise_errors(self) -> None:
-        """Raises ClientError if topics are forbidden, once for each response with that error."""
+        """Raises ClientError if the last response named topics that the client may not access. Each such response
+        raises once."""
         if self._unauthorized:
             topics, self._unauthorized = self._unauthorized, ()
             raise ClientError(
@@ -124,7 +125,8 @@ class Metadata:
         return next((name for name, topic in self._topics.items() if topic.topic_id == topic_id), None)
 
     def snapshot(self) -> Snapshot:
-        """Returns the values that a leader compares to find out whether it must assign again."""
+        """Returns the replica racks of the needed topics' partitions. A leader compares them with those of its last
+        assignment to find out whether it must assign again."""
         knows_rack = self._config.client_rack is not None
         return {
             topic: tuple(p.replica_racks if knows_rack else frozenset() for p in self._topics[topic].partitions)
@@ -133,7 +135,7 @@ class Metadata:
         }
 
     def cluster(self) -> dict[str, TopicPartitions]:
-        """Returns the topics in an assignor's form."""
+        """Returns the known topics in the form in which the assignors take them."""
         cluster = {}
         for name, topic in self._topics.items():
             racks = tuple(partition.replica_racks for partition in topic.partitions)

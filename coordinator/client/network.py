@@ -27,7 +27,8 @@ _LARGEST_EXPONENT = 16  # every backoff has reached its limit long before
 
 
 def backoff_ms(config: ConsumerConfig, attempts: int) -> int:
-    """Returns Kafka's exponential backoff after so many failures, without its random jitter of 20%."""
+    """Returns the time to wait after `attempts` failures in a row before this one: Kafka's exponential backoff, without
+    its random jitter of 20%."""
     grown = config.retry_backoff_ms << min(attempts, _LARGEST_EXPONENT)
     return min(grown, max(config.retry_backoff_ms, config.retry_backoff_max_ms))
 

@@ -1,4 +1,4 @@
-"""Gives up and takes the partitions of a member, in groups of either protocol, with the events that report it."""
+"""Gives up and takes the partitions of one member, in groups of any type, and emits the events that report both."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ class Ownership:
         protocol_name: str,
         is_leader: bool = False,
     ) -> None:
-        """Completes a rebalance with these partitions, in order; others were given up before."""
+        """Completes a rebalance: the member owns just the `assigned` partitions from now on. Partitions that it no
+        longer has were given up before."""
         owned = self._subscriptions.assignment
         self._subscriptions.assign(assigned)
         self._emit(

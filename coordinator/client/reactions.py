@@ -196,7 +196,8 @@ def reaction_to(error: Error, api: type[Request]) -> Reaction:
 
 
 def exception_name(error: Error, api: type[Request]) -> str:
-    """Returns the simple name of the Java exception, which becomes the reason of the next join."""
+    """Returns the simple name of the exception that Java's client throws for an error; it becomes the reason of the
+    next join."""
     if error not in REACTIONS[api]:
         return "KafkaException"
     name = "".join(word.capitalize() for word in error.name.split("_"))

@@ -82,7 +82,8 @@ class Rebalance:
     # Before
 
     def prepare_join(self, generation: MemberGeneration, now_ms: int) -> bool:
-        """Gives up partitions, after an automatic commit that is awaited for at most the rebalance timeout."""
+        """Gives up the partitions that a member gives up before it joins, after an automatic commit. Returns False
+        while that commit is awaited, which is at most for the rebalance timeout."""
         if self._prepare_until_ms is None:
             self._prepare_until_ms = now_ms + self._config.max_poll_interval_ms
             if self._config.enable_auto_commit and self._protocol is RebalanceProtocol.EAGER:

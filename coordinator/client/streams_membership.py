@@ -37,7 +37,7 @@ _NOT_READY = (
 
 
 class Work(NamedTuple):
-    """The target of a member."""
+    """The target of one member: its tasks, and whether the group's topics and members allow it to run them."""
 
     tasks: TasksByRole
     is_group_ready: bool
