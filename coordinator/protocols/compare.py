@@ -1,7 +1,7 @@
 """Simulates one script under every protocol of Kafka's history and computes the cost of each.
 
-The numbers are those of one seed, in virtual time. Before a script's first event the group has settled; counting begins
-there.
+All figures come from one run with one seed, in virtual time. The members at the start have joined before the script's
+first event, and nothing before that event is counted.
 """
 
 from __future__ import annotations
@@ -48,12 +48,13 @@ HOUSEKEEPING: Final = ("Heartbeat", "ConsumerGroupHeartbeat", "OffsetCommit", "w
 class ProtocolOutcome:
     """The figures of a script under one protocol, from the first event on.
 
-    `rounds` are generations, epochs, or the tries of single members under ZooKeeper; rounds that followed each other
-    before all members were settled are one of the `rebalances`. `requests` by API. `converged_ms` has for each event
-    how long after it the last partition changed hands before the next event; None if a partition then had no owner.
-    `conflicts` are the tries in which a member claimed partitions that another one owned, and `give_ups` the members
-    that then owned nothing: None for protocols in which a broker or leader assigns. `assignments` are those of a broker
-    or leader, from the beginning on (Join/Sync and KIP-848 of consumers).
+    `rounds` are generations, epochs or, under ZooKeeper, the tries of single members. Rounds that followed each other
+    before all members were settled count as one of the `rebalances`. `requests` are counts by API. `converged_ms` has a
+    value for each event: how long after it, and before the next event, an owner changed for the last time. It is None
+    if a partition did not have exactly one owner then. `conflicts` are the tries in which a member claimed a partition
+    that another one owned, and `give_ups` count how often a member gave up after its last try and owned nothing. Both
+    are None for protocols in which a broker or leader assigns. `assignments` are those of a broker or leader, from the
+    start of the run on (Join/Sync and KIP-848 of consumers).
     """
 
     protocol: str
@@ -72,12 +73,12 @@ class ProtocolOutcome:
 
     @property
     def requests_for_rebalances(self) -> int:
-        """Returns the number of requests without heartbeats and commits, which are sent without any rebalance, too."""
+        """Returns the number of requests except heartbeats and commits, which members send without a rebalance, too."""
         return sum(count for api, count in self.requests.items() if api not in HOUSEKEEPING)
 
 
 def compare(script: Script, seed: int = 1, names: Iterable[str] = PROTOCOLS) -> list[ProtocolOutcome]:
-    """Returns the outcome of each protocol."""
+    """Returns the outcome of the script under each of the named protocols."""
     return [play(script, name, PROTOCOLS[name], seed) for name in names]
 
 
@@ -89,7 +90,7 @@ def play(
     latency_ms: tuple[int, int] = (1, 4),
     wakes_late_ms: int = WAKES_LATE_MS,
 ) -> ProtocolOutcome:
-    """Runs a script under one protocol."""
+    """Runs a script under one protocol, whose group `make` builds, and returns its figures."""
     world = World(seed, latency_ms, wakes_late_ms)
     consumption = Consumption(world, script.records_per_second)
     group = make(world, consumption, script.topics)

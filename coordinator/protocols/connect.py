@@ -25,7 +25,7 @@ WORKERS: Final = Release(session_ms=10_000, rebalance_timeout_ms=60_000)
 
 
 class ConnectGroup(JoinSyncGroup):
-    """A cluster of workers."""
+    """A cluster of Connect workers."""
 
     def __init__(
         self,
@@ -42,14 +42,14 @@ class ConnectGroup(JoinSyncGroup):
         return Worker(self, name)
 
     def topic_grew(self) -> None:
-        """Makes every worker join again, since each reads of new tasks in the configuration topic."""
+        """Makes every worker join again, because each learns of the new tasks from the configuration topic."""
         for member in self.members.values():
             if isinstance(member, Worker):
                 member.after(self.world.latency_ms(), member.join_again)
 
 
 class Worker(JoinSyncMember):
-    """A worker. The leader's assignor remembers what it has assigned."""
+    """A Connect worker. It has an assignor, which remembers what it assigned while this worker led the group."""
 
     group: ConnectGroup
 

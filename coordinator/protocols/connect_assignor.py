@@ -1,9 +1,9 @@
 """Implements Connect's incremental cooperative assignor, which the leader of the workers runs (KIP-415).
 
-It remembers the last assignment, and so knows which tasks were lost with a worker. These stay unassigned for a while,
-in which the worker may come back. Only tasks are modelled (connectors are assigned in the same way, separately). The
-memory is lost with the leader: its successor assigns at once. Source: IncrementalCooperativeAssignor (3.7 and later),
-KIP-415, KAFKA-12495.
+The assignor remembers the last assignment, and so knows which tasks were lost with a worker. These tasks stay
+unassigned for a while, in which the worker may come back. Only tasks are modelled (connectors are assigned in the same
+way, separately). The memory is lost with the leader, whose successor assigns lost tasks at once. Source:
+IncrementalCooperativeAssignor (3.7 and later), KIP-415, KAFKA-12495.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ MAX_DELAY_MS: Final = 300_000
 
 @dataclass(frozen=True, slots=True)
 class ConnectAssignment:
-    """The assignment of one worker: new tasks, tasks to stop, and the delay after which all workers join again."""
+    """The assignment of one worker: new tasks, tasks to stop, and after how many milliseconds all workers join again
+    (0: no delay)."""
 
     assigned: tuple[TopicPartition, ...]
     revoked: tuple[TopicPartition, ...] = ()
@@ -31,8 +32,8 @@ class ConnectAssignment:
 
 @dataclass(slots=True)
 class ConnectAssignor:
-    """A leader's assignor with its memory. `configured` are all tasks in order; `allocations` are the tasks that each
-    worker reports."""
+    """The assignor of one leader. Its fields are its memory: the last assignment, the last revocations, and the delay
+    that is running."""
 
     max_delay_ms: int = MAX_DELAY_MS
     previous: dict[TopicPartition, None] = field(default_factory=dict)
@@ -54,7 +55,8 @@ class ConnectAssignor:
         generation: int,
         now_ms: int,
     ) -> dict[str, ConnectAssignment]:
-        """Returns each worker's assignment in a round."""
+        """Returns the assignment of each worker in one generation. `configured` are all tasks, in order. `allocations`
+        are the tasks that each worker reports."""
         wanted = dict.fromkeys(configured)
         current = {worker: list(tasks) for worker, tasks in sorted(allocations.items())}
         holders = Counter(task for tasks in current.values() for task in tasks)

@@ -22,7 +22,8 @@ CATCHES_UP: Final = 10
 
 
 def life_of(name: str, number: int) -> str:
-    """Returns the name of one life of a member; the first life has the member's name."""
+    """Returns the name of the life with this number of a member. A member has another life each time it joins; the
+    first one has the member's name."""
     return name if number == 1 else f"{name}#{number}"
 
 
@@ -32,7 +33,7 @@ def name_of(life: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ConsumedInterval:
-    """One member consumed one partition: the times in ms, and the offsets [from_offset, to_offset)."""
+    """One member consumed one partition from `from_ms` to `to_ms`, and read the offsets [from_offset, to_offset)."""
 
     partition: TopicPartition
     member: str
@@ -44,7 +45,8 @@ class ConsumedInterval:
 
 @dataclass(slots=True)
 class Consumption:
-    """The intervals of a run. `created_ms` is the time at which each partition was created."""
+    """The intervals of a run in which members consumed partitions, and the committed offsets. `created_ms` is the time
+    at which each partition was created."""
 
     world: World
     records_per_second: int
@@ -57,11 +59,12 @@ class Consumption:
         self.created_ms[partition] = self.world.now_ms
 
     def end(self, partition: TopicPartition) -> int:
-        """Returns the end of the partition's log."""
+        """Returns the offset at which the partition's log ends now."""
         return (self.world.now_ms - self.created_ms[partition]) * self.records_per_second // 1_000
 
     def position(self, life: str, partition: TopicPartition) -> int | None:
-        """Returns the next offset that a member reads; None if it does not consume the partition."""
+        """Returns the next offset that this life of a member reads. Returns None if it does not consume the
+        partition."""
         begun = self._open.get((life, partition))
         return None if begun is None else self._reached(partition, *begun)
 
@@ -80,7 +83,7 @@ class Consumption:
             self.closed.append(ConsumedInterval(partition, name_of(life), begun[0], self.world.now_ms, begun[1], end))
 
     def stop_all(self, life: str) -> list[TopicPartition]:
-        """Ends all consumption of a member, and returns its partitions."""
+        """Ends all consumption of one life of a member, and returns the partitions that it consumed."""
         ended = [partition for name, partition in self._open if name == life]
         for partition in ended:
             self.stop(life, partition)
@@ -90,7 +93,7 @@ class Consumption:
         self.committed.update(offsets)
 
     def intervals(self) -> list[ConsumedInterval]:
-        """Returns the intervals of the whole run; those that still go on end now."""
+        """Returns the intervals of the whole run. An interval that is still open ends at the present time."""
         going_on = [
             ConsumedInterval(
                 partition, name_of(life), begun_ms, self.world.now_ms, begin, self._reached(partition, begun_ms, begin)
@@ -113,7 +116,8 @@ class Cost:
 def cost_of(
     intervals: Iterable[ConsumedInterval], created_ms: Mapping[TopicPartition, int], from_ms: int, until_ms: int
 ) -> Cost:
-    """Returns the cost within [from_ms, until_ms]; records count if the later of two intervals began in that time."""
+    """Returns the cost within [from_ms, until_ms]. Records that were processed more than once count if the later of the
+    two intervals ended after `from_ms`."""
     by_partition: dict[TopicPartition, list[ConsumedInterval]] = defaultdict(list)
     for interval in intervals:
         by_partition[interval.partition].append(interval)
@@ -151,5 +155,6 @@ def _repeated(intervals: list[ConsumedInterval], from_ms: int) -> int:
 
 
 def changes_ms(intervals: Iterable[ConsumedInterval], until_ms: int) -> list[int]:
-    """Returns the instants at which a member began or stopped consuming a partition."""
+    """Returns the instants at which a member began or stopped consuming a partition. Ends at `until_ms` are left out,
+    because there the run ends."""
     return sorted({each.from_ms for each in intervals} | {each.to_ms for each in intervals if each.to_ms < until_ms})

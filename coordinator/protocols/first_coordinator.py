@@ -1,9 +1,10 @@
-"""Models the first coordinator on a broker (trunk, 2015, in no release): it assigns, and the JoinGroup response has the
-result.
+"""Models the first coordinator on a broker (trunk, 2015, in no release): the broker assigns, and the JoinGroup response
+carries the assignment.
 
-There is no SyncGroup. A heartbeat with a wrong generation, or during a round, is answered with ILLEGAL_GENERATION, and
-its client rejoins. Clients send heartbeats only when the application asks for records. The broker watches the topics
-itself. A round waits for the longest session. Source: core coordinator package at 4833d8a8c34b.
+There is no SyncGroup. A heartbeat with a wrong generation, or while a rebalance is open, is answered with
+ILLEGAL_GENERATION, and its client rejoins. Clients send heartbeats only when the application asks for records. The
+broker watches the topics itself. A rebalance waits for the longest session timeout of a member. Source: core
+coordinator package at 4833d8a8c34b.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ NOT_ASSIGNED: Final = "COMMITTING_PARTITIONS_NOT_ASSIGNED"  # code 27, which lat
 
 @dataclass(slots=True)
 class WaitingMember:
-    """A member in the broker's view. `parked` is the JoinGroup that waits for the round to end."""
+    """A member in the broker's view. `parked` is the response to its JoinGroup, which waits for the rebalance to
+    end."""
 
     member_id: str
     deadline_ms: int = 0
@@ -40,7 +42,8 @@ class WaitingMember:
 
 
 class FirstCoordinator:
-    """One group: Stable, PreparingRebalance or Dead. A Dead group starts again at generation 0."""
+    """The coordinator of one group, which is Stable, PreparingRebalance or Dead. A Dead group starts again at
+    generation 0."""
 
     def __init__(self, world: World, group: FirstCoordinatorGroup) -> None:
         self.world = world
@@ -65,7 +68,7 @@ class FirstCoordinator:
             self.prepare()
 
     def prepare(self) -> None:
-        """Opens a round, unless one is open, and ends it if all have joined."""
+        """Opens a rebalance, unless one is open, and ends it at once if all members have joined."""
         if not self.is_preparing:
             self.is_preparing = True
             self._round += 1
@@ -123,7 +126,7 @@ class FirstCoordinator:
         self.prepare()
 
     def commits(self, member_id: str, generation: int, offsets: Offsets) -> Error | str:
-        """Returns the response to a commit. It does not depend on whether a round is open."""
+        """Returns the response to a commit, which does not depend on whether a rebalance is open."""
         if member_id not in self.members:
             return Error.UNKNOWN_MEMBER_ID
         if generation != self.generation:
@@ -133,7 +136,7 @@ class FirstCoordinator:
 
 
 class FirstCoordinatorGroup(Group):
-    """A group of consumers whose broker assigns."""
+    """A group of consumers to which the broker assigns partitions."""
 
     def __init__(self, world: World, consumption: Consumption, topics: Iterable[tuple[str, int]]) -> None:
         super().__init__(world, consumption, topics)
@@ -147,7 +150,7 @@ class FirstCoordinatorGroup(Group):
 
 
 class FirstCoordinatorConsumer(Member):
-    """A consumer: one thread does everything, so that a slow batch keeps back heartbeats, too."""
+    """A consumer with one thread for everything, so that a slow batch delays its heartbeats, too."""
 
     def __init__(self, group: FirstCoordinatorGroup, name: str) -> None:
         super().__init__(group.world, name, group.consumption)

@@ -25,8 +25,8 @@ REBALANCE_TIMEOUT_MS: Final = 300_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Release:
-    """The differences between releases, and the configured times, in ms. Without `rebalance_timeout_ms` a round waits
-    for the longest session, and clients send heartbeats only when the application asks for records."""
+    """What differs between releases, and the configured times in ms. If `rebalance_timeout_ms` is None, a rebalance
+    waits for the longest session timeout, and clients send heartbeats only when the application asks for records."""
 
     session_ms: int = 45_000
     rebalance_timeout_ms: int | None = REBALANCE_TIMEOUT_MS
@@ -70,7 +70,8 @@ RELEASES: Final[dict[str, Release]] = {
 
 @dataclass(slots=True)
 class Registered:
-    """A member in the coordinator's view. `parked` is the response that its JoinGroup or SyncGroup waits for."""
+    """A member in the coordinator's view. `join` and `sync` are the responses to its JoinGroup and its SyncGroup while
+    these wait."""
 
     member_id: str
     instance_id: str | None
@@ -83,7 +84,8 @@ class Registered:
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """The answer to JoinGroup; only the leader gets the members' metadata."""
+    """The response to a JoinGroup. Only the leader's has `members`: for each member id the instance id and the
+    metadata."""
 
     error: Error
     member_id: str = ""
@@ -93,7 +95,7 @@ class Joined:
 
 
 class JoinSyncCoordinator:
-    """One group: Empty, PreparingRebalance, CompletingRebalance or Stable."""
+    """The coordinator of one group, which is Empty, PreparingRebalance, CompletingRebalance or Stable."""
 
     def __init__(self, world: World, release: Release, session_ms: int | None = None) -> None:
         self.world = world
@@ -334,7 +336,7 @@ class JoinSyncCoordinator:
             self._remove(member, f"{member_id} left")
 
     def commits(self, member_id: str, generation: int) -> Error:
-        """Returns the response to a commit. It counts as a heartbeat."""
+        """Returns the error that answers a commit. An accepted commit extends the session like a heartbeat."""
         member = self.members.get(member_id)
         error = self._refusal(member, generation)
         if error is Error.NONE and member is not None:

@@ -1,10 +1,10 @@
 """Models the client's half of the Join/Sync protocol: a consumer that rebalances eagerly, statically or cooperatively.
 
-Eager: everything is given up before JoinGroup. Cooperative: a member joins with its partitions and goes on consuming;
-partitions missing in the assignment are given up then, and the member joins again at once. Static: a shutdown sends
-nothing, and a member that comes back within its session takes its place again. One thread sends heartbeats; the
-application's thread, which a slow batch blocks, joins and commits. Offsets are committed every 5 s and before anything
-is given up. Source: kafka-clients ConsumerCoordinator, AbstractCoordinator; KIP-62, KIP-345, KIP-429.
+An eager member gives up all partitions before JoinGroup. A cooperative member joins with its partitions and continues
+to consume; it gives up those that the assignment lacks, and then joins again at once. A static member sends nothing
+when it shuts down, and takes its place again if it comes back within its session. One thread sends heartbeats; the
+application's thread, which a slow batch blocks, joins and commits. Offsets are committed every 5 s and before
+partitions are given up. Source: kafka-clients ConsumerCoordinator, AbstractCoordinator; KIP-62, KIP-345, KIP-429.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class JoinSyncGroup(Group):
         return Consumer(self, name)
 
     def topic_grew(self) -> None:
-        """Does nothing: clients notice when they refresh their metadata."""
+        """Does nothing, because clients find the new partitions when they refresh their metadata."""
 
 
 class JoinSyncMember(Member):
@@ -80,15 +80,15 @@ class JoinSyncMember(Member):
         self._woken = Reply()
 
     def metadata(self) -> Any:
-        """Returns the member's metadata in JoinGroup."""
+        """Returns the metadata that the member sends in its JoinGroup."""
         raise NotImplementedError
 
     def assign(self, members: Mapping[str, tuple[str | None, Any]]) -> Mapping[str, Any]:
-        """Returns the assignment of each member; only the leader calls this."""
+        """Returns the assignment of each member. It is called only if this member leads the group."""
         raise NotImplementedError
 
     def before_join(self) -> Steps:
-        """Yields the steps before JoinGroup."""
+        """Yields the steps that the member takes before it sends JoinGroup."""
         raise NotImplementedError
 
     def assigned(self, assignment: Any) -> Steps:
@@ -224,7 +224,7 @@ class JoinSyncMember(Member):
                 yield from self.commit(self.positions())
 
     def commit(self, offsets: Offsets) -> Steps:
-        """Yields the steps of a commit, which the coordinator may refuse."""
+        """Yields the steps of a commit. If the coordinator refuses it, the offsets are not stored."""
         if not offsets:
             return
         member_id, generation = self.member_id, self.generation
@@ -239,7 +239,7 @@ class JoinSyncMember(Member):
 
 
 class Consumer(JoinSyncMember):
-    """A consumer of topics."""
+    """A consumer that subscribes to all topics of its group."""
 
     group: JoinSyncGroup
 

@@ -34,7 +34,7 @@ class Member(Process, ABC):
 
     @abstractmethod
     def goodbye(self) -> Steps:
-        """Yields the steps of a shutdown in order."""
+        """Yields the steps of an orderly shutdown."""
 
     def take(self, partitions: Iterable[TopicPartition]) -> None:
         for partition in partitions:
@@ -47,7 +47,8 @@ class Member(Process, ABC):
             self.owned.pop(partition, None)
 
     def positions(self, partitions: Iterable[TopicPartition] | None = None) -> Offsets:
-        """Returns the offsets that the member would commit, of some partitions that it consumes, or of all."""
+        """Returns the offsets that the member would commit: of the given partitions, or of all that it owns. Partitions
+        that it does not consume are left out."""
         mine = self.owned if partitions is None else partitions
         found = [(partition, self.consumption.position(self.life, partition)) for partition in mine]
         return [(partition, offset) for partition, offset in found if offset is not None]
@@ -57,7 +58,7 @@ class Member(Process, ABC):
         return self.world.now_ms < self.busy_until_ms
 
     def until_idle(self) -> Steps:
-        """Waits until the application polls the client again; only then can it rejoin."""
+        """Yields until the application polls the client again. Only then can the member rejoin."""
         while self.is_busy:
             yield self.busy_until_ms - self.world.now_ms
 
@@ -73,7 +74,8 @@ class Member(Process, ABC):
         self.die()
 
     def pause(self, for_ms: int) -> None:
-        """Stops everything for a while. Afterwards the member goes on where it stopped, with its partitions."""
+        """Stops the whole process for a while. Afterwards the member continues at the offsets where it stopped, if it
+        still owns the partitions."""
         stood = self.positions()
         self.consumption.stop_all(self.life)
         super().pause(for_ms)
@@ -102,14 +104,15 @@ class Group(ABC):
 
     @abstractmethod
     def make(self, name: str) -> Member:
-        """Returns a new member."""
+        """Returns a new member of this protocol."""
 
     @abstractmethod
     def topic_grew(self) -> None:
-        """Notifies the members or servers that watch topics."""
+        """Notifies the members or servers that watch topics, after `topics` has the new partition count."""
 
     def join(self, name: str) -> None:
-        """Begins a life of a member. A paused life with the same name may still exist."""
+        """Starts a new life of the member `name`. An earlier life with the same name may still exist, if it is
+        paused."""
         self._lives[name] += 1
         self.members[name] = self.make(name)
         self.members[name].life = life_of(name, self._lives[name])

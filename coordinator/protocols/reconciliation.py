@@ -34,7 +34,8 @@ RESTARTS_AFTER_MS: Final = 1_000  # who finds its instance taken ends, and somet
 
 @dataclass(slots=True)
 class ReconcilingMember:
-    """A member in the broker's view: its epoch, its partitions, and those that it still has to give up."""
+    """A member in the broker's view: its epoch, the partitions assigned to it, and in `pending` those that it still has
+    to give up."""
 
     member_id: str
     instance_id: str | None = None
@@ -47,7 +48,7 @@ class ReconcilingMember:
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatAnswer:
-    """The answer to a heartbeat."""
+    """The response to a heartbeat."""
 
     error: Error
     epoch: int = -1
@@ -55,7 +56,8 @@ class HeartbeatAnswer:
 
 
 class ConsumerProtocolCoordinator:
-    """One group: its epoch, every member's target, and the holder of each partition until it has given it up."""
+    """The coordinator of one group: its epoch, every member's target, and who holds each partition. A member holds a
+    partition until it reports that it has given it up."""
 
     def __init__(self, world: World, group: ConsumerProtocolGroup) -> None:
         self.world = world
@@ -117,7 +119,7 @@ class ConsumerProtocolCoordinator:
         return member
 
     def new_epoch(self, why: str) -> None:
-        """Gives every member a new target."""
+        """Raises the group epoch and computes a new target for every member. `why` goes to the trace."""
         self.epoch += 1
         self.world.log("coordinator", f"epoch {self.epoch}: {why}")
         self.target = uniform(self.group.partitions(), self.target, list(self.members))
@@ -184,7 +186,7 @@ class ConsumerProtocolCoordinator:
         self.new_epoch(why)
 
     def commits(self, member_id: str, epoch: int) -> Error:
-        """Returns how a commit is answered."""
+        """Returns the error that answers a commit."""
         member = self.members.get(member_id)
         if member is None:
             return Error.UNKNOWN_MEMBER_ID
@@ -194,7 +196,7 @@ class ConsumerProtocolCoordinator:
 def uniform(
     partitions: list[TopicPartition], before: dict[str, list[TopicPartition]], members: list[str]
 ) -> dict[str, list[TopicPartition]]:
-    """Returns an even target that leaves each member as many of its partitions as an even share allows."""
+    """Returns an even target. Each member keeps as many partitions of its target `before` as an even share allows."""
     if not members:
         return {}
     each, more = divmod(len(partitions), len(members))
@@ -243,12 +245,12 @@ class ConsumerProtocolGroup(Group):
         return ConsumerProtocolConsumer(self, name, f"{name}-{self.lives}")
 
     def topic_grew(self) -> None:
-        """Makes a new epoch: the broker itself watches topics."""
+        """Starts a new epoch, because the broker itself watches topics."""
         self.coordinator.new_epoch("a topic grew")
 
 
 class ConsumerProtocolConsumer(Member):
-    """A consumer: one thread sends heartbeats, the application's thread gives up and takes partitions."""
+    """A consumer with two threads: one sends heartbeats, and the application's thread gives up and takes partitions."""
 
     def __init__(self, group: ConsumerProtocolGroup, name: str, member_id: str) -> None:
         super().__init__(group.world, name, group.consumption)

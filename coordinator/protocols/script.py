@@ -1,8 +1,8 @@
 """Parses and holds scripts: the events of the members and topics of a group, the same for every protocol.
 
-A script says when members join, leave in order, crash, stand still (a long garbage collection: nothing runs, not even a
-thread for heartbeats) or are slow (the application works on one batch: threads of the client run on), and when a topic
-grows. All members of `members_at_start` join at 0; what is measured begins with the first event.
+A script says when members join, leave in order, crash or pause (a long garbage collection: nothing runs, not even a
+thread for heartbeats), when they are slow (the application works on one batch, while the client's threads continue),
+and when a topic grows. All members of `members_at_start` join at 0 ms. Costs are measured from the first event on.
 """
 
 from __future__ import annotations
@@ -54,7 +54,8 @@ class Script:
 
 
 def script_of(name: str, given: Mapping[str, Any]) -> Script:
-    """Returns the script in a mapping of the form of a script file. Raises ScriptError."""
+    """Returns the script that `given` describes, a mapping with the fields of a script file. Raises ScriptError if they
+    are wrong."""
     strange = given.keys() - FIELDS
     if strange:
         raise ScriptError(f"The script {name} has the field {min(strange)!r}: it can have {', '.join(sorted(FIELDS))}.")

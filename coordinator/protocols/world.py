@@ -26,7 +26,7 @@ WAKES_LATE_MS: Final = 2
 
 
 class Reply:
-    """A response that a process may wait for. It is given once; later ones are ignored."""
+    """A response that a process may wait for. Only the first value given counts."""
 
     __slots__ = ("_then", "is_given", "value")
 
@@ -49,9 +49,9 @@ class Reply:
 
 
 class World:
-    """The time, the scheduled events, and the counts. One way through the network takes `latency_ms`, drawn between two
-    bounds; with equal bounds runs differ only by the protocol. A waiting thread wakes up to `wakes_late_ms` too late,
-    so threads that began together drift apart, as on busy hosts."""
+    """The time, the scheduled events, and the counts. One way through the network takes a random time between the two
+    bounds of `latency_ms`; if they are equal, runs differ only by the protocol. A waiting thread wakes up to
+    `wakes_late_ms` too late, so threads that began together drift apart, as on busy hosts."""
 
     def __init__(self, seed: int = 1, latency_ms: tuple[int, int] = (1, 4), wakes_late_ms: int = WAKES_LATE_MS) -> None:
         self.now_ms = 0
@@ -103,7 +103,8 @@ class World:
         self._rebalancing[member] = None
 
     def count_round(self) -> None:
-        """Counts a round, and a rebalance with the first round since some member began to rebalance."""
+        """Counts a round. It also counts as a rebalance, unless members have been rebalancing since an earlier
+        round."""
         self.rounds += 1
         self.rebalances += not self._is_counted
         self._is_counted = bool(self._rebalancing)
@@ -114,7 +115,7 @@ class World:
 
 
 class Process:
-    """One program on a machine. Its time stands still while it is paused."""
+    """One program on a machine. Nothing of it runs while it is paused."""
 
     def __init__(self, world: World, name: str) -> None:
         self.world = world
@@ -124,7 +125,8 @@ class Process:
         self._paused_until_ms = 0
 
     def after(self, delay_ms: int, action: Callable[[], None]) -> None:
-        """Runs an action later, if the process still lives then, and not before it wakes."""
+        """Runs an action after `delay_ms`, if the process is then alive; if it is paused then, the action runs when it
+        wakes."""
         self.world.after(delay_ms, lambda: self._now(action))
 
     def _now(self, action: Callable[[], None]) -> None:
@@ -150,8 +152,8 @@ class Process:
             awaited.then(lambda answer: self.after(0, lambda: self._step(steps, answer)))
 
     def call(self, api: str, serve: Callable[[Reply], None]) -> Reply:
-        """Sends a request and returns its reply, to be waited for. `serve` is the server's work: it gives the reply now
-        or later. The network adds its latency both ways."""
+        """Sends a request and returns the reply, for which a generator may wait. `serve` is the server's work, and
+        gives the reply at once or later. The network adds its latency both ways."""
         self.world.requests[api] += 1
         at_server, at_client = Reply(), Reply()
         at_server.then(lambda value: self.world.after(self.world.latency_ms(), lambda: at_client.give(value)))

@@ -1,9 +1,9 @@
 """Models ZooKeeper as the consumers of Kafka 0.8 used it: sessions, ephemeral nodes, watches, and servers that lag.
 
-The leader orders all writes; each server applies them later, in their order, and shows its clients what it has applied.
-A client's own write is there for it when its answer comes. A watch is set by a read and fires once, when the client's
-server applies the change; it only reports that something changed. A session that sent nothing for its timeout is over:
-its ephemeral nodes are removed by the leader.
+The leader orders all writes. Each server applies them later, in their order, and shows its clients what it has applied.
+When a client gets the answer to its own write, its server has applied that write. A watch is set by a read and fires
+once, when the client's server applies the change; it only reports that something changed. A session ends when its
+client has sent nothing for the session timeout, and the leader then removes its ephemeral nodes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def parent_of(path: str) -> str:
 
 
 class Server:
-    """One server: the changes that it has applied, and its clients' watches."""
+    """One server: the nodes as far as it has applied the changes, and its clients' watches."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -34,7 +34,8 @@ class Server:
         self._applied_until_ms = 0
 
     def apply(self, path: str, data: str | None, lag_ms: int) -> int:
-        """Applies a change after a lag, never before an earlier one, and returns when it will be applied."""
+        """Schedules a change to be applied after `lag_ms`, but never before an earlier one. Returns the time at which
+        it is applied."""
         self._applied_until_ms = max(self._applied_until_ms, self.world.now_ms + lag_ms)
         self.world.at(self._applied_until_ms, lambda: self._applied(path, data))
         return self._applied_until_ms
@@ -56,7 +57,8 @@ class Server:
                 self.world.after(self.world.latency_ms(), notify)
 
     def watch(self, session: Session, watched: str, notify: Callable[[], None]) -> None:
-        """Sets a watch on a node's data, or on a path's children if it ends with a slash. It ends with its session."""
+        """Sets a watch on a node's data or, if `watched` ends with a slash, on a path's children. The watch ends with
+        its session."""
         self._watches.setdefault(watched, []).append((session, notify))
 
     def children(self, path: str) -> list[str]:
@@ -73,7 +75,7 @@ class Session:
         self.ping()
 
     def ping(self) -> bool:
-        """Keeps the session alive; returns whether it was still alive."""
+        """Extends the session. Returns False if it was already over."""
         if not self.is_over:
             self.deadline_ms = self.zookeeper.world.now_ms + SESSION_TIMEOUT_MS
             self.zookeeper.world.at(self.deadline_ms, self._expire)
@@ -90,7 +92,7 @@ class Session:
 
 
 class ZooKeeper:
-    """The leader's nodes, with the session of each ephemeral one, and the servers."""
+    """The leader's nodes, each with the session that it ends with, if it is ephemeral; and the servers."""
 
     def __init__(self, world: World, lag_ms: tuple[int, int]) -> None:
         self.world = world
@@ -100,12 +102,13 @@ class ZooKeeper:
         self._sessions = 0
 
     def connect(self) -> Session:
-        """Returns a new session; clients are dealt to the servers in turn."""
+        """Returns a new session. Sessions go to the servers in turn."""
         self._sessions += 1
         return Session(self, self.servers[self._sessions % SERVERS])
 
     def create(self, session: Session, path: str, data: str, reply: Reply) -> None:
-        """Creates an ephemeral node of a live session. Replies whether the node exists with this data."""
+        """Creates an ephemeral node that ends with the session. Replies True if the node then exists with this data,
+        and False if the session is over or the node has other data."""
         if session.is_over or path in self.nodes:
             reply.give(not session.is_over and self.nodes[path][0] == data)
             return

@@ -1,9 +1,9 @@
 """Models the high-level consumer of Kafka 0.8, in which each member decides alone: it reads all registrations, computes
 its own share and claims it, first come, first served.
 
-There is no leader and no generation, so two members can work from different views; conflicting claims of owner nodes
-show that. A failed try gives everything up, waits and tries again, four times; then the member has nothing until the
-next notice. Source: kafka/consumer/ZookeeperConsumerConnector at 0.8.2.2.
+There is no leader and no generation, so two members can work from different views, and then both claim the owner node
+of one partition. A member whose try fails gives up everything, waits and tries again, four times in all. After that it
+owns nothing until the next notification. Source: kafka/consumer/ZookeeperConsumerConnector at 0.8.2.2.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ IDS: Final = "/consumers/G/ids"
 
 
 class ZooKeeperGroup(Group):
-    """A group of consumers that share nothing but a ZooKeeper, whose servers lag behind by some ms."""
+    """A group of consumers that share only a ZooKeeper. Its servers lag by a random time between the bounds of
+    `lag_ms`."""
 
     def __init__(
         self,

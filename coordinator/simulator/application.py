@@ -48,7 +48,7 @@ class RawClient:
         self._waiting: dict[int, Answered] = {}
 
     def send(self, request: Request, answered: Answered | None = None) -> None:
-        """Sends a request to the group's coordinator. While there is none, the request waits."""
+        """Sends a request to the group's coordinator. While the group has no coordinator, the request waits."""
         broker = self._simulation.brokers.coordinator_of(self._group_id)
         if broker is None:
             self._simulation.at(self._simulation.now_ms + _RETRY_MS, self.send, request, answered)
@@ -108,7 +108,7 @@ class Application:
     # Actions of a scenario
 
     def start(self, **changes: Any) -> None:
-        """Starts the process, with changes of its configuration. A process that still runs is killed."""
+        """Starts the process, with `changes` of its configuration. If it still runs, it is killed first."""
         self._end()
         self.planted = None
         self.config = replace(self.config, **changes)
@@ -138,7 +138,7 @@ class Application:
         self._end()
 
     def freeze(self, duration_ms: int) -> None:
-        """Stops both threads of the process."""
+        """Stops both threads of the process for `duration_ms`."""
         self._frozen_until_ms = self.simulation.now_ms + duration_ms
         self.simulation.at(self._frozen_until_ms, self._thaw, self.consumer)
 

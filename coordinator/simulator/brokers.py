@@ -49,35 +49,37 @@ class Brokers:
         return partition_for(group_id, len(self.leaders))
 
     def coordinator_of(self, group_id: str) -> int | None:
-        """Returns the broker that coordinates a group; None while there is none."""
+        """Returns the id of the broker that coordinates a group. Returns None while that broker is down."""
         broker = self.leaders[self.partition_for(group_id)]
         return broker if self.is_up[broker] else None
 
     def generation_of(self, group_id: str) -> int | None:
-        """Returns the generation of a group, or its epoch; None if there is no such group."""
+        """Returns the generation of a classic group, or the epoch of a group of another type. Returns None if there is
+        no such group."""
         group, modern = self.classic_group(group_id), self.modern_group(group_id)
         if modern is not None:
             return modern.epoch
         return None if group is None else group.generation_id
 
     def classic_group(self, group_id: str) -> Group | None:
-        """Returns the classic group, for inspection."""
+        """Returns the coordinator's state of the classic group, or None. Callers only read it."""
         return self._leader_of(group_id).group(group_id)
 
     def modern_group(self, group_id: str) -> ConsumerGroup | ShareGroup | StreamsGroup | None:
-        """Returns the KIP-848, share or streams group, for inspection."""
+        """Returns the coordinator's state of the KIP-848, share or streams group, or None. Callers only read it."""
         leader = self._leader_of(group_id)
         return leader.consumer_group(group_id) or leader.share_group(group_id) or leader.streams_group(group_id)
 
     def streams_group(self, group_id: str) -> StreamsGroup | None:
-        """Returns the streams group, for inspection."""
+        """Returns the coordinator's state of the streams group, or None. Callers only read it."""
         return self._leader_of(group_id).streams_group(group_id)
 
     def _leader_of(self, group_id: str) -> Coordinator:
         return self.coordinators[self.leaders[self.partition_for(group_id)]]
 
     def handle(self, broker: int, request: Request, now_ms: int) -> Result:
-        """Gives a broker one request, after the timers that are due by now."""
+        """Lets a broker's coordinator handle a request, after the timers that are due by now. Returns the result of
+        both."""
         coordinator = self.coordinators[broker]
         deadline_ms = coordinator.next_deadline_ms()
         if deadline_ms is None or deadline_ms > now_ms:
@@ -102,7 +104,7 @@ class Brokers:
         return [partition for partition, leader in enumerate(self.leaders) if leader == broker]
 
     def elect(self, partitions: list[int]) -> None:
-        """Makes brokers that are up the leaders of these partitions, which they begin to load."""
+        """Makes brokers that are up the leaders of these partitions. They begin to load them."""
         survivors = [broker for broker, is_up in self.is_up.items() if is_up]
         for partition in partitions:
             broker = survivors[partition % len(survivors)]
@@ -110,7 +112,8 @@ class Brokers:
             self.coordinators[broker].start_loading(partition)
 
     def take_back(self, broker: int, partitions: list[int], now_ms: int) -> list[tuple[int, Result]]:
-        """Starts a broker again, which takes these partitions back. Returns the result of each unloading."""
+        """Starts a broker again and makes it the leader of these partitions. Returns the results of unloading them,
+        each with the id of the broker that led the partition."""
         self.is_up[broker] = True
         results = []
         for partition in partitions:
@@ -121,7 +124,8 @@ class Brokers:
         return results
 
     def load(self, partitions: list[int], now_ms: int) -> list[tuple[int, Result]]:
-        """Loads partitions whose logs have been read, and returns the result of each with its broker."""
+        """Loads partitions whose logs have been read. Returns the results, each with the id of the broker that loaded
+        the partition."""
         results = []
         for partition in partitions:
             broker = self.leaders[partition]

@@ -24,7 +24,8 @@ class Seat(NamedTuple):
 
 
 class Roster(NamedTuple):
-    """The compared part of a generation. `seats` and `topics` are those of each member, by member id."""
+    """The part of a generation that is compared. `seats` and `topics` have the seat and the subscribed topics of each
+    member, by member id."""
 
     generation: int
     protocol: str | None
@@ -34,7 +35,8 @@ class Roster(NamedTuple):
 
 
 def changes_between(before: Roster | None, after: Roster) -> set[str]:
-    """Returns the changes. A group's first generation is `group_started` and compared with none."""
+    """Returns the names of the changes between two generations. If `before` is None or generation 0, the change is
+    `group_started`, and members are not compared."""
     found = set() if after.seats else {kinds.GROUP_EMPTIED.name}
     if before is None or before.generation == 0:
         return found | {kinds.GROUP_STARTED.name}
@@ -61,7 +63,8 @@ def _changes_of_members(before: Roster, after: Roster) -> set[str]:
 
 
 def revokers(brought: Mapping[str, Iterable[TopicPartition]], owned: Mapping[TopicPartition, str]) -> set[str]:
-    """Returns the members that no longer own all the partitions that they reported as owned."""
+    """Returns the members that no longer own all partitions that they reported. `brought` are the reported partitions
+    by member id; `owned` gives the owner of each partition now."""
     return {
         member_id
         for member_id, partitions in brought.items()
@@ -70,6 +73,6 @@ def revokers(brought: Mapping[str, Iterable[TopicPartition]], owned: Mapping[Top
 
 
 def has_added_partitions(owned: Iterable[TopicPartition], universe: Mapping[str, int]) -> bool:
-    """Returns whether a partition is assigned whose number is beyond the partition count known so far, by topic, in
-    `universe`."""
+    """Returns whether an assigned partition lies beyond the partition count of its topic in `universe`, the counts
+    known so far."""
     return any(topic in universe and partition >= universe[topic] for topic, partition in owned)

@@ -50,7 +50,7 @@ _REQUESTS: Mapping[type[Any], type[DescribeRequest]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulatedGroupState:
-    """A group's description in a sampling round. `error` is the name of the error, or null."""
+    """A group's description in one round of samples. `error` is the name of the error, or None if there was none."""
 
     sampled_at_ms: int
     group_id: str
@@ -64,7 +64,8 @@ class SimulatedGroupState:
 
 
 def describe_request_of(group: ConsumerGroup | ShareGroup | StreamsGroup | None) -> type[DescribeRequest]:
-    """Returns the request that describes a group; None means a classic group, or no group."""
+    """Returns the type of the request that describes a group. `group` is None for a classic group, or if there is no
+    such group."""
     return _REQUESTS.get(type(group), DescribeGroupsRequest)
 
 

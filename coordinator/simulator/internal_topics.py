@@ -1,4 +1,5 @@
-"""Determines which internal topics of a streams group are missing: brokers create them after their response."""
+"""Determines which internal topics of a streams group are missing. Brokers create these after they have answered a
+heartbeat."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ if TYPE_CHECKING:
 
 
 def missing_topics(group: StreamsGroup | None, known: Container[str]) -> Iterator[tuple[str, int]]:
-    """Yields the name and the number of partitions of each internal topic that a group waits for."""
+    """Yields the name and the number of partitions of each internal topic that a group needs and the cluster does not
+    have. `known` has the names of the existing topics."""
     configured = None if group is None else group.configured
     if configured is None or configured.status is None:
         return

@@ -38,11 +38,11 @@ if TYPE_CHECKING:
     from groupledger.coordinator.simulator.topics import Topics
 
 SHARE_PREFIX, STREAMS_PREFIX = "share_group_", "streams_group_"
-"""How the types of their records begin."""
+"""The beginnings of the record types of share groups and of streams groups."""
 
 
 class Start(NamedTuple):
-    """The cause of an epoch, null if there was none, and the members concerned."""
+    """The trigger of an epoch, None if nothing in the group caused it, and the ids of the members concerned."""
 
     trigger: str | None
     member_ids: tuple[str, ...]
@@ -50,8 +50,8 @@ class Start(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """The effect of one call of a coordinator on one group: the snapshot before, and the group now, None if it does
-    not exist. `gone` are the members that left."""
+    """The effect of one call of a coordinator on one group: `before` is the snapshot before the call; `now` is the
+    group after it, None if it no longer exists. `gone` are the members that left."""
 
     request: Request | None
     events: Sequence[LogEvent]
@@ -61,42 +61,43 @@ class Call:
 
 
 class GroupKind(Protocol):
-    """The functions by which the truth about a type of groups is determined."""
+    """The functions that determine the truth about the groups of one type."""
 
     prefix: str
-    """How the types of its records begin."""
+    """The beginning of the record types of this type of group."""
     session_timeout_ms: int
 
     def is_about_members(self, record_type: str) -> bool:
-        """Returns whether such a record is about members and epochs."""
+        """Returns whether records of this type are about members and epochs."""
 
     def snapshot(self, group: Any, before: Any) -> Any:
-        """Returns a snapshot of a group, which its next state is compared with; `before` is the snapshot before."""
+        """Returns a snapshot of a group, with which its next state is compared. `before` is its last snapshot."""
 
     def rebalance_timeout_ms(self, member: Any) -> int | None:
-        """Returns the time within which a member has to revoke partitions; None if no member waits for that."""
+        """Returns the time in which a member has to revoke partitions. Returns None if the coordinator does not wait
+        for that."""
 
     def held(self, group: Any, member: Any) -> Iterator[TopicPartition]:
-        """Yields the partitions that a member has, or still has to give up."""
+        """Yields the partitions that a member has or still has to give up."""
 
     def tasks(self, member: Any) -> Iterable[Task]:
-        """Returns the tasks, of every role, that a member of a streams group has or still has to give up; none for
-        other types of groups."""
+        """Returns the tasks, of every role, that a member of a streams group has or still has to give up. They are
+        empty for other types of groups."""
 
     def departures(self, call: Call) -> Mapping[str, str]:
-        """Returns why members left, by member id."""
+        """Returns the cause of each departure, by the id of the member that left."""
 
     def starts(self, call: Call, count: int) -> list[Start]:
-        """Returns the cause of each epoch of a call, in order."""
+        """Returns the trigger and the members of each of the `count` epochs that a call began, in order."""
 
 
 class _Unlogged(ABC):
     """Handles types of groups that the coordinator logs nothing about, by the request and the state."""
 
     def departures(self, call: Call) -> Mapping[str, str]:
-        """Returns why members left, in the order in which they did. No member is fenced for partitions that it holds
-        back: with Kafka's clients the poll that such a member owes is older than its rebalance timeout, so it leaves by
-        itself before."""
+        """Returns the cause of each departure, by member id, in the order in which the members left. No member is
+        fenced for partitions that it did not give up: with Kafka's clients, its poll is overdue before its rebalance
+        timeout is over, so it leaves by itself."""
         leaver = _asker(call)
         found = {member_id: triggers.SESSION_EXPIRED.name for member_id in call.gone if member_id != leaver}
         return found | ({leaver: triggers.LEFT.name} if leaver in call.gone else {})
@@ -187,8 +188,8 @@ class StreamsKind(_Unlogged):
         return member.rebalance_timeout_ms
 
     def held(self, group: StreamsGroup, member: StreamsMember) -> Iterator[TopicPartition]:
-        """Yields the partitions that the member's active tasks read: the partition of their number in each topic that
-        has one."""
+        """Yields the partitions that the member's active tasks read: from each input topic, the partition with the
+        task's number, if there is one."""
         subtopologies = () if group.topology is None else group.topology.subtopologies
         topics = {each.subtopology_id: each.input_topics() for each in subtopologies}
         for task in self.tasks(member):

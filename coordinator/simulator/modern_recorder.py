@@ -1,13 +1,12 @@
-"""Records the truth about KIP-848 groups, from their coordinator's state before and after each call.
-
-It does the same for share groups and streams groups: the differences between these types are in `modern_kinds`.
+"""Records the truth about KIP-848 groups, share groups and streams groups, from their coordinator's state before and
+after each call. The differences between these types are in `modern_kinds`.
 
 The coordinator's records are not read here, except for their offsets in the log: who is a member, at which epoch the
 group is, and who holds which partition come from the coordinator's own state. The cause of an epoch is in the
 coordinator's log lines of the operation, or else in its request.
 
-A member holds a partition until it has given it up; one that is away for a while (`group.instance.id`) holds nothing. A
-group that becomes a classic one goes on with the members that stay.
+A member holds a partition until it has given it up. A static member that is away for a while holds nothing. A group
+that is converted to a classic one continues with the members that remain.
 """
 
 from __future__ import annotations
@@ -64,8 +63,9 @@ class _Seen:
 
 
 class ModernRecorder:
-    """`group_of` returns a group as its coordinator knows it, of any of the `kinds`, and `classic_of` a classic group;
-    `begin` returns the incarnation that a group of a kind begins or goes on with."""
+    """Records the truth about groups of the `kinds`. `group_of` returns such a group as its coordinator knows it, and
+    `classic_of` a classic group. `begin` returns the number of the incarnation to which a group that has just appeared
+    belongs."""
 
     def __init__(
         self,
@@ -85,15 +85,17 @@ class ModernRecorder:
         self._stayed: dict[str, dict[str, Tenure]] = {}
 
     def has(self, group_id: str) -> bool:
-        """Returns whether the group is one of the kinds now."""
+        """Returns whether the group is now of one of the kinds that are recorded here."""
         return group_id in self._seen
 
     def take_stayed(self, group_id: str) -> dict[str, Tenure] | None:
-        """Returns the members with which a group has just become a classic one; None if it has not."""
+        """Returns the tenures of the members with which a group has just become a classic group, once. Returns None if
+        it has not become one."""
         return self._stayed.pop(group_id, None)
 
     def observe(self, result: Result, request: Request | None) -> None:
-        """Takes one call of a coordinator: its result, and the request, if it was caused by one."""
+        """Records what one call of a coordinator changed. `request` is the request that it handled, or None if a timer
+        caused it."""
         changed: dict[str, tuple[GroupKind, Batch]] = {}
         for batch in result.batches:
             for record in batch.records:
@@ -213,7 +215,7 @@ class ConsumerKind:
         return True
 
     def snapshot(self, _: ConsumerGroup, __: None) -> None:
-        """Keeps nothing: the coordinator's log lines give the cause of an epoch."""
+        """Returns nothing, because the coordinator's log lines give the cause of an epoch."""
 
     def rebalance_timeout_ms(self, member: ConsumerMember) -> int | None:
         return member.rebalance_timeout_ms

@@ -2,7 +2,8 @@
 
 Bytes of a connection keep their order. A broker reads the next request of a connection only when it has answered the
 one before (`SocketServer` mutes the channel), so that a request after a waiting JoinGroup waits too. That holds for the
-connection to the coordinator. `broker` models connections to many brokers, where no request waits for another.
+connection to the coordinator. `Destination.BROKER` stands for connections to many brokers, on which no request waits
+for another.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
 
 
 class Client(Protocol):
-    """A sender of requests. `planted` is the scenario's action on it, the root cause of its refusals."""
+    """A sender of requests. `planted` is the scenario's last action on this client, which is the root cause of its
+    refused requests."""
 
     planted: str | None
 
@@ -58,7 +60,7 @@ class Connection:
 
 @dataclass(frozen=True, slots=True)
 class OnTheWire:
-    """The bytes that were sent, for the request log: `bodies` has request and response as JSON."""
+    """What a real client sent and got, for the request log. `bodies` returns the request and the response as JSON."""
 
     api: ApiKey
     version: int
@@ -67,7 +69,7 @@ class OnTheWire:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exchange:
-    """A request with its response, and when the broker received the one and sent the other."""
+    """A request with its response, and the times at which the broker received the request and sent the response."""
 
     request: Request
     response: Response

@@ -1,9 +1,10 @@
 """Simulates the log of one `__consumer_offsets` partition: the batches that a new leader loads, and those that a
 read_committed reader gets.
 
-The log cleaner keeps it short, as it does in Kafka. Below the last stable offset it keeps the last record of each key,
-nothing of an aborted transaction, and tombstones until `delete.retention.ms` is over. A loading broker finds the
-cleaned log. The reader (`take_committed`) does so only if `is_compacted_first`; otherwise it reads before the cleaner.
+The log cleaner keeps the log short, as it does in Kafka. Below the last stable offset it retains the last record of
+each key, nothing of an aborted transaction, and tombstones until `delete.retention.ms` has passed. A loading broker
+finds the cleaned log. The reader (`take_committed`) gets the cleaned log only if `is_compacted_first`; otherwise it
+reads every batch before the cleaner does.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _CLEAN_FROM_BATCHES = 2_000  # a shorter log is not cleaned
 
 
 def end_offset(batch: Batch) -> int:
-    """Returns the offset after a batch; a marker takes one offset."""
+    """Returns the offset after a batch. A transaction marker has no records and takes one offset."""
     return batch.base_offset + max(len(batch.records), 1)
 
 
@@ -60,7 +61,8 @@ class PartitionLog:
         self._clean_at = max(2 * len(self.batches), _CLEAN_FROM_BATCHES)
 
     def take_committed(self) -> list[Batch]:
-        """Returns the batches that a read_committed reader gets next: no markers, and nothing aborted."""
+        """Returns the batches that a read_committed reader gets next, without markers and without batches of aborted
+        transactions."""
         end = self.last_stable_offset
         source = self.batches if self._is_compacted_first else self._unread
         # A marker beyond the end may be about batches below it.
@@ -70,7 +72,7 @@ class PartitionLog:
 
 
 def without_aborted(batches: Sequence[Batch]) -> list[Batch]:
-    """Returns the batches, markers included, without those of aborted transactions."""
+    """Returns the batches except those of aborted transactions. The other batches and the markers of commits stay."""
     verdicts: dict[int, bool] = {}  # of the next marker, by producer id
     kept = []
     for batch in reversed(batches):

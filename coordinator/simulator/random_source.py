@@ -13,7 +13,8 @@ _MASK = (1 << 64) - 1
 
 
 class RandomSource:
-    """A source of numbers whose name is the seed and its purpose."""
+    """A source of random numbers. Its name, which begins with the seed and ends with its purpose, determines all its
+    numbers."""
 
     __slots__ = ("_name", "_state")
 
@@ -23,7 +24,8 @@ class RandomSource:
         self._state = int.from_bytes(digest, "big")
 
     def source(self, *name: str | int) -> RandomSource:
-        """Returns another source. Its numbers do not depend on how many were drawn from this one."""
+        """Returns another source, whose name is longer by `name`. Its numbers do not depend on how many were drawn from
+        this one."""
         return RandomSource(*self._name, *name)
 
     def bits(self) -> int:
@@ -44,7 +46,8 @@ class RandomSource:
         return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:]}"
 
     def kafka_id(self) -> str:
-        """Returns a UUID as Kafka prints topic and cluster ids: 22 characters; the first is never a dash."""
+        """Returns a random UUID as Kafka prints topic and cluster ids, with 22 characters. The first one is never a
+        dash."""
         number = (self.bits() << 64) | self.bits()
         text = urlsafe_b64encode(number.to_bytes(16, "big")).decode().rstrip("=")
         return self.kafka_id() if text.startswith("-") else text

@@ -2,8 +2,8 @@
 requests.
 
 The coordinator's records are not read here, except for their offsets in the log. The members of a generation are those
-that its leader got, ownership is what the leader assigned, and the cause is the reason that the coordinator gave. A
-failover undoes what no record holds: a generation without a record, its new members, and departures.
+in the response to its leader, the owners are those in the leader's assignment, and the cause is the reason that the
+coordinator gave. A failover undoes what no record has: a generation without a record, its new members, and departures.
 """
 
 from __future__ import annotations
@@ -144,14 +144,15 @@ class Recorder:
         }
 
     def act(self, now_ms: int, group_id: str, action: str, client_id: str | None) -> None:
-        """Records an action of the scenario."""
+        """Records that the scenario did `action` to a group, or to its client `client_id`."""
         self._planted[group_id] = action
         self.truth.actions.append(Action(now_ms, group_id, action, client_id))
 
     # What the coordinator did
 
     def observe(self, result: Result, exchanges: list[Exchange], request: Request | None) -> None:
-        """Takes one call of a coordinator: its result, the answered exchanges, and the request, if it was one."""
+        """Records what one call of a coordinator changed: its result, the exchanges that it answered, and the request
+        that it handled (None if a timer caused the call)."""
         written: dict[str, _Written] = {}
         call = _Call(request, self._note_answers(exchanges), written)
         self._modern.observe(result, request)

@@ -40,7 +40,8 @@ _COMMITS = (OffsetCommitRequest, TxnOffsetCommitRequest)
 
 
 def refusal_error(request: Request, response: Any) -> Error:
-    """Returns the error of a refusal, or NONE for answers that belong to normal operation (see `Rejection`)."""
+    """Returns the error with which a request was refused. Returns NONE if it was not refused, or if the error belongs
+    to normal operation (see `Rejection`)."""
     error: Error = getattr(response, "error", Error.NONE)
     rows = _ROWS.get(type(response))
     if rows is not None and error is Error.NONE:
@@ -52,8 +53,8 @@ def refusal_error(request: Request, response: Any) -> Error:
 def rejection(
     exchange: Exchange, error: Error, planted: str | None, generation_of: Callable[[str], int | None]
 ) -> Rejection:
-    """Returns the row of a refused request. `planted` is the scenario's last action on the group; an action on the
-    client itself comes before it."""
+    """Returns the row of a refused request. `planted` is the scenario's last action on the group; it is the root cause
+    unless there was an action on the client itself."""
     request: Any = exchange.request
     offsets = request.offsets if isinstance(request, _COMMITS) else ()
     group_id = group_of(request)
@@ -76,7 +77,7 @@ def rejection(
 
 
 def group_of(request: Any) -> str:
-    """Returns the group that a request is about, or the first of several."""
+    """Returns the id of the group that a request is about, or of the first group if it names several."""
     if isinstance(request, OffsetFetchRequest):
         return request.groups[0].group_id
     if isinstance(request, DeleteGroupsRequest):

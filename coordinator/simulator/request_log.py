@@ -63,7 +63,7 @@ _LEFT_OUT: dict[str, Callable[[Any], Any]] = {
 
 
 def render_line(exchange: Exchange) -> str:
-    """Returns one line without its line end, the time in UTC."""
+    """Returns the line of one exchange without its line end. Its time is in UTC."""
     body = json.dumps(_body(exchange), separators=(",", ":"), ensure_ascii=False)
     return render_log_line(exchange.sent_at_ms, "DEBUG", line.COMPLETED + body, line.LOGGER)
 

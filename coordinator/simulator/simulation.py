@@ -85,7 +85,7 @@ class SimulatedWatermark:
 
 @dataclass(slots=True, kw_only=True)
 class Outputs:
-    """The outputs since the last call. `batches` are those that a read_committed reader gets."""
+    """What the simulation produced since the last `take`. `batches` are those that a read_committed reader gets."""
 
     batches: list[Batch] = field(default_factory=list)
     exchanges: list[Exchange] = field(default_factory=list)
@@ -132,7 +132,7 @@ class Simulation:
         heappush(self._heap, (max(time_ms, self.now_ms), next(self._sequence), action, arguments))
 
     def run(self, until_ms: int) -> None:
-        """Runs all actions before `until_ms`."""
+        """Runs all actions before `until_ms`, which is then the present time."""
         heap = self._heap
         while heap and heap[0][0] < until_ms:
             self.now_ms, _, action, arguments = heappop(heap)
@@ -301,7 +301,8 @@ class Simulation:
             self._settle(broker, self.brokers.advance(broker, self.now_ms))
 
     def write_marker(self, request: WriteTxnMarkerRequest) -> None:
-        """Ends a transaction. The transaction coordinator tries again until the partition's leader takes the marker."""
+        """Ends a transaction by its marker. If the partition's leader does not accept it, the marker is sent again
+        until it does."""
         broker = self.brokers.leaders[request.partition]
         if self.brokers.is_up[broker]:
             result = self.brokers.handle(broker, request, self.now_ms)
@@ -311,8 +312,8 @@ class Simulation:
         self.at(self.now_ms + _MARKER_RETRY_MS, self.write_marker, request)
 
     def crash_broker(self, broker: int, down_ms: int) -> None:
-        """Crashes a broker, which comes back after `down_ms`; its partitions move away and back. While one broker is
-        away, no other crashes."""
+        """Crashes a broker, which comes back after `down_ms`. Other brokers lead its partitions meanwhile. Does nothing
+        if a failover is still in progress."""
         if self._is_failing_over:
             return
         self._is_failing_over = True
@@ -369,7 +370,7 @@ class Simulation:
 
 
 def watermarks(brokers: Brokers, offsets_topic_id: str, topics: Topics, now_ms: int) -> list[SimulatedWatermark]:
-    """Returns the present ends of all partitions, those of `__consumer_offsets` first."""
+    """Returns the present start and end offsets of all partitions, those of `__consumer_offsets` first."""
     found = [
         SimulatedWatermark(
             sampled_at_ms=now_ms,

@@ -35,7 +35,8 @@ _LEADER_EPOCH = 0
 
 @dataclass(slots=True)
 class PartitionOfTopic:
-    """Periods of steady production: the time and the offset at which each began, and its records per minute."""
+    """The log of a partition, as periods in which records come at a steady rate. The three lists have for each period
+    its first time, its first offset and its records per minute."""
 
     since_ms: list[int]
     offsets: list[int]
@@ -47,7 +48,7 @@ class PartitionOfTopic:
         return self.offsets[index] + self.records_per_minute[index] * elapsed_ms // MINUTE_MS
 
     def next_record_ms(self, now_ms: int) -> int | None:
-        """Returns when the next record is written at the present rate; None if nothing is written."""
+        """Returns the time of the next record at the present rate. Returns None if the rate is 0."""
         rate = self.records_per_minute[-1]
         if not rate:
             return None
@@ -79,10 +80,10 @@ class Topic:
 
 
 class Topics:
-    """All topics of the cluster by name, without the internal one."""
+    """All topics of the cluster by name, except `__consumer_offsets`."""
 
     def __init__(self, known: KnownTopics | None = None) -> None:
-        """`told` are the topics that coordinators know, which are updated here."""
+        """`known` are the topics that coordinators know. They are updated here whenever a topic is created or grows."""
         self.by_name: dict[str, Topic] = {}
         self._told = KnownTopics() if known is None else known
         self._names: dict[str, str] = {}
@@ -106,7 +107,8 @@ class Topics:
     def add_partitions(
         self, name: str, count: int, *, records_per_minute: int, now_ms: int, source: RandomSource | None = None
     ) -> None:
-        """Adds partitions up to `count`. With a `source` they begin at random offsets, as in a topic with a past."""
+        """Adds partitions until the topic has `count`. If there is a `source`, the logs of the new ones end at random
+        offsets, as in a topic with a past."""
         topic = self.by_name[name]
         while len(topic.partitions) < count:
             start = 0 if source is None else source.between(0, 1_000_000)
@@ -114,12 +116,12 @@ class Topics:
         self._told[name] = KnownTopic(name, topic.topic_id, len(topic.partitions))
 
     def produce(self, name: str, records_per_minute: int, now_ms: int) -> None:
-        """Changes the rate of every partition."""
+        """Sets the rate of every partition of a topic from now on."""
         for partition in self.by_name[name].partitions:
             partition.produce(records_per_minute, now_ms)
 
     def name_of(self, topic_id: str) -> str:
-        """Returns the name of a topic that is or was there."""
+        """Returns the name of a topic that exists or has existed."""
         return self._names[topic_id]
 
     # Responses of a broker
@@ -155,7 +157,8 @@ class Topics:
         )
 
     def next_record_ms(self, partitions: tuple[FetchPartition, ...], now_ms: int) -> int | None:
-        """Returns when one of these partitions will have a new record; None if none will."""
+        """Returns the earliest time at which one of these partitions has a new record. Returns None if nothing is
+        written to any of them."""
         times = [
             self.by_name[each.topic].partitions[each.partition].next_record_ms(now_ms)
             for each in partitions

@@ -1,8 +1,8 @@
-"""Applications that commit in transactions: consume, process, produce (KIP-98, KIP-447).
+"""Simulates applications that commit offsets in transactions: consume, process, produce (KIP-98, KIP-447).
 
 The producer sends the offsets to the group coordinator. Then the transaction coordinator, which is not modelled, writes
 a marker into the group's `__consumer_offsets` partition; until then the offsets are pending. The records of an aborted
-transaction are still in memory, and are part of the next transaction.
+transaction are still in the application's memory, and are part of the next transaction.
 """
 
 from __future__ import annotations

@@ -27,9 +27,10 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, kw_only=True)
 class TrueGeneration:
-    """`started_at_ms` is the end of the join phase; in a later revision, when a static member was replaced.
+    """One revision of a generation. `started_at_ms` is the end of the join phase, or in a later revision the time at
+    which a static member was replaced.
 
-    Generation 0 is that of a group's creation. `protocol` and `leader` are null without members.
+    Generation 0 is that of a group's creation. `protocol` and `leader` are null if the generation has no members.
     """
 
     group_id: str
@@ -49,9 +50,10 @@ class TrueGeneration:
 
 @dataclass(slots=True, kw_only=True)
 class Owner:
-    """An interval from the record that gives a partition to a member to the record that takes it away.
+    """An interval in which a member owned a partition: from the record that assigns it to the member to the record that
+    takes it away.
 
-    `to_generation` is the last generation in which the member held it. Offsets and times are the records'.
+    `to_generation` is the last generation in which the member owned it. Offsets and times are those of the two records.
     """
 
     group_id: str
@@ -70,11 +72,13 @@ class Owner:
 
 @dataclass(slots=True, kw_only=True)
 class Cause:
-    """`started_at_ms` is when the rebalance began, and `to_generation` the generation that it led to.
+    """What started a rebalance and what it changed. `started_at_ms` is when the rebalance began, and `to_generation`
+    the generation that it led to.
 
-    `trigger`, `member_ids` and `reason` are those of the first reason; `client_reason` is what the client gave, if it
-    gave one. `from_generation` and `changes` compare with the last generation that has a record, and are null if this
-    one has no record. `planted` is the scenario's last action on the group before.
+    `trigger`, `member_ids` and `reason` are those of the first reason; `client_reason` is the reason that a client
+    gave, if any. `from_generation` is the last generation before that has a record, and `changes` are the differences
+    from it; both are null if `to_generation` has no record. `planted` is the scenario's last action on the group before
+    the rebalance.
     """
 
     group_id: str
@@ -92,7 +96,8 @@ class Cause:
 
 @dataclass(slots=True, kw_only=True)
 class Tenure:
-    """From the first generation that has the member to its removal; `leave_cause` is null while it stays.
+    """One membership: from the first generation that has the member to its removal. `leave_cause` is null while the
+    member stays.
 
     `client_id` and `client_host` are those by which the coordinator knows the member. A process that replaces a static
     member is known by those of its predecessor (ClassicGroup.replaceStaticMember).
@@ -116,9 +121,9 @@ class Tenure:
 class Epoch:
     """An epoch of a group of KIP-848, a share group or a streams group, from the operation that began it.
 
-    `trigger` is the operation's first change, and `member_ids` are the members concerned; it is null where the number
-    was that of a classic group's generation, which an upgrade left as it was. `planted` is the scenario's last action
-    on the group before.
+    `trigger` is the operation's first change, and `member_ids` are the members concerned. `trigger` is null if the
+    epoch continues the number of a classic group's generation, which an upgrade left as it was. `planted` is the
+    scenario's last action on the group before.
     """
 
     group_id: str
@@ -134,11 +139,12 @@ class Epoch:
 
 @dataclass(slots=True, kw_only=True)
 class Holding:
-    """An interval in which a member of a KIP-848 group had a partition, or had yet to give it up.
+    """An interval in which a member of a KIP-848 group, a share group or a streams group had a partition, or had yet to
+    give it up.
 
     Members of a share group have a partition together. A member of a streams group has the partitions that its active
     tasks read. The interval goes from operation to operation: `from_kafka_offset` and `to_kafka_offset` are the offsets
-    after their last records.
+    after the last record of each.
     """
 
     group_id: str
@@ -194,7 +200,7 @@ class Rejection:
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """What the scenario did to a group, or with a client of it."""
+    """What the scenario did to a group or to one of its clients."""
 
     happened_at_ms: int
     group_id: str
@@ -204,7 +210,7 @@ class Action:
 
 @dataclass(slots=True, kw_only=True)
 class Truth:
-    """The tables. Rows are in the order of their beginning."""
+    """All truth tables. The rows of each are in the order in which what they describe began."""
 
     generations: list[TrueGeneration] = field(default_factory=list)
     owners: list[Owner] = field(default_factory=list)

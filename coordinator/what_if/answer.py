@@ -1,8 +1,9 @@
 """Computes how a group would have behaved under another setting, and how reliable that is.
 
-First the group's actual setting is simulated. The difference between its figures and the observed ones is the error of
-the replay; if it is above a limit there is no answer. A small error does not limit the error of the other setting, so
-the answers are intervals: over several scripts that fit the ledger's rows, widened by the error of the replay.
+First the group's actual setting is simulated. The difference between the simulated and the observed figures is the
+error of the replay; if it is above a limit, there is no answer. A small error for the actual setting does not prove a
+small error for another one. So each answer is an interval: it covers several scripts that fit the ledger's rows, and is
+widened by the error of the replay.
 """
 
 from __future__ import annotations
@@ -48,8 +49,9 @@ class Interval:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FigureEstimate:
-    """One figure: observed by the ledger (None: unknown), simulated with the actual setting, simulated with the other
-    setting, and the saving (below 0: an additional cost)."""
+    """One figure: `observed` by the ledger (None if the ledger does not know it), `replayed` under the actual setting,
+    simulated under the setting in question (`asked`), and what that setting would save (`spared`; below 0 it would cost
+    more)."""
 
     observed: Interval | None
     replayed: Interval
@@ -59,8 +61,8 @@ class FigureEstimate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """The effect of a setting. `refusal` says why there is no answer; None if there is one. `error` is that of the
-    replayed rebalances, as a share of the observed ones."""
+    """The effect of one setting. If there is no answer, `refusal` says why; otherwise it is None. `error` is the
+    difference between the replayed and the observed number of rebalances, as a share of the observed one."""
 
     asked: Setting
     error: float | None
@@ -70,8 +72,8 @@ class Answer:
 
 
 def answers(workload: Workload, settings: Sequence[Setting], observed: Mapping[str, Interval | None]) -> list[Answer]:
-    """Returns the answer for each setting. `observed` has an interval for each of FIGURES that the ledger knows, and
-    its rebalances always."""
+    """Returns the answer for each setting. `observed` has an interval for each of FIGURES that the ledger knows. Raises
+    ValueError if it has none for the rebalances."""
     run = _Runs(workload, [workload.actual, *settings])
     rebalances = observed["rebalances"]
     if rebalances is None:
@@ -95,7 +97,7 @@ def answers(workload: Workload, settings: Sequence[Setting], observed: Mapping[s
 
 def unknown_times(workload: Workload, asked: Setting) -> str | None:
     """Returns why a setting can't be judged: its effect depends on how long members were silent or busy, which records
-    don't have. None if it does not depend on that, or if the request log has it."""
+    don't show. Returns None if it does not depend on that. Silences of members are known if there is a request log."""
     actual = workload.actual
     ends = {RESTS_ON_TIMES.get(each.end) for each in workload.tenures}
     for field, name in (("session_ms", "session.timeout.ms"), ("max_poll_interval_ms", "max.poll.interval.ms")):

@@ -1,8 +1,9 @@
-"""Simulates a script under a setting and counts the figures that a ledger would count, and the cost of the setting.
+"""Simulates a script under a setting and computes the figures that a ledger would show, and the cost of the setting.
 
-Rebalances are increments of the generation (or epoch) from the first event on; a partition has moved if it is given to
-another member than the one that had it last, in the round before or one earlier (as `transforms.history.rules.cost` has
-it). A partition stands still while nobody consumes it although some process of the group is up.
+Rebalances are the increments of the generation (or epoch) from the first event on. A partition has moved if it is
+assigned to another member than its last owner, in the generation before or one earlier (the same rule as in
+`transforms.history.rules.cost`). A partition is stopped while nobody consumes it although some process of the group is
+up.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ NOTHING: Final = Figures(0, 0, 0, 0)
 
 
 def figures(script: Script, setting: Setting, seed: int, *, wakes_late_ms: int = WAKES_LATE_MS) -> Figures:
-    """Returns the figures of a script under a setting."""
+    """Returns the figures of a script under a setting. A waiting thread wakes up to `wakes_late_ms` too late (see
+    `World`)."""
     outcome = play(script, "what-if", setting.make(), seed, wakes_late_ms=wakes_late_ms)
     counted = [owners for at, owners in outcome.assignments if at >= script.from_ms]
     before = [owners for at, owners in outcome.assignments if at < script.from_ms][-2:]
@@ -57,7 +59,7 @@ def figures(script: Script, setting: Setting, seed: int, *, wakes_late_ms: int =
 
 
 def moved(assignments: list[Mapping[TopicPartition, str]], known: int) -> int:
-    """Returns how many partitions changed hands in the assignments after the first `known` ones."""
+    """Returns how many partitions got another owner, summed over all assignments except the first `known` ones."""
     count = 0
     last: dict[TopicPartition, str] = {}
     former: Mapping[TopicPartition, str] = {}
@@ -71,7 +73,8 @@ def moved(assignments: list[Mapping[TopicPartition, str]], known: int) -> int:
 
 
 def times_up(script: Script) -> Iterable[tuple[int, int]]:
-    """Yields the times from the first event on in which at least one process of the group is up."""
+    """Yields each time, as (from_ms, to_ms), in which at least one process of the group is up, from the first event
+    on."""
     up = len(script.members_at_start)
     since = script.from_ms
     for event in script.events:

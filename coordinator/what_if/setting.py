@@ -1,8 +1,8 @@
 """Parses a setting of a group, and makes a group with that setting for a simulation.
 
 A setting says who assigns and how (an assignor's name, or `consumer` for the protocol of KIP-848), whether members are
-static, and the times of clients and broker. The question is given as differences from the group's settings: `static`,
-`cooperative-sticky`, `session.timeout.ms=45000`, by the names that Kafka's own configuration has.
+static, and the times of clients and broker. A user gives only what differs from the group's actual setting: `static`,
+`cooperative-sticky` or `session.timeout.ms=45000`, with the names of Kafka's own configuration.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Setting:
     initial_delay_ms: int = 3_000
 
     def make(self) -> MakeGroup:
-        """Returns a function that makes a group of this setting."""
+        """Returns a function that makes a simulated group with this setting."""
         if self.assigned_by == CONSUMER:
             return partial(
                 ConsumerProtocolGroup,
@@ -81,7 +81,8 @@ class Setting:
 
 
 def changed(setting: Setting, asked: Iterable[str]) -> Setting:
-    """Returns a setting with the changes asked for. Raises SettingError for one that is unknown, or given twice."""
+    """Returns the setting with the changes that `asked` names. Raises SettingError for a name or value that is unknown,
+    and for two changes that contradict each other."""
     changes: dict[str, str | bool | int] = {}
     for text in asked:
         field, value = _change(text.strip())

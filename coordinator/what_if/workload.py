@@ -53,9 +53,13 @@ RESTS_ON_TIMES: Final = {SILENT: "session_ms", TOO_SLOW: "max_poll_interval_ms"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tenure:
-    """One membership as the ledger has it; times in ms of records, None beyond the window. `end` is LEFT, SILENT,
-    REPLACED (by its own instance), TOO_SLOW or, if requests show that it spoke again, PAUSED, and empty while it lasts.
-    `doubt` is the probability that it left although `end` is SILENT, or the reverse."""
+    """One membership as the ledger has it. `joined_ms` and `left_ms` are times of records, or None if they lie outside
+    the window.
+
+    `end` says how it ended: LEFT, SILENT, REPLACED (by a member with its instance id), TOO_SLOW, or PAUSED if requests
+    show that the member was heard again later; it is empty while the membership lasts. `doubt` is the probability that
+    the member left although `end` is SILENT, or the reverse.
+    """
 
     member_id: str
     joined_ms: int | None
@@ -69,7 +73,7 @@ class Tenure:
 
 @dataclass(frozen=True, slots=True)
 class TopicGrowth:
-    """A topic had this number of partitions, as the group's record at `at_ms` shows."""
+    """A topic had `partitions` partitions at `at_ms`, as a record of the group shows."""
 
     at_ms: int
     topic: str
@@ -78,7 +82,7 @@ class TopicGrowth:
 
 @dataclass(frozen=True, slots=True)
 class MemberSilence:
-    """A time between two requests in which a member sent nothing."""
+    """A time between two requests of a member in which it sent nothing."""
 
     member_id: str
     from_ms: int
@@ -87,9 +91,9 @@ class MemberSilence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
-    """The history of a group between two instants. `births` are first generations, which do not count as rebalances.
-    `records_per_second` is for one partition; None if unknown. `silences` are those longer than some heartbeats; None
-    if no request log has them."""
+    """The history of a group between two instants. `births` is the number of first generations, which do not count as
+    rebalances. `records_per_second` is the rate of one partition, or None if it is unknown. `silences` has those that
+    are longer than some heartbeats; it is None if there is no request log."""
 
     actual: Setting
     tenures: tuple[Tenure, ...]
@@ -115,8 +119,9 @@ class _Process:
 
 
 def script(workload: Workload, seed: int, longest_ms: int, *, loosely: bool) -> Script | None:
-    """Returns one of the scripts that fit the ledger's rows; None if nothing happened in them. `longest_ms` is the
-    longest session timeout or poll interval of the settings that will be simulated."""
+    """Returns one of the scripts that fit the ledger's rows. Returns None if they have no event. `longest_ms` is the
+    longest session timeout or poll interval of the settings that will be simulated. `loosely` lets tenures follow each
+    other without proof (see the module)."""
     random = RandomSource("what-if", seed)
     tenures = _as_they_may_have_ended(workload.tenures, workload.actual.session_ms, random)
     workload = replace(workload, tenures=tenures)

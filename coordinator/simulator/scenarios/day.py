@@ -1,4 +1,5 @@
-"""A day of many groups. Each plays one of the scenarios at its own hour, and works undisturbed before and after.
+"""Defines the scenarios `day` and `demo`: a day of many groups. Each group plays one of the other scenarios at its own
+hour, and works undisturbed before and after.
 
 `day` is as close to Kafka's defaults as is possible for a long day. `demo` must be quick, as somebody waits for it:
 most of its groups work for some hours only, as jobs do, and all of them send fewer requests.

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
-    """`play` schedules all actions on one group, which take `hours`. `settings` are those of the cluster."""
+    """A scenario. `play` schedules all actions on one group, which take `hours` of virtual time. `settings` are those
+    of the cluster."""
 
     name: str
     summary: str
@@ -29,5 +30,6 @@ class Scenario:
 def scenario(
     name: str, summary: str, *, hours: float = 0.5, settings: Settings | None = None
 ) -> Callable[[Callable[[Script], None]], Scenario]:
-    """Returns a decorator that makes a scenario of the function that plays it."""
+    """Returns a decorator that turns a function into a scenario. The function schedules the scenario's actions on one
+    group."""
     return lambda play: Scenario(name=name, summary=summary, play=play, hours=hours, settings=settings or Settings())

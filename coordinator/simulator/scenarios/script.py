@@ -1,7 +1,8 @@
-"""Gives a scenario its means: one group, its topics and applications, and a plan of actions on them.
+"""Gives a scenario its tools: one group, its topics and applications, and a plan of actions on them.
 
 Times are minutes from the beginning of the group, which a run shifts a little for each group. Each planned action is a
-row of the truth. The client concerned carries the action's name, as the root cause of all refusals from then on.
+row of the truth. The client that the action concerns carries the action's name, which is from then on the root cause of
+all its refusals.
 """
 
 from __future__ import annotations
@@ -50,7 +51,8 @@ class Script:
         records_per_minute: int = RECORDS_PER_MINUTE,
         retention_ms: int = RETENTION_MS,
     ) -> str:
-        """Creates a topic that only this group reads, now or as the group begins, and returns its name."""
+        """Creates a topic that only this group reads, and returns its name. The topic exists from now on, or from the
+        beginning of the group if that is later."""
         full_name = f"{name}.{self.group_id}"
         self.simulation.topics.create(
             full_name,
@@ -64,18 +66,18 @@ class Script:
         return full_name
 
     def produce(self, percent: int) -> None:
-        """Sets the rate of all topics, from now on, to `percent` per cent of the usual one."""
+        """Sets the production to all topics of the group, from now on, to `percent` per cent of the usual rate."""
         for topic in self.topics:
             self.simulation.topics.produce(topic, RECORDS_PER_MINUTE * percent // 100, self.simulation.now_ms)
 
     def grow(self, topic: str, partitions: int) -> None:
-        """Adds partitions to a topic, up to this number."""
+        """Adds partitions to a topic until it has `partitions`."""
         self.simulation.topics.add_partitions(
             topic, partitions, records_per_minute=RECORDS_PER_MINUTE, now_ms=self.simulation.now_ms
         )
 
     def fail_coordinator(self, down_ms: int) -> None:
-        """Crashes the broker that coordinates the group now."""
+        """Crashes the broker that coordinates the group now, for `down_ms`."""
         broker = self.simulation.brokers.coordinator_of(self.group_id)
         if broker is not None:
             self.simulation.crash_broker(broker, down_ms)
@@ -83,8 +85,8 @@ class Script:
     def deploy(
         self, count: int, topics: Sequence[str], kind: type[Application] = Application, **config: Any
     ) -> list[Application]:
-        """Returns new applications, each with a client id and host of its own, not yet started; `is_static` makes them
-        static members."""
+        """Returns `count` new applications that are not yet started, each with a client id and host of its own.
+        `is_static` among the settings makes them static members."""
         is_static = config.pop("is_static", False)
         deployed = []
         for number in range(len(self.applications), len(self.applications) + count):
@@ -112,7 +114,8 @@ class Script:
     def plan(
         self, minutes: float, action: str, step: Callable[..., object], *arguments: Any, by: Application | None = None
     ) -> None:
-        """Schedules an action and its row of the truth; `by` is the application concerned."""
+        """Schedules an action: at that time `step` is called, and the truth gets a row with the name `action`. `by` is
+        the application that the action concerns, if it concerns one."""
         self.simulation.at(self._time_ms(minutes), self._act, action, step, arguments, by)
 
     def _time_ms(self, minutes: float) -> int:
@@ -135,14 +138,16 @@ class Script:
             self.plan(minutes + delay, action, application.start, by=application)
 
     def bounce(self, application: Application, minutes: float, action: str, down_s: int, **changes: Any) -> None:
-        """Closes an application in good order, and starts it again with these changes of its configuration."""
+        """Closes an application in good order, and starts it again after `down_s` seconds, with `changes` of its
+        configuration."""
         self.plan(minutes, action, application.close, by=application)
         self.simulation.at(self._time_ms(minutes) + down_s * SECOND_MS, partial(application.start, **changes))
 
     # The group as its coordinator knows it
 
     def leader(self) -> Application | None:
-        """Returns the application whose member leads the group now, if there is a coordinator and the member runs."""
+        """Returns the application whose member leads the group now. Returns None if the group has no coordinator or no
+        leader, or if the leader does not run."""
         brokers = self.simulation.brokers
         broker = brokers.coordinator_of(self.group_id)
         group = None if broker is None else brokers.coordinators[broker].group(self.group_id)
@@ -153,7 +158,7 @@ class Script:
         return None
 
     def committed(self) -> list[tuple[str, int, int]]:
-        """Returns (topic, partition, offset) of every committed offset, from the coordinator."""
+        """Returns (topic, partition, offset) of each committed offset that the group's coordinator stores."""
         brokers = self.simulation.brokers
         partition = brokers.partition_for(self.group_id)
         shard = brokers.coordinators[brokers.leaders[partition]].shard(partition)

@@ -1,7 +1,6 @@
 """Scenarios of share groups (KIP-932): members that come and go, and share the partitions of a topic.
 
-Nobody in them fetches or acknowledges a record: the group's records and its members' heartbeats are all that is seen of
-a share group in `__consumer_offsets`.
+Members fetch and acknowledge no records here, because `__consumer_offsets` shows only a share group's own records.
 """
 
 from __future__ import annotations

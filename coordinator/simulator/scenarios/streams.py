@@ -1,9 +1,9 @@
 """Scenarios of streams groups (KIP-1071, `group.protocol=streams`): Kafka Streams applications of one thread each.
 
-The topology reads a topic of orders, writes to a topic of its own by customers, and counts these in a store: two
-subtopologies, a repartition topic and a changelog. Brokers create these internal topics when they see the topology;
-until then the group is not ready. Where a topic grows, the topology has neither: the changelog would keep its number of
-partitions, and the group would not be ready any more.
+The topology reads a topic of orders, repartitions it by customer, and counts the orders of each customer in a store. It
+has two subtopologies, a repartition topic and a changelog. Brokers create these internal topics when they see the
+topology; until then the group is not ready. In the scenario in which a topic grows, the topology has neither internal
+topic: a changelog would keep its number of partitions, and the group would not be ready any more.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def filtering(orders: str) -> Topology:
 
 
 def counting(orders: str, group_id: str) -> Topology:
-    """Returns a topology that counts orders by customer."""
+    """Returns a topology that counts orders by customer: two subtopologies, a repartition topic and a changelog."""
     by_customer = f"{group_id}-by-customer-repartition"
     return Topology(
         0,

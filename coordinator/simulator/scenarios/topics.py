@@ -1,4 +1,5 @@
-"""Scenarios about the topics that are read: recreated ones, idle ones, and ones whose records are deleted too early."""
+"""Scenarios about the topics that a group reads: topics that are recreated or idle, and topics whose records are
+deleted too early."""
 
 from __future__ import annotations
 
