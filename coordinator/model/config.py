@@ -50,12 +50,13 @@ class Config:
 
     @property
     def first_epoch(self) -> int:
-        """Returns the epoch of a new group of KIP-848's kind, before its first change."""
+        """Returns the epoch of a new consumer or share group before its first change. Streams groups always begin at
+        0."""
         return 1 if self.is_4_4 else 0
 
     def may_assign(self, targeted_at_ms: int, interval_ms: int, now_ms: int) -> bool:
-        """Returns whether a group may get a new target now. `targeted_at_ms` is when the last target that counts was
-        computed, 0 for none."""
+        """Returns whether a group may get a new target now: in 4.4 only `interval_ms` after the last one.
+        `targeted_at_ms` is when that was computed; 0 means that there is none, or that it does not count."""
         return not self.is_4_4 or not targeted_at_ms or now_ms >= targeted_at_ms + interval_ms
 
     @property

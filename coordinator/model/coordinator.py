@@ -2,10 +2,10 @@
 to.
 
 A group belongs to the `__consumer_offsets` partition that its id hashes to, and the broker that leads this partition
-coordinates it. Sans-IO: the caller passes requests and the time, writes the batches to a log, sends the responses to
-their clients, and calls `advance` when `next_deadline_ms` has come.
+coordinates it. The model does no I/O: the caller passes requests and the time, writes the batches to a log, sends the
+responses to their clients, and calls `advance` when `next_deadline_ms` has come.
 
-    handle(request, now_ms)    takes one request; its answer may be in this result or in any later one
+    handle(request, now_ms)    handles one request; the response may be in this result or in any later one
     advance(now_ms)            fires every timer that is due, each at its own deadline
     load / unload              the broker becomes, or ceases to be, leader of a partition
 
@@ -95,13 +95,15 @@ _TXN_KNOWS_LOADING_SINCE = 2
 
 @lru_cache(maxsize=1 << 17)  # asked with every request
 def partition_for(group_id: str, num_partitions: int) -> int:
-    """Returns the `__consumer_offsets` partition of a group. Kafka's absolute value of the smallest int is 0."""
+    """Returns the `__consumer_offsets` partition of a group. It is the absolute value of the id's hash code, modulo the
+    number of partitions; Kafka takes 0 for the smallest int, which has no absolute value."""
     code = string_hash_code(group_id)
     return (0 if code == _INT32_MIN else abs(code)) % num_partitions
 
 
 class Coordinator:
-    """The coordinator of one broker. It leads no partition until `load`ed with one. Times never go back."""
+    """The coordinator of one broker. It leads no partition until `load` or `start_loading` is called for one. The times
+    of its calls must never go back."""
 
     def __init__(
         self,
@@ -123,7 +125,8 @@ class Coordinator:
         return self._deadlines.next_deadline_ms()
 
     def advance(self, now_ms: int, *, append_error: Error = Error.NONE) -> Result:
-        """Fires all timers that are due at or before `now_ms`. Due timers go before a request of the same instant."""
+        """Fires all timers that are due at or before `now_ms`, each at its own deadline. Timers go before a request of
+        the same instant."""
         results = []
         while (due := self._deadlines.pop_due(now_ms)) is not None:
             deadline_ms, timer = due
@@ -143,15 +146,15 @@ class Coordinator:
     # Leadership
 
     def start_loading(self, partition: int) -> None:
-        """Begins to lead a partition whose log is not read yet. Until `load`, requests for it are refused as
-        loading."""
+        """Makes this broker the leader of a partition whose log is not read yet. Until `load`, requests about its
+        groups are refused with COORDINATOR_LOAD_IN_PROGRESS."""
         self._shards[partition] = None
 
     def load(self, partition: int, batches: Iterable[Batch], *, now_ms: int) -> Result:
-        """Leads a partition whose log holds these batches, in order.
+        """Makes this broker the leader of a partition whose log consists of these batches, in order.
 
         Raises IllegalStateError for a record that Kafka itself could not load, because a subscription in it makes the
-        broker's reader throw. No 4.2 broker writes one.
+        broker's reader throw. No 4.2 broker writes such a record.
         """
         self._move_to(now_ms)
         self._deadlines.cancel_partition(partition)
@@ -167,7 +170,7 @@ class Coordinator:
         return shard.load(batches, now_ms)
 
     def unload(self, partition: int, *, now_ms: int) -> Result:
-        """Stops leading a partition."""
+        """Stops leading a partition. Requests that wait there are answered with NOT_COORDINATOR."""
         self._move_to(now_ms)
         shard = self._shards.pop(partition, None)
         return Result() if shard is None else shard.unload(now_ms)
@@ -176,23 +179,24 @@ class Coordinator:
         return partition_for(group_id, self.config.offsets_topic_num_partitions)
 
     def shard(self, partition: int) -> Shard | None:
-        """Returns the state of a partition, for inspection; None if it is not led here, or is still loading."""
+        """Returns the state of a partition. Returns None if it is not led here, or is still loading. Callers only read
+        it."""
         return self._shards.get(partition)
 
     def group(self, group_id: str) -> Group | None:
-        """Returns the live classic group, for inspection."""
+        """Returns the live classic group with this id, or None. Callers only read it."""
         return of_type(self._group(group_id), Group)
 
     def consumer_group(self, group_id: str) -> ConsumerGroup | None:
-        """Returns the consumer group of KIP-848, for inspection."""
+        """Returns the KIP-848 group with this id, or None. Callers only read it."""
         return of_type(self._group(group_id), ConsumerGroup)
 
     def share_group(self, group_id: str) -> ShareGroup | None:
-        """Returns the share group, for inspection."""
+        """Returns the share group with this id, or None. Callers only read it."""
         return of_type(self._group(group_id), ShareGroup)
 
     def streams_group(self, group_id: str) -> StreamsGroup | None:
-        """Returns the streams group, for inspection."""
+        """Returns the streams group with this id, or None. Callers only read it."""
         return of_type(self._group(group_id), StreamsGroup)
 
     def _group(self, group_id: str) -> AnyGroup | None:
@@ -202,13 +206,13 @@ class Coordinator:
     # For tests
 
     def expire_member(self, group_id: str, member_id: str, *, now_ms: int) -> Result:
-        """Ends a member's session now, as if it had been silent for its whole timeout. Does nothing without such a
-        member, or while it waits for a response."""
+        """Ends a member's session now, as if it had been silent for its whole timeout. Does nothing if there is no such
+        member, or if a request of it waits for a response."""
         return self._force(group_id, now_ms, lambda group, operation: _EXPIRE[type(group)](group, member_id, operation))
 
     def begin_rebalance(self, group_id: str, *, now_ms: int) -> Result:
-        """Begins a rebalance as if the leader had asked for one; in a group of KIP-848, a new epoch, whose target the
-        next heartbeat computes. Does nothing where no rebalance can begin."""
+        """Begins a rebalance as if the leader had asked for one, or in a KIP-848 group a new epoch, whose target the
+        next heartbeat computes. Does nothing if no rebalance can begin, nor in share and streams groups."""
         return self._force(group_id, now_ms, _begin_rebalance)
 
     def _force(self, group_id: str, now_ms: int, action: Callable[[Any, Operation], None]) -> Result:
@@ -222,7 +226,8 @@ class Coordinator:
     # Requests
 
     def handle(self, request: Request, *, now_ms: int, append_error: Error = Error.NONE) -> Result:
-        """Takes one request. Due timers fire first, so the caller must `advance` to `now_ms` before."""
+        """Handles one request. Timers that are due have to fire before it, so the caller must `advance` to `now_ms`
+        first."""
         self._move_to(now_ms)
         if type(request) not in CLASSIC_HANDLERS:
             return _ROUTERS[type(request)](self, request, append_error)

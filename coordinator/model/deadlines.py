@@ -1,15 +1,15 @@
-"""Keeps timers as data: which deadline of which timer is next.
+"""Keeps timers as data, and finds the deadline that comes next.
 
 A coordinator with thousands of groups moves a session deadline with every heartbeat, and almost none of these deadlines
-is ever reached. So moving one is a dict write: the heap keeps at most one *guard* entry for each timer, at or before
-its deadline, and the deadline itself is looked up when the guard comes to the top. Timers with equal deadlines fire in
-the order in which they were set, as in Kafka's timing wheel.
+is ever reached. So moving one is a dict write: the heap has at most one *guard* entry that counts for each timer, at or
+before its deadline, and the deadline itself is looked up when the guard comes to the top. Timers with equal deadlines
+fire in the order in which they were set, as in Kafka's timing wheel.
 """
 
 from heapq import heappop, heappush
 
 Timer = tuple[str, int, str, str]
-"""What names a timer: kind, `__consumer_offsets` partition, group id, member id. Setting it again moves it."""
+"""The name of a timer: kind, `__consumer_offsets` partition, group id, member id. Setting a timer again moves it."""
 
 
 class Deadlines:

@@ -1,9 +1,9 @@
-"""Defines the errors for operations in which Kafka throws, and for appends that fail.
+"""Defines the exceptions for operations in which Kafka throws, and the response errors for appends that fail.
 
-Refusals are values of `schemas.kafka.errors.Error`: a refused request is answered, and the coordinator goes on. Code
+Refusals are values of `schemas.kafka.errors.Error`: a refused request is answered, and the coordinator continues. Code
 about KIP-848 groups raises `RefusedError`, which its handler turns into that answer. `IllegalStateError` is raised
-where Kafka throws IllegalStateException or another unchecked exception: the operation stops at that point, its earlier
-changes stay, and the request is answered with UNKNOWN_SERVER_ERROR.
+where Kafka throws IllegalStateException or another unchecked exception: the operation stops at that point, the changes
+that it has made before stay, and the request is answered with UNKNOWN_SERVER_ERROR.
 """
 
 from groupledger.schemas.kafka.errors import Error
@@ -14,7 +14,7 @@ class IllegalStateError(Exception):
 
 
 class RefusedError(Exception):
-    """A request about a group of KIP-848 is answered with an error, and writes nothing."""
+    """A request about a KIP-848 group has to be answered with this error, and writes no records."""
 
     def __init__(self, error: Error) -> None:
         super().__init__(error.name)
@@ -34,5 +34,6 @@ _RESPONSE_ERROR_OF_FAILED_APPEND = {
 
 
 def response_error_of_failed_append(append_error: Error) -> Error:
-    """Returns the error in the response to a request whose records could not be appended."""
+    """Returns the error with which a request is answered if its records could not be appended because of
+    `append_error`."""
     return _RESPONSE_ERROR_OF_FAILED_APPEND.get(append_error, append_error)

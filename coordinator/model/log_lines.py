@@ -1,11 +1,11 @@
 """Renders the lines that the coordinator writes to the server log at INFO or above.
 
-The coordinator emits a `LogEvent` (kind and fields); `render` gives the text that a 4.2 broker writes, by the table of
-`schemas.kafka.coordinator_log`, and `render_line` the whole line. Values are printed as Java prints them: null for
-None, `[a, b]` for the toString of a set or list. They are not escaped, line breaks included, as the broker prints them:
-this is the text of a faithful copy of a server log, not of a log of ours. Three fields differ from a broker's: the
-identity hash of an empty byte array and elapsed milliseconds are 0, and a failed append shows the error's name instead
-of its English message.
+The coordinator emits a `LogEvent` (kind and fields). `render` gives the text that a 4.2 broker writes, by the table of
+`schemas.kafka.coordinator_log`, and `render_line` gives the whole line. Values are printed as Java prints them: null
+for None, `[a, b]` for the toString of a set or list. They are not escaped, line breaks included, just as a broker does
+not escape them: the text is a faithful copy of a server log, not a log of this program. Three fields differ from a
+broker's: the identity hash of an empty byte array and elapsed milliseconds are 0, and a failed append shows the error's
+name instead of its English message.
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ from groupledger.schemas.kafka.rebalance_reasons import REASONS
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """The reason of a rebalance, for the last part of `preparing_rebalance`."""
+    """The reason of a rebalance, which is the last part of the line `preparing_rebalance`."""
 
     kind: str
     fields: Mapping[str, Any]
@@ -42,14 +42,14 @@ _ALWAYS = {"duration_ms": "0"}  # all that the model does takes no time
 
 
 def render(event: LogEvent | Reason) -> str:
-    """Returns the message, without timestamp, level and logger."""
+    """Returns the text of a line or of a reason, without timestamp, level and logger."""
     formats = _REASON_FORMATS if isinstance(event, Reason) else _EVENT_FORMATS
     fields = _ALWAYS | {name: _java(value) for name, value in event.fields.items()}
     return next(each for each in formats[event.kind] if each.names <= fields.keys()).text.format_map(fields)
 
 
 def render_line(event: LogEvent, *, broker_id: int) -> str:
-    """Returns one line of server.log without its line end, the time in UTC."""
+    """Returns one line of server.log without its line end. Its time is in UTC."""
     message = prefix(broker_id, event.partition) + render(event)
     logger = LOGGERS[0] + CLASSES.get(event.kind, "GroupMetadataManager")
     return render_log_line(event.happened_at_ms, LEVELS.get(event.kind, "INFO"), message, logger)

@@ -1,8 +1,9 @@
 """Requests and responses of the group coordinator, as plain data.
 
-Fields have Kafka's names in snake case, with units last. `request_id` is the caller's correlation id and not negative;
-a response carries the id of the request that it answers, which may be an old one. Lists of topics with partitions are
-flat lists of partitions, in the order of the request. `api_version` is a field where the behaviour depends on it.
+Fields have Kafka's names in snake case, with units last. `request_id` is the caller's correlation id and not negative.
+A response carries the id of the request that it answers, which may be an earlier one than the one just handled. Kafka's
+lists of topics with partitions are flat lists of partitions here, in the order of the request. A request has an
+`api_version` if its version changes what the coordinator does.
 """
 
 from collections.abc import Callable
@@ -22,7 +23,7 @@ NO_PRODUCER_ID = -1
 NO_PRODUCER_EPOCH = -1
 
 Protocols = tuple[tuple[str, bytes], ...]
-"""What a member offers, in its order of preference: (protocol name, metadata)."""
+"""The protocols that a member offers, in its order of preference, as (protocol name, metadata)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +85,7 @@ class JoinGroupResponse(Response):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyncGroupRequest(GroupRequest):
-    """A SyncGroup request. `assignments` are the leader's: (member id, assignment)."""
+    """A SyncGroup request. `assignments` are (member id, assignment) pairs, which only the leader sends."""
 
     generation_id: int
     member_id: str
@@ -146,8 +147,8 @@ class LeaveGroupResponse(Response):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetToCommit:
-    """An offset in a commit request. `topic_id` is the id by which the client named the topic (API 10); the caller has
-    resolved it to `topic`."""
+    """An offset in a commit request. `topic_id` is the id by which the client named the topic (since API version 10);
+    the caller has resolved it to `topic`."""
 
     topic: str
     partition: int
@@ -193,8 +194,8 @@ class OffsetCommitResponse(Response):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteTxnMarkerRequest(Request):
-    """Notifies one `__consumer_offsets` partition that a transaction has ended; the transaction coordinator sends
-    it."""
+    """The transaction coordinator's request to one `__consumer_offsets` partition to write the marker that ends a
+    transaction."""
 
     partition: int
     producer_id: int
@@ -335,8 +336,9 @@ class DeleteGroupsResponse(Response):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerGroupHeartbeatRequest(GroupRequest):
-    """A heartbeat. Fields are None (or -1) if the member does not send them. `new_member_id` is the id that the broker
-    would make for a member of API version 0 that has none."""
+    """A heartbeat of a KIP-848 group's member. Fields that the member did not send are None (-1 for
+    `rebalance_timeout_ms`). `new_member_id` is the id that the broker would make for a member of API version 0 that has
+    none."""
 
     member_id: str
     member_epoch: int
@@ -355,7 +357,8 @@ class ConsumerGroupHeartbeatRequest(GroupRequest):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerGroupHeartbeatResponse(Response):
-    """The response to a heartbeat. `assignment` is None if it did not change for the member."""
+    """The response to a heartbeat of a KIP-848 group's member. `assignment` is None if it did not change for the
+    member."""
 
     error: Error
     member_id: str | None = None
@@ -405,7 +408,7 @@ class ConsumerGroupDescribeResponse(Response):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShareGroupHeartbeatRequest(GroupRequest):
-    """A heartbeat. Fields are None if the member does not send them."""
+    """A heartbeat of a share group's member. Fields that the member did not send are None."""
 
     member_id: str
     member_epoch: int
@@ -417,7 +420,8 @@ class ShareGroupHeartbeatRequest(GroupRequest):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShareGroupHeartbeatResponse(Response):
-    """The response to a heartbeat. `assignment` is None if it did not change for the member."""
+    """The response to a heartbeat of a share group's member. `assignment` is None if it did not change for the
+    member."""
 
     error: Error
     member_id: str | None = None
@@ -472,7 +476,7 @@ ERROR_RESPONSES: dict[type[Request], Callable[..., Response]] = {
 
 
 def refusal(request: Any, error: Error) -> Response:
-    """Returns the answer that refuses the whole request."""
+    """Returns the response that refuses the whole request with this error."""
     if isinstance(request, (OffsetCommitRequest, TxnOffsetCommitRequest)):
         results = (PartitionResult(offset.topic, offset.partition, error) for offset in request.offsets)
         return OffsetCommitResponse(request.request_id, tuple(results))

@@ -1,9 +1,10 @@
 """Stores the committed offsets of one `__consumer_offsets` partition, each as its record describes it.
 
-There are committed offsets, and pending ones of transactions that are still open, by producer. Only `apply` and
-`end_transaction` change them, so the store always equals its log. A pending offset is committed when the marker of its
-transaction says so, unless a newer record (by log offset) was stored meanwhile. A tombstone removes both kinds. Offsets
-are kept by group, topic and partition in Kafka's TimelineHashMap, because its order is the order of tombstones.
+The store has committed offsets and, by producer, pending offsets of open transactions. Only `apply` and
+`end_transaction` change them, so the store always agrees with its log. When the marker of a transaction commits it,
+each pending offset becomes the committed one, unless a newer record (by log offset) has been stored meanwhile. A
+tombstone removes both kinds. Offsets are stored by group, topic and partition in Kafka's TimelineHashMap, because its
+order is the order of tombstones.
 """
 
 from collections.abc import Iterator, Mapping
@@ -25,7 +26,7 @@ Value = TypeVar("Value")
 
 
 class PartitionMap(Generic[Value]):
-    """Values by group, topic and partition. A group or topic without values is not kept."""
+    """Values by group, topic and partition. A group or topic is removed with its last value."""
 
     __slots__ = ("groups",)
 
@@ -100,7 +101,8 @@ class OffsetStore:
             self.open_transactions.put(*key, (*producer_ids, producer_id))
 
     def end_transaction(self, producer_id: int, *, committed: bool) -> None:
-        """Applies a marker: the producer's pending offsets in this partition are committed, or dropped."""
+        """Applies a marker: the producer's pending offsets in this partition become committed ones if `committed`, or
+        are dropped."""
         pending = self.pending.pop(producer_id)
         if pending is None:
             return

@@ -2,8 +2,9 @@
 
 An operation is one request, one timer that fired, or one load. Its records are appended as one batch, all or none.
 Handlers use neither log nor clock: they see the groups, the offsets and `now_ms`, set timers, and collect records,
-responses and log events. Then the caller reports at once whether the append failed. `after_append` is the part of the
-handler that waits for this (Kafka's append future), and `response` is sent, or a refusal instead.
+responses and log events. After the handler, the caller appends the records and calls `after_append`, the part of the
+handler that waits for the append (Kafka's append future), with its error or NONE. Then `response` is sent, or a refusal
+if the append failed.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """A batch of records in one `__consumer_offsets` partition; without records, it is a transaction marker."""
+    """A batch of records in one `__consumer_offsets` partition. A batch without records is a transaction marker."""
 
     partition: int
     base_offset: int
@@ -46,7 +47,8 @@ class Batch:
 
 
 class Result(NamedTuple):  # a tuple, because one is built with every request
-    """The result of operations, in order. A request without a response in its own result is answered by a later one."""
+    """The batches, responses and log events of one or several operations, in order. A request that has no response in
+    its own result is answered in a later one."""
 
     batches: tuple[Batch, ...] = ()
     responses: tuple[Response, ...] = ()
@@ -54,7 +56,7 @@ class Result(NamedTuple):  # a tuple, because one is built with every request
 
     @classmethod
     def of(cls, results: Iterable[Result]) -> Result:
-        """Returns several results as one."""
+        """Returns several results, in order, as one result."""
         merged: tuple[list[Batch], list[Response], list[LogEvent]] = ([], [], [])
         for result in results:
             merged[0].extend(result.batches)
@@ -126,23 +128,26 @@ class Operation:  # no dataclass, because one is built with every request, and t
         self.replaced_group: AnyGroup | None = None  # and this one is put back
 
     def append(self, record: Record, after_append: Callable[[Error], None]) -> None:
-        """Appends a group's record; `after_append` is called with Error.NONE or with the error of the append."""
+        """Adds a record of a group to the operation's batch. `after_append` is called with Error.NONE or with the error
+        of the append."""
         self.records.append(record)
         self.after_append = after_append
 
     def group(self, group_id: str, group_type: type[GroupT]) -> GroupT | None:
-        """Returns a group of this type; None also if the group with this id is of another type."""
+        """Returns the group with this id if it is of `group_type`, and otherwise None."""
         return of_type(self.groups.get(group_id), group_type)
 
     def require_group(self, group_id: str, group_type: type[GroupT]) -> GroupT:
-        """Returns a group that must be of this type, since requests are routed by the type of the group."""
+        """Returns the group with this id. Raises LookupError if it is not of `group_type`, which cannot happen, because
+        requests are routed by the type of their group."""
         group = self.group(group_id, group_type)
         if group is None:
             raise LookupError(f"{group_id} is not a {group_type.group_type} group")
         return group
 
     def create_group(self, group: Group) -> None:
-        """Adds a group under its id. The id is free, or has an empty group of another type, which it replaces."""
+        """Adds a group under its id. No other group has this id, or an empty one of another type, which the new group
+        replaces."""
         self.created_group_id = group.group_id
         self.replaced_group = self.groups.get(group.group_id)
         self.groups.put(group.group_id, group)
@@ -155,7 +160,7 @@ class Operation:  # no dataclass, because one is built with every request, and t
             self.groups.pop(self.created_group_id)
 
     def forget(self, group: AnyGroup) -> None:
-        """Removes a group without a record."""
+        """Removes a group for which no tombstone is written."""
         self.groups.pop(group.group_id)
         self.unwritten.forgotten[group.group_id] = group
 

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
 Partitions = dict[str, tuple[int, ...]]
-"""Partitions by topic id, ascending; a topic without any is left out."""
+"""Partitions by topic id, ascending. A topic without partitions is left out, but for `all_partitions_of`."""
 
 
 def partitions_of(listed: Iterable[Mapping[str, Any]]) -> Partitions:
@@ -16,7 +16,7 @@ def partitions_of(listed: Iterable[Mapping[str, Any]]) -> Partitions:
 
 
 def all_partitions_of(listed: Iterable[Mapping[str, Any]]) -> Partitions:
-    """Returns partitions by topic id, including topics without partitions."""
+    """Returns partitions by topic id. Unlike `partitions_of` it includes topics without partitions."""
     return {each["topic_id"]: tuple(sorted(each["partitions"])) for each in listed}
 
 
@@ -45,5 +45,5 @@ def together(partitions: Mapping[str, Iterable[int]], others: Mapping[str, Itera
 
 
 def units_of(partitions: Mapping[str, Iterable[int]]) -> list[tuple[str, int]]:
-    """Returns each partition as topic id and number."""
+    """Returns each partition as (topic id, partition number)."""
     return [(topic, number) for topic, numbers in partitions.items() for number in numbers]

@@ -1,14 +1,14 @@
 """Coordinates one `__consumer_offsets` partition: its groups, its offsets, the end of its log.
 
-State changes in two ways only. State that survives a failover changes by applying appended records: committed and
-pending offsets, and the end of a group by its tombstone. The soft state of a live classic group (members, generation,
-state) changes by explicit transitions while a handler runs, as in Kafka; the group's own record is therefore applied
-when a log is loaded, and not again when it is appended.
+State changes in two ways only. Committed and pending offsets, and the end of a group by its tombstone, change when
+appended records are applied. The soft state of a live classic group (members, generation, state) changes by explicit
+transitions while a handler runs, as in Kafka. So the group's own record is applied when a log is loaded, and not again
+when it is appended. KIP-848 groups, share groups and streams groups change by their records alone, so their records are
+applied in both cases.
 
 `run` is the entry point: it calls a handler with an `Operation`, then completes the append. If the append failed, no
 record is applied, a group that the operation created is removed, and the handler's `after_append` reverts its own
-changes. `load` applies a log from its beginning. Consumer groups of KIP-848, share groups and streams groups change by
-their records alone, so theirs are applied in both cases.
+changes. `load` applies a log from its beginning.
 """
 
 from __future__ import annotations
@@ -90,7 +90,8 @@ class Shard:
         self._state = state
 
     def shown_group(self, group_id: str) -> AnyGroup | None:
-        """Returns a group as read-only requests see it."""
+        """Returns a group as read-only requests see it: a group that was removed without a tombstone still exists for
+        them. Returns None if there is no such group."""
         return self.groups.get(group_id) or self._state.unwritten.forgotten.get(group_id)
 
     def shown_groups(self) -> list[AnyGroup]:
@@ -108,8 +109,8 @@ class Shard:
     ) -> Result:
         """Runs one operation, from its handler to its result.
 
-        `subject` is the argument of the handler: a request, or the group of a timer. `append_error` says whether the
-        append will fail, and with which error.
+        `subject` is the first argument of the handler: a request, or the group or member of a timer. `append_error` is
+        the error with which the append will fail, or NONE.
         """
         operation = self._operation(now_ms)
         try:
@@ -134,7 +135,7 @@ class Shard:
         return Result.of([result, self.run(operation.then, subject, now_ms=now_ms, append_error=append_error)])
 
     def fire(self, timer: Timer, *, now_ms: int, append_error: Error) -> Result:
-        """Handles a timer that has run out. Its group may be gone; then nothing happens."""
+        """Handles a timer that has run out. Does nothing if its group no longer exists or is of another type."""
         kind, _, group_id, member_id = timer
         if kind == EXPIRATION_TIMER:
             return self.run(self._expire_groups, None, now_ms=now_ms, append_error=append_error)
@@ -182,7 +183,7 @@ class Shard:
     # The log
 
     def load(self, batches: Iterable[Batch], now_ms: int) -> Result:
-        """Rebuilds groups and offsets from the partition's log. A compacted log has a batch for each record."""
+        """Rebuilds groups and offsets from the batches of the partition's log. The log may be compacted."""
         operation = self._operation(now_ms)
         for batch in batches:
             self._replay(batch, operation)
@@ -194,7 +195,7 @@ class Shard:
         return _result(operation, None)
 
     def unload(self, now_ms: int) -> Result:
-        """Makes every group Dead, and answers all waiting requests with NOT_COORDINATOR."""
+        """Makes every classic group Dead, and answers its waiting requests with NOT_COORDINATOR."""
         operation = self._operation(now_ms)
         self._deadlines.cancel_partition(self.partition)
         for group in self.groups.values():

@@ -1,7 +1,7 @@
-"""Keeps changes of groups that no record holds.
+"""Holds those changes of groups for which no record was written.
 
 Read-only requests see groups as of the newest record: a group that was removed without a record exists until another
-record is appended, and a topology that was configured without a record is not visible.
+record is appended, and a topology that was configured without a record is not visible before.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ class Unwritten:
         self.configured: list[StreamsGroup] = []
 
     def show(self) -> None:
-        """Makes these changes visible to read-only requests, because a record was appended."""
+        """Makes the changes visible to read-only requests, because a record was appended."""
         self.forgotten.clear()
         for group in self.configured:
             group.shown = group.configured
         self.configured.clear()
 
     def unconfigure(self) -> None:
-        """Reverts the configuration, because the append failed."""
+        """Reverts the configured topologies of streams groups, because the append failed."""
         for group in self.configured:
             group.configured = group.shown
         self.configured.clear()

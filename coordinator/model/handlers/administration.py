@@ -28,8 +28,8 @@ _GROUP_ID_NOT_FOUND_SINCE = 6
 
 
 def describe_group(group: AnyGroup | None, group_id: str, api_version: int) -> DescribedGroup:
-    """Returns the description of a classic group. Before API 6 a missing group, or one of another type, is described as
-    Dead, without an error."""
+    """Returns the description of a classic group. If it is missing or of another type, it is described as Dead, since
+    API version 6 with the error GROUP_ID_NOT_FOUND."""
     if not isinstance(group, Group):
         missing = f"Group {group_id} {'not found' if group is None else 'is not a classic group'}."
         has_error = api_version >= _GROUP_ID_NOT_FOUND_SINCE
@@ -80,7 +80,7 @@ def _listed(group: AnyGroup) -> ListedGroup:
 
 
 def delete_groups(request: DeleteGroupsRequest, operation: Operation) -> None:
-    """Deletes those of these groups that are Empty, their offsets first."""
+    """Deletes those of the named groups that are Empty. Each group's offsets are deleted before it."""
     results = []
     deleted = []
     offset_count = 0

@@ -1,7 +1,7 @@
 """Builds the records that a broker writes for committed offsets, of groups of every type, and their tombstones.
 
-Contents as in Kafka's GroupCoordinatorRecordHelpers: offset commit v4, or v1 where the request brought an explicit
-retention, since only that version has a field for the expiry.
+Contents are those of Kafka's GroupCoordinatorRecordHelpers: offset commit v4, or v1 if the request names a retention,
+since only that version has a field for the expiry.
 """
 
 from groupledger.coordinator.model.messages import OffsetToCommit

@@ -116,7 +116,8 @@ def _validate_commit(
 def write_offsets(
     request: OffsetCommitRequest | TxnOffsetCommitRequest, error: Error, expire_timestamp_ms: int, operation: Operation
 ) -> None:
-    """Writes a record for each partition, unless the request or the partition's metadata is refused."""
+    """Writes a record for each partition whose metadata is not too large, and sets the response. If `error` is not
+    NONE, it refuses the whole request with it instead."""
     if error is not Error.NONE:
         operation.response = refusal(request, error)
         return
@@ -138,13 +139,15 @@ def is_too_large(offset: OffsetToCommit, operation: Operation) -> bool:
 
 
 def with_topic_id(offset: OffsetToCommit, operation: Operation) -> OffsetToCommit:
-    """Returns an offset with the id of its topic, which a broker of 4.4 writes also where the client names none."""
+    """Returns an offset with the id of its topic. A 4.4 broker writes the id even if the client did not name it; for a
+    4.2 broker the offset stays as it is."""
     topic = operation.topics.get(offset.topic) if operation.config.is_4_4 else None
     return offset if topic is None else replace(offset, topic_id=topic.topic_id)
 
 
 def takeable(request: OffsetCommitRequest | TxnOffsetCommitRequest, operation: Operation) -> list[OffsetToCommit]:
-    """Returns the offsets whose metadata is short enough; only for these it is checked who may commit."""
+    """Returns the offsets whose metadata is short enough. A broker checks only for these whether the member may
+    commit."""
     return [offset for offset in request.offsets if not is_too_large(offset, operation)]
 
 
@@ -154,8 +157,8 @@ def takeable(request: OffsetCommitRequest | TxnOffsetCommitRequest, operation: O
 def fetch_offsets(
     request: OffsetFetchGroup, offsets: OffsetStore, *, is_known: bool, require_stable: bool
 ) -> FetchedGroup:
-    """Returns the committed offsets; none for a group that is not known. `require_stable` refuses partitions that have
-    a pending offset."""
+    """Returns the committed offsets of a group. If the group is not known, no partition has one. `require_stable`
+    refuses partitions that have a pending offset."""
     group_id = request.group_id
     partitions: Iterable[TopicPartition] = request.partitions or ()
     if request.partitions is None and is_known:
@@ -184,7 +187,8 @@ def fetch_offsets(
 
 
 def delete_offsets(request: OffsetDeleteRequest, operation: Operation) -> None:
-    """Writes tombstones for the group's offsets of these partitions, unless its members consume the topic."""
+    """Writes tombstones for a classic group's offsets of the named partitions, except for topics to which its members
+    subscribe. Refuses the request if the group is missing, or has members that are not consumers."""
     group = operation.group(request.group_id, Group)
     if group is None or group.state is State.DEAD:
         operation.response = refusal(request, Error.GROUP_ID_NOT_FOUND)
@@ -198,7 +202,8 @@ def delete_offsets(request: OffsetDeleteRequest, operation: Operation) -> None:
 def delete_unsubscribed(
     request: OffsetDeleteRequest, group: Group | ConsumerGroup | StreamsGroup, operation: Operation
 ) -> None:
-    """Writes tombstones for these offsets, except for topics that the group's members consume."""
+    """Writes tombstones for a group's offsets of the named partitions, except for topics to which its members
+    subscribe."""
     results = []
     for topic, partition in request.partitions:
         key = (request.group_id, topic, partition)
@@ -212,8 +217,8 @@ def delete_unsubscribed(
 
 
 def delete_all_offsets(group_id: str, operation: Operation) -> int:
-    """Writes tombstones for all offsets of a group, committed ones first, then those that are only pending. Returns how
-    many."""
+    """Writes tombstones for all offsets of a group, first for the committed ones, then for those that are only pending.
+    Returns the number of tombstones."""
     committed = operation.offsets.committed
     keys = [(group_id, topic, partition) for topic, partition, _ in committed.of_group(group_id)]
     for topic, partition, _ in operation.offsets.open_transactions.of_group(group_id):
@@ -224,7 +229,7 @@ def delete_all_offsets(group_id: str, operation: Operation) -> int:
 
 
 def delete_offsets_of_partitions(partitions: tuple[TopicPartition, ...], operation: Operation) -> None:
-    """Writes tombstones for these partitions in every group, because their topics were deleted."""
+    """Writes tombstones for the offsets of these partitions in every group, because their topics were deleted."""
     by_topic: dict[str, list[int]] = {}
     for topic, partition in partitions:
         by_topic.setdefault(topic, []).append(partition)
@@ -278,9 +283,12 @@ def _expire_offsets(group_id: str, is_over: Callable[..., bool], operation: Oper
 
 
 def is_expired(group: Group, offset: Mapping[str, Any], now_ms: int, config: Config) -> bool:
-    """Returns whether an offset has expired. Its retention begins at the commit, or when its group became Empty. A
-    group with members keeps its offsets, unless it is a group of consumers and none of them subscribes to the topic. An
-    expiry in the record itself replaces the retention."""
+    """Returns whether an offset of a classic group has expired. The caller has checked that no member subscribes to its
+    topic.
+
+    The retention begins at the commit, or in an Empty group when the group became Empty. A group with members keeps its
+    offsets, unless it is a Stable group of consumers. An expiry in the record itself replaces the retention.
+    """
     base_ms: int = offset["commit_timestamp_ms"]
     if group.protocol_type is not None:
         if group.state is State.EMPTY:

@@ -1,6 +1,6 @@
 """Maps a request about one group, and the type of that group, to the function that handles it.
 
-A request about a missing group is handled like one about a classic group: it may create the group.
+A request about a missing group is handled by the function for a classic group, because it may create the group.
 """
 
 from __future__ import annotations

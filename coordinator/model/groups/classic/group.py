@@ -1,10 +1,10 @@
 """Models one classic group: its members, its generation and its protocols.
 
-Everything in it is soft state: it changes by explicit calls, and state without a record is lost with the coordinator.
-Rules: `apply` is the only way to change the state, by the table in states.py, and it stamps the time. Requests that
-wait are ids: `awaiting_join` and `awaiting_sync` of a member hold the request to answer, or None. Members are kept in a
-Java HashMap, for its order. After a failover a group is rebuilt from its last record (`from_record`): of a member's
-protocols, only the one that the group had chosen is left.
+All its state is soft: it changes by explicit calls, and state without a record is lost with the coordinator. `apply` is
+the only way to change the group's state (Stable and so on), by the table in states.py, and it sets the state's
+timestamp. `awaiting_join` and `awaiting_sync` of a member are the ids of the requests that wait for a response, or
+None. Members are in a Java HashMap, for its order. After a failover a group is rebuilt from its last record
+(`from_record`): of a member's protocols, only the one that the group had chosen is left.
 """
 
 from __future__ import annotations
@@ -59,7 +59,8 @@ class Member:
 
     @property
     def has_satisfied_heartbeat(self) -> bool:
-        """Returns whether a waiting request keeps the member alive; for a new member only its join timeout counts."""
+        """Returns whether a waiting request counts as a heartbeat of this member. It does not for a new member, which
+        has only its join timeout."""
         return not self.is_new and (self.awaiting_join is not None or self.awaiting_sync is not None)
 
     def __str__(self) -> str:
@@ -105,7 +106,7 @@ class Group:
 
     @classmethod
     def from_record(cls, group_id: str, value: Mapping[str, Any], config: Config) -> Group:
-        """Returns the group as its last record describes it, of any value version."""
+        """Returns the group as a group metadata record describes it, of any value version."""
         group = cls(
             group_id=group_id,
             current_state_timestamp_ms=value["current_state_timestamp_ms"],
@@ -135,8 +136,8 @@ class Group:
     # State
 
     def apply(self, event: Event, now_ms: int) -> None:
-        """Moves the group to the state that follows the event. If there is none, raises IllegalStateError and changes
-        nothing."""
+        """Moves the group to the state that follows its state after `event`. Raises IllegalStateError, and changes
+        nothing, if no state follows."""
         state = next_state(self.state, event)
         self.previous_state, self.state, self.current_state_timestamp_ms = self.state, state, now_ms
 
@@ -193,7 +194,8 @@ class Group:
         member.awaiting_join = awaiting_join
 
     def replace_static_member(self, old_member_id: str, new_member_id: str, output: Output) -> Member:
-        """Gives a static member a new id. Requests that wait under the old id are answered with FENCED_INSTANCE_ID."""
+        """Gives a static member a new id, and returns the member. Requests that wait under the old id are answered with
+        FENCED_INSTANCE_ID."""
         member = self.members.pop(old_member_id)
         if member is None or member.group_instance_id is None:
             raise IllegalStateError(f"cannot replace {old_member_id}: no static member")
@@ -208,7 +210,8 @@ class Group:
         return member
 
     def validate_member(self, member_id: str, group_instance_id: str | None, api: str, output: Output) -> Error:
-        """Returns why a request of this member is refused, or NONE. The instance is checked before the member.
+        """Returns the error with which a request of this member is refused, or NONE. The instance id is checked before
+        the member id.
 
         `api` names the request in the server log.
         """
@@ -243,14 +246,15 @@ class Group:
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     def joined_members(self) -> tuple[JoinedMember, ...]:
-        """Returns the members in the form in which the leader receives them."""
+        """Returns the members as the JoinGroup response to the leader lists them."""
         return tuple(
             JoinedMember(member.member_id, member.group_instance_id, member.metadata(self.protocol_name))
             for member in self.members.values()
         )
 
     def elect_joined_leader(self, output: Output) -> bool:
-        """Keeps the leader if it has rejoined, or else elects the first member that has. Returns False if none has."""
+        """Elects the first member that has rejoined as leader, if the present leader has not rejoined. Returns whether
+        a leader has rejoined."""
         leader = None if self.leader_id is None else self.members.get(self.leader_id)
         if leader is None or leader.awaiting_join is not None:
             return leader is not None
@@ -274,7 +278,7 @@ class Group:
 
     def select_protocol(self) -> str:
         """Returns the protocol with most votes. Each member votes for the first of its protocols that all members
-        support; of equal protocols the first in HashMap order wins."""
+        support. If several protocols have most votes, the first in HashMap order wins."""
         if not self.members:
             raise IllegalStateError("an empty group has no protocol to select")
         candidates = {name for name, count in self.supported_protocols.items() if count == len(self.members)}
@@ -285,9 +289,10 @@ class Group:
         return max(votes.items(), key=lambda vote: vote[1])[0]
 
     def compute_subscribed_topics(self, config: Config) -> None:
-        """Sets the topics of all members, as a broker of the release reads them from the subscriptions.
+        """Sets the topics to which the members subscribe, as a broker of the release reads them from the subscriptions.
 
-        If a subscription makes the broker's reader throw, the topics stay what they were.
+        They become None (not known) if a subscription cannot be read and the broker catches that. If it does not,
+        IllegalStateError is raised, and the topics stay what they were.
         """
         topics: frozenset[str] | None = None
         if self.protocol_type == CONSUMER_PROTOCOL_TYPE and (not self.members or self.protocol_name is not None):
@@ -310,7 +315,7 @@ class Group:
     # Requests that wait
 
     def complete_join(self, member: Member, output: Output, **response: Any) -> None:
-        """Answers the join that waits for this member, if there is one."""
+        """Answers the JoinGroup of this member that waits, if there is one."""
         if member.awaiting_join is None:
             return
         if member.awaiting_join != ANSWERED:
@@ -320,7 +325,8 @@ class Group:
         self.num_awaiting_join -= 1
 
     def complete_sync(self, member: Member, output: Output, error: Error = Error.NONE) -> bool:
-        """Answers the sync that waits for this member with its assignment or an error. Returns whether one waited."""
+        """Answers the SyncGroup of this member that waits, with the member's assignment or an error. Returns whether
+        one waited."""
         if member.awaiting_sync is None:
             return False
         response = SyncGroupResponse(member.awaiting_sync, error=error)

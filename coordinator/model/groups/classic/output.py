@@ -1,6 +1,6 @@
-"""Defines the output of a group while it changes: responses, and lines of the server log.
+"""Defines the interface to which a group writes while it changes: responses, and lines of the server log.
 
-It is a protocol, so that a group need not know the operation that it is part of.
+It is a protocol, so that a group need not know the operation in which it changes.
 """
 
 from __future__ import annotations

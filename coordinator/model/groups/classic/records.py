@@ -43,7 +43,8 @@ def new_group_metadata_record(group: Group, assignments: Mapping[str, bytes]) ->
 
 
 def new_empty_group_metadata_record(group: Group) -> Record:
-    """Returns the record of a group's creation, at generation 0, whatever its present state."""
+    """Returns the record that a broker writes when a group is created: generation 0 without members, whatever the
+    group's present state."""
     return _group_metadata_record(group, protocol_type="", generation=0, protocol=None, leader=None, members=[])
 
 

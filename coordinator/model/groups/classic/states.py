@@ -88,7 +88,7 @@ def can_happen(state: State | None, event: Event) -> bool:
 
 
 def next_state(state: State | None, event: Event) -> State:
-    """Returns the state that follows. Raises IllegalStateError for an event that the state's row lacks."""
+    """Returns the state that follows `state` after `event`. Raises IllegalStateError if the table has no such row."""
     following = TRANSITIONS[state].get(event)
     if following is None:
         raise IllegalStateError(f"a group that is {state.value if state else 'not there yet'} can't take {event.name}")

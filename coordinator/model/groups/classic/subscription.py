@@ -28,16 +28,16 @@ OWNED_SINCE, GENERATION_SINCE, RACK_SINCE = 1, 2, 3
 
 
 class UnreadableSubscriptionError(Exception):
-    """A number was cut off, or the version is below the first. The broker logs a warning, and knows no part of the
-    bytes."""
+    """A number in the bytes is cut off, or the version is below the first. The broker logs a warning, and uses no part
+    of the bytes."""
 
 
 class MalformedSubscriptionError(IllegalStateError):
-    """A null, or a length beyond the end."""
+    """The bytes contain a null where none may be, or a length beyond their end."""
 
 
 def unreadable(config: Config) -> tuple[type[Exception], ...]:
-    """Returns the errors that a broker of this release catches."""
+    """Returns the types of error that a broker of this release catches when it reads a subscription."""
     if config.is_4_4:
         return UnreadableSubscriptionError, MalformedSubscriptionError
     return (UnreadableSubscriptionError,)
@@ -89,7 +89,7 @@ def read_assignment(data: bytes) -> Assignment:
 
 
 def written_assignment(partitions: Iterable[tuple[str, tuple[int, ...]]], subscription: bytes) -> bytes:
-    """Returns the assignment of a member, in the version of its subscription."""
+    """Returns the encoded assignment of a member with these partitions, in the version of its subscription."""
     version, _ = _read_version(subscription)
     by_topic = [{"topic": topic, "partitions": int_order(numbers)} for topic, numbers in partitions]
     return encode_assignment(ProtocolMessage(version, {"assigned_partitions": by_topic, "user_data": None}))

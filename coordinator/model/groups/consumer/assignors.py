@@ -1,8 +1,8 @@
 """Implements the assignors of a 4.2 broker: `uniform`, its default, and `range`.
 
-Both take members by id, the number of partitions of each topic id, and whether all members are held to subscribe to the
-same topics; then the first one's are those of all. They return targets by member id. Where order decides the result, it
-is that of Java's hash maps.
+Both take the members by id, the number of partitions of each topic id in `counts`, and `is_equal`, which says that all
+members subscribe to the same topics; then the topics of the first member are used for all. They return targets by
+member id. If the order of keys decides the result, it is the order of Java's hash maps.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ RANGE: Final = "range"
 
 @dataclass(frozen=True, slots=True)
 class Subscriber:
-    """The facts that an assignor gets about a member: its instance id, the ids of its topics, and its target so far."""
+    """What an assignor knows about a member: its instance id, the ids of its topics, and its present target."""
 
     instance_id: str | None
     topics: tuple[str, ...]
@@ -35,7 +35,7 @@ class Subscriber:
 def assign_uniform(
     members: Mapping[str, Subscriber], counts: Mapping[str, int], *, is_equal: bool
 ) -> dict[str, Partitions]:
-    """Returns targets in which each member has as many partitions as any other, or one more, with as few moves as
+    """Returns targets in which the members' numbers of partitions differ by one at most, with as few moves as
     possible."""
     if not is_equal:
         return assign_unequal({name: (each.topics, each.target) for name, each in members.items()}, counts)
@@ -90,8 +90,8 @@ def _keep(member: Subscriber, quota: int, topics: Collection[str]) -> tuple[Targ
 def assign_range(
     members: Mapping[str, Subscriber], counts: Mapping[str, int], *, is_equal: bool
 ) -> dict[str, Partitions]:
-    """Returns targets in which each member gets the next partitions of each topic that it subscribes to, whatever it
-    had before; members with an instance id come first."""
+    """Returns targets in which each member gets a contiguous range of each topic that it subscribes to, whatever it had
+    before. Members with an instance id come first."""
     order = sorted(members, key=lambda name: _rank(name, members[name].instance_id))
     found: dict[str, dict[str, tuple[int, ...]]] = {name: {} for name in order}
     wanted = {name: members[order[0] if is_equal else name].topics for name in order}

@@ -2,8 +2,8 @@
 they subscribe.
 
 The group changes only by applying records: `apply` takes those of types 3, 5 to 8 and 16, when they are appended and
-when a log is loaded. Records do not hold which changes of the cluster's topics the group has noticed
-(`handlers/consumer/epochs.py`), so a loaded group has noticed none.
+when a log is loaded. No record says up to which version of the cluster's topics the group has noticed their changes
+(`handlers/consumer/epochs.py`), so a group that was just loaded has noticed none.
 """
 
 from __future__ import annotations
@@ -69,7 +69,8 @@ class ConsumerGroup(ModernGroup[ConsumerMember, "Partitions"]):
         return None if member_id is None else self.members.get(member_id)
 
     def target_of(self, member_id: str, instance_id: str | None) -> Partitions:
-        """Returns the target of a member. A static one that has just replaced another has that one's target."""
+        """Returns the target of a member. A static member that has just replaced another gets the target of the member
+        that it replaced."""
         before = None if instance_id is None else self.static_members.get(instance_id)
         return self.target.get(member_id if before is None else before, {})
 
@@ -84,7 +85,8 @@ class ConsumerGroup(ModernGroup[ConsumerMember, "Partitions"]):
     def topics_of_all(
         members: Iterable[ConsumerMember], resolved: Callable[[str], ResolvedRegex | None]
     ) -> frozenset[str]:
-        """Returns the topics to which members subscribe, by name or by a regular expression."""
+        """Returns the topics to which `members` subscribe, by name or by a regular expression. `resolved` returns the
+        resolution of an expression."""
         found: set[str] = set()
         for member in members:
             found |= member.topics
@@ -94,15 +96,16 @@ class ConsumerGroup(ModernGroup[ConsumerMember, "Partitions"]):
 
     @property
     def are_equal(self) -> bool:
-        """Returns whether a broker treats the members as equal. It decides that with a member's record, and not again
-        when a regular expression is resolved or removed."""
+        """Returns whether a broker treats the subscriptions of all members as equal. It decides that anew with a
+        member's record, but not when a regular expression is resolved or removed."""
         if self._are_equal is None:
             self._are_equal = are_equal(self.members.values(), self.resolved.values())
         return self._are_equal
 
     def topics_of(self, member: ConsumerMember) -> list[str]:
-        """Returns the topics to which a member subscribes, in the order of the broker's sets: those of the larger set
-        first, then those only in the other."""
+        """Returns the topics to which a member subscribes, in the order of the broker's sets. There are two sets, the
+        topics that it names and those that its regular expression matches: first those of the larger set, then those
+        that are only in the other."""
         resolved = self.resolved.get(member.regex)
         names, matched = _set_order(member.topics), _set_order(() if resolved is None else resolved.topics)
         larger, smaller = (names, matched) if len(names) > len(matched) else (matched, names)
@@ -123,8 +126,9 @@ class ConsumerGroup(ModernGroup[ConsumerMember, "Partitions"]):
     def preferred_assignor(
         self, before: ConsumerMember | None = None, after: ConsumerMember | None = None
     ) -> str | None:
-        """Returns the assignor that most members ask for, given a member before and after a change. In a tie, the first
-        in the order of the broker's map of votes."""
+        """Returns the assignor that most members ask for, or None if no member asks for one. In a tie it is the first
+        in the order of the broker's map of votes. If `before` and `after` are given, that member's vote is counted as
+        after its change."""
         if before is None or after is None:
             return max(self._votes, key=self._votes.__getitem__, default=None)
         votes = Counter(dict(self._votes.items()))
@@ -139,8 +143,8 @@ class ConsumerGroup(ModernGroup[ConsumerMember, "Partitions"]):
         return max((str(name) for name in order), key=votes.__getitem__, default=None)
 
     def add(self, member: ConsumerMember) -> None:
-        """Adds a member that no record has described yet; the order of the members depends on how often they are put
-        into the map."""
+        """Adds a member that has no record yet. The order of the members depends on how often each is put into the map,
+        so this has to happen when a broker does it."""
         self._replace(None, member)
 
     def tombstones(self) -> list[Record]:
@@ -198,9 +202,9 @@ class ConsumerGroup(ModernGroup[ConsumerMember, "Partitions"]):
 
 
 def are_equal(members: Collection[ConsumerMember], resolved: Iterable[ResolvedRegex]) -> bool:
-    """Returns whether a broker treats members as equal. Either all name the same topics, and resolved regular
-    expressions match no others; or all have the same regular expression and name no topics, and no topic matches two
-    expressions of the group."""
+    """Returns whether a broker treats the subscriptions of the members as equal. Either all name the same topics, and
+    the group's resolved regular expressions match no others; or all have the same regular expression and name no
+    topics, and no topic matches two expressions of the group."""
     subscriptions = [(member.topics, member.regex) for member in members]
     if not subscriptions:
         return True

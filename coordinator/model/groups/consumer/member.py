@@ -1,7 +1,7 @@
 """A member of a consumer group of KIP-848, as the records of types 5 and 8 describe it.
 
-Members are values: a heartbeat makes a new one, and the differences become records. The group changes when that record
-is applied.
+Members are immutable: a heartbeat makes a new member, and its differences from the old one become records. The group
+changes when these records are applied.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class MemberState(RecordedState):
 
 @dataclass(frozen=True, slots=True)
 class ClassicWords:
-    """The data with which a member of the classic protocol joined: its protocols in order, each with the bytes of its
-    subscription."""
+    """What a member of the classic protocol sent when it joined: its session timeout, and its protocols in order, each
+    with the bytes of its subscription."""
 
     session_timeout_ms: int
     protocols: tuple[tuple[str, bytes], ...]
@@ -40,9 +40,10 @@ class ClassicWords:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerMember:
-    """A member. `epoch` is AWAY for a static member that left for a while, and 0 for one that has not been reconciled
-    yet. `classic` is None for a member that sends KIP-848 heartbeats. `epochs` are those in which the member was
-    assigned its partitions, including those to give up; a 4.2 broker records none."""
+    """A member of a KIP-848 group. `epoch` is AWAY for a static member that left for a while, and 0 for a member that
+    has not been reconciled yet. `classic` is None for a member that sends KIP-848 heartbeats. `epochs` are those in
+    which the member was assigned each of its partitions, including the ones that it has to give up; they are empty if
+    the records are a 4.2 broker's."""
 
     member_id: str
     instance_id: str | None = None
@@ -62,7 +63,7 @@ class ConsumerMember:
     classic: ClassicWords | None = None
 
     def at_epoch(self, epoch: int, **changes: Any) -> ConsumerMember:
-        """Returns the member at another epoch; the former epoch is kept as the previous one if they differ."""
+        """Returns the member at this epoch, with `changes`. Its present epoch becomes its previous one."""
         return replace(self, epoch=epoch, previous_epoch=self.epoch, **changes)
 
     def with_subscription(self, value: Mapping[str, Any]) -> ConsumerMember:
@@ -86,7 +87,8 @@ class ConsumerMember:
         )
 
     def with_assignment(self, value: Mapping[str, Any] | None) -> ConsumerMember:
-        """Returns the member as record type 8 describes it; after its tombstone it has no partitions and no epoch."""
+        """Returns the member as the value of a record of type 8 describes it. After the tombstone (None) it has no
+        partitions and no epoch."""
         if value is None:
             return replace(
                 self,
@@ -108,8 +110,8 @@ class ConsumerMember:
         )
 
     def epoch_of(self, topic_id: str, partition: int) -> int:
-        """Returns the epoch in which the member was assigned a partition: its own epoch, if an older broker recorded
-        none."""
+        """Returns the epoch in which the member was assigned a partition. It is the member's own epoch if an older
+        broker recorded none."""
         return self.epochs.get((topic_id, partition), max(self.epoch, 0))
 
 

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reconciliation:
-    """The inputs of a member's next step. `owned` are the partitions that it reports, None if it reports none;
-    `is_held` returns whether another member has a partition, and `subscribed` are the ids of the member's topics. With
-    `names_epochs` the member remembers in which epoch it was assigned each partition, as since 4.3."""
+    """The inputs of a member's next step. `owned` are the partitions that it reports, or None if it reports none.
+    `is_held` returns whether any member has a partition, and `subscribed` are the ids of the member's topics.
+    `names_epochs` says that the member remembers in which epoch it was assigned each partition, as since 4.3."""
 
     target_epoch: int
     target: Partitions
@@ -31,7 +31,7 @@ class Reconciliation:
     names_epochs: bool = False
 
     def step(self, member: ConsumerMember, *, has_changed_subscription: bool) -> ConsumerMember:
-        """Returns the member after the step; the same one if it has to wait, or has reached its target."""
+        """Returns the member after the step. It is unchanged if it has to wait or has reached its target."""
         if member.state is MemberState.STABLE and member.epoch == self.target_epoch:
             return self._without_unsubscribed(member) if has_changed_subscription else member
         if member.state is MemberState.UNREVOKED_PARTITIONS and self._still_owns(member.pending_revocation):

@@ -1,8 +1,8 @@
 """Builds the records that a 4.2 broker writes for consumer groups of KIP-848, and their tombstones.
 
-The topics of a target are in the order in which its assignor leaves them, because the next target can depend on it.
-Those of a member's current assignment are in the order of a default HashMap of their ids, and partitions ascend: a
-broker's own order can differ there, but nothing depends on it.
+The topics of a target are in the order in which its assignor leaves them, because the next target can depend on it. The
+topics of a member's current assignment are in the order of a default HashMap of their ids, and partitions ascend. A
+broker's own order can differ in a current assignment, but nothing depends on it.
 """
 
 from __future__ import annotations
@@ -91,7 +91,8 @@ def new_regex_tombstone(group_id: str, regex: str) -> Record:
 
 
 def group_tombstones(group_id: str, member_ids: Iterable[str] = (), regexes: Iterable[str] = ()) -> list[Record]:
-    """Returns the tombstones of a group, and of its members and resolved regular expressions; pass all that it has."""
+    """Returns the tombstones of a group, of its members and of its resolved regular expressions. The caller has to pass
+    all members and expressions that the group has."""
     order = [*member_ids]
     return [
         *(of_member(CURRENT, group_id, member_id, None) for member_id in order),

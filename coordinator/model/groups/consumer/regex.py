@@ -1,9 +1,9 @@
 r"""Validates and resolves a regular expression by which members subscribe.
 
-A broker parses them with RE2/J, and the whole name of a topic has to match. RE2 itself has the same syntax: no
-look-around and no back-references, so that no expression can take for ever. Of random expressions the two judged three
-kinds differently, none of which a subscription needs: RE2 takes `\C` and a repeated `{`, and does not take a backslash
-before a letter beyond ASCII.
+A broker parses regular expressions with RE2/J, and the whole name of a topic has to match. RE2, which is used here, has
+the same syntax: no look-around and no back-references, so that no expression can take for ever. In a test with random
+expressions the two differed in three kinds, none of which a subscription needs: RE2 accepts `\C` and a repeated `{`,
+and does not accept a backslash before a letter beyond ASCII.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ MEMORY_BYTES_MAX: Final = 64 << 20  # RE2/J has no such limit; the default of RE
 
 @dataclass(frozen=True, slots=True)
 class ResolvedRegex:
-    """A resolved regular expression, the content of record type 16. `version` is that of the cluster's topics, as the
-    broker that wrote it counts."""
+    """A resolved regular expression, the content of record type 16. `topics` are those that it matches. `version` is
+    that of the cluster's topics, as counted by the broker that wrote the record."""
 
     topics: frozenset[str]
     version: int
@@ -39,7 +39,7 @@ class ResolvedRegex:
 
 
 def check_regex(regex: str) -> None:
-    """Raises RefusedError for an invalid regular expression."""
+    """Raises RefusedError if a regular expression is invalid."""
     try:
         _compiled(regex)
     except re2.error:
@@ -47,8 +47,8 @@ def check_regex(regex: str) -> None:
 
 
 def matching(regex: str, names: Iterable[str]) -> frozenset[str]:
-    """Returns the names that a regular expression matches as a whole; none for an invalid one, which only a loaded log
-    may hold."""
+    """Returns the names that a regular expression matches as a whole. An invalid expression, which only a loaded log
+    can contain, matches none."""
     try:
         pattern = _compiled(regex)
     except re2.error:

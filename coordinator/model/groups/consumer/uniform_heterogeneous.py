@@ -1,9 +1,9 @@
 """Implements the assignor `uniform` for members that subscribe to different topics.
 
-Members keep the partitions they may have. Topics are handled in turn, those with the most partitions per subscriber
-first. Free partitions go to the least loaded subscribers of the topic, in turn; then partitions of a topic go from its
-most to its least loaded subscribers until they differ by one, topic by topic, until a whole round moves nothing, or
-sixteen times.
+Members keep the partitions of topics to which they still subscribe. Then topics are handled one after the other, those
+with the most partitions per subscriber first: free partitions go to the least loaded subscribers of the topic, in turn.
+Last, partitions of each topic move from its most to its least loaded subscribers until these differ by one. That is
+repeated for all topics until a whole round moves nothing, sixteen times at most.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ NOBODY: Final = -1
 def assign_unequal(
     members: Mapping[str, tuple[tuple[str, ...], Partitions]], counts: Mapping[str, int]
 ) -> dict[str, Partitions]:
-    """Returns the targets of members, each given as the ids of its topics and its target so far."""
+    """Returns the target of each member. `members` have for each the ids of its topics and its present target; `counts`
+    are the numbers of partitions by topic id."""
     return _Assignment(members, counts).targets()
 
 
@@ -155,7 +156,7 @@ class _Loads:
         return self._order[self._next_high + 1]
 
     def exclude_most(self) -> None:
-        """Leaves out the members that `most` has just named."""
+        """Leaves out the member that `most` has returned last."""
         place, last = self._next_high + 1, self._high_end - 1
         self._order[place], self._order[last] = self._order[last], self._order[place]
         self._high_end -= 1

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class ModernMember(Protocol):
-    """A member. It is a value: each record makes a new one."""
+    """A member of a group of one of these types. It is immutable: each record makes a new one."""
 
     @property
     def member_id(self) -> str: ...
@@ -59,7 +59,7 @@ class ModernGroup(Generic[Member, Target]):
         return self.state == EMPTY
 
     def tombstones(self) -> list[Record]:
-        """Returns the tombstones of a group without members."""
+        """Returns the tombstones of this group, which must have no members."""
         raise NotImplementedError
 
     def member_tombstones(self, member_id: str) -> list[Record]:
@@ -67,8 +67,8 @@ class ModernGroup(Generic[Member, Target]):
         return [of_member(each, self.group_id, member_id, None) for each in (types.current, types.target, types.member)]
 
     def new_target_epoch_record(self, epoch: int, targeted_at_ms: int = 0) -> Record:
-        """Returns the record of the target's epoch. A 4.2 broker writes no time; neither does any broker for a target
-        that was not computed."""
+        """Returns the record of the target's epoch. `targeted_at_ms` is 0 for a 4.2 broker, which writes no time, and
+        for a target that was not computed."""
         value = {"assignment_epoch": epoch, "assignment_timestamp_ms": targeted_at_ms}
         return of_group(self.record_types.target_epoch, self.group_id, value)
 

@@ -36,5 +36,5 @@ def of_member(record_type: str, group_id: str, member_id: str, value: dict[str, 
 
 
 def topic_partitions(partitions: Partitions, order: list[str]) -> list[dict[str, Any]]:
-    """Returns partitions as a record lists them, with the topic ids in this order."""
+    """Returns partitions in the form of a record, with their topic ids in this order."""
     return [{"topic_id": topic, "partitions": [*partitions[topic]]} for topic in order]

@@ -1,6 +1,7 @@
-"""The states of consumer, share and streams groups, in Kafka's words, and the base of those of their members.
+"""The states of consumer, share and streams groups, in Kafka's words, and the base class of the states of their
+members.
 
-A group's state follows from its epochs and members; a member's is a number in its record.
+A group's state follows from its epochs and members. A member's state is a number in its record.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ STABLE: Final = "Stable"
 
 
 class RecordedState(IntEnum):
-    """The base of members' states. A number that this release does not know is its UNKNOWN."""
+    """The base class of members' states. A number that it does not know becomes its UNKNOWN."""
 
     @classmethod
     def _missing_(cls, value: object) -> Self:  # noqa: ARG003  # as IntEnum asks

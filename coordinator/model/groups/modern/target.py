@@ -22,7 +22,7 @@ class Target:
         self._numbers: dict[str, set[int]] = {}
 
     def alter(self) -> None:
-        """Switches to a copy of the target, unless this is one already."""
+        """Replaces the former target by a copy on which the assignor works, unless that has happened already."""
         if self._order is None:
             self._topics = {uuid_number(topic): topic for topic in self._before}
             self._numbers = {topic: set(numbers) for topic, numbers in self._before.items()}
@@ -42,7 +42,7 @@ class Target:
             self.remove_topic(topic)
 
     def take(self, topic: str, number: int) -> None:
-        """Removes a partition, and keeps its topic even without partitions."""
+        """Removes a partition. Unlike `remove` it keeps the topic, even if no partition of it is left."""
         self.alter()
         self._numbers[topic].remove(number)
 

@@ -1,11 +1,11 @@
 """Holds the topics that a coordinator knows, and computes the hash by which a group notices that they changed.
 
-The number is Kafka's metadata hash (since 4.1, it replaces record type 4): XXH3 over each subscribed topic's id, name,
-partitions and racks, and XXH3 again over these in the order of the names. Integers are little-endian, strings UTF-16LE
-units with their length after them, as the library that Kafka uses writes them.
+The hash is Kafka's metadata hash, which has replaced record type 4 since 4.1: XXH3 over each subscribed topic's id,
+name, partitions and racks, and XXH3 again over these hashes in the order of the names. Integers are little-endian, and
+strings are UTF-16LE units with their length after them, as the library that Kafka uses writes them.
 
-A broker recomputes it only for a group with a changed topic, and resolves regular expressions again when there is a new
-topic. `KnownTopics` notices both by a version, as the broker's image of the cluster has one.
+A broker recomputes the hash only for a group with a changed topic, and resolves regular expressions again when there is
+a new topic. `KnownTopics` has a version by which both are noticed, like that of the broker's image of the cluster.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ NO_TOPICS: Final = 0
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A topic in the cluster's metadata. `racks` are those of each partition's replicas."""
+    """A topic in the cluster's metadata. `racks` has the racks of each partition's replicas, or is empty if brokers
+    have no racks."""
 
     name: str
     topic_id: str
@@ -37,7 +38,8 @@ class Topic:
 
 
 class KnownTopics(UserDict[str, Topic]):
-    """The topics by name. `version` goes up with each change; `version_of_creation` is that of the newest topic."""
+    """The topics by name. `version` is raised by each change. `version_of_creation` is the version at which the newest
+    topic was created."""
 
     def __init__(self) -> None:
         self.version = 0
@@ -62,13 +64,13 @@ class KnownTopics(UserDict[str, Topic]):
         self._versions[name] = self.version
 
     def has_changed(self, names: Callable[[], Iterable[str]], since_version: int) -> bool:
-        """Returns whether one of these topics was created, changed or deleted after a version. `names` is called only
-        if any topic was."""
+        """Returns whether one of the named topics was created, changed or deleted after a version. `names` is called
+        only if any topic at all was."""
         return self.version > since_version and any(self._versions.get(name, 0) > since_version for name in names())
 
 
 def metadata_hash(names: Iterable[str], topics: Mapping[str, Topic]) -> int:
-    """Returns the hash of a group's topics; 0 if none of them exists."""
+    """Returns the hash of a group's topics. It is 0 if none of them exists."""
     known = sorted((name for name in dict.fromkeys(names) if name in topics), key=lambda name: name.encode("utf-16-be"))
     if not known:
         return NO_TOPICS

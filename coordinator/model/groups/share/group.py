@@ -1,7 +1,7 @@
 """Models a share group (KIP-932): its members, the target of each, and which partitions can be assigned.
 
 The group changes only by applying records: `apply` takes those of types 10 to 15, when they are appended and when a log
-is loaded. Without members a group is Empty, with some it is Stable: it never waits for a member.
+is loaded. A group without members is Empty, any other is Stable: a share group never waits for a member.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ class ShareGroup(ModernGroup[ShareMember, "Partitions"]):
         return STABLE if len(self.members) else EMPTY
 
     def topics_with(self, member: ShareMember) -> frozenset[str]:
-        """Returns the topics that the members subscribe to, with `member` in place of its former state."""
+        """Returns the topics to which the group would subscribe if `member` replaced the member with its id."""
         others = (each.topics for each in self.members.values() if each.member_id != member.member_id)
         return frozenset().union(*others, member.topics)
 
     def has_ungiven(self) -> bool:
-        """Returns whether a new target is due: in a subscribed topic, the initialized partitions differ from the
+        """Returns whether a new target is due, because in a subscribed topic the initialized partitions differ from the
         assigned ones."""
         if self.states is None:
             return False

@@ -1,7 +1,7 @@
 """A member of a share group, as the records of types 10 and 14 describe it.
 
-Members are values, as those of consumer groups are. A member of a share group waits for no other: it has its target as
-soon as it receives it, and is stable then.
+Members are immutable, as those of consumer groups are. A member of a share group waits for no other: it has its target
+as soon as it receives it, and is stable then.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShareMember:
-    """A member. `assigned` may name a topic without partitions: a broker keeps the topic when it removes the last
-    partition."""
+    """A member of a share group. `assigned` may name a topic without partitions: a broker does not drop the topic when
+    it removes the last partition."""
 
     member_id: str
     rack_id: str | None = None
@@ -42,7 +42,8 @@ class ShareMember:
         )
 
     def with_assignment(self, value: Mapping[str, Any] | None) -> ShareMember:
-        """Returns the member as record type 14 describes it; after its tombstone it has no partitions and no epoch."""
+        """Returns the member as the value of a record of type 14 describes it. After the tombstone (None) it has no
+        partitions and no epoch."""
         if value is None:
             return replace(self, epoch=LEFT, previous_epoch=LEFT, assigned={})
         return replace(

@@ -1,8 +1,8 @@
-"""Keeps which partitions of a share group have a state in the share coordinator, as record type 15 describes it.
+"""Holds the partitions of a share group that have a state in the share coordinator, as record type 15 describes them.
 
-A partition is assigned to members only when the share coordinator knows it: the group coordinator writes that it is
-being initialized, asks the share coordinator, and writes that it is initialized. Before a group is deleted, its topics
-are marked as deleting.
+A partition is assigned to members only when the share coordinator knows it. The group coordinator first writes that the
+partition is being initialized, then asks the share coordinator, and then writes that it is initialized. Before a group
+is deleted, its topics are marked as deleting.
 """
 
 from __future__ import annotations

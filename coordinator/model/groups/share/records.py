@@ -1,8 +1,8 @@
 """Builds the records that a 4.2 broker writes for share groups, and their tombstones: types 10 to 15.
 
-Partitions of a target are in the order in which its maker left them; those of a member's current assignment, and topics
-of the states of partitions, in the order of a default HashMap of their ids. Partitions ascend. A broker's own order can
-differ, but nothing depends on it.
+The topics of a target are in the order in which its assignor left them. Those of a member's current assignment, and
+those of the partitions' states, are in the order of a default HashMap of their ids. Partitions ascend. A broker's own
+order can differ, but nothing depends on it.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def new_share_states_record(group_id: str, states: PartitionStates) -> Record:
 
 
 def share_group_tombstones(group_id: str) -> list[Record]:
-    """Returns the tombstones of a group without members."""
+    """Returns the tombstones of a share group that has no members."""
     return [of_group(record_type, group_id, None) for record_type in (TARGET_EPOCH, STATES, EPOCH)]
 
 

@@ -1,14 +1,15 @@
 """Implements `simple`, the assignor of share groups: every partition gets about as many members as any other, with as
 few moves as possible.
 
-If all members subscribe to the same topics, their partitions are divided at once, else topic by topic. Each member has
-a quota, a whole number that differs by at most one between members. It gives up partitions above its quota; a partition
-with more members than its share loses some; missing ones then go in turn to members below their quota.
+If all members subscribe to the same topics, all partitions are divided at once, otherwise topic by topic. Each member
+has a quota, a whole number that differs by at most one between members. It gives up partitions above its quota. A
+partition with more members than its share loses some; a partition with too few then gets members that are below their
+quota, in turn.
 
-Where order decides the result, it is that of Java's hash maps, with one exception: where a topic has more than sixteen
+If order decides the result, it is the order of Java's hash maps, with one exception: if a topic has more than sixteen
 partitions, two in one bucket of a broker's set are in the order of insertion there, and in numerical order here. Two
-oddities of a broker are reproduced: a topic whose last partition is removed stays in the target without any, and a
-topic without subscribers stays where members differ.
+oddities of a broker are reproduced: a topic whose last partition is removed stays in the target without any, and so
+does a topic without subscribers if members subscribe to different topics.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ _Partition = tuple[str, int]  # the topic's id and the number
 
 @dataclass(frozen=True, slots=True)
 class ShareSubscriber:
-    """The facts that the assignor gets about a member: the ids of its topics, and its target so far."""
+    """What the assignor knows about a member: the ids of its topics, and its present target."""
 
     topics: tuple[str, ...]
     target: Partitions
@@ -47,7 +48,8 @@ class ShareSubscriber:
 def assign_simple(
     members: Mapping[str, ShareSubscriber], assignable: Mapping[str, Sequence[int]], *, is_equal: bool
 ) -> dict[str, Partitions]:
-    """Returns targets by member id. `assignable` are the partitions of each topic id that can be given to members."""
+    """Returns targets by member id. `assignable` are the partitions of each topic id that can be assigned; `is_equal`
+    says that all members subscribe to the same topics."""
     order = hash_map_order(members)
     subscribers = [members[name] for name in order]
     if is_equal:

@@ -1,8 +1,8 @@
 """Assigns the tasks of a streams group with a function that the caller gives, and checks that the result is legal.
 
-A broker's own assignor (`sticky`) weighs earlier owners, processes and standbys; it is not modelled. The coordinator
-gets a function instead (`streams_assignor`). Either it returns what a broker decided, or it is `in_turn` or `keeping`,
-which Kafka does not have. Its result has to be legal: every task is active once, and no process has a task twice.
+A broker's own assignor (`sticky`) considers earlier owners, processes and standbys; it is not modelled. The coordinator
+gets a function instead (`streams_assignor`). That function returns what a broker decided, or it is `in_turn` or
+`keeping`, which Kafka does not have. A target is legal if every task is active once, and no process has a task twice.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from groupledger.schemas.words import TaskRole
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TasksToAssign:
-    """The input of an assignor: the process of each member, the number of tasks of each subtopology, and the target
-    that each member had before."""
+    """The input of an assignor: `processes` has the process of each member, `task_counts` the number of tasks of each
+    subtopology, and `before` the present target of each member."""
 
     group_id: str
     processes: Mapping[str, str]
@@ -42,7 +42,8 @@ class IllegalTargetError(ValueError):
 
 
 def in_turn(asked: TasksToAssign) -> dict[str, Tasks]:
-    """Assigns the active tasks to the members in turn, in the order of their ids, without standbys."""
+    """Returns a target in which the members get the active tasks in turn, in the order of their ids. There are no
+    standbys."""
     found: dict[str, set[Task]] = {name: set() for name in sorted(asked.processes)}
     for name, task in zip(cycle(found), asked.active_tasks(), strict=False):
         found[name].add(task)
@@ -50,8 +51,8 @@ def in_turn(asked: TasksToAssign) -> dict[str, Tasks]:
 
 
 def keeping(copies: int) -> StreamsAssignor:
-    """Returns an assignor that lets members keep their tasks, up to an equal share, and gives the rest to those that
-    have least. Each task gets `copies` standbys, if there are enough other processes."""
+    """Returns an assignor that lets members keep their tasks, up to an equal share, and gives the other tasks to the
+    members that have fewest. Each task gets `copies` standbys, if there are enough other processes."""
 
     def assign(asked: TasksToAssign) -> dict[str, Tasks]:
         found: dict[str, set[Task]] = {name: set() for name in sorted(asked.processes)}
@@ -90,7 +91,7 @@ def _without(task: Task, found: Mapping[str, set[Task]], asked: TasksToAssign) -
 
 
 def check_legal(target: Mapping[str, Tasks], asked: TasksToAssign) -> None:
-    """Raises IllegalTargetError for a target that no assignor of a broker could have made."""
+    """Raises IllegalTargetError if no assignor of a broker could have returned this target."""
     strangers = [name for name in target if name not in asked.processes]
     if strangers:
         raise IllegalTargetError(f"{asked.group_id}: {strangers} are no members")

@@ -1,7 +1,7 @@
-"""Lists, for each endpoint at which state can be queried, the partitions of the member that has the endpoint.
+"""Lists, for each member that has an endpoint (at which its state can be queried), the partitions of its tasks.
 
-If a topic has fewer partitions than its subtopology has tasks, only its first tasks are listed, as many as it has
-partitions.
+If a topic has fewer partitions than its subtopology has tasks, only as many of the member's tasks are listed as the
+topic has partitions.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ class EndpointPartitions(NamedTuple):
 def endpoints_of(
     members: Iterable[StreamsMember], configured: ConfiguredTopology | None, topics: Mapping[str, Topic]
 ) -> tuple[EndpointPartitions, ...]:
-    """Returns the partitions of each member with an endpoint. A broker throws if topics of the topology are missing."""
+    """Returns the partitions of each member that has an endpoint. Raises IllegalStateError, as a broker throws, if
+    topics of the topology are missing."""
     found = []
     for member in members:
         if member.user_endpoint is not None:

@@ -1,10 +1,10 @@
 """Models a streams group (KIP-1071): its topology, its members, the target of each, and the current tasks.
 
-State that a log keeps changes only by applying records: `apply` takes those of types 17 and 19 to 23, when they are
+State that the log has changes only by applying records: `apply` takes those of types 17 and 19 to 23, when they are
 appended and when a log is loaded. Four values are not in the log: the configured topology, the number of times that
-endpoints were sent, the member that requested a shutdown of the application, and the values that a description shows
-(`shown`). A group that its first member has just created has none of them, since a broker builds it again from that
-member's records.
+endpoints were sent, the member that requested a shutdown of the application, and the configured topology that a
+description shows (`shown`). A group that its first member has just created has none of them, since a broker builds it
+again from that member's records.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class StreamsGroup(ModernGroup[StreamsMember, "Tasks"]):
         return STABLE if are_there else RECONCILING
 
     def processes_with(self, task: Task) -> Collection[str]:
-        """Returns the processes whose members have a task, or still have to give it up."""
+        """Returns the processes of the members that have a task or still have to give it up."""
         return self._holders.get(task, {}).values()
 
     def is_subscribed_to_topic(self, topic: str) -> bool:

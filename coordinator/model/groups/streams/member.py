@@ -1,7 +1,7 @@
 """A member of a streams group, as the records of types 19 and 22 describe it.
 
-Members are values, as those of consumer groups are. One member is one thread of an application; those of one process
-have its `process_id`, and no process has a task twice.
+Members are immutable, as those of consumer groups are. One member is one thread of an application. The members of one
+process have the same `process_id`, and no process has a task twice.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class StreamsMemberState(RecordedState):
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """The address where other instances can query the state of a process."""
+    """The address at which other instances of the application can query the state of a process."""
 
     host: str
     port: int
@@ -69,7 +69,8 @@ class StreamsMember:
         )
 
     def with_assignment(self, value: Mapping[str, Any] | None) -> StreamsMember:
-        """Returns the member as record type 22 describes it; after its tombstone it has no tasks and no epoch."""
+        """Returns the member as the value of a record of type 22 describes it. After the tombstone (None) it has no
+        tasks and no epoch."""
         if value is None:
             return replace(self, epoch=LEFT, previous_epoch=LEFT, assigned={}, pending_revocation={})
         return replace(

@@ -1,10 +1,10 @@
 """Moves a member of a streams group from its current tasks to its target, one heartbeat at a time.
 
-A member keeps the tasks that are also in its target. While it still holds tasks to give up, it stays in its epoch;
-afterwards it advances by at least one epoch, up to the target's epoch with the tasks that are free. An active task is
-free when nobody has it active and the member's process has no copy of it; a copy is free when the member's process does
-not have the task in any role. Every step keeps the epoch before it, a step without another epoch too. Source: responses
-of a 4.2 broker (`lab.kafka.streams_differential`).
+A member keeps the tasks that are also in its target. While it still holds tasks to give up, it stays in its epoch.
+Afterwards it advances by at least one epoch, and to the target's epoch once it gets those tasks of its target that are
+free. An active task is free when no member has it active and the member's process has no copy of it; a copy is free
+when the member's process does not have the task in any role. Every step sets the previous epoch, even a step that
+leaves the epoch as it is. Source: responses of a 4.2 broker (`lab.kafka.streams_differential`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamsReconciliation:
-    """The inputs of a member's next step. `owned` are the tasks that it reports, None if it reports none."""
+    """The inputs of a member's next step. `owned` are the tasks that it reports, or None if it reports none."""
 
     group: StreamsGroup
     target_epoch: int
@@ -33,7 +33,8 @@ class StreamsReconciliation:
     owned: Tasks | None
 
     def step(self, member: StreamsMember) -> StreamsMember:
-        """Returns the member after the step; the same one if it has to wait, or has reached its target."""
+        """Returns the member after the step. It is unchanged if it has to wait or has reached its target. Raises
+        RefusedError if its recorded state is unknown and it does not report that it has no tasks."""
         if member.is_reconciled_to(self.target_epoch):
             return member
         if member.state is StreamsMemberState.UNREVOKED_TASKS:

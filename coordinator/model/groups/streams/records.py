@@ -1,6 +1,7 @@
 """Builds the records that a 4.2 broker writes for streams groups, and their tombstones: types 17 and 19 to 23.
 
-Subtopologies and partitions are in order; those of a topology are as the member sent them.
+Subtopologies and partitions are sorted in them, except in the record of a topology, which has them as the member sent
+them.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _ROLES: Final = (TaskRole.ACTIVE, TaskRole.STANDBY, TaskRole.WARMUP)
 
 
 class GroupWords(NamedTuple):
-    """The content of the group's record beside the epoch."""
+    """The content of the group's record apart from the epoch."""
 
     metadata_hash: int = 0
     validated_topology_epoch: int = NOT_VALIDATED
@@ -91,7 +92,7 @@ def new_streams_current_record(group_id: str, member: StreamsMember) -> Record:
 
 
 def streams_group_tombstones(group_id: str) -> list[Record]:
-    """Returns the tombstones of a group without members."""
+    """Returns the tombstones of a streams group that has no members."""
     return [of_group(record_type, group_id, None) for record_type in (TARGET_EPOCH, EPOCH, TOPOLOGY)]
 
 

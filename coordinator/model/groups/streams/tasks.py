@@ -24,9 +24,9 @@ class Task(NamedTuple):
 
 Tasks = frozenset[Task]
 Held = dict[Task, int]
-"""Tasks that a member has. An active one has the epoch at which it was given; a copy has NO_ASSIGNMENT_EPOCH."""
+"""Tasks that a member has. An active task has the epoch at which it was assigned, a copy has NO_ASSIGNMENT_EPOCH."""
 TaskIds = tuple[tuple[str, tuple[int, ...]], ...]
-"""Tasks of one role: partitions by subtopology. A client may name a subtopology without any."""
+"""Tasks of one role: partitions by subtopology. A client may name a subtopology without partitions."""
 
 
 class TasksByRole(NamedTuple):
@@ -54,5 +54,5 @@ def by_role(tasks: Iterable[Task]) -> TasksByRole:
 
 
 def held_from(tasks: Iterable[Task], epoch: int) -> Held:
-    """Returns tasks with the epoch at which they were assigned."""
+    """Returns the tasks as a member holds them, each active one with the epoch at which it was assigned."""
     return {task: epoch if task.role == TaskRole.ACTIVE else NO_ASSIGNMENT_EPOCH for task in tasks}

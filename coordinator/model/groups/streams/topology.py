@@ -1,8 +1,8 @@
-"""The topology of a streams group, as its members send it and as record type 23 keeps it.
+"""The topology of a streams group, as its members send it and as record type 23 stores it.
 
-A topology consists of subtopologies, and each of them reads source topics and repartition topics, writes to other
-repartition topics and keeps its state in changelog topics. Fields have the names of the record, so that both forms turn
-into each other field by field. `configured` finds which topics exist, and their numbers of partitions.
+A topology consists of subtopologies. Each of them reads source topics and repartition topics, writes to other
+repartition topics, and stores its state in changelog topics. Fields have the names of the record, so that message and
+record convert to each other field by field. `configured` finds which topics exist, and their numbers of partitions.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class KeyValue:
 
 @dataclass(frozen=True, slots=True)
 class TopicInfo:
-    """An internal topic. If partitions or replicas are 0, the broker decides."""
+    """An internal topic. If `partitions` or `replication_factor` is 0, the broker decides."""
 
     name: str
     partitions: int = 0
@@ -37,7 +37,7 @@ class TopicInfo:
 
 @dataclass(frozen=True, slots=True)
 class CopartitionGroup:
-    """Topics that need equal numbers of partitions, by their indexes in the subtopology's lists."""
+    """Topics that need equal numbers of partitions, given by their indexes in the subtopology's lists of topics."""
 
     source_topics: tuple[int, ...] = ()
     source_topic_regex: tuple[int, ...] = ()
@@ -74,8 +74,8 @@ class Topology:
         return [by_id[name] for name in hash_map_order(by_id)]
 
     def described(self) -> Topology:
-        """Returns the topology as a description shows it: sorted, and without fields that only serve to count
-        partitions."""
+        """Returns the topology as a description of the group shows it: sorted, and without the fields that only serve
+        to find numbers of partitions."""
         shown = (
             replace(
                 each,
@@ -108,7 +108,7 @@ def as_record(part: Any) -> Any:
 
 
 def topology_of(value: Mapping[str, Any]) -> Topology:
-    """Returns the topology that a record holds."""
+    """Returns the topology that the value of a record describes."""
     return Topology(value["epoch"], tuple(map(_subtopology, value["subtopologies"])))
 
 

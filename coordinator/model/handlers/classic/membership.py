@@ -130,9 +130,9 @@ def heartbeat(request: HeartbeatRequest, operation: Operation) -> None:
 
 
 def leave_group(request: LeaveGroupRequest, operation: Operation) -> None:
-    """Removes members one by one, and then starts one rebalance for all that were removed.
+    """Removes the named members one by one, and then starts one rebalance for all that were removed.
 
-    Before API 3 a request names one member, and the response carries that member's error.
+    Before API version 3 a request names one member, and that member's error is the error of the response.
     """
     group = operation.group(request.group_id, Group)
     if group is not None and group.state is State.DEAD:

@@ -61,14 +61,16 @@ def prepare_rebalance(group: Group, reason: Reason, operation: Operation) -> Non
 
 
 def rebalance_by_leader(group: Group, operation: Operation) -> None:
-    """Begins a rebalance because the leader joins again, with the leader's reason, if one can begin."""
+    """Begins a rebalance as if the leader had joined again. Does nothing if the group has no leader, or if no rebalance
+    can begin in its state."""
     if can_happen(group.state, Event.REBALANCE_STARTED) and group.leader_id is not None:
         fields = {"member_id": group.leader_id, "state": group.state.value, "client_reason": NOT_PROVIDED}
         prepare_rebalance(group, Reason("leader_rejoined", fields), operation)
 
 
 def maybe_complete_join_phase(group: Group, operation: Operation) -> None:
-    """Ends the join phase if all members have joined. An initial rebalance always waits for the end of its delay."""
+    """Ends the join phase if all members have joined. The first rebalance of an Empty group goes on until its delay is
+    over."""
     if (
         group.state is State.PREPARING_REBALANCE
         and group.previous_state is not State.EMPTY
@@ -78,7 +80,8 @@ def maybe_complete_join_phase(group: Group, operation: Operation) -> None:
 
 
 def complete_initial_join_or_delay(group: Group, operation: Operation) -> None:
-    """Handles the end of the initial delay: it begins again if members came meanwhile and time remains."""
+    """Handles the end of the initial delay. The delay begins again if members have joined meanwhile and time remains;
+    otherwise the join phase ends."""
     if not group.new_member_added or group.initial_remaining_ms == 0:
         complete_join(group, operation)
         return
@@ -99,7 +102,8 @@ def _delay_join(group: Group, delay_ms: int, remaining_ms: int, operation: Opera
 
 
 def complete_join(group: Group, operation: Operation) -> None:
-    """Ends the join phase. Its members are those that have joined, and all static ones."""
+    """Ends the join phase. The members of the next generation are those that have joined and all static ones. If only
+    static members are left and none has joined, it waits for another rebalance timeout."""
     operation.cancel_timer(JOIN_TIMER, group.group_id)
     operation.cancel_timer(INITIAL_JOIN_TIMER, group.group_id)
     _remove_dynamic_members_not_joined(group, operation)
@@ -170,7 +174,8 @@ def _start_sync_phase(group: Group, operation: Operation) -> None:
 
 
 def expire_pending_sync(group: Group, operation: Operation) -> None:
-    """Handles the sync timer: members that have not sent SyncGroup are removed, static ones too."""
+    """Handles the sync timer: members that have sent no SyncGroup are removed, even static ones, and a rebalance
+    begins."""
     if group.state not in (State.COMPLETING_REBALANCE, State.STABLE):
         return
     removed = hash_map_order(group.pending_sync_members, expected_size=len(group.pending_sync_members))
@@ -188,7 +193,8 @@ def reset_session(group: Group, member: Member, operation: Operation, timeout_ms
 
 
 def expire_session(group: Group, member_id: str, operation: Operation) -> None:
-    """Handles a session timer: its member may be pending, or gone already, or has failed."""
+    """Handles a session timer. A pending member is removed, and a member that is silent has failed; a member that is
+    gone already, or whose request waits, is ignored."""
     member = group.members.get(member_id)
     if group.state is State.DEAD:
         return

@@ -1,9 +1,10 @@
-"""Handles JoinGroup, SyncGroup, Heartbeat and LeaveGroup of classic members in a consumer group.
+"""Handles JoinGroup, SyncGroup, Heartbeat and LeaveGroup of classic members in a consumer group of KIP-848.
 
-No member waits for others there, and there is no leader: a join is answered at once with the member's epoch as its
-generation, and the following sync with its current partitions. A heartbeat asks the member to join again when something
-changed for it: another epoch, partitions to give up, or partitions that are free now. An empty consumer group becomes a
-classic one as soon as a classic member joins. LeaveGroup removes members of either protocol.
+In such a group no member waits for others, and there is no leader: a JoinGroup is answered at once with the member's
+epoch as its generation, and the following SyncGroup with its current partitions. The response to a heartbeat asks the
+member to join again when something changed for it: another epoch, partitions to give up, or partitions that are free
+now. An empty consumer group becomes a classic one as soon as a classic member joins. LeaveGroup removes members of
+either protocol.
 """
 
 from __future__ import annotations
@@ -305,8 +306,8 @@ def _await_join(group: ConsumerGroup, member: ConsumerMember, operation: Operati
 
 
 def leave_as_classic(request: LeaveGroupRequest, operation: Operation) -> None:
-    """Removes members of either protocol, all with one new epoch. A broker removes several in the order of a set that
-    depends on its internals; here the order is that of the request."""
+    """Removes the named members, of either protocol, and begins one new epoch for all. A broker removes several in the
+    order of a set that depends on its internals; here the order is that of the request."""
     group = operation.require_group(request.group_id, ConsumerGroup)
     results = []
     gone: dict[str, ConsumerMember] = {}

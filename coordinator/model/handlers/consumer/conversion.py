@@ -1,12 +1,12 @@
-"""Converts a group with members to the other protocol, and keeps them.
+"""Converts a group with members between the classic and the KIP-848 protocol, and keeps its members.
 
 The first KIP-848 heartbeat that joins a classic group of consumers turns it into a consumer group: its generation
 becomes the epoch, and its members keep the partitions that their leader assigned. When the last member that sends such
-heartbeats leaves, or a classic one replaces it, the remaining members become a classic group again: its epoch becomes
-the generation. If the last such member becomes a classic one itself, by a JoinGroup, the group is converted back only
-when a member leaves. `group.consumer.migration.policy` allows both, either or neither.
+heartbeats leaves, or a classic member replaces it, the remaining members become a classic group again: its epoch
+becomes the generation. If that last member becomes a classic member itself, by a JoinGroup, the group is converted back
+only when a member leaves. `group.consumer.migration.policy` allows both directions, either or neither.
 
-A new classic group exists when its record is written; the records before it end the consumer group, member by member.
+The new classic group exists when its record is written; the records before it end the consumer group, member by member.
 Source: records of a 4.2 broker (`lab.kafka.mixed_differential`).
 """
 
@@ -62,7 +62,7 @@ CONSUMER_TO_CLASSIC: Final = {"previous_group_type": "consumer", "group_type": "
 
 def upgrade(classic: Group, operation: Operation) -> ConsumerGroup:
     """Writes and returns the consumer group that a classic group becomes. Members with waiting requests have to join
-    again."""
+    again. Raises RefusedError if the group may not be converted."""
     why_not = _why_no_upgrade(classic, operation)
     if why_not:
         operation.log("upgrade_refused", group_id=classic.group_id, reason=why_not)
@@ -161,14 +161,15 @@ def _consumer_group(classic: Group, operation: Operation) -> ConsumerGroup:
 
 
 def becomes_classic_without(group: ConsumerGroup, gone: Collection[ConsumerMember], operation: Operation) -> bool:
-    """Returns whether a group is converted back when these members leave: all remaining ones are classic members."""
+    """Returns whether the group becomes a classic one when the members in `gone` leave, because all remaining members
+    are classic members."""
     away = [member.member_id for member in gone]
     stay = [member for name, member in group.members.items() if name not in away]
     return bool(stay) and all(each.classic is not None for each in stay) and _may_go_back(group, len(stay), operation)
 
 
 def becomes_classic_by_replacing(group: ConsumerGroup, replaced: ConsumerMember, operation: Operation) -> bool:
-    """Returns whether a group is converted back when a classic member replaces this one."""
+    """Returns whether the group becomes a classic one when a classic member replaces the member `replaced`."""
     return (
         replaced.classic is None
         and all(member.classic is not None for member in group.members.values() if member is not replaced)
@@ -188,7 +189,8 @@ def _may_go_back(group: ConsumerGroup, size: int, operation: Operation) -> bool:
 
 
 def downgrade(group: ConsumerGroup, gone: Collection[ConsumerMember], operation: Operation) -> None:
-    """Turns the remaining members into a classic group, and lets them join again."""
+    """Writes the classic group that the members other than `gone` become, and begins a rebalance in it, so that all
+    join again."""
     operation.records += group_tombstones(group.group_id, group.members, group.resolved)
     away = [member.member_id for member in gone]
     stay = [member for member in group.members.values() if member.member_id not in away]
@@ -200,8 +202,11 @@ def downgrade(group: ConsumerGroup, gone: Collection[ConsumerMember], operation:
 def downgrade_by_replacing(
     group: ConsumerGroup, joining: ConsumerMember, replaced: ConsumerMember, operation: Operation, *, has_to_join: bool
 ) -> None:
-    """Turns a group into a classic one in which a static member replaces another. The records that add it are written
-    already, so it is removed under its own id. It gets the other one's target, unless all have to join again."""
+    """Writes the classic group that a group becomes when the static member `joining` replaces `replaced`.
+
+    The records that add `joining` are written already, so its tombstones have its own id. It gets the target of
+    `replaced`; if `has_to_join`, a rebalance begins in the classic group.
+    """
     names = [joining.member_id if name == replaced.member_id else name for name in group.members]
     operation.records += group_tombstones(group.group_id, names, group.resolved)
     others = [member for member in group.members.values() if member.instance_id != joining.instance_id]
@@ -268,6 +273,6 @@ def _classic_member(member: ConsumerMember) -> Member:
 
 
 def named(partitions: Partitions, operation: Operation) -> list[tuple[str, tuple[int, ...]]]:
-    """Returns partitions by the names of their topics, without topics that no longer exist."""
+    """Returns partitions by topic name instead of topic id, without topics that no longer exist."""
     names = {topic.topic_id: topic.name for topic in operation.topics.values()}
     return [(names[topic_id], numbers) for topic_id, numbers in partitions.items() if topic_id in names]

@@ -1,9 +1,9 @@
 """Decides when a consumer group begins a new epoch, and with which hash of its topics.
 
-A group begins one when a member's topics change, when a member leaves, when a regular expression matches other topics,
-and when a topic of the group was created, changed or deleted. A request checks the last condition only if topics of the
-cluster changed since the previous check. So a hash that is out of date for another reason (a regular expression has
-changed, and is not resolved yet) stays until another change begins an epoch.
+A group begins an epoch when a member's topics change, when a member leaves, when a regular expression matches other
+topics, and when a topic of the group was created, changed or deleted. A request checks the last condition only if
+topics of the cluster changed since the previous check. So a hash that is out of date for another reason (a regular
+expression has changed, and is not resolved yet) stays until another change begins an epoch.
 """
 
 from __future__ import annotations
@@ -20,15 +20,16 @@ if TYPE_CHECKING:
 
 
 class Epoch(NamedTuple):
-    """The epoch of a group after a request. `is_looked_at`: the request had to compute the topics of all members,
-    including its own."""
+    """The epoch of a group after a request. `is_looked_at` says that the request had to compute the topics of all
+    members, including its own."""
 
     number: int
     is_looked_at: bool
 
 
 def new_epoch(group: ConsumerGroup, member: ConsumerMember, operation: Operation, *, has_changed: bool) -> Epoch:
-    """Returns the epoch of the group: a new one if the member's topics or the cluster's changed."""
+    """Returns the epoch of the group after a request. It is a new one if the member's topics changed (`has_changed`),
+    if the group's topics changed in the cluster, or if the group is new."""
     is_due = has_changed or not group.epoch
     if not is_due and not _has_to_look(group, operation):
         return Epoch(group.epoch, is_looked_at=False)
@@ -48,12 +49,13 @@ def _has_to_look(group: ConsumerGroup, operation: Operation) -> bool:
 
 
 def notice_topics(group: ConsumerGroup, epoch: int, operation: Operation) -> None:
-    """Records that the topics were checked, and the resulting epoch of the group."""
+    """Records that the group has noticed the cluster's topics of the present version, and the epoch that the group then
+    had."""
     group.noticed = operation.topics.version, epoch
 
 
 def bump_epoch(group: ConsumerGroup, topics_hash: int, operation: Operation) -> int:
-    """Writes the next epoch of a group with a new hash of its topics, and returns the epoch."""
+    """Writes the next epoch of a group with this hash of its topics, and returns the epoch."""
     epoch = group.epoch + 1
     operation.records.append(new_epoch_record(group.group_id, epoch, topics_hash))
     operation.log("group_epoch_bumped", group_id=group.group_id, generation=epoch, metadata_hash=topics_hash)
@@ -61,6 +63,6 @@ def bump_epoch(group: ConsumerGroup, topics_hash: int, operation: Operation) -> 
 
 
 def begin_epoch(group: ConsumerGroup, operation: Operation) -> None:
-    """Begins an epoch without a cause, for tests; a group without members does nothing."""
+    """Begins an epoch without a cause, for tests. Does nothing if the group has no members."""
     if group.members:
         bump_epoch(group, metadata_hash(group.subscribed_topics(), operation.topics), operation)

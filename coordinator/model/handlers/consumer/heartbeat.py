@@ -1,7 +1,8 @@
 """Handles ConsumerGroupHeartbeat: joining, reconciling and leaving a consumer group of KIP-848.
 
-The first one that joins an empty classic group ends it, and one that joins a classic group with members makes a
-consumer group of it (`conversion`). `membership` changes members, and `regexes` resolves their regular expressions.
+The first heartbeat that joins an empty classic group ends that group, and the first that joins a classic group with
+members makes a consumer group of it (`conversion`). `membership` changes members, and `regexes` resolves their regular
+expressions.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ def heartbeat_of_consumer(request: ConsumerGroupHeartbeatRequest, operation: Ope
 
 
 def refusal_of_invalid(request: ConsumerGroupHeartbeatRequest) -> Error:
-    """Returns why a request is refused before any group is read; NONE if it is valid."""
+    """Returns the error with which a request is refused before any group is read, or NONE if it is valid."""
     epoch = request.member_epoch
     is_joining = epoch == 0
     wrong = (

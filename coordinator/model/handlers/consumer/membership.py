@@ -1,8 +1,8 @@
-"""Changes members of a consumer group, whichever protocol they speak.
+"""Changes members of a consumer group, whether they use the classic or the KIP-848 protocol.
 
 A request of a member does up to four things, which write records in this order: the member's subscription and settings,
 a new epoch of the group if these or the topics changed (`epochs`), a new target for that epoch, and the member's next
-step towards its target. A member that leaves, or whose timer runs out, is removed: that is a new epoch, whose target
+step towards its target. When a member leaves, or its timer runs out, it is removed and a new epoch begins, whose target
 the next request of another member computes.
 """
 
@@ -50,7 +50,8 @@ def check_size(group: ConsumerGroup, member_id: str, instance_id: str | None, op
 
 
 def member_of_instance(group: ConsumerGroup, instance_id: str, member_id: str, operation: Operation) -> ConsumerMember:
-    """Returns the member with an instance id. Raises RefusedError if no member has it, or a member with another id."""
+    """Returns the member with this instance id. Raises RefusedError if no member has the instance id, or if a member
+    with another id than `member_id` has it."""
     member = group.static_member(instance_id)
     if member is None:
         raise RefusedError(Error.UNKNOWN_MEMBER_ID)
@@ -64,14 +65,14 @@ def member_of_instance(group: ConsumerGroup, instance_id: str, member_id: str, o
 def new_static_member(
     group: ConsumerGroup, instance_id: str, member_id: str, protocol: str, operation: Operation
 ) -> ConsumerMember:
-    """Returns the member that joins under an unused instance id."""
+    """Returns the member that joins under an instance id that no member has."""
     words = {"group_id": group.group_id, "member_id": member_id, "group_instance_id": instance_id}
     operation.log("consumer_static_member_joined", **words, protocol=protocol)
     return group.members.get(member_id) or ConsumerMember(member_id=member_id)
 
 
 def new_dynamic_member(group: ConsumerGroup, member_id: str, protocol: str, operation: Operation) -> ConsumerMember:
-    """Returns the member that joins without an instance id; it may exist already."""
+    """Returns the member that joins without an instance id. A member with its id may exist already."""
     operation.log("consumer_member_joined", group_id=group.group_id, member_id=member_id, protocol=protocol)
     return group.members.get(member_id) or ConsumerMember(member_id=member_id)
 
@@ -79,7 +80,8 @@ def new_dynamic_member(group: ConsumerGroup, member_id: str, protocol: str, oper
 def take_place(
     group: ConsumerGroup, member: ConsumerMember, member_id: str, protocol: str, operation: Operation
 ) -> ConsumerMember:
-    """Gives a static member another id, with its partitions and target."""
+    """Replaces a static member by one with the id `member_id`, which gets its partitions and target, and returns that
+    one. It is at epoch 0."""
     words = {"group_id": group.group_id, "member_id": member_id, "group_instance_id": member.instance_id}
     operation.log("consumer_static_member_replaced", **words, previous_member_id=member.member_id, protocol=protocol)
     joining = replace(member, member_id=member_id, epoch=0, previous_epoch=0)
@@ -104,8 +106,8 @@ def step_to_target(
     *,
     has_changed: bool,
 ) -> ConsumerMember:
-    """Computes a target if the group's epoch has none yet and may have one, and moves the member one step towards its
-    own."""
+    """Computes a new target for all members if the group's epoch has none yet and may have one, and then returns the
+    member one step closer to its target."""
     target_epoch, target = group.target_epoch, group.target_of(member.member_id, member.instance_id)
     interval_ms = operation.config.group_consumer_assignment_interval_ms
     may_assign = operation.config.may_assign(group.targeted_at_ms, interval_ms, operation.now_ms)
@@ -182,7 +184,7 @@ def _reconciled(
 
 
 def fence(group: ConsumerGroup, members: Sequence[ConsumerMember], operation: Operation) -> None:
-    """Removes members from their group, which may become a classic one by that."""
+    """Removes members from their group. If only classic members remain, the group may become a classic one."""
     if becomes_classic_without(group, members, operation):
         downgrade(group, members, operation)
         return
@@ -202,7 +204,7 @@ def fence(group: ConsumerGroup, members: Sequence[ConsumerMember], operation: Op
 def expire_member(
     group: ConsumerGroup, member_id: str, operation: Operation, *, reason: str = SESSION_EXPIRED_FENCE
 ) -> None:
-    """Removes a member whose session, or time to join or to sync, has ended."""
+    """Removes a member because its session, or its time to join or to sync, has ended."""
     member = group.members.get(member_id)
     if member is not None:
         operation.log("consumer_member_fenced", group_id=group.group_id, member_id=member_id, reason=reason)
@@ -217,7 +219,7 @@ def _fence_by_timer(group: ConsumerGroup, member: ConsumerMember, operation: Ope
 
 
 def expire_revocation(group: ConsumerGroup, member_id: str, operation: Operation) -> None:
-    """Removes a member that still has partitions it had to give up, unless it is static and away by now."""
+    """Removes a member that has not given up its partitions in time. A static member that is away by now stays."""
     member = group.members.get(member_id)
     if member is not None and member.state is MemberState.UNREVOKED_PARTITIONS and member.epoch != AWAY:
         words = {"group_id": group.group_id, "member_id": member_id, "generation": member.epoch}
@@ -226,8 +228,8 @@ def expire_revocation(group: ConsumerGroup, member_id: str, operation: Operation
 
 
 def watch_loaded(group: ConsumerGroup, operation: Operation) -> None:
-    """Starts the timers of a group that was loaded from its log. For a classic member its own session timeout is not
-    used, as on a broker."""
+    """Starts the timers of a group that was loaded from its log. Even a classic member gets the group's session timeout
+    instead of its own, as on a broker."""
     group.is_loaded = True
     for member in group.members.values():
         session_ms = operation.config.group_consumer_session_timeout_ms

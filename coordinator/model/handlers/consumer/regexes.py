@@ -45,7 +45,8 @@ class RegexChange(Enum):
 def change_regex(
     group: ConsumerGroup, before: ConsumerMember, member: ConsumerMember, operation: Operation
 ) -> RegexChange:
-    """Returns how the member's expression changed, and resolves the group's expressions if it is time."""
+    """Returns how the member's regular expression changed, and schedules the resolution of all expressions of the group
+    if that is due. Raises RefusedError if the expression is invalid."""
     old, new = before.regex, member.regex
     change, is_first = RegexChange.NONE, False
     if old != new:
@@ -111,7 +112,7 @@ def _resolve(group_id: str, regexes: Sequence[str], _: Any, operation: Operation
 
 
 def drop_regexes(group: ConsumerGroup, gone: Sequence[ConsumerMember], operation: Operation) -> None:
-    """Writes the tombstones of the expressions that no member has once these members are gone."""
+    """Writes the tombstones of those regular expressions that only the members in `gone` have."""
     counts = Counter(member.regex for member in gone if member.regex)
     operation.records += [
         new_regex_tombstone(group.group_id, regex)

@@ -1,4 +1,4 @@
-"""Handles the other APIs for consumer groups of KIP-848.
+"""Handles the other APIs (offset commits and fetches, deletions, descriptions) for consumer groups of KIP-848.
 
 A member commits and fetches with its own epoch, which a classic member knows as the generation.
 """
@@ -51,7 +51,8 @@ def commit_transactional_by_epoch(request: TxnOffsetCommitRequest, operation: Op
 
 
 def in_transaction(error: Error) -> Error:
-    """Returns the error for a transaction's commit, whose producers know generations only."""
+    """Returns the error for a transactional commit: ILLEGAL_GENERATION in place of STALE_MEMBER_EPOCH, because
+    producers know generations only."""
     return Error.ILLEGAL_GENERATION if error is Error.STALE_MEMBER_EPOCH else error
 
 
@@ -84,7 +85,8 @@ def refusal_of_epoch(group: ConsumerGroup, member_id: str, epoch: int) -> Error:
 
 
 def refusal_of_fetch(group: ConsumerGroup, request: OffsetFetchGroup) -> Error:
-    """Returns why a member may not fetch offsets. A request without a member id may."""
+    """Returns the error with which a member may not fetch offsets, or NONE. A request without a member id is
+    allowed."""
     if request.member_id is None and request.member_epoch < 0:
         return Error.NONE
     return refusal_of_epoch(group, request.member_id or "", request.member_epoch)
@@ -97,7 +99,8 @@ def delete_offsets_of_consumers(request: OffsetDeleteRequest, operation: Operati
 def describe_consumer_group(
     group: ConsumerGroup | None, group_id: str, config: Config, topics: Mapping[str, Topic]
 ) -> DescribedConsumerGroup:
-    """Returns the description for an administrator, without topics that were deleted."""
+    """Returns the group's description for an administrator, without topics that were deleted. A group that is None is
+    described as not found."""
     known = {topic.topic_id for topic in topics.values()}
     if group is None:
         return DescribedConsumerGroup(group_id=group_id, error=Error.GROUP_ID_NOT_FOUND)

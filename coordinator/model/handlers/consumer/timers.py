@@ -1,7 +1,8 @@
-"""Sets the timers of a member of a consumer group. A member whose timer runs out is removed from the group.
+"""Names the timers of a member of a consumer group. A member whose timer runs out is removed from the group.
 
-A member that sends heartbeats of KIP-848 has SESSION, and REVOCATION while it has something to give up. A classic one
-has SESSION, JOIN from the heartbeat that asks it to join again until it has, and SYNC from its join until its sync.
+A member that sends KIP-848 heartbeats has the session timer, and the revocation timer while it has partitions to give
+up. A classic member has the session timer, the join timer from the heartbeat that asks it to join again until it has
+joined, and the sync timer from its JoinGroup until its SyncGroup.
 """
 
 from typing import Final

@@ -1,13 +1,14 @@
 """Handles ShareGroupHeartbeat: how a member joins a share group (KIP-932), moves to its target, and leaves.
 
 One heartbeat writes in this order: the member's subscription and settings, a new epoch of the group if these or the
-topics changed or if initialized partitions are unassigned, a new target for it, the member's step to its target, and
-which partitions the share coordinator has to initialize. A broker sends its response before they are initialized. Then
-another operation writes that they are, and the next heartbeat assigns them to members. A member that leaves, or whose
-session ends, is removed: that is a new epoch, whose target the next heartbeat of another member computes.
+topics changed or if initialized partitions are unassigned, a new target for that epoch, the member's step to its
+target, and which partitions the share coordinator has to initialize. A broker sends its response before they are
+initialized. Then another operation writes that they are, and the next heartbeat assigns them to members. When a member
+leaves, or its session ends, it is removed and a new epoch begins, whose target the next heartbeat of another member
+computes.
 
-The share coordinator itself is not modelled: it initializes and deletes at once, and never fails. Neither are a
-broker's records for a deleted topic.
+The share coordinator itself is not modelled: it initializes and deletes at once, and never fails. A broker's records
+for a deleted topic are not modelled either.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ def heartbeat_of_share(request: ShareGroupHeartbeatRequest, operation: Operation
 
 
 def refusal_of_invalid_share(request: ShareGroupHeartbeatRequest) -> Error:
-    """Returns why a request is refused before any group is read; NONE if it is valid."""
+    """Returns the error with which a request is refused before any group is read, or NONE if it is valid."""
     names = request.member_id, request.group_id, request.rack_id
     wrong = (
         any(text is not None and not text.strip() for text in names),

@@ -1,8 +1,8 @@
-"""Handles the other APIs for share groups.
+"""Handles the other APIs (joins, commits, deletions, descriptions) for share groups.
 
-A share group commits no offsets and has no members of another protocol: most requests are refused. It never expires.
-DeleteGroups deletes an empty one in two operations: the first writes that the states of its partitions are deleting,
-which the share coordinator then does, and the second writes its tombstones.
+A share group commits no offsets and has no members of another protocol, so most of these requests are refused. It never
+expires. DeleteGroups deletes an empty share group in two operations: the first writes that the states of its partitions
+are being deleted, which the share coordinator then does, and the second writes its tombstones.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ def refuse_as_unknown(request: SyncGroupRequest | HeartbeatRequest, operation: O
 
 
 def mark_states_deleting(request: DeleteGroupsRequest, operation: Operation) -> None:
-    """Writes that the states of empty groups' partitions are being deleted. It sends no response."""
+    """Writes for each empty share group that the states of its partitions are being deleted. Sets no response, since
+    `delete_groups` follows."""
     for group_id in request.group_ids:
         group = operation.group(group_id, ShareGroup)
         if group is not None and group.state == EMPTY and group.states is not None:

@@ -72,8 +72,8 @@ def heartbeat_of_streams(request: StreamsGroupHeartbeatRequest, operation: Opera
 
 
 def refusal_of_invalid_streams(request: StreamsGroupHeartbeatRequest) -> Error:
-    """Returns why a request is refused before any group is read; NONE if it is valid. There are no static members
-    yet."""
+    """Returns the error with which a request is refused before any group is read, or NONE if it is valid. An instance
+    id is refused, since streams groups have no static members yet."""
     names = request.member_id, request.group_id, request.rack_id
     tasks = request.active_tasks, request.standby_tasks, request.warmup_tasks
     is_joining = request.member_epoch == 0
@@ -357,7 +357,8 @@ def _leave(request: StreamsGroupHeartbeatRequest, operation: Operation) -> Strea
 
 
 def expire_streams_session(group: StreamsGroup, member_id: str, operation: Operation) -> None:
-    """Removes a member from its group because its session ended."""
+    """Removes a member and begins a new epoch. It is the handler of the session timer, and also removes members that
+    leave or give up no tasks."""
     if member_id in group.members:
         operation.records += group.member_tombstones(member_id)
         operation.records.append(new_streams_epoch_record(group.group_id, group.epoch + 1, group.words))
@@ -366,14 +367,14 @@ def expire_streams_session(group: StreamsGroup, member_id: str, operation: Opera
 
 
 def expire_streams_revocation(group: StreamsGroup, member_id: str, operation: Operation) -> None:
-    """Removes a member that still has tasks it had to give up."""
+    """Removes a member that has not given up its tasks in time."""
     member = group.members.get(member_id)
     if member is not None and member.state is StreamsMemberState.UNREVOKED_TASKS:
         expire_streams_session(group, member_id, operation)
 
 
 def begin_streams_assignment(group: StreamsGroup, _: str, operation: Operation) -> None:
-    """Computes the target that was delayed to wait for more members."""
+    """Computes the target that was delayed so that more members could join. Does nothing if no member is left."""
     if len(group.members) and group.configured is not None:
         _new_target(group, None, group.epoch, group.configured, operation)
 

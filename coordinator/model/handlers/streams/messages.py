@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamsGroupHeartbeatRequest(GroupRequest):
-    """A heartbeat. Fields are None (or -1) if the member does not send them."""
+    """A heartbeat of a streams group's member. Fields that the member did not send are None (-1 for
+    `rebalance_timeout_ms`)."""
 
     member_id: str
     member_epoch: int
@@ -39,7 +40,7 @@ class StreamsGroupHeartbeatRequest(GroupRequest):
     client_host: str = "/127.0.0.1"
 
     def owned_tasks(self) -> TasksByRole | None:
-        """Returns the tasks that the member reports; it reports either all roles or none."""
+        """Returns the tasks that the member reports. Returns None if it does not report all three roles."""
         if self.active_tasks is None or self.standby_tasks is None or self.warmup_tasks is None:
             return None
         return TasksByRole(self.active_tasks, self.standby_tasks, self.warmup_tasks)
@@ -47,7 +48,8 @@ class StreamsGroupHeartbeatRequest(GroupRequest):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamsGroupHeartbeatResponse(Response):
-    """The response to a heartbeat. `assignment` and `endpoints` are None if they did not change for the member."""
+    """The response to a heartbeat of a streams group's member. `assignment` and `endpoints` are None if they did not
+    change for the member."""
 
     error: Error
     member_id: str = ""
@@ -81,7 +83,7 @@ class DescribedStreamsMember:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribedStreamsGroup:
-    """A group's description. The topology has neither regular expressions nor copartition groups here."""
+    """The description of a streams group. Its topology has neither regular expressions nor copartition groups."""
 
     group_id: str
     error: Error

@@ -1,8 +1,8 @@
-"""Handles the other APIs for streams groups.
+"""Handles the other APIs (joins, commits, fetches, deletions, descriptions) for streams groups.
 
-A member commits with its own epoch, or with an older one that its task already had: a commit that was in flight when
-the epoch changed is accepted. An empty group becomes a classic one by a JoinGroup; one with members refuses other
-protocols.
+A member commits with its own epoch, or with an older one in which it already had the task: a commit that was in flight
+when the epoch changed is accepted. An empty streams group becomes a classic one when a classic member joins. A group
+with members refuses other protocols.
 """
 
 from __future__ import annotations
@@ -88,7 +88,8 @@ def _had(member: StreamsMember, task: Task, epoch: int) -> bool:
 
 
 def refusal_of_streams_fetch(group: StreamsGroup, request: OffsetFetchGroup) -> Error:
-    """Returns why a member may not fetch offsets. A request without a member id may."""
+    """Returns the error with which a member may not fetch offsets, or NONE. A request without a member id is
+    allowed."""
     if request.member_id is None and request.member_epoch < 0:
         return Error.NONE
     member = group.members.get(request.member_id or "")
