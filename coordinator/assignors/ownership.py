@@ -45,8 +45,8 @@ def resolve_claims(
     members: Mapping[str, Subscription],
     member_data: Mapping[str, MemberData],
 ) -> Ownership:
-    """Returns the partitions that each member still owns. If two members claim a partition, the order of `members`,
-    which is that of the Java map, decides in which order the claims are compared."""
+    """Returns the partitions that each member still owns, and those that are doubly claimed. The claims are compared in
+    the order of `members`, which has to be that of the Java map."""
     owned: dict[str, list[TopicPartition]] = {}
     last_claimant: dict[TopicPartition, str] = {}
     doubly_claimed: set[TopicPartition] = set()

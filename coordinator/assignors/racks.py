@@ -50,7 +50,7 @@ class RackInfo:
         return rack is not None and rack not in self.partition_racks.get(partition, ())
 
     def rarest_first(self, partitions: list[TopicPartition]) -> list[TopicPartition]:
-        """Sorts partitions by how many consumers can read them within their rack, the fewest first."""
+        """Returns the partitions sorted by how many consumers can read them within their rack, the fewest first."""
         consumer_count: dict[str, int] = {}
         for rack in self.consumer_racks.values():
             consumer_count[rack] = consumer_count.get(rack, 0) + 1

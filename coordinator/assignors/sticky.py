@@ -1,10 +1,10 @@
 """The `sticky` assignor, and what it shares with `cooperative-sticky`.
 
-Balance comes first, then keeping what members own. Groups whose members all subscribe to the same topics take the
-constrained algorithm (sticky_constrained.py), others the general one (sticky_general.py). This
-assignor has no memory; a leader's assignor in Java also remembers the highest generation that it ever saw, which
-matters only in a group whose members have all gone back to earlier generations.
-Source: Kafka StickyAssignor, AbstractStickyAssignor; KIP-54.
+Balance comes first. Among balanced assignments, members keep as many of their partitions as possible. Groups whose
+members all subscribe to the same topics use the constrained algorithm (sticky_constrained.py), others the general one
+(sticky_general.py). This assignor has no memory. A leader's assignor in Java also remembers the highest generation that
+it ever saw, which matters only in a group whose members have all gone back to earlier generations. Source: Kafka
+StickyAssignor, AbstractStickyAssignor; KIP-54.
 """
 
 from __future__ import annotations

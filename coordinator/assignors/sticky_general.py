@@ -8,8 +8,9 @@
    took a partition away. If owned ones moved and the balance score is no better than before, all moves are undone.
 Step 3 is only about topics with two potential consumers or more, and about consumers that could have more partitions or
 hold such a topic. As in Kafka, an earlier owner gets its partition back even if it no longer subscribes to the topic,
-and the assignor throws if the earlier owner has no part in step 3. In one case Kafka throws and this does not: a
-subscriber that has no part in step 3, because partitions of a topic that came back smaller fill it up, is left out.
+and the assignor throws if the earlier owner has no part in step 3. In one case Kafka throws and this algorithm does
+not: it leaves out a subscriber that has no part in step 3 because it is full with partitions of a topic that was
+created again with fewer partitions.
 Source: Kafka AbstractStickyAssignor.GeneralAssignmentBuilder; KIP-54, KIP-881.
 """
 

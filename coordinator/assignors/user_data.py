@@ -26,8 +26,8 @@ INT32: Final = struct.Struct(">i")
 
 
 def sticky_user_data(partitions: Sequence[TopicPartition], generation: int) -> bytes:
-    """Returns the user data that a member sends after it was assigned `partitions` in `generation`; before that it
-    sends null."""
+    """Returns the user data that a member sends after it was assigned `partitions` in `generation`. Before its first
+    assignment a member sends null."""
     by_topic: dict[str, list[int]] = {}
     for topic, partition in partitions:
         by_topic.setdefault(topic, []).append(partition)
@@ -41,7 +41,7 @@ def sticky_user_data(partitions: Sequence[TopicPartition], generation: int) -> b
 
 
 def cooperative_sticky_user_data(generation: int) -> bytes:
-    """Returns the user data that a member sends; the generation is -1 until its first assignment."""
+    """Returns the user data that a member sends: the generation of its last assignment, or -1 before the first one."""
     return INT32.pack(generation)
 
 

@@ -18,9 +18,9 @@ The parts, and the classes of Kafka's client that they model:
     fetcher              Fetcher                    records
     reactions            the response handlers      what is done about each error code
 
-It differs from Java's client where that one depends on chance: backoffs have no jitter, and the heartbeat thread wakes
-exactly when it has something to do, instead of every retry.backoff.ms. A failed join and a failed fetch wait for
-retry.backoff.ms; in Java's poll loop this wait depends on the poll timeout and on the state of connections.
+It differs from Java's client where Java's behaviour depends on chance: backoffs have no jitter, and the heartbeat
+thread wakes exactly when it has something to do, instead of every retry.backoff.ms. A failed join and a failed fetch
+wait for retry.backoff.ms; in Java's poll loop this wait depends on the poll timeout and on the state of connections.
 """
 
 from __future__ import annotations
@@ -171,9 +171,9 @@ class Consumer:
     def close(self, now_ms: int) -> None:
         """Commits if auto-commit is on, and then leaves the group, unless the member is static.
 
-        After this the application calls nothing more. The simulator keeps calling `receive`, `disconnected` and
-        `advance` until `is_closed`, that is, until the responses have arrived or CLOSE_TIMEOUT_MS has passed. It still
-        sends the last requests of `take_requests`, but need not wait for their responses.
+        After this the application calls nothing more. The caller still delivers responses by `receive` and calls
+        `advance` until `is_closed`, that is, until the responses have arrived or CLOSE_TIMEOUT_MS has passed. The last
+        requests of `take_requests` are sent without waiting for their responses.
         """
         self._close_until_ms = now_ms + CLOSE_TIMEOUT_MS
         self._serve(now_ms)
@@ -270,7 +270,7 @@ class Consumer:
 
     @property
     def assignment(self) -> tuple[TopicPartition, ...]:
-        """The partitions that the member owns now, or shares with others."""
+        """Returns the partitions that the member owns now, or in a share group shares with others."""
         return self._owned.assignment
 
     def position(self, topic: str, partition: int) -> int | None:

@@ -1,8 +1,8 @@
 """Finds the broker that coordinates the group, and gives it up again (the lookup half of Kafka's AbstractCoordinator).
 
 There is one look-up request at a time. The application's thread and the heartbeat thread both look up when they need
-to, and back off after a failure. A coordinator is given up when it says that it is not the coordinator, when the
-connection is lost, or when the session has expired; all answers that were still to come from it are then lost too.
+to, and back off after a failure. A coordinator is given up when it answers that it is not the coordinator, when the
+connection is lost, or when the session has expired. All responses that are then still expected from it are lost, too.
 """
 
 from __future__ import annotations
@@ -104,7 +104,8 @@ class CoordinatorLookup:
         lost: Callable[[int], None],
         timeout_ms: int = 0,
     ) -> None:
-        """Sends a request to the coordinator. If the connection breaks, forgets the coordinator and calls `lost`."""
+        """Sends a request to the coordinator, and calls `handler` with the response. If the connection breaks first,
+        gives up the coordinator and calls `lost`."""
 
         def handle(response: Response | None, then_ms: int) -> None:
             if response is None:

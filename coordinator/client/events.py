@@ -1,8 +1,8 @@
 """Defines the events of a consumer, which Kafka's client would log or report to its application, and the results of
 poll.
 
-Every event carries the time at which it happened. Partitions are in order of topic and partition. Where Java's poll
-throws, the parts of this client raise ClientError, and the consumer turns it into the event FatalError.
+Every event carries the time at which it happened. Partitions are in order of topic and partition. If Java's poll would
+throw, the parts of this client raise ClientError, and the consumer turns that into the event FatalError.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ class OffsetReset(ConsumerEvent):
 
 @dataclass(frozen=True, slots=True)
 class Fenced(ConsumerEvent):
-    """Another consumer took this one's group.instance.id. A FatalError follows with the next poll."""
+    """Another consumer took the group.instance.id of this consumer. A FatalError follows with the next poll."""
 
     group_instance_id: str
 

@@ -1,10 +1,10 @@
 """The states of an owned partition, until its records can be fetched (Kafka's SubscriptionState.FetchStates).
 
-    INITIALIZING         nothing is known: the committed offset is asked for
-    AWAITING_RESET       no committed offset, or one out of range: the log's first or last offset is asked for
+    INITIALIZING         nothing is known: the committed offset is requested
+    AWAITING_RESET       no committed offset, or one out of range: the log's first or last offset is requested
     AWAITING_VALIDATION  the leader has changed, or the committed offset names the epoch of a record: the leader is
                          asked whether the log was truncated since
-    FETCHING             the position is valid: records are fetched, polled, and committed
+    FETCHING             the position is valid: records are fetched and polled, and offsets are committed
 
 Every state but INITIALIZING may be entered from every other one, and from itself, except that AWAITING_RESET has no
 position that could be validated. A change that the table lacks does nothing at all. FETCHING and AWAITING_VALIDATION
@@ -75,7 +75,7 @@ class PartitionState:
         return self.fetch_state is FetchState.FETCHING and not self.pending_revocation
 
     def may_ask(self, state: FetchState, now_ms: int) -> bool:
-        """Returns whether the partition waits in that state, and no request about it is in flight or delayed."""
+        """Returns whether the partition is in this state, and no request about it is in flight or delayed."""
         return self.fetch_state is state and (self.retry_ms is None or self.retry_ms <= now_ms)
 
     def request_reset(self, strategy: str) -> None:

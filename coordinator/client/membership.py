@@ -96,13 +96,14 @@ class RebalanceHooks(Protocol):
     """The functions that a membership calls, which Kafka's AbstractCoordinator leaves to its subclasses."""
 
     def prepare_join(self, generation: MemberGeneration, now_ms: int) -> bool:
-        """Returns whether a JoinGroup may be sent now; called again until it may."""
+        """Returns whether a JoinGroup may be sent now. The membership calls this again until it is true."""
 
     def protocols(self, generation: MemberGeneration) -> Protocols:
         """Returns the protocols in the JoinGroup."""
 
     def assign(self, response: JoinGroupResponse, now_ms: int) -> Assignments | None:
-        """Returns the leader's assignment, or None until it can be made. Raises ClientError if it never can."""
+        """Returns the leader's assignment, or None while it cannot be made yet. Raises ClientError if it can never be
+        made."""
 
     def complete_join(self, generation: MemberGeneration, assignment: bytes, now_ms: int) -> None:
         """Takes over the partitions of the member's assignment."""
@@ -164,7 +165,8 @@ class Membership:
             raise failure
 
     def ensure_active_group(self, now_ms: int) -> bool:
-        """Does the possible work of a rebalance that is due. Returns whether no rebalance is due any more."""
+        """Takes the steps that are possible now of a rebalance that is due. Returns whether no rebalance is due any
+        more."""
         while self.rejoin_needed:
             if not self._lookup.ensure_known(now_ms):
                 return False

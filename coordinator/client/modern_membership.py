@@ -1,8 +1,9 @@
 """Models the member of a KIP-848 group (`group.protocol=consumer`): the fields of its heartbeats, and its target.
 
-It subscribes to topics or to a pattern, is assigned partitions by topic id, and reports the partitions that it owns.
-The background thread also reconciles, unless offsets have to be committed automatically before partitions are given up:
-then that waits for a poll. States, timing and refusals are those of every such member (`heartbeat_membership`).
+The member subscribes to topics or to a pattern, is assigned partitions by topic id, and reports the partitions that it
+owns. The background thread also reconciles, but if offsets have to be committed automatically before partitions are
+given up, the reconciliation waits for a poll. States, timing and refusals are those of every member that communicates
+by heartbeats (`heartbeat_membership`).
 
 Source: ConsumerMembershipManager, ConsumerHeartbeatRequestManager of Kafka 4.2's clients.
 """

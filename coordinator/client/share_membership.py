@@ -1,8 +1,9 @@
 """Models the member of a share group (KIP-932): the fields of its heartbeats, and its target.
 
-It reports its subscription but not its partitions: no other member waits for a partition, so it reconciles whatever the
-application does. Fetching and acknowledging records do not concern the group coordinator, and are not modelled. States,
-timing and refusals are those of every such member (`heartbeat_membership`).
+The member reports its subscription but not its partitions. Since no other member waits for a partition, it reconciles
+whatever the application does. Fetching and acknowledging records do not concern the group coordinator, and are not
+modelled. States, timing and refusals are those of every member that communicates by heartbeats
+(`heartbeat_membership`).
 
 Source: ShareMembershipManager, ShareHeartbeatRequestManager of Kafka 4.2's clients.
 """

@@ -1,8 +1,9 @@
-"""Holds the topics that an application subscribes to, and the partitions that it owns, as Kafka's SubscriptionState.
+"""Holds the topics that an application subscribes to, and the partitions that it owns, as Kafka's SubscriptionState
+does.
 
 While this member leads the group, `group_topics` are the topics of all members, because a leader watches them all. A
-`pattern` (SubscriptionPattern) is a regular expression that the broker resolves: the client learns from its assignment
-which topics it has, by their ids, and asks for their names.
+`pattern` (SubscriptionPattern) is a regular expression that the broker resolves. The client learns the ids of the
+matching topics from its assignment, and then requests their names.
 """
 
 from __future__ import annotations

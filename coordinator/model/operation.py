@@ -2,7 +2,7 @@
 
 An operation is one request, one timer that fired, or one load. Its records are appended as one batch, all or none.
 Handlers use neither log nor clock: they see the groups, the offsets and `now_ms`, set timers, and collect records,
-responses and log events. After the handler, the caller appends the records and calls `after_append`, the part of the
+responses and log events. After the handler, `Shard.run` appends the records and calls `after_append`, the part of the
 handler that waits for the append (Kafka's append future), with its error or NONE. Then `response` is sent, or a refusal
 if the append failed.
 """
@@ -153,7 +153,7 @@ class Operation:  # no dataclass, because one is built with every request, and t
         self.groups.put(group.group_id, group)
 
     def remove_created_group(self) -> None:
-        """Reverts `create_group`."""
+        """Reverts `create_group`, if the operation has created a group."""
         if self.replaced_group is not None:
             self.groups.put(self.replaced_group.group_id, self.replaced_group)
         elif self.created_group_id is not None:

@@ -1,9 +1,10 @@
 """Models Connect's workers: a Join/Sync group that moves only the tasks that have to move, and waits for a worker that
 left.
 
-Tasks take the place of partitions. A worker runs on while it joins, stops the tasks that it has to stop and then joins
-again at once; after a delay in its assignment, it joins again when that is over by its own clock. Its rebalances have a
-thread of their own, so a slow task keeps nobody waiting. Source: WorkerCoordinator, DistributedHerder; KIP-415.
+Tasks take the place of partitions. A worker continues its tasks while it joins, stops the tasks that it has to stop,
+and then joins again at once. If its assignment names a delay, it joins again when the delay has passed by its own
+clock. A worker's rebalances have a thread of their own, so a slow task delays nobody. Source: WorkerCoordinator,
+DistributedHerder; KIP-415.
 """
 
 from __future__ import annotations

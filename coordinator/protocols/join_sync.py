@@ -1,10 +1,9 @@
 """Models the broker's half of the Join/Sync protocol in each release: one group, its states and its timers.
 
-It is small: one group, one protocol name, no records. The model of today's broker, to the byte, is `coordinator.model`;
-this module has only the differences between releases in who waits for whom. Members are known by the ids that the
-coordinator gives. Source: kafka/coordinator/group/GroupCoordinator at the tags of the releases; KIP-62 (rebalance
-timeout), KIP-134 (initial delay), KIP-394 (member id first), KIP-345 (static members). A member that never syncs is
-removed from 3.0 on.
+The model is small: one group, one protocol name, no records. It has only the differences between releases in who waits
+for whom; `coordinator.model` models today's broker to the byte. Members are known by the ids that the coordinator
+gives. Source: kafka/coordinator/group/GroupCoordinator at the tags of the releases; KIP-62 (rebalance timeout), KIP-134
+(initial delay), KIP-394 (member id first), KIP-345 (static members). A member that never syncs is removed from 3.0 on.
 """
 
 from __future__ import annotations

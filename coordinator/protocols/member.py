@@ -30,7 +30,7 @@ class Member(Process, ABC):
 
     @abstractmethod
     def begin(self) -> None:
-        """Starts the member."""
+        """Starts the generators of this life of the member."""
 
     @abstractmethod
     def goodbye(self) -> Steps:

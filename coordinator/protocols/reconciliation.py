@@ -1,10 +1,10 @@
 """Models the consumer rebalance protocol (KIP-848): the broker assigns, and each member moves to its target on its own.
 
-There are no rounds for which all wait. A change makes a new group epoch with a target for every member. By heartbeats a
-member first learns which partitions to give up, acknowledges that, and then gets those that others have given up. A
-member whose partitions do not change notices nothing. A static member that leaves in good order keeps its assignment
-for a session, and its replacement takes it without a new epoch. All members subscribe to the same topics here. Source:
-GroupMetadataManager, CurrentAssignmentBuilder, UniformHomogeneousAssignmentBuilder of 4.2; KIP-848.
+No member waits for all others. A change starts a new group epoch with a target for every member. By heartbeats a member
+first learns which partitions to give up, acknowledges that, and then gets those that others have given up. A member
+whose partitions do not change notices nothing. A static member that leaves in good order keeps its assignment for a
+session, and its replacement takes the assignment over without a new epoch. All members subscribe to the same topics
+here. Source: GroupMetadataManager, CurrentAssignmentBuilder, UniformHomogeneousAssignmentBuilder of 4.2; KIP-848.
 """
 
 from __future__ import annotations
@@ -219,7 +219,7 @@ def uniform(
 
 
 class ConsumerProtocolGroup(Group):
-    """A group of the consumer protocol."""
+    """A group of consumers that use KIP-848."""
 
     def __init__(
         self,

@@ -25,7 +25,7 @@ ACTIONS: Final = {
 
 
 class ScriptError(ValueError):
-    """A script that can't be played, in one sentence with the remedy."""
+    """A script can't be played. The message is one sentence with the remedy."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +49,7 @@ class Script:
 
     @property
     def from_ms(self) -> int:
-        """Returns the time at which measuring begins."""
+        """Returns the time of the first event, at which measuring begins."""
         return min(event.at_ms for event in self.events)
 
 

@@ -86,8 +86,8 @@ class World:
         return self.random.between(*self._latency_ms)
 
     def looks_until_ms(self, due_ms: int, every_ms: int) -> int:
-        """Returns after how many milliseconds a thread that checks at intervals notices an event that is due in
-        `due_ms`."""
+        """Returns after how many milliseconds a thread notices an event that is due in `due_ms`, if it checks every
+        `every_ms` and wakes a little late each time."""
         looks = -(-due_ms // every_ms)
         return looks * every_ms + self.random.between(0, looks * self._wakes_late_ms)
 

@@ -1,10 +1,9 @@
-"""Simulates applications: a process with one consumer and a thread that polls, processes and polls again; and raw
-clients.
+"""Simulates applications, and raw clients, which send single requests. An application is a process with one consumer
+and a thread that polls, processes and polls again.
 
 An application is either blocked in poll or processing. A scenario may close it, crash it, freeze the whole process (a
-long garbage collection: nothing runs, and what arrives waits), or let it hang in its processing while the heartbeat
-thread goes on. After a crash or a close it may start again: a new consumer with the same client id, host and instance
-id.
+long garbage collection: nothing runs, and responses wait), or let it hang in its processing while the heartbeat thread
+continues. After a crash or a close it may start again: a new consumer with the same client id, host and instance id.
 """
 
 from __future__ import annotations

@@ -35,8 +35,8 @@ class Roster(NamedTuple):
 
 
 def changes_between(before: Roster | None, after: Roster) -> set[str]:
-    """Returns the names of the changes between two generations. If `before` is None or generation 0, the change is
-    `group_started`, and members are not compared."""
+    """Returns the names of the changes between two generations. If `before` is None or generation 0, the group has
+    started, and members are not compared."""
     found = set() if after.seats else {kinds.GROUP_EMPTIED.name}
     if before is None or before.generation == 0:
         return found | {kinds.GROUP_STARTED.name}

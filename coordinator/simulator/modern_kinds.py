@@ -42,7 +42,8 @@ SHARE_PREFIX, STREAMS_PREFIX = "share_group_", "streams_group_"
 
 
 class Start(NamedTuple):
-    """The trigger of an epoch, None if nothing in the group caused it, and the ids of the members concerned."""
+    """The trigger of an epoch and the ids of the members concerned. The trigger is None if an upgrade made the epoch of
+    a classic group's generation."""
 
     trigger: str | None
     member_ids: tuple[str, ...]

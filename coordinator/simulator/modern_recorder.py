@@ -94,8 +94,8 @@ class ModernRecorder:
         return self._stayed.pop(group_id, None)
 
     def observe(self, result: Result, request: Request | None) -> None:
-        """Records what one call of a coordinator changed. `request` is the request that it handled, or None if a timer
-        caused it."""
+        """Records what one call of a coordinator changed. `request` is the request that it handled, or None if it
+        handled none, as when a timer fires."""
         changed: dict[str, tuple[GroupKind, Batch]] = {}
         for batch in result.batches:
             for record in batch.records:

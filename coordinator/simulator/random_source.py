@@ -13,8 +13,7 @@ _MASK = (1 << 64) - 1
 
 
 class RandomSource:
-    """A source of random numbers. Its name, which begins with the seed and ends with its purpose, determines all its
-    numbers."""
+    """A source of random numbers. Its name, which includes the seed and its purpose, determines all its numbers."""
 
     __slots__ = ("_name", "_state")
 

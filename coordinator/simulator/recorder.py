@@ -152,7 +152,7 @@ class Recorder:
 
     def observe(self, result: Result, exchanges: list[Exchange], request: Request | None) -> None:
         """Records what one call of a coordinator changed: its result, the exchanges that it answered, and the request
-        that it handled (None if a timer caused the call)."""
+        that it handled (None if it handled none, as when a timer fires)."""
         written: dict[str, _Written] = {}
         call = _Call(request, self._note_answers(exchanges), written)
         self._modern.observe(result, request)

@@ -53,8 +53,8 @@ def refusal_error(request: Request, response: Any) -> Error:
 def rejection(
     exchange: Exchange, error: Error, planted: str | None, generation_of: Callable[[str], int | None]
 ) -> Rejection:
-    """Returns the row of a refused request. `planted` is the scenario's last action on the group; it is the root cause
-    unless there was an action on the client itself."""
+    """Returns the row of a refused request. `planted` is the scenario's last action on the group. That action is the
+    root cause, unless no broker could answer for the group, or there was an action on the client itself."""
     request: Any = exchange.request
     offsets = request.offsets if isinstance(request, _COMMITS) else ()
     group_id = group_of(request)

@@ -14,7 +14,8 @@ _GROUPS_BEGIN_WITHIN_MS = MINUTE_MS
 
 
 def prepare(scenario: Scenario, seed: int, groups: int | None = None, began_at_ms: int = BEGAN_AT_MS) -> Simulation:
-    """Returns a simulation that has not begun, with the scenario scheduled for `groups` groups."""
+    """Returns a simulation that has not begun, in which the scenario is scheduled for `groups` groups. If `groups` is
+    None, the scenario says how many."""
     simulation = Simulation(seed, scenario.settings, began_at_ms)
     for number in range(scenario.groups if groups is None else groups):
         group_id = scenario.names[number] if number < len(scenario.names) else f"{scenario.name}-{number:04d}"

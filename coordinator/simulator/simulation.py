@@ -2,8 +2,8 @@
 scheduling.
 
 The simulation connects clients, connections, brokers, topics and the recorder of the truth, which do not know each
-other. Nothing here looks at a clock: the caller says how far to `run`, and takes the outputs, as often as it likes. The
-same seed and settings give the same outputs, however the run is cut into slices.
+other. No code reads a clock: the caller passes to `run` the time up to which to simulate, and takes the outputs, as
+often as it likes. The same seed and settings give the same outputs, however the run is cut into slices.
 """
 
 from __future__ import annotations

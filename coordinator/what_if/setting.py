@@ -37,7 +37,7 @@ NUMBER: Final = re.compile(r"[0-9]{1,9}")
 
 
 class SettingError(ValueError):
-    """An invalid setting, in one sentence with the remedy."""
+    """A setting is invalid. The message is one sentence with the remedy."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

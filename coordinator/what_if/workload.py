@@ -1,19 +1,20 @@
 """Turns a ledger's rows about a group's members into a script that can be simulated under any setting.
 
 A ledger knows tenures: from the record of the first generation with a member to that of the first one without it. The
-processes behind them came and went somewhat before, and one that was started again is another member. So:
+process of a member started and ended somewhat before these records, and after a restart it is another member. So:
 
-- A tenure follows another of the same process if instance id, or else host and client id, are the same, and it began
-  within `RESTART_MS` of the other's end. Where hosts change with every start (containers), nothing proves that, so half
-  of the scripts are drawn `loosely`: then any tenure may follow any other that ended shortly before, and a static
-  member that fell silent may have closed in order.
-- A record is written when a round is over: when all have heard of it with their next heartbeats. Its cause lies earlier
-  by about that time, which is drawn at random. A member that was removed had been silent for its session.
+- Two tenures count as those of one process if instance id, or else host and client id, are the same, and the second
+  began within `RESTART_MS` of the end of the first. If hosts change with every start (containers), nothing proves that.
+  So half of the scripts are drawn `loosely`: then any tenure may follow any other that ended shortly before, and a
+  static member that fell silent may have closed in order.
+- A record is written when a rebalance ends, for which all members have to hear of it by their next heartbeats. The
+  cause is earlier by about that time, which is drawn at random. A member that was removed had been silent for its
+  session.
 - How a dynamic member left is often inferred, with a doubt: the record is the same whether it left or fell silent. A
   run draws how often the guesses are wrong, between never and twice as often as their doubts say, since the processes
-  of one application close alike. A guess is not doubted if the process was back within a session of its end: restarts
-  are mostly shorter than a session.
-- Long times in which nothing happens are cut short: whatever an event sets off has ended before.
+  of one application close alike. A guess is not doubted if the process was back within a session of its end, because
+  restarts are mostly shorter than a session.
+- Long times in which nothing happens are shortened, but only after all effects of the events before have ended.
 """
 
 from __future__ import annotations

@@ -291,8 +291,9 @@ class Group:
     def compute_subscribed_topics(self, config: Config) -> None:
         """Sets the topics to which the members subscribe, as a broker of the release reads them from the subscriptions.
 
-        They become None (not known) if a subscription cannot be read and the broker catches that. If it does not,
-        IllegalStateError is raised, and the topics stay what they were.
+        They become None (not known) if the group is not one of consumers, or if a subscription cannot be read and the
+        broker catches that. If the broker does not catch it, IllegalStateError is raised, and the topics stay what they
+        were.
         """
         topics: frozenset[str] | None = None
         if self.protocol_type == CONSUMER_PROTOCOL_TYPE and (not self.members or self.protocol_name is not None):

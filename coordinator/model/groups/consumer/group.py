@@ -115,7 +115,7 @@ class ConsumerGroup(ModernGroup[ConsumerMember, "Partitions"]):
         return topic in self.subscribed_topics()
 
     def others(self, member: ConsumerMember) -> list[ConsumerMember]:
-        """Returns the members other than `member` and the one that it replaces."""
+        """Returns the members other than `member` and the static member that it replaces."""
         return [
             each
             for each in self.members.values()

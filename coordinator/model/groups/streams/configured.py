@@ -1,10 +1,10 @@
 """Configures a topology with the existing topics: how many tasks each subtopology has, or what is missing.
 
-An internal topic that exists has the partitions that it has. Otherwise a repartition topic has the number that the
-topology names, or else the largest number among the topics that a subtopology reads which writes to it. Topics of one
-copartition group have equal numbers. A changelog topic has as many partitions as its subtopology has tasks. If topics
-are missing or do not fit, members receive a status, and no task is assigned; a topology that no topics could fit is
-refused. Source: responses of a 4.2 broker (`lab.kafka.streams_differential`), including its odd wording.
+A repartition topic gets the number of partitions that the topology names, or else the largest number among the topics
+that a subtopology reads which writes to it. Topics of one copartition group get equal numbers, and a changelog topic as
+many as its subtopology has tasks. The numbers of existing topics take precedence. If topics are missing or do not fit,
+members receive a status, and no task is assigned; a topology that no topics could fit is refused. Source: responses of
+a 4.2 broker (`lab.kafka.streams_differential`), including its odd wording.
 """
 
 from __future__ import annotations
@@ -43,8 +43,9 @@ class Status(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ConfiguredTopology:
-    """A topology in which the partitions of internal topics are filled in. `task_counts` has the number of tasks of
-    each subtopology; it is empty if topics are missing or do not fit, and `status` then says which."""
+    """A topology in which the partitions of internal topics are filled in, as far as they are known. `task_counts` has
+    the number of tasks of each subtopology; it is empty if these are not known. `status` says which topics are missing
+    or do not fit; it is None if the topology is ready."""
 
     topology: Topology
     task_counts: Mapping[str, int]

@@ -69,8 +69,8 @@ def rebalance_by_leader(group: Group, operation: Operation) -> None:
 
 
 def maybe_complete_join_phase(group: Group, operation: Operation) -> None:
-    """Ends the join phase if all members have joined. The first rebalance of an Empty group goes on until its delay is
-    over."""
+    """Ends the join phase if all members have joined. The first rebalance of an Empty group always waits until its
+    delay is over."""
     if (
         group.state is State.PREPARING_REBALANCE
         and group.previous_state is not State.EMPTY

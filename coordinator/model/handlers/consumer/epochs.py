@@ -29,7 +29,7 @@ class Epoch(NamedTuple):
 
 def new_epoch(group: ConsumerGroup, member: ConsumerMember, operation: Operation, *, has_changed: bool) -> Epoch:
     """Returns the epoch of the group after a request. It is a new one if the member's topics changed (`has_changed`),
-    if the group's topics changed in the cluster, or if the group is new."""
+    if the group's topics changed in the cluster, or if the group is at epoch 0."""
     is_due = has_changed or not group.epoch
     if not is_due and not _has_to_look(group, operation):
         return Epoch(group.epoch, is_looked_at=False)

@@ -228,8 +228,8 @@ def expire_revocation(group: ConsumerGroup, member_id: str, operation: Operation
 
 
 def watch_loaded(group: ConsumerGroup, operation: Operation) -> None:
-    """Starts the timers of a group that was loaded from its log. Even a classic member gets the group's session timeout
-    instead of its own, as on a broker."""
+    """Starts the timers of a group that was loaded from its log. As on a broker, even a classic member gets the session
+    timeout of KIP-848 members instead of its own."""
     group.is_loaded = True
     for member in group.members.values():
         session_ms = operation.config.group_consumer_session_timeout_ms

@@ -2,16 +2,16 @@
 
 A member may name topics, give a regular expression, or both. An expression that no other member has is validated when
 it is sent. It has no topics until the broker has matched all topics of the cluster, internal ones too, with all
-expressions of the group, and has written a record of type 16 for each. If an expression matches other topics than
-before, or the hash of the group's topics changed, a new epoch is written with them. So the first epoch of a group that
-subscribes only by an expression has no topics.
+expressions of the group, and has written a record of type 16 for each. If an expression then matches other topics than
+before, or the hash of the group's topics changed, a new epoch is written with these records. So the first epoch of a
+group that subscribes only by an expression has no topics.
 
-The broker resolves again at the next request of any member, but not within ten seconds of the last time: if an
-expression is not resolved, if there are new topics, or if `group.consumer.regex.refresh.interval.ms` has passed.
+The broker resolves all expressions again at the next request of any member if one is not resolved, if there are new
+topics, or if `group.consumer.regex.refresh.interval.ms` has passed, but not within ten seconds of the last time.
 Deleted topics stay in the record until then. The record of an expression is removed with the last member that has it.
 
-A broker resolves in a thread of its own, and writes some milliseconds after its response. Here that is the operation
-right after the request. Not modelled: topics that the client of the request may not describe. Source: records of a 4.2
+A broker resolves in a thread of its own, and writes some milliseconds after its response. Here the next operation after
+the request does that. Not modelled: topics that the client of the request may not describe. Source: records of a 4.2
 broker (`lab.kafka.consumer_differential`).
 """
 

@@ -358,7 +358,7 @@ def _leave(request: StreamsGroupHeartbeatRequest, operation: Operation) -> Strea
 
 def expire_streams_session(group: StreamsGroup, member_id: str, operation: Operation) -> None:
     """Removes a member and begins a new epoch. It is the handler of the session timer, and also removes members that
-    leave or give up no tasks."""
+    leave, or that do not give up their tasks in time."""
     if member_id in group.members:
         operation.records += group.member_tombstones(member_id)
         operation.records.append(new_streams_epoch_record(group.group_id, group.epoch + 1, group.words))
