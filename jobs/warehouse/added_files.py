@@ -1,9 +1,9 @@
 """Finds the files that versions of a table added, and reads their rows, so that the cost of a read depends on new rows
 only.
 
-The table's own log says which files a version added (`delta_log.added_by`). A reader that keeps the next version to
-read opens those files and no others, however long the table is. Where the log or the files no longer show what was
-added (they were cleaned up, or a version wrote rows again), there is no such list, and the reader scans the table.
+The table's own log shows which files a version added (`delta_log.added_by`). A reader that stores the next version to
+read opens those files and no others, however long the table is. Sometimes log or files no longer show what was added,
+because they were cleaned up or because a version wrote rows again. Then the reader scans the table.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ VERSIONS_LOOKED_AT_MAX = 2_000
 
 @dataclass(frozen=True, slots=True)
 class AddedFiles:
-    """The files that versions of a table added, with rows of any cluster. `version` is the last of these versions;
-    `paths` are relative to the table."""
+    """The files that some versions of a table added, with rows of any cluster. `version` is the last of these versions,
+    `paths` are relative to the table, and `row_count` is that of all files."""
 
     version: int
     paths: tuple[str, ...] = ()
@@ -41,7 +41,7 @@ class AddedFiles:
 
 
 def added_since(ledger: Ledger, table: Table, version: int) -> AddedFiles:
-    """Returns what was added to a table after a version."""
+    """Returns the files that were added to a table after `version`, up to its newest version."""
     files: dict[str, int] = {}
     while (added := added_by(ledger.storage, table, version + 1)) is not None:
         version += 1
@@ -50,8 +50,8 @@ def added_since(ledger: Ledger, table: Table, version: int) -> AddedFiles:
 
 
 def added_between(ledger: Ledger, table: Table, first: int, last: int) -> AddedFiles | None:
-    """Returns the files that the versions from `first` to `last` added to a table; None if that can't be read any
-    more."""
+    """Returns the files that the versions from `first` to `last` added to a table. Returns None if the log no longer
+    has one of the versions, if one of them replaced files, or if a file is gone."""
     files: dict[str, int] = {}
     for version in range(first, last + 1):
         added = added_by(ledger.storage, table, version)
@@ -65,9 +65,9 @@ def added_between(ledger: Ledger, table: Table, first: int, last: int) -> AddedF
 
 
 def first_version_of(ledger: Ledger, table: Table, paths: Collection[str], last: int) -> int | None:
-    """Returns the first version that added one of some files, going back from `last`; without files, the version after
-    `last`. None if one of them was added before the newest versions, which alone are read. Each path ends with the
-    file's name."""
+    """Returns the earliest of the versions, up to `last`, that added the files in `paths`; the version after `last` if
+    `paths` is empty. Returns None if the log does not show it, or if it is not among the newest VERSIONS_LOOKED_AT_MAX
+    versions. The end of each path is the file's name."""
     missing = {_name(unquote(path)) for path in paths}
     version = last + 1
     while missing:

@@ -37,7 +37,8 @@ class Checkpoint:
 
 
 def read_checkpoint(storage: Storage, folder: str) -> Checkpoint | None:
-    """Returns the progress in a checkpoint, or None if there is no checkpoint."""
+    """Returns the progress in a checkpoint; None if there is no checkpoint. Raises OutsideError if its file `metadata`
+    is damaged."""
     query_id = read_parsed(storage, f"{folder}/metadata", lambda text: str(json.loads(text)["id"]), _remedy(folder))
     if query_id is None:
         return None
@@ -47,8 +48,8 @@ def read_checkpoint(storage: Storage, folder: str) -> Checkpoint | None:
 
 def whole_checkpoint(storage: Storage, folder: str) -> Checkpoint | None:
     """Returns the same as `read_checkpoint`, for a checkpoint that Spark can continue. Raises OutsideError if a file
-    that Spark would start from is damaged, if batches are there without the query's id, or if a batch was committed
-    whose plan is missing: Spark would plan it again for ever."""
+    that Spark would start from is damaged, if there are batches but no query id, or if a batch was committed whose plan
+    is missing: Spark would plan that batch again for ever."""
     checkpoint = read_checkpoint(storage, folder)
     if checkpoint is None:
         if any(last_batch(storage, f"{folder}/{name}") is not None for name in ("offsets", "commits")):
@@ -68,7 +69,8 @@ def last_batch(storage: Storage, folder: str) -> int | None:
 
 
 def source_offset(storage: Storage, folder: str, batch: int | None) -> str | None:
-    """Returns the offset of the query's one source at the end of a batch, in the source's own form."""
+    """Returns the offset of the query's only source at the end of a batch, in the source's own form. Returns None if
+    `batch` is None or its file is missing."""
     if batch is None:
         return None
     lines = read_parsed(storage, f"{folder}/offsets/{batch}", _offset_lines, _remedy(folder))
@@ -114,7 +116,7 @@ def set_checkpoint_aside(storage: Storage, lease: Lease, checkpoint_folder: str)
 
 
 def forget_planned_batch(storage: Storage, lease: Lease, folder: str) -> None:
-    """Removes a planned batch that was not committed from the checkpoint, so that the query plans it again. Raises
+    """Sets aside the plan of a batch that was not committed, so that the query plans the batch again. Raises
     OutsideError if the lease is lost."""
     checkpoint = read_checkpoint(storage, folder)
     if checkpoint is not None and checkpoint.planned_batch != checkpoint.committed_batch:
@@ -127,8 +129,9 @@ def forget_planned_batch(storage: Storage, lease: Lease, folder: str) -> None:
 def _set_aside(storage: Storage, lease: Lease, folder: str, name: str, aside: str) -> None:
     """Renames a file or folder of a checkpoint.
 
-    Checkpoints know no tokens. A writer that slept until its lease was another's would take the checkpoint that its
-    successor goes on with; so it looks at its lease again, and puts it back.
+    Spark's checkpoints have no tokens. A writer that slept until another one had its lease would set aside the
+    checkpoint that its successor uses. So it checks its lease again after the renaming, and if the lease is lost,
+    renames the checkpoint back.
     """
     lease.look()
     storage.rename(f"{folder}/{name}", f"{folder}/{aside}")
@@ -141,6 +144,7 @@ def _set_aside(storage: Storage, lease: Lease, folder: str, name: str, aside: st
 
 
 def kafka_positions(offset: str | None, topic: str) -> dict[int, int]:
-    """Returns the next offset to read of a Kafka source, by partition; empty before the first batch."""
+    """Returns, by partition, the next offset to read, from a source offset of Spark's Kafka source; an empty dict if
+    `offset` is None."""
     positions = {} if offset is None else json.loads(offset)[topic]
     return {int(partition): position for partition, position in positions.items()}

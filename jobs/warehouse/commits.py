@@ -1,6 +1,6 @@
-"""Makes every commit of every table, by delta-rs, from the driver, and with the fencing token of the writer's lease.
+"""Makes every commit of every table: in the driver, by delta-rs, and with the fencing token of the writer's lease.
 
-A lease alone does not stop a writer that slept: it wakes and goes on where it was. So each table remembers, under the
+A lease alone does not stop a writer that slept: it wakes and continues where it was. So each table remembers, under the
 transaction id `writer/<lease>`, the highest token that has written it:
 
 - A job names the tables that it writes before it reads any state (`Ledger.create`): each gets an empty commit with the
@@ -16,10 +16,12 @@ which can't. On S3 Spark looks and then writes, where delta-rs makes a condition
 Spark, anywhere.
 
 A store may lose the answer to a commit, give it later than delta-rs waits, and carry the commit out later still. So a
-commit has a name, and is tried again only from a table whose log does not have that name. Every attempt that reaches
-the log after that check has the same transaction id: of two attempts one succeeds, in whatever order they arrive.
+commit has a name, and is tried again only after the log was read and does not have that name. Every attempt that
+reaches the log after that check has the same transaction id: only one of two attempts succeeds, in whatever order they
+arrive.
 
-A `Batch` names rows that must be there exactly once. A table takes each batch once, in the order of their numbers.
+A `NumberedBatch` identifies rows that must be in a table exactly once. A table takes each batch once, in the order of
+their numbers.
 """
 
 from __future__ import annotations
@@ -72,7 +74,7 @@ PartitionFilter = tuple[str, str, Any]
 # Other clusters' writers, and a maintenance, may commit to the same table.
 ATTEMPTS = 20
 PAUSE_S_MAX = 0.5
-# Each takes as long as delta-rs waits for an answer, 30 s by itself.
+# Each unanswered attempt takes as long as delta-rs waits for an answer, by default 30 s.
 UNANSWERED_MAX = 3
 # A merge holds its rows in memory, several times over.
 ROWS_PER_MERGE = 250_000
@@ -86,7 +88,8 @@ class ChangedMeanwhileError(OutsideError):
 
 @dataclass(frozen=True)
 class NumberedBatch:
-    """Rows that a table must take only once: the application that writes them, and its number for them."""
+    """Identifies rows that a table must take only once: by the application that writes them, and the number that it
+    gives them."""
 
     application_id: str
     number: int
@@ -101,7 +104,7 @@ class Commits:
 
     def open(self, table: Table) -> DeltaTable:
         """Returns the table as it is now. Raises OutsideError if a later writer has fenced it, and InputError if its
-        log is a link."""
+        log's folder is a link."""
         refuse_linked_log(table_uri(self.warehouse, table))
         found = open_table(self.warehouse, table)
         for lease, _ in self._later_tokens(found):
@@ -130,7 +133,8 @@ class Commits:
     def fence(self, table: Table) -> None:
         """Commits this writer's token, so that the table refuses all earlier writers. Raises OutsideError if a later
         writer has fenced it, if the file of a commit is empty (Delta's readers would take it for a commit that did
-        nothing), or if a file is a pipe. Raises InputError if another engine has removed commits of ours from it."""
+        nothing), or if one of its files is a pipe. Raises InputError if another engine has removed commits of ours from
+        it."""
         refuse_emptied(self.warehouse, table)
         found = open_table(self.warehouse, table)
         refuse_restored(found, table.name, COMMIT)
@@ -146,7 +150,7 @@ class Commits:
         return _has(self.open(table), batch)
 
     def append(self, table: Table, rows: pa.Table, batch: NumberedBatch | None = None) -> bool:
-        """Appends rows; returns False if the table has this batch already."""
+        """Appends rows. Returns False, and changes nothing, if the table has this batch already."""
 
         def act(delta: DeltaTable, properties: CommitProperties) -> None:
             write_deltalake(delta, with_all_offsets(rows), mode="append", commit_properties=properties)
@@ -154,14 +158,15 @@ class Commits:
         return self._commit(table, act, batch)
 
     def add_files(self, table: Table, files: Sequence[WrittenFile], batch: NumberedBatch | None = None) -> bool:
-        """Adds files that lie in the table's folder; returns False if the table has this batch already."""
+        """Adds files that lie in the table's folder. Returns False, and changes nothing, if the table has this batch
+        already."""
         return self._commit(table, lambda delta, properties: _add(delta, properties, files), batch)
 
     def replace_with_files(
         self, table: Table, cluster: str, files: Sequence[WrittenFile], batch: NumberedBatch | None = None
     ) -> bool:
-        """Replaces the rows of a cluster by those of files that lie in the table's folder; returns False if the table
-        has this batch already."""
+        """Replaces the rows of a cluster by those of files that lie in the table's folder. Returns False, and changes
+        nothing, if the table has this batch already."""
 
         def act(delta: DeltaTable, properties: CommitProperties) -> None:
             _add(delta, properties, files, mode="overwrite", partition_filters=[("cluster", "=", cluster)])
@@ -169,7 +174,8 @@ class Commits:
         return self._commit(table, act, batch)
 
     def paths(self, table: Table, partition: Mapping[str, str]) -> list[str]:
-        """Returns the files with some values of partition columns, as `replace_files` names them."""
+        """Returns the paths of the files whose partition has all values of `partition`, in the form that
+        `replace_files` takes."""
         found = pa.table(self.open(table).get_add_actions(flatten=False)).select(["path", "partition"]).to_pylist()
         return [each["path"] for each in found if partition.items() <= _texts(each["partition"]).items()]
 
@@ -182,9 +188,9 @@ class Commits:
         batch: NumberedBatch | None = None,
         is_new_data: bool = True,
     ) -> None:
-        """Replaces some files of a table by others in one commit. If the rows are the same, pass `is_new_data=False`,
-        and streaming readers skip the commit. Raises ChangedMeanwhileError if one of the files is not there any
-        more."""
+        """Replaces the files `old` of a table by the files `new`, in one commit. If both have the same rows, pass
+        `is_new_data=False`, and streaming readers skip the commit. Raises ChangedMeanwhileError if one of the old files
+        is not in the table any more."""
 
         def act(delta: DeltaTable, properties: CommitProperties) -> None:
             found = {each["path"]: each for each in pa.table(delta.get_add_actions(flatten=False)).to_pylist()}
@@ -206,9 +212,9 @@ class Commits:
         update_condition: str | None = None,
         inserts: bool = True,
     ) -> None:
-        """Merges rows by their key, in pieces. `condition` limits the rows of the table, as `old`, that rows of the
-        source, as `new`, can match. In matching rows the columns of `updates` are set to their expressions, where
-        `update_condition` holds. Each piece is a commit of its own.
+        """Merges rows by their key, in pieces; each piece is a commit of its own. `condition` limits the rows of the
+        table (`old`) that rows of the source (`new`) can match. In matching rows for which `update_condition` holds,
+        the columns of `updates` are set to their SQL expressions. With `inserts`, rows without a match are added.
 
         Raises ValueError if a column of the key is null, since null never equals null.
         """
@@ -232,8 +238,8 @@ class Commits:
     def write_again(self, table: Table) -> None:
         """Rewrites all rows of an older table with today's columns, comments and partitions, in one commit.
 
-        Delta would let another cluster's rows in between; but these lie in the older partitions, and would be read with
-        nulls for today's.
+        Any other commit in between is a conflict. Delta would accept rows that another cluster adds meanwhile; but
+        these lie in the older partitions, and would be read with nulls in today's partition columns.
         """
         schema = pa.schema(Schema.from_json(table.schema.json()))
 
@@ -251,7 +257,8 @@ class Commits:
         self._commit(table, act, is_next=True)
 
     def alter(self, table: Table, needed: Plan) -> None:
-        """Brings a table's schema, properties and comment to today's, where they differ. It changes no row."""
+        """Brings a table's schema, properties and comment to today's, as far as `needed` names them. It changes no
+        row."""
 
         def with_schema(delta: DeltaTable, properties: CommitProperties) -> None:
             # Of all that delta-rs does, only an overwrite takes a whole schema. It replaces the rows of no partition.
@@ -269,7 +276,7 @@ class Commits:
             self._commit(table, with_comment, is_next=True)
 
     def set_properties(self, table: Table, new: Callable[[Mapping[str, str]], Mapping[str, str]]) -> None:
-        """Sets the properties of a table that `new` computes from its present ones. Others stay."""
+        """Sets the properties of a table that `new` computes from its present ones. All other properties stay."""
 
         def act(delta: DeltaTable, properties: CommitProperties) -> None:
             found = dict(new(delta.metadata().configuration))
@@ -282,7 +289,8 @@ class Commits:
         self._commit(table, lambda delta, properties: delta.delete(condition, commit_properties=properties))
 
     def compact(self, table: Table, partitions: list[PartitionFilter], file_bytes: int) -> tuple[int, int]:
-        """Merges small files of some partitions; returns the number of files before and after. It changes no row."""
+        """Merges small files of some partitions, or of the whole table if `partitions` is empty; returns how many files
+        were removed and how many were added. It changes no row."""
         counts: list[dict[str, Any]] = []
 
         def act(delta: DeltaTable, properties: CommitProperties) -> None:
@@ -309,10 +317,10 @@ class Commits:
             delete_half_written(uri, self.check_leases)
 
     def forget_past(self, table: Table, check: Callable[[], None] = lambda: None) -> None:
-        """Deletes the files of all versions but the newest, makes a checkpoint of that, and deletes the log before it.
-        No other writer and no reader may be active; `check` raises if one has come. A file that no version named is
-        deleted if it is older than an hour, or than the lease's duration, if that is longer. Raises InputError if a
-        file of the past can only be reached through a link in the table's folder; nothing behind links is deleted."""
+        """Deletes the files of all versions but the newest, makes a checkpoint of the newest, and deletes the log
+        before it. No other writer and no reader may be active; `check` raises if one has come. A file that no version
+        named is deleted if it is older than an hour, or than the lease's duration, if that is longer. Raises InputError
+        if a file of the past can only be reached through a link in the table's folder; such a file is not deleted."""
 
         def may_go_on() -> None:
             self.check_leases()
@@ -335,7 +343,8 @@ class Commits:
             )
 
     def _delete_files(self, table: Table, found: Sequence[str], check: Callable[[], None]) -> list[str]:
-        """Carries out steps 2 and 3 of `jobs.warehouse.deletions`; returns the files that lie behind links and stay."""
+        """Carries out steps 2 and 3 of `jobs.warehouse.deletions`; returns the files that are not deleted, because
+        their path has a link."""
         self.add_files(table, [])
         return delete_files(table_uri(self.warehouse, table), deletable_files(found, self.open(table)), check)
 
@@ -352,8 +361,8 @@ class Commits:
         *,
         is_next: bool = False,
     ) -> bool:
-        """Makes a commit, again and again if it conflicts, and some times if the store gives no answer. With `is_next`
-        every commit in between is a conflict."""
+        """Makes a commit. It tries again if the commit conflicts, and some times if the store gives no answer. With
+        `is_next` every commit in between is a conflict. Returns False if the table has the batch already."""
         name, since, unanswered = uuid.uuid4().hex, sys.maxsize, 0
         retries = 0 if is_next else None
         for delta in self._opened(table):
@@ -386,8 +395,8 @@ class Commits:
 
     @contextmanager
     def _unless_taken_over(self, table: Table) -> Iterator[None]:
-        """Raises OutsideError where something fails because a later writer has the table, and has perhaps deleted what
-        this one began from."""
+        """Raises OutsideError if the block fails because a later writer has the table, and has perhaps deleted files
+        that this writer needs."""
         try:
             yield
         except (DeltaError, OSError):
@@ -402,7 +411,7 @@ class Commits:
 
 
 def as_new(names: Iterable[str]) -> dict[str, str]:
-    """Returns the updates of a merge that set columns to those of the source."""
+    """Returns the `updates` of a merge that set the named columns to the values of the new rows."""
     return {name: f'new."{name}"' for name in names}
 
 
@@ -412,8 +421,9 @@ def application_id(lease: Lease) -> str:
 
 
 def with_all_offsets(rows: pa.Table) -> pa.Table:
-    """Returns the rows in arrays that delta-rs reads correctly. An array without lists must have one offset. Java omits
-    that offset for lists within other lists if all of these are empty, and delta-rs 1.6 then reads arbitrary memory."""
+    """Returns the rows in arrays that delta-rs reads correctly. In Arrow an array of no lists must still have one
+    offset. Java omits that offset for lists within other lists if all of these are empty, and delta-rs 1.6 then reads
+    arbitrary memory."""
     columns = [
         pa.concat_arrays(column.chunks) if pa.types.is_nested(column.type) and column.num_chunks else column
         for column in rows.columns

@@ -1,19 +1,19 @@
 """Decides which files of a table may be deleted, and deletes them.
 
 A deletion is not a commit, so no token guards it: a process that decided to delete may sleep until another one has its
-lease, wake, and go on. So no file is ever deleted that a later version could name, whenever the deletion happens:
+lease, wake, and delete then. So no file is ever deleted that a later version could name, whenever the deletion happens:
 
 1. A version is opened. Candidates are the files that it has removed, and the files in the folder that it does not
    name and that are older than a bound.
-2. A fence is committed: from then on the table refuses every earlier writer, and a later one writes its files only
-   after a fence of its own (`Ledger.create`), so under names that are not in the list.
-3. The table is opened as it is after the fence. The files that it names are taken off the list. Names of files are
-   never used again, so the files left are never named again.
+2. A fence is committed. From then on the table refuses every earlier writer. A later writer writes its files only after
+   a fence of its own (`Ledger.create`), so under names that are not among the candidates.
+3. The table is opened as it is after the fence. The files that it names are removed from the candidates. Names of files
+   are never used again, so the candidates left are never named again.
 
 There are two kinds of candidate. A file that a version has removed is never named again: deleting it needs no other
 cluster's lease, and it is kept for readers of older versions as long as the settings say. A file that no version has
-named may be about to be committed by a writer: without that writer's lease, it is deleted only after
-`UNNAMED_HOURS_OF_OTHERS`.
+named may be about to be committed by a writer: if the deleter does not have that writer's lease, the file is deleted
+only after `UNNAMED_HOURS_OF_OTHERS`.
 
 The process may sleep for any time after each step. If it sleeps before the fence, it finds the token of a later writer,
 and stops. If it sleeps after the fence, its list can't contain a file of a later writer: neither one that it has
@@ -23,12 +23,12 @@ deleter took the leases. The bound protects those files: it is longer than any w
 deleter with a short bound also asks, before each piece, whether a cluster has come (`newcomers`). The leases are
 checked between pieces, too, so that a process that lost one stops soon.
 
-Below a checkpoint the files of a log are needed by no later version. Their names are used again only in a table that
-was removed and created again, so that the leases are checked before each.
+No later version needs the files of a log before a checkpoint. Their names are used again only if the table is removed
+and created again. So the leases are checked before each of these files is deleted.
 
-delta-rs writes a file on a local disk under its name, `#` and a number first, and no VACUUM of its sees such a name.
-One that is a day old was left by a writer that was killed. If it was not, and its writer slept for a day, then what
-that writer calls next fails: nothing has named the file.
+delta-rs writes a file on a local disk first under a name that ends in `#` and a number, and its VACUUM does not see
+such a name. A file of such a name that is a day old was left by a writer that was killed. If instead its writer slept
+for a day, then the writer's next call fails; nothing has named the file.
 
 No link is followed. A link leads to files that are not the ledger's, or to files in the table's folder under another
 name, which the table may still use. If the path of a log has a link, the log is not even written to, since delta-rs
@@ -64,9 +64,10 @@ if TYPE_CHECKING:
     from groupledger.jobs.warehouse.storage import Storage
 
 UNNAMED_HOURS_MIN = 1
-"""No writer takes as long from a file to its commit."""
+"""No writer takes so long from writing a file to committing it."""
 UNNAMED_HOURS_OF_OTHERS = 7 * 24
-"""And no writer whose lease the deleter does not have, asleep or not: its own lease has long run out."""
+"""Even a writer whose lease the deleter does not have, and that may sleep, commits no file after so long: its own lease
+has long run out."""
 HALF_WRITTEN_S_MAX = 86_400
 HALF_WRITTEN = "*#[0-9]*"
 PIECE = 500
@@ -75,17 +76,17 @@ LOG_FILE = re.compile(r"\.?([0-9]{20})\.")
 
 
 def unnamed_files(before: DeltaTable, hours: int | None) -> list[str]:
-    """Returns the files in a table's folder that the opened version does not name and that are older than `hours`; with
-    None, older than the table's own retention. Step 1."""
+    """Returns the files in a table's folder that the opened version does not name and that are older than `hours`; if
+    `hours` is None, older than the table's own retention. This is part of step 1 of the module's list."""
     return before.vacuum(hours, dry_run=True, enforce_retention_duration=False, full=True)
 
 
 def removed_files(table_uri: str, before: DeltaTable, until_ms: int | None = None) -> list[str]:
-    """Returns the files that were removed up to the opened version, or up to an instant. A checkpoint is made to read
-    them from. Step 1.
+    """Returns the files that were removed up to the opened version, or up to the instant `until_ms`. It makes a
+    checkpoint and reads them from it. This is part of step 1 of the module's list.
 
-    delta-rs lists only files that were removed before now, by this machine's clock. The remover's clock may have been
-    ahead.
+    delta-rs itself lists only files that were removed before now, by this machine's clock, and the clock of the process
+    that removed them may have been ahead.
     """
     before.create_checkpoint()
     files, start = files_of(table_uri), f"{before.version():020}.checkpoint."
@@ -110,8 +111,9 @@ def deletable_files(candidates: Iterable[str], fenced: DeltaTable) -> list[str]:
 
 
 def delete_files(table_uri: str, paths: Iterable[str], check: Callable[[], None]) -> list[str]:
-    """Deletes files of a table, in pieces; `check` raises if the process has to stop. A file that is gone already is
-    not an error. Returns the files that it did not delete, because their path has a link or leads out of the folder."""
+    """Deletes files of a table in pieces; before each piece it calls `check`, which raises if the process has to stop.
+    A file that is gone already is not an error. Returns the files that it did not delete, because their path has a link
+    or leads out of the folder."""
     files, root = files_of(table_uri), _root(table_uri)
     left, outside = iter(paths), []
     while piece := list(islice(left, PIECE)):
@@ -125,7 +127,7 @@ def delete_files(table_uri: str, paths: Iterable[str], check: Callable[[], None]
 
 
 def delete_log_before(table_uri: str, version: int, check: Callable[[], None]) -> list[str]:
-    """Deletes the files of a table's log before a version that has a checkpoint. Returns the files that it did not
+    """Deletes the files of a table's log before `version`, which has a checkpoint. Returns the files that it did not
     delete, because their path has a link."""
     outside = []
     for info in files_of(table_uri).get_file_info(FileSelector(LOG)):
@@ -146,13 +148,13 @@ def delete_half_written(table_uri: str, check: Callable[[], None]) -> None:
 
 
 def newcomers(storage: Storage, held: Iterable[str]) -> list[str]:
-    """Returns the leases of clusters that were ever taken and are not among `held`."""
+    """Returns the names of the leases in the warehouse that were ever taken and are not among `held`."""
     every = {each for cluster in storage.names(STATE_FOLDER) for each in all_held(cluster)}
     return sorted(each for each in every - {*held} if has_been_held(storage, each))
 
 
 def refuse_linked_log(table_uri: str) -> None:
-    """Raises InputError if the log of a table is a link."""
+    """Raises InputError if the log's folder of a table on a local disk is a symbolic link."""
     root = _root(table_uri)
     if root is not None and (root / LOG).is_symlink():
         raise InputError(

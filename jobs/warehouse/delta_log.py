@@ -4,8 +4,8 @@ No library lists the files that a single version added, so they are read from th
 Delta's protocol: `_delta_log/<version, 20 digits>.json`, one action a line. A version that only moved rows (its actions
 say `dataChange: false`) and one that is only a writer's fence (no action but its transaction) add nothing.
 
-The place of a table is a directory or a URI that delta-rs knows (`s3://`, `s3a://`, `abfss://`, `hdfs://`, ...), with
-the credentials where its clients look for them (the environment, an instance's role).
+A table is in a directory, or at a URI that delta-rs knows (`s3://`, `s3a://`, `abfss://`, `hdfs://`, ...). Credentials
+are where the clients of delta-rs look for them (the environment, an instance's role).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from groupledger.schemas.tables.table import Table
 
 
-# Limit of the bytes read at once: they take some hundred MiB, as rows of Arrow and again as Spark's.
+# The limits of `few_rows`. So many bytes take some hundred MiB of memory, as rows of Arrow and again as Spark's.
 FEW_ROWS, FEW_FILES, FEW_BYTES = 200_000, 200, 16 << 20
 # Parsing the log's entries of this many files takes as long as a job of Spark.
 FILES_LOOKED_AT_MAX = 2_000
@@ -52,13 +52,13 @@ COMMIT_FILE = re.compile(r"[0-9]{20}\.json")
 
 
 def table_uri(warehouse: str, table: Table) -> str:
-    """Returns the place of a table. Raises InputError for a path that delta-rs would not find again."""
+    """Returns the directory or URI of a table. Raises InputError for a path that delta-rs would misread."""
     return f"{warehouse_uri(warehouse)}/{table.name}"
 
 
 def open_table(warehouse: str, table: Table, version: int | None = None) -> DeltaTable:
-    """Returns the table as it is now, or as it was in a version. Raises OutsideError if it uses features that are not
-    supported here."""
+    """Returns the table as it is now, or as it was in `version`. Raises OutsideError if the table uses features of
+    Delta that are not supported here."""
     place = table_uri(warehouse, table)
     with of_the_table(place):
         delta = DeltaTable(place, version)
@@ -69,12 +69,12 @@ def open_table(warehouse: str, table: Table, version: int | None = None) -> Delt
 def dataset(
     warehouse: str, table: Table, delta: DeltaTable | None = None, condition: pc.Expression | None = None
 ) -> FileSystemDataset:
-    """Returns the files of the table as it is now, or as it was when `delta` was opened, with the statistics that the
-    log has of each. With a condition, files may be left out that can't have a matching row.
+    """Returns the files of the table as it is now, or as it was when `delta` was opened, each with the statistics that
+    the log has of it. If a condition is given, files that can't have a matching row may be left out.
 
-    delta-rs makes such a dataset too. But a missing bound of a file (of a name of some thousand bytes, or of an instant
-    that is invalid to delta-rs) is null there, and compares with no row, so that a filter leaves out the whole file;
-    and it returns some texts as views, which pyarrow does not compare with texts.
+    delta-rs makes such a dataset too, but with two faults. If a bound of a file is missing (for a name of some thousand
+    bytes, or an instant that is invalid to delta-rs), it is null there and compares with no row, so that a filter
+    leaves out the whole file. And some texts are returned as views, which pyarrow does not compare with texts.
     """
     delta = delta or open_table(warehouse, table)
     return _dataset(warehouse, table, delta, _added(delta, condition))
@@ -117,16 +117,16 @@ def _dataset(warehouse: str, table: Table, delta: DeltaTable, added: pa.Table) -
 
 
 def files_of(uri: str) -> FileSystem:
-    """Returns the files of a table, by paths within its folder."""
+    """Returns the file system of a table, in which paths are relative to the table's folder."""
     return local_files(uri) or PyFileSystem(DeltaStorageHandler(uri))
 
 
 def rows_where(files: FileSystemDataset, condition: pc.Expression, columns: Sequence[str] | None = None) -> pa.Table:
-    """Returns the rows that match a condition: all columns, or the given ones, which must include those of the
-    condition.
+    """Returns the rows that match a condition. `columns` are the columns to return, and must include those of the
+    condition; None stands for all.
 
-    It decides by itself which files to open, and compares rows only when their columns have the table's types: a merge
-    of delta-rs writes texts as views, whose bounds pyarrow does not compare with texts.
+    The files to open are chosen here, not by pyarrow, and rows are compared only after their columns have got the
+    table's types: a merge of delta-rs writes texts as views, whose bounds pyarrow does not compare with texts.
     """
     needed = FileSystemDataset(list(files.get_fragments(condition)), files.schema, files.format, files.filesystem)
     read = None if columns is None else [*columns]
@@ -136,7 +136,7 @@ def rows_where(files: FileSystemDataset, condition: pc.Expression, columns: Sequ
 
 
 def has_row(files: FileSystemDataset, name: str, value: str) -> bool:
-    """Returns whether any row has a value in a column. Only that column is read."""
+    """Returns whether any row has `value` in the column `name`. Only that column is read."""
     is_wanted = pc.field(name) == value
     return any(
         pa.Table.from_batches([batch]).filter(is_wanted).num_rows
@@ -146,8 +146,8 @@ def has_row(files: FileSystemDataset, name: str, value: str) -> bool:
 
 
 def few_rows(warehouse: str, table: Table, condition: pc.Expression, version: int | None = None) -> pa.Table | None:
-    """Returns the rows that match a condition, as of now or of a version; None where there may be many rows, or where
-    many files lie in the partitions that may have some."""
+    """Returns the rows that match a condition, of the table as it is now or as it was in `version`. Returns None if
+    there may be many rows, or if the partitions that may have some of them have many files."""
     delta = open_table(warehouse, table, version)
     added = _added(delta, condition)
     if added.num_rows > FILES_LOOKED_AT_MAX:
@@ -196,23 +196,23 @@ def _bounds(added: pa.Table, schema: pa.Schema, names: Sequence[str]) -> list[li
 
 
 def last_transaction(warehouse: str, table: Table, application_id: str) -> int | None:
-    """Returns the last version number that an application has committed to a table under its transaction id; None
-    before the first."""
+    """Returns the last number that an application has committed to a table under its transaction id; None if it has not
+    committed any, or if the table does not exist."""
     if not DeltaTable.is_deltatable(table_uri(warehouse, table)):
         return None
     return open_table(warehouse, table).transaction_version(application_id)
 
 
 def properties_of(warehouse: str, table: Table) -> dict[str, str]:
-    """Returns the properties of a table; empty if it does not exist."""
+    """Returns the properties of a table; an empty dict if the table does not exist."""
     if not DeltaTable.is_deltatable(table_uri(warehouse, table)):
         return {}
     return dict(open_table(warehouse, table).metadata().configuration)
 
 
 def refuse_emptied(warehouse: str, table: Table) -> None:
-    """Raises OutsideError if the file of one of the table's commits is empty, as a failing machine may leave it. A
-    table with a checkpoint is read from the checkpoint on, so only later commits are checked."""
+    """Raises OutsideError if the file of one of the table's commits is empty, as a failing machine may leave it. If the
+    table has a checkpoint, readers start from it, so only later commits are checked."""
     with of_the_table(table_uri(warehouse, table)):
         files = files_of(table_uri(warehouse, table))
         since = _checkpointed(files)
@@ -241,7 +241,7 @@ def _commits_after(files: FileSystem, version: int) -> Iterator[FileInfo]:
 
 
 def check_commits(storage: Storage, table: Table, since_version: int = 0) -> None:
-    """Reads the commits that the log still holds, from a version on. Raises OutsideError for a commit whose file is
+    """Reads the commits that the log still has, from `since_version` on. Raises OutsideError if the file of a commit is
     empty."""
     if since_version:
         # A listing would cost more with each commit, and from there on there are no gaps.
@@ -254,8 +254,9 @@ def check_commits(storage: Storage, table: Table, since_version: int = 0) -> Non
 
 @dataclass(frozen=True, slots=True)
 class Added:
-    """The files that one version of a table added: the number of rows of each, by path within the table. If
-    `has_replaced`, they replace older files, so they may repeat rows of those."""
+    """The files that one version of a table added. `files` has the number of rows of each file, by path within the
+    table; `at` is when the version was committed. If `has_replaced`, the files replace older ones and may repeat their
+    rows."""
 
     at: datetime
     files: dict[str, int]
@@ -263,7 +264,7 @@ class Added:
 
 
 def added_by(storage: Storage, table: Table, version: int) -> Added | None:
-    """Returns the files that a version added to a table; None if that version does not exist, or no longer.
+    """Returns the files that a version added to a table; None if the log does not have that version, yet or any more.
 
     Raises OutsideError if the file of the commit is empty: Delta's readers take it for a commit that did nothing, and
     its rows would be missing silently.

@@ -1,14 +1,15 @@
 """`groupledger forget` takes a group, a client or a host out of every table of a cluster, and out of their past.
 
 While no writer of any cluster can run, it goes through the files of each table:
-1. A file with the name is replaced, in one Delta commit for each table, by one without it (`transforms.forgetting`).
-2. If raw records changed, the history of each cluster that follows them is asked to be rebuilt: a rebuild starts a new
-   reader, and an old one would look for the log that is deleted next.
-3. Old versions hold the name too: their files, and the least and greatest values that Delta's log notes of each file.
-   So the files of all versions but the newest are deleted (`deletions`), a checkpoint is made, and the log's files
-   before it are deleted, which is what Delta's own cleaning does in time. No table can be read as of an earlier
-   time after that, and a query that is reading meanwhile fails. A file that a killed writer left without a commit is
-   deleted here if it is older than an hour, and by `maintain` if it is younger.
+1. Each file that has the name is replaced by one without it (`transforms.forgetting`), in one Delta commit for each
+   table.
+2. A rebuild of the history is requested for each cluster whose history has begun to read `coordinator_records`: a
+   rebuild starts a new reader, and an old reader would look for the log that is deleted next.
+3. Old versions have the name too: in their files, and in the least and greatest values that Delta's log has of each
+   file. So the files of all versions but the newest are deleted (`deletions`), a checkpoint is made, and the log's
+   files before it are deleted, as Delta's own cleaning does later. No table can be read as of an earlier time after
+   that, and a query that is reading meanwhile fails. A file that a killed writer left without a commit is deleted here
+   if it is older than an hour, and by `maintain` if it is younger.
 
 A note `forget` of the cluster (`jobs.warehouse.notes`) exists while the command runs: if it was killed, the next
 `forget` of the cluster finishes the work, whatever name it is given. Nothing that the command writes holds the name.
@@ -61,8 +62,8 @@ REMEDY = "move it out of the warehouse and run `groupledger forget` for the clus
 
 @dataclass
 class TableChange:
-    """The changes to one table: the number of rows that are deleted, and of rows that lose the name, and the files with
-    either."""
+    """The changes to one table. `removed` rows are deleted, and `changed` rows lose the name (both are counts).
+    `old_files` are the files that have such rows, and `new_files` replace them."""
 
     table: Table
     removed: int = 0
@@ -77,7 +78,7 @@ class TableChange:
 
 @dataclass(frozen=True, kw_only=True)
 class Forgetting:
-    """One run over the tables of a cluster."""
+    """One run of `forget` over the tables of a cluster."""
 
     tables: Tables
     storage: Storage
@@ -87,7 +88,7 @@ class Forgetting:
     is_dry_run: bool
 
     def change(self, table: Table) -> TableChange:
-        """Removes the name from a table, or only finds it in a dry run."""
+        """Removes the name from a table; a dry run only counts the rows that have it."""
         change = TableChange(table)
         schema = arrow_schema(table.schema)
         for fragment in dataset(self.tables.warehouse, table).get_fragments():
@@ -133,7 +134,7 @@ class Forgetting:
         return next(lease for lease in self.commits.leases if lease.held == cluster)
 
     def nearest_names(self, tables: list[Table]) -> list[str]:
-        """Returns the names in the tables that are most similar to the one that was not found."""
+        """Returns the names in the tables that are most similar to the name that was not found."""
         known: set[str] = set()
         for table in tables:
             for name in NAMES_OF[self.forgotten.kind] & set(table.schema.names):
@@ -147,7 +148,7 @@ class Forgetting:
 
 @dataclass(frozen=True)
 class ForgetOutcome:
-    """The outcome, table by table; `nearest` are names similar to one that was not found."""
+    """The changes of a run, for each table that has any. If the name was not found, `nearest` has similar names."""
 
     changes: list[TableChange]
     nearest: list[str]
@@ -164,7 +165,7 @@ def forget(
 ) -> ForgetOutcome:
     """Removes a name from every table of the settings' cluster.
 
-    Raises InputError if there is no table or the history has not read to its end, OutsideError if another process
+    Raises InputError if there is no table or the history has not read all records, OutsideError if another process
     writes.
     """
     storage, tables = open_storage(spark, warehouse), Tables(spark, warehouse)
@@ -214,7 +215,8 @@ def every_cluster(storage: Storage, own: str) -> list[str]:
 
 
 def refuse_if_unread(run: Forgetting) -> None:
-    """Raises InputError if the history still needs an earlier version of a table."""
+    """Raises InputError if the history of a cluster still needs an earlier version of a table: it has not read all
+    records, or its rebuild is unfinished."""
     # A rebuild reads everything, and sets the reader aside.
     all_readers = [each for each in readers(run.storage) if not is_requested(run.storage, each.cluster)]
     is_unread = run.tables.exists(COORDINATOR_RECORDS) and unread_since(

@@ -23,8 +23,8 @@ def note_judged(storage: Storage, cluster: str, row_count: int) -> None:
 
 
 def judged_rows(storage: Readable, cluster: str) -> int | None:
-    """Returns how many imported log rows the last computation of incidents used. None if there was none, or only one of
-    a release that did not keep the number."""
+    """Returns how many imported log rows the last computation of incidents used. Returns None if incidents were never
+    computed, or only by a release that did not store the number."""
     return read_parsed(storage, _name(cluster), lambda text: int(json.loads(text)["row_count"]), REMEDY)
 
 

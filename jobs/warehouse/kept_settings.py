@@ -34,25 +34,27 @@ NAMES: Mapping[str, frozenset[str]] = {
     | {"burrow_intervals", "burrow_minimum_complete", "burrow_allowed_lag", "burrow_min_distance_s"},
     "privacy": frozenset({"hosts", "principals", "hash_key"}),
 }
-"""The settings that are kept, by section. What else is set says where and how work is done, or what is shown of it."""
+"""The settings that are kept, by section. All others say where and how work is done, or which results are shown."""
 REMEDY = "move it out of the warehouse, and give the next command the settings that the tables were made with"
 
 Values = dict[str, dict[str, Any]]
 
 
 def kept_settings(storage: Readable, cluster: str) -> Values | None:
-    """Returns the kept values, by section and name; None for tables of a release that kept none."""
+    """Returns the kept values, by section and name; None if no command of a release that keeps settings has written
+    yet."""
     return read_parsed(storage, file_of(cluster), _parsed, REMEDY)
 
 
 def with_kept(settings: Settings, kept: Values | None) -> Settings:
-    """Returns the settings for a question: the kept ones, except where the question's own settings say otherwise."""
+    """Returns the settings for a question: the kept values, except where the question's own settings give a value.
+    `kept` is None if none are kept."""
     return overlaid(settings, dict(values_of(kept or {}, settings, is_bound=False)))
 
 
 def values_of(kept: Values, settings: Settings, *, is_bound: bool) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yields, by section, the kept values that are used. A value that the settings give themselves is not, unless the
-    command is bound to the kept ones."""
+    """Yields, by section, the kept values that a command uses. A value that `settings` give themselves is used instead
+    of the kept one, unless the command `is_bound` to the kept values."""
     for section, values in kept.items():
         told = {
             name: value

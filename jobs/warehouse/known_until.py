@@ -1,9 +1,9 @@
-"""Keeps small files, `_groupledger/<cluster>/<step>_until.json`, with the instant up to which the topic had been read
-when a step ran.
+"""Keeps small files, `_groupledger/<cluster>/<step>_until.json`. Each has the instant up to which `__consumer_offsets`
+had been read when a step ran.
 
-The topic is read at any time, the history is folded after it, and incidents are computed after that. So the absence of
-a result says nothing about records that were read since. The instant is determined before a step reads anything, and
-written when it is done: an interrupted step does not move it.
+The topic is read at any time, the history is folded after it, and incidents are computed after that. So if a step has
+no result, that says nothing about records that were read later. The instant is determined before a step reads anything,
+and written when the step is done: an interrupted step does not change it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ def note_until(storage: Storage, cluster: str, step: str, until_ms: int | None) 
 
 
 def noted_until(storage: Readable, cluster: str, step: str) -> datetime | None:
-    """Returns the instant; None if no release that keeps it has run the step."""
+    """Returns the instant up to which the topic had been read when `step` last ran to its end. Returns None if it never
+    did, or only in a release that did not note the instant."""
     return read_parsed(
         storage, _name(cluster, step), lambda text: instant_if_known(int(json.loads(text)["until_ms"])), REMEDY
     )

@@ -1,11 +1,11 @@
 """Lets one process at a time write the tables of a cluster in a warehouse.
 
-A lease is a chain of numbered files under `_groupledger/<cluster>/lease/`; the highest number counts. Taking over means
-creating the next number, and of two that try, storage lets one succeed; so no lock server is needed and nothing has to
-be deleted by hand. A lease is free if it was released, if its holder was a process of this host that is gone, or if it
-ran out and the holder no longer renews it. The newcomer watches for renewals for half of the duration: clocks of two
-hosts differ, and a host whose clock is ahead must not take over from a holder that is alive. A file that nobody can
-read is watched in the same way.
+A lease is a chain of numbered files under `_groupledger/<cluster>/lease/`; the file with the highest number is in
+force. A process takes over by creating the file with the next number, and if two processes try, storage lets one of
+them succeed; so no lock server is needed and nothing has to be deleted by hand. A lease is free if it was released, if
+its holder was a process of this host that is gone, or if it ran out and the holder no longer renews it. The newcomer
+watches for renewals for half of the duration: clocks of two hosts differ, and a host whose clock is ahead must not take
+over from a holder that is alive. A file that can't be read is watched in the same way.
 
 A thread of the holder renews the lease. A renewal that fails is tried again at the next one. The lease is lost, and the
 holder stops, if there is a higher number, if the file is gone or is not the holder's own, or if no renewal succeeded
@@ -71,19 +71,20 @@ def all_held(cluster: str) -> tuple[str, ...]:
 
 
 def held_for(cluster: str, written_by: str) -> str:
-    """Returns the name of the lease on the tables that a command writes."""
+    """Returns the name of the lease on the tables that the command `written_by` writes."""
     return {"import-logs": logs_of(cluster), "what-if": what_ifs_of(cluster)}.get(written_by, cluster)
 
 
 def all_leases(storage: Storage, clusters: Iterable[str], command: str, duration_s: float) -> Iterator[Lease]:
-    """Yields the leases of clusters, those on the tables of the logs too, for work on whole tables."""
+    """Yields all leases of some clusters, including those on the tables of logs and of what-if, for work on whole
+    tables. They are not taken yet."""
     for cluster in clusters:
         for held in all_held(cluster):
             yield Lease(storage, held, command, duration_s)
 
 
 def has_been_held(storage: Storage, held: str) -> bool:
-    """Returns whether a lease was ever taken."""
+    """Returns whether the lease of this name was ever taken."""
     return bool(storage.names(_folder(held)))
 
 
@@ -100,8 +101,8 @@ class Holder:
 
 @dataclass(frozen=True)
 class LeaseFile:
-    """The content of a lease's file. `secret` belongs to the holder, so that it recognizes its own file after the
-    folder was deleted and made again."""
+    """The content of a lease's file. `secret` is chosen by the holder, so that it recognizes its own file even after
+    the folder was deleted and made again."""
 
     holder: Holder
     expires_at_ms: int
@@ -113,7 +114,7 @@ class LeaseFile:
 
     @staticmethod
     def parse(text: str | None) -> LeaseFile | None:
-        """Returns the content of a lease's file; None for an invalid text."""
+        """Returns the content of a lease's file; None if the text is invalid."""
         try:
             fields = json.loads(text or "")
             holder = Holder(**fields.pop("holder"))
@@ -123,7 +124,8 @@ class LeaseFile:
 
 
 class Lease:
-    """A context manager that holds the lease. Entering it raises OutsideError with the holder's name if it is taken."""
+    """A context manager that holds a lease. Entering it raises OutsideError, with the holder's name, if another process
+    holds the lease."""
 
     def __init__(self, storage: Storage, held: str, command: str, duration_s: float) -> None:
         self.held = held
@@ -181,7 +183,8 @@ class Lease:
             raise OutsideError(TAKEN_OVER)
 
     def go_beyond(self, token: int) -> None:
-        """Takes a number above a token that was found in a table. Raises OutsideError if the token is a later holder's.
+        """Takes a number above `token`, which was found in a table. Raises OutsideError if the token is a later
+        holder's.
 
         While this lease's file is the last of the chain, a higher token can only be from a chain that was deleted.
         """
@@ -268,13 +271,14 @@ def held_by(holder: Holder, left_s: float) -> OutsideError:
 
 
 def uptime_s() -> float:
-    """Returns seconds of a monotonic clock, one that goes on while the machine sleeps, where the system has one."""
+    """Returns the seconds of a monotonic clock. If the system has such a clock, it also runs while the machine
+    sleeps."""
     return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
 
 
 def this_host() -> str:
-    """Returns the host's name and, where the system has them, its boot and process namespace: two containers that
-    share a name and a volume must not take each other's process numbers for their own."""
+    """Returns the host's name and, if the system has them, its boot id and process namespace: two containers that share
+    a name and a volume must not take each other's process numbers for their own."""
     marks = [socket.gethostname()]
     boot = Path("/proc/sys/kernel/random/boot_id")
     namespace = Path("/proc/self/ns/pid")

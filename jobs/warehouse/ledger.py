@@ -38,13 +38,14 @@ if TYPE_CHECKING:
 
 
 def go_on() -> None:
-    """Returns at once: the default of `Ledger.give_way`."""
+    """Returns at once. It is the default of `Ledger.give_way`."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Ledger(ClusterTables):
-    """The tables of a cluster, with the lease to write them. A long job calls `give_way` between two writes, which
-    returns when the job may go on. `judged_nobody` has the steps that failed on every group the last time."""
+    """The tables of a cluster, with the lease to write them. A long job calls `give_way` between two writes; the call
+    returns when the job may continue. `judged_nobody` has the names of the steps that failed on every group when they
+    last ran."""
 
     storage: Storage
     lease: Lease
@@ -60,7 +61,7 @@ class Ledger(ClusterTables):
         (self.say_warning or self.say)(text)
 
     def under(self, lease: Lease) -> Ledger:
-        """Returns the ledger with another lease, for the tables of that lease."""
+        """Returns a copy of this ledger with another lease, to write the tables that belong to that lease."""
         return replace(self, lease=lease, _fenced=set())
 
     @property
@@ -76,8 +77,8 @@ class Ledger(ClusterTables):
         return f"{self.warehouse.rstrip('/')}/{self.checkpoint_folder}"
 
     def create(self, *tables: Table) -> None:
-        """Creates the missing tables, migrates older ones to this release, and fences out earlier writers. A job calls
-        it for every table that it writes, before it reads the state that it continues from.
+        """Creates those of the tables that are missing, migrates older ones to this release, and fences out earlier
+        writers. A job calls it for every table that it writes, before it reads the state from which it continues.
 
         Raises InputError if a table can't be migrated, OutsideError if a later writer has fenced it.
         """
@@ -99,7 +100,8 @@ def open_ledger(
     java_options: str = "",
     held: str | None = None,
 ) -> Iterator[Ledger]:
-    """Starts Spark and takes the lease on the cluster's tables, or on part of them (`lease.logs_of`)."""
+    """Starts Spark, takes the lease on the cluster's tables, and yields the ledger. `held` is the name of the lease, if
+    it is on a part of the tables only (`lease.logs_of`)."""
     say("starting Spark")
     spark = spark_session(f"groupledger {command}", java_options=java_options)
     with ledger_in(spark, settings, warehouse, command, say, warn=warn, held=held) as ledger:
@@ -117,7 +119,7 @@ def ledger_in(
     warn: Callable[[str], None] | None = None,
     held: str | None = None,
 ) -> Iterator[Ledger]:
-    """Takes the lease as `open_ledger` does, in an existing Spark session."""
+    """Takes the lease and yields the ledger as `open_ledger` does, in an existing Spark session."""
     storage = open_storage(spark, warehouse)
     with Lease(storage, held or settings.cluster, f"groupledger {command}", settings.lease.duration_s) as lease:
         ledger = Ledger(
@@ -132,13 +134,15 @@ def ledger_in(
 
 
 def records_since(tables: Tables, ingested_from_ms: int | None) -> DataFrame:
-    """Returns the rows of `coordinator_records` that were ingested on a day or later (see `ingested_since`)."""
+    """Returns the rows of `coordinator_records` that were ingested on the day of `ingested_from_ms`, the day before it,
+    or later (see `ingested_since`)."""
     return tables.rows_within(COORDINATOR_RECORDS, ingested_since(ingested_from_ms))
 
 
 def ingested_since(ingested_from_ms: int | None) -> Condition:
-    """Returns the condition for rows that were ingested on a day or later. Without a day, or with one in the future, it
-    holds for all rows: the clock was ahead then, and later rows have earlier days."""
+    """Returns the condition for rows that were ingested on the day of `ingested_from_ms`, the day before it, or later,
+    or whose day is null. If `ingested_from_ms` is None or in the future, the condition holds for all rows: the clock
+    was ahead then, and later rows may have earlier days."""
     if ingested_from_ms is None or ingested_from_ms > now_ms():
         return every_row
     since = day_before(ingested_from_ms)
@@ -151,9 +155,9 @@ def ingested_since(ingested_from_ms: int | None) -> Condition:
 
 
 def begin_again_if_lost(ledger: Ledger, rows: Table, progress: Table, **which: str) -> bool:
-    """If the table `rows` was deleted, deletes the cluster's rows of `progress`, which note how far its sources were
-    read, so that they are read again. Returns whether it did. `which` are further values by column that these rows must
-    have."""
+    """If the table `rows` was deleted, deletes the cluster's rows of the table `progress`, which note how far the
+    sources were read, so that the sources are read again. Returns whether it deleted them. `which` are values, by
+    further columns, that the rows of `progress` must have to be deleted."""
     if ledger.exists(rows) or not ledger.exists(progress):
         return False
     values = {"cluster": ledger.cluster, **which}
@@ -162,25 +166,28 @@ def begin_again_if_lost(ledger: Ledger, rows: Table, progress: Table, **which: s
 
 
 def first_day_ms(*days: int | None) -> int | None:
-    """Returns the earliest known of some days, in milliseconds since the epoch, but not later than today."""
+    """Returns the first of `days` (in days since the epoch) that is not None, but today at the latest, in milliseconds
+    since the epoch. Returns None if all are None."""
     day = next((each for each in days if each is not None), None)
     return None if day is None else min(day, now_ms() // DAY_MS) * DAY_MS
 
 
 def day_before(at_ms: int) -> date:
-    """Returns the date before that of an instant, since clocks may have been set back."""
+    """Returns the date (UTC) before the date of an instant. The extra day allows for clocks that were set back."""
     return instant_of_ms(at_ms - DAY_MS).date()
 
 
 def at_or_after(positions: Mapping[int, int]) -> Column:
-    """Returns the condition that a record is at or after the position of its partition."""
+    """Returns the condition that a record lies at or after the position of its partition. It also holds for records of
+    partitions without a position."""
     partition, offset = F.col("kafka_partition"), F.col("kafka_offset")
     is_new = [(partition == key) & (offset >= position) for key, position in positions.items()]
     return reduce(or_, is_new, ~partition.isin(*positions)) if positions else F.lit(True)
 
 
 def of_removed_records(ledger: Ledger, rows: DataFrame) -> DataFrame:
-    """Returns those of the rows whose record retention has removed; each row has the place of its record."""
+    """Returns those of `rows` whose records retention has removed from `coordinator_records`. Each row names its record
+    by `kafka_partition` and `kafka_offset`."""
     key = ["kafka_partition", "kafka_offset"]
     is_below = ~at_or_after({partition: floor.offset for partition, floor in floors_of(ledger).items()})
     records = ledger.rows_if_any(COORDINATOR_RECORDS).where(is_below)
@@ -188,7 +195,8 @@ def of_removed_records(ledger: Ledger, rows: DataFrame) -> DataFrame:
 
 
 def known_ends(tables: ClusterTables) -> dict[int, int]:
-    """Returns, by partition, the time in milliseconds up to which all records are known; -1 where that is not known."""
+    """Returns, by partition, the instant up to which `coverage` knows all records, in milliseconds since the epoch; -1
+    if this instant is unknown."""
     if not tables.exists(COVERAGE):
         return {}
     ends: dict[int, int] = {}
@@ -199,8 +207,9 @@ def known_ends(tables: ClusterTables) -> dict[int, int]:
 
 
 def known_positions(ledger: Ledger, records: DataFrame | None = None) -> dict[int, int]:
-    """Returns, by partition, the offset after the last one that the ledger knows: from its rows and the removed ones
-    (`row_positions`), and from `coverage`, which also covers offsets without a row."""
+    """Returns, by partition, the offset after the last one that the ledger knows: from rows and removed rows of
+    `coordinator_records` (see `row_positions` for `records`), and from `coverage`, which also covers offsets without a
+    row."""
     positions = row_positions(ledger, records)
     if ledger.exists(COVERAGE):
         covered = ledger.arrow(COVERAGE, columns=["kafka_partition", "to_offset"])
@@ -216,8 +225,8 @@ def floors_of(ledger: Ledger) -> dict[int, Floor]:
 
 
 def row_positions(ledger: Ledger, records: DataFrame | None = None) -> dict[int, int]:
-    """Returns, by partition, the offset after the last row, or after the last one that retention has removed. `records`
-    are the rows that may lie after the other known positions, if these rows are known."""
+    """Returns, by partition, the offset after the last row of `coordinator_records`, whether or not retention has
+    removed that row since. If `records` is given, only these rows are looked at, not the whole table."""
     if records is None and ledger.has_rows(COORDINATOR_RECORDS):
         records = ledger.rows(COORDINATOR_RECORDS)
     floors = floors_of(ledger)

@@ -18,10 +18,11 @@ if TYPE_CHECKING:
 
 
 def local_files(uri: str) -> SubTreeFileSystem | None:
-    """Returns the file system of a table on a local disk; None for a table elsewhere.
+    """Returns the file system of a table on a local disk; None if the table is elsewhere.
 
-    On a local disk pyarrow reads and writes by itself: its threads must not call into Python while the process ends,
-    and delta-rs would write under a name with a `#` first, which no VACUUM removes if the process is killed.
+    For a local disk pyarrow itself reads and writes, not delta-rs. Threads of pyarrow must not call into Python while
+    the process ends. And delta-rs would first write under a name with a `#`, which no VACUUM removes if the process is
+    killed.
     """
     path = local_path(uri)
     return None if path is None else SubTreeFileSystem(str(Path(path).resolve()), LocalFileSystem())

@@ -1,23 +1,24 @@
 """`groupledger maintain` merges small files, removes old dates, and deletes files that nothing refers to.
 
-It takes one cluster after the other, under that cluster's own leases: a cluster that another writer holds is skipped,
-and a monitor maintains its own cluster. In each table it changes only rows and files of that cluster, and an error in
-one table is a finding and does not stop the others. It works without Spark:
-- It sets how long each table keeps its past (`maintain.log_hours` and the settings beside it).
+It maintains one cluster after the other, under the leases of that cluster. A cluster is skipped while another writer
+holds its lease, and a monitor maintains its own cluster. In each table only rows and files of that cluster are changed.
+An error in one table is reported as a finding and does not stop the others. The command works without Spark:
+- It sets how long each table keeps its log and its deleted files (`maintain.log_hours` and the settings beside it).
 - Retention removes old rows. From a table that is partitioned by date it removes whole dates, and rewrites only files
   that several clusters share; it waits while a streaming reader of the table has unread rows, which that reader would
   never see. From other tables it removes rows that ended, or happened, before midnight (UTC) of the first date that is
-  kept. For `coordinator_records` and the history it raises the floor first.
-- OPTIMIZE merges files that no longer change (`merged_files`). Dates of `coordinator_records` are sorted at that
-  (`sorted_dates`). Its commits have no new data, so streaming readers pass over them. (They begin at a version of the
-  table, not at a snapshot, whose files have no order.)
+  kept. Before it removes rows of `coordinator_records` or the history, it raises their floor (`retention`).
+- OPTIMIZE merges files that no longer change (`merged_files`), and sorts the rows of dates of `coordinator_records`
+  that no longer change (`sorted_dates`). Its commits have no new data, so streaming readers pass over them. (These
+  readers begin at a version of the table, not at a snapshot, whose files have no order.)
 - VACUUM deletes files that were removed more than `maintain.deleted_file_hours` ago. It waits if a reader has left rows
-  unread for more than that, or for more than `reader_downtime_days_max`. It also waits for an unfinished rebuild of the
-  history, which needs the versions that it began with.
+  unread for longer than these hours, or for longer than `reader_downtime_days_max`. It also waits for an unfinished
+  rebuild of the history, which needs the versions of the tables from its beginning.
 
-Some tables by date are not partitioned by `cluster`. To change that, Delta would have to write all rows of the table
-again, in one commit that ends every stream over it. It is not needed either: a file, also a merged one, has rows of one
-cluster only, and with the bounds of the column in the log a read leaves out the files of other clusters.
+Some tables that are partitioned by date are not partitioned by `cluster`. To change that, Delta would have to write all
+rows of the table again, in one commit that ends every stream over it. It is not needed either: a file, also a merged
+one, has rows of one cluster only, and by the bounds of the column `cluster` in the log a read leaves out the files of
+other clusters.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ DAY_H = 24
 
 @dataclass(frozen=True, slots=True)
 class StepOutcome:
-    """The outcome of one step, as a sentence. `is_finding`: the step could not be done."""
+    """One step of a maintenance, with its outcome as a sentence. If `is_finding`, the step could not be done."""
 
     cluster: str
     table: str
@@ -85,8 +86,8 @@ class StepOutcome:
 
 @dataclass(frozen=True, slots=True)
 class MaintenanceRun:
-    """A run of `maintain` over the tables of a cluster. With `is_dry_run` it changes nothing. `vacuumed` are the tables
-    whose removed files an earlier cluster's run has deleted already, for all clusters."""
+    """A run of `maintain` over the tables of a cluster. With `is_dry_run` it changes nothing. `vacuumed` has the names
+    of the tables whose removed files the same run has already deleted, for all clusters."""
 
     tables: Tables
     commits: Commits
@@ -102,7 +103,8 @@ class MaintenanceRun:
         return StepOutcome(self.cluster, table.name, action, outcome, is_finding)
 
     def steps(self, table: Table) -> Iterator[StepOutcome]:
-        """Yields the steps that were done, or would be, in their order."""
+        """Maintains a table, and yields the steps in their order: those that were done or, in a dry run, would be
+        done."""
         yield from self._keep(table)
         own = [each for each in self.readers if each.cluster == self.cluster]
         since = unread_since(self.tables, self.storage, table, own)
@@ -116,7 +118,7 @@ class MaintenanceRun:
             yield self._vacuum(table, unread_since(self.tables, self.storage, table, self.readers))
 
     def _keep(self, table: Table) -> Iterator[StepOutcome]:
-        """Sets how long the past of the table is kept, where that is not as the settings say."""
+        """Sets how long the table keeps its past, if its properties differ from the settings."""
         wanted = retention_of(self.settings, table)
         before = self.commits.open(table).metadata().configuration
         new = {name: value for name, value in wanted.properties.items() if before.get(name) != value}
@@ -243,9 +245,10 @@ def maintain(
     say: Callable[[str], None],
     held: Sequence[Lease] | None = None,
 ) -> list[StepOutcome]:
-    """Maintains the tables, with the rows of each cluster that no other process writes; returns the steps. With `held`,
-    the leases of a writer that maintains its tables in its pauses, only these clusters are maintained. Raises
-    InputError if there is no table, OutsideError if other processes write all clusters."""
+    """Maintains the tables of one cluster after the other, and returns the steps. A cluster is skipped while another
+    process holds its lease. A writer that maintains its tables in its pauses passes its leases as `held`; then only
+    their clusters are maintained. Raises InputError if there is no table, and OutsideError if other processes hold all
+    leases."""
     check_names(settings)
     storage = open_storage(spark, warehouse)
     tables = Tables(spark, warehouse)
@@ -294,7 +297,8 @@ def _of_tables(run: MaintenanceRun, found: Sequence[Table], say: Callable[[str],
 
 
 def clusters_in(commits: Commits, tables: Sequence[Table]) -> set[str]:
-    """Returns the clusters that have files of their own in some of the tables."""
+    """Returns the clusters that have files in some of the tables, as far as Delta's log shows: by their partition, or
+    by the least cluster name in the file."""
     names = ("partition.cluster", "min.cluster")
     files = [pa.table(commits.open(table).get_add_actions(flatten=True)) for table in tables]
     clusters = {
@@ -304,7 +308,8 @@ def clusters_in(commits: Commits, tables: Sequence[Table]) -> set[str]:
 
 
 def retention_of(settings: Settings, table: Table) -> TableRetention:
-    """Returns how long the past of a table is kept."""
+    """Returns how long a table keeps its log and its deleted files, and how often it gets a checkpoint: by the
+    settings, or else by the table's definition."""
     wanted = settings.maintain
     return replace(
         table.retention,
@@ -315,8 +320,9 @@ def retention_of(settings: Settings, table: Table) -> TableRetention:
 
 
 def check_names(settings: Settings) -> None:
-    """Raises InputError for a setting about a table that does not exist or whose rows have no age, or for a log that
-    would end before its readers may come. Called before anything is changed."""
+    """Raises InputError if a setting names a table that does not exist or whose rows have no age, or if
+    `coordinator_records` would keep its log no longer than its readers may be down
+    (`maintain.reader_downtime_days_max`). Called before anything is changed."""
     with_dates = [table.name for table in all_tables() if retained_by(table)]
     for name in settings.maintain.retention_days:
         if name not in with_dates:
@@ -337,7 +343,7 @@ def check_names(settings: Settings) -> None:
 
 
 def named_in(settings: Settings) -> Iterator[tuple[str, str]]:
-    """Yields the settings about how long the past is kept: section and table."""
+    """Yields section and table of each setting about how long a table keeps its past."""
     wanted = settings.maintain
     for section in ("log_hours", "deleted_file_hours", "checkpoint_intervals"):
         for name in getattr(wanted, section):

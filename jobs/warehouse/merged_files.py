@@ -1,12 +1,13 @@
 """Merges the small files of a cluster that no longer change, so that readers of many dates open few files.
 
-A file is merged with files of the same partition and, where rows have a time, of the same day: so old rows stay apart
-from rows that a later pass may match. Only files with rows of this one cluster are touched: in a table that is not
-partitioned by cluster, the bounds of the column show that (not for a name of more than `PREFIX_CHARACTERS`, whose files
-stay as they are). The commits have no new data, and streaming readers skip them.
+A file is merged with files of the same partition. If rows have a time, it is merged only with files of the same day: so
+old rows stay separate from rows that a later pass may match. Only files with rows of this one cluster are touched. In a
+table that is not partitioned by cluster, the bounds of the column `cluster` show which files these are. They do not
+show it for a name of more than `PREFIX_CHARACTERS`, whose files are left as they are. The commits have no new data, and
+streaming readers skip them.
 
-Rows that passes still write stay: today's date, rows that are open or have just ended, and the windows of statistics of
-today and yesterday.
+Files with rows that a pass may still change are left as they are: those of today's date, of rows that are open or have
+just ended, and of the windows of statistics of today and yesterday.
 """
 
 from __future__ import annotations
@@ -33,12 +34,13 @@ if TYPE_CHECKING:
     File = dict[str, Any]
 
 JUST_ENDED = timedelta(hours=2)
-"""A pass that is late may meet rows that ended so long before; an earlier row costs it more, and is no error."""
+"""A late pass may still match rows that ended so long ago. If it matches an older row, it only costs more."""
 
 
 @dataclass(frozen=True)
 class Settled:
-    """Says which files of a cluster no longer change, at an instant."""
+    """A predicate of files: it holds if a file of `table` has rows of `cluster` alone, and none of them changes any
+    more at the instant `now`."""
 
     table: Table
     cluster: str
@@ -64,7 +66,7 @@ class Settled:
 
     @property
     def words(self) -> str:
-        """Returns a description of these rows, for a message."""
+        """Returns a description of the rows that no longer change, for a message."""
         if date_column(self.table) is not None:
             return f"dates before {self.now.date()}"
         if self.table.end_column is not None:
@@ -73,14 +75,14 @@ class Settled:
 
 
 def is_of_cluster(file: File, cluster: str) -> bool:
-    """Returns whether a file has rows of the cluster alone."""
+    """Returns whether a file has rows of the cluster alone, as far as Delta's log shows."""
     if "partition.cluster" in file:
         return bool(file["partition.cluster"] == cluster)
     return bool(file.get("min.cluster") == cluster == file.get("max.cluster"))
 
 
 def may_be_of_cluster(file: File, cluster: str) -> bool:
-    """Returns whether a file may have a row of the cluster."""
+    """Returns whether a file may have a row of the cluster, as far as Delta's log shows."""
     if "partition.cluster" in file:
         return is_of_cluster(file, cluster)
     least, greatest = file.get("min.cluster"), file.get("max.cluster")
@@ -88,7 +90,7 @@ def may_be_of_cluster(file: File, cluster: str) -> bool:
 
 
 def files_to_merge(commits: Commits, is_settled: Settled, file_bytes_max: int) -> list[list[str]]:
-    """Returns the paths of the files to merge, in lists that become one file each."""
+    """Returns lists of paths. The files of each list are to be merged into one file of at most `file_bytes_max`."""
     groups: defaultdict[tuple[Any, ...], list[File]] = defaultdict(list)
     files = pa.table(commits.open(is_settled.table).get_add_actions(flatten=True)).to_pylist()
     for file in filter(is_settled, files):
@@ -100,7 +102,7 @@ def files_to_merge(commits: Commits, is_settled: Settled, file_bytes_max: int) -
 
 
 def merge_files(commits: Commits, table: Table, paths: Sequence[str]) -> int:
-    """Merges some files into one, in one commit; returns how many files resulted."""
+    """Merges the files at `paths` in one commit; returns the number of new files."""
     every = dataset(commits.warehouse, table, commits.open(table))
     places = {path: number for number, path in enumerate(paths)}
     fragments = sorted(

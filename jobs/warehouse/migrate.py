@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     Path = tuple[str, ...]
 
 
-# The properties that say how long the past of a table is kept, without settings (`jobs.warehouse.maintain`).
+# If a property about how long a table keeps its past has one of these values, nobody has set it. A property with
+# another value is left to `jobs.warehouse.maintain`.
 NOT_CHOSEN = (None, "10", "interval 45 days")
 
 
@@ -43,7 +44,7 @@ class Changes:
     refused: list[str] = field(default_factory=list)
 
     def of_fields(self, old: StructType, new: StructType, path: Path = ()) -> None:
-        """Adds the changes from one struct to another."""
+        """Adds the changes from one struct to another; `path` leads to the struct."""
         for each in new:
             place = (*path, each.name)
             if each.name in old.names:
@@ -73,9 +74,9 @@ class Changes:
 
 @dataclass(frozen=True)
 class Plan:
-    """The migration of a table to today's definition: whether its schema and its comment change, the properties that
-    change, and a sentence about each reason why it can't be migrated. A table that gets other partitions is rewritten,
-    which covers most of the rest."""
+    """The migration of a table to today's definition: whether its schema and its comment change, which properties
+    change, and in `refused` a sentence for each reason why it can't be migrated. If `is_repartitioned`, the whole table
+    is written again with today's schema."""
 
     is_new_schema: bool
     properties: dict[str, str]
@@ -91,7 +92,8 @@ class Plan:
 
 
 def plan(schema: str, metadata: Metadata, table: Table) -> Plan:
-    """Returns the plan for a table, from its schema in Delta's JSON and the rest of its metadata."""
+    """Returns the plan for a table. `schema` is the table's present schema in Delta's JSON, `metadata` its present
+    metadata."""
     changes = Changes()
     changes.of_fields(StructType.fromJson(json.loads(schema)), table.schema)
     before = {MAPPING: NO_MAPPING, **metadata.configuration}

@@ -1,12 +1,12 @@
 """Keeps the notes of writers: small files `_groupledger/<cluster>/<name>-<token>.json`.
 
 Storage compares no tokens. A writer may sleep until another one has taken its lease, wake, and then replace or remove a
-small file: that would undo the note of its successor. So each writer has a file of its own: its name ends in the token
-of the lease, and of several the one with the highest token counts. A note is taken back by writing an empty one, and a
-writer removes only files with tokens below its own, which no longer count. So a writer that slept can only change a
-note that does not count.
+small file: that would undo the note of its successor. So each writer has a file of its own, whose name ends in the
+token of the lease; the file with the highest token is the note in force. A note is taken back by writing an empty one.
+A writer removes only files with tokens below its own, which are no longer in force. So a writer that slept can only
+change a note that is not in force.
 
-Earlier releases wrote `<name>.json`, which counts until there is another.
+Earlier releases wrote `<name>.json`, which is in force until there is a file with a token.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ NOTHING = "null"
 
 
 def write_note(storage: Storage, lease: Lease, name: str, text: str) -> None:
-    """Replaces the note of the lease's cluster. Raises OutsideError if the lease is lost, or a later writer's note is
-    there."""
+    """Replaces the note `name` in the folder of the lease. Raises OutsideError if the lease is lost, or if a later
+    writer has written the note."""
     lease.check()
     before = _files(storage, lease.held, name)
     if before and max(before)[0] > lease.token:
@@ -41,14 +41,14 @@ def write_note(storage: Storage, lease: Lease, name: str, text: str) -> None:
 
 
 def take_back(storage: Storage, lease: Lease, name: str) -> None:
-    """Replaces the note by an empty one, if it exists."""
+    """Replaces the note `name` by an empty one, if it exists."""
     if _files(storage, lease.held, name):
         write_note(storage, lease, name, NOTHING)
 
 
 def read_note(storage: Storage, cluster: str, name: str, parse: Callable[[str], T], remedy: str) -> T | None:
-    """Returns the parsed note; None if there is none, or an empty one. Raises OutsideError with the remedy if it is
-    damaged."""
+    """Returns the parsed note; None if it was never written, or was taken back. Raises OutsideError with the remedy if
+    the file is damaged."""
     while files := _files(storage, cluster, name):
         found = read_parsed(storage, max(files)[1], lambda text: (_said(text, parse),), remedy)
         if found is not None:  # else a later note has come in its place

@@ -1,4 +1,4 @@
-"""Keeps small files, `_groupledger/<cluster>/<name>.json`, with the progress of a job in a table.
+"""Keeps small files, `_groupledger/<cluster>/<name>.json`, which note how far a job has come with a table.
 
 The file is written after the tables: if a job is killed in between, it starts again from the older file, and gets the
 same result.
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 Progress = TypeVar("Progress")
 POSITIONS = "positions"
 KEPT_EVERY_MS = 3_600_000
-"""How far behind what is kept may be: so much is read again in each pass."""
+"""Stored progress may be older than the tables by less than this time; each pass reads that much again."""
 
 
 def read_progress(ledger: Ledger, name: str, kind: Callable[..., Progress], remedy: str) -> Progress | None:
-    """Returns the dataclass that `note_progress` has written, or None; its `positions`, if it has any, are by
-    partition."""
+    """Returns the progress of the job `name`, as an instance of the dataclass `kind`; None if `note_progress` has not
+    written any. A field `positions` is by partition. Raises OutsideError with the remedy if the file is damaged."""
 
     def parsed(text: str) -> Progress:
         fields = json.loads(text)
@@ -41,7 +41,7 @@ def note_progress(ledger: Ledger, name: str, progress: Any) -> None:
 
 
 def drop_progress(ledger: Ledger, name: str) -> None:
-    """Deletes a job's progress, so that it starts over."""
+    """Deletes the progress of the job `name`, so that the job starts over."""
     ledger.storage.delete(_path(ledger, name))
 
 

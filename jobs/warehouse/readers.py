@@ -28,7 +28,8 @@ CHECKPOINTS = "_checkpoints"
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """A streaming query, and the next version of the table that it has to read."""
+    """A streaming query of a cluster that reads a table. `name` is that of its checkpoint, `table_id` is Delta's id of
+    the table, and `next_version` is the first version of the table that it has not read."""
 
     cluster: str
     name: str
@@ -48,8 +49,8 @@ def readers(storage: Storage) -> list[Reader]:
 
 
 def reader_of(storage: Storage, cluster: str, name: str) -> Reader | None:
-    """Returns the reader whose checkpoint has this name; None if it does not read a Delta table, or has read nothing
-    yet."""
+    """Returns the reader whose checkpoint has this name; None if its query does not read a Delta table, or has not
+    committed a batch yet."""
     folder = f"{CHECKPOINTS}/{cluster}/{name}"
     checkpoint = whole_checkpoint(storage, folder)
     offset = None if checkpoint is None else source_offset(storage, folder, checkpoint.committed_batch)
@@ -57,7 +58,7 @@ def reader_of(storage: Storage, cluster: str, name: str) -> Reader | None:
 
 
 def reader_at(cluster: str, name: str, offset: str) -> Reader | None:
-    """Returns the reader whose checkpoint ends with this offset; None if its query does not read a Delta table."""
+    """Returns the reader whose last source offset is `offset`; None if its query does not read a Delta table."""
     fields = json.loads(offset)
     if "reservoirVersion" not in fields:
         return None
@@ -66,8 +67,8 @@ def reader_at(cluster: str, name: str, offset: str) -> Reader | None:
 
 
 def unread_since(tables: Tables, storage: Storage, table: Table, all_readers: Sequence[Reader]) -> datetime | None:
-    """Returns when the first rows were written that a reader of the table has not read yet, in UTC; None if all are
-    read."""
+    """Returns when the first rows were written that one of `all_readers` has not read, in UTC; None if they have read
+    the whole table. Returns EPOCH if the log no longer has a version that one of them has to read."""
     found = open_table(tables.warehouse, table)
     versions = [reader.next_version for reader in all_readers if reader.table_id == str(found.metadata().id)]
     for version in range(min(versions, default=found.version() + 1), found.version() + 1):

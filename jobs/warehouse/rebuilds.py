@@ -1,10 +1,11 @@
 """Keeps notes (`jobs.warehouse.notes`) about rebuilds of the history.
 
 `rebuild_request`: a job asks for a rebuild when it changes rows of `coordinator_records` that the history may already
-have folded. The next pass of the history rebuilds, and then notes in `rebuild_answer` which request it has answered. A
-request that came during a rebuild is a new one, and stays open.
+have folded. The next pass of the history makes the rebuild, and then notes in `rebuild_answer` which request it has
+answered. A request that came during a rebuild is a new one, and stays open.
 
-`rebuild`: the versions of the tables when a rebuild began. While this note exists, they are partly old and partly new.
+`rebuild`: the versions of the history's tables when a rebuild began. While this note exists, some of these tables are
+those before the rebuild, and others those after it.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ REMEDY = "move it out of the warehouse and run `groupledger history --rebuild`"
 
 
 def request_rebuild(storage: Storage, lease: Lease, reason: str, records_version: int) -> None:
-    """Requests a rebuild from `coordinator_records`, as of a version of that table or a later one."""
+    """Requests a rebuild of the history from `coordinator_records`, in the version `records_version` of that table or a
+    later one."""
     request = {"reason": reason, "records_version": records_version, "id": uuid.uuid4().hex}
     write_note(storage, lease, REQUEST, json.dumps(request))
 
@@ -37,13 +39,14 @@ def is_requested(storage: Storage, cluster: str) -> bool:
 
 
 def rebuild_request(storage: Storage, cluster: str) -> str | None:
-    """Returns the text of the open request for a rebuild; None if there is none."""
+    """Returns the text of the open request for a rebuild; None if no request is open."""
     request = read_note(storage, cluster, REQUEST, str, REMEDY)
     return None if request == read_note(storage, cluster, ANSWER, str, REMEDY) else request
 
 
 def answer_request(storage: Storage, lease: Lease, request: str | None) -> None:
-    """Notes that a finished rebuild has answered this request, and no later one."""
+    """Notes that a finished rebuild has answered `request`; a later request stays open. Does nothing if `request` is
+    None."""
     if request is not None:
         write_note(storage, lease, ANSWER, request)
 
@@ -54,7 +57,8 @@ def is_unfinished(storage: Storage, cluster: str) -> bool:
 
 
 def versions_before(storage: Storage, cluster: str) -> dict[str, int]:
-    """Returns the versions of the tables, by name, when the unfinished rebuild began; empty if there is none."""
+    """Returns the versions of the tables, by name, when the unfinished rebuild began; an empty dict if no rebuild is
+    unfinished."""
     return read_note(storage, cluster, VERSIONS, _parsed_versions, REMEDY) or {}
 
 
@@ -67,5 +71,6 @@ def note_versions(storage: Storage, lease: Lease, versions: Mapping[str, int]) -
 
 
 def remove_versions(storage: Storage, lease: Lease) -> None:
-    """Deletes the versions: the rebuild is finished, and the tables are those of one history again."""
+    """Empties the note of `note_versions`, because the rebuild is finished and all tables are those of one history
+    again."""
     take_back(storage, lease, VERSIONS)

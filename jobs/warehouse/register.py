@@ -3,8 +3,8 @@
 An entry has only the table's location and format. Schema, comments and properties stay in Delta's log, and groupledger
 never reads the metastore, so dropping the database there loses nothing.
 
-If no metastore is configured, Hive's client creates one of its own, a Derby database in the working directory, where
-nobody would find the tables: this is refused.
+If no metastore is configured, Hive's client creates a metastore itself, a Derby database in the working directory,
+where nobody would find the tables. `check_metastore` refuses this.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 HIVE = {"spark.sql.catalogImplementation": "hive"}
-# Each of them names a metastore: its service, its database, or the client of another one, such as AWS Glue's. They come
-# from --metastore, from hive-site.xml, or from how the job was submitted.
+# Each of these settings names a metastore: its service, its database, or the client of another kind of metastore, such
+# as AWS Glue. They come from --metastore, from hive-site.xml, or from how the job was submitted.
 OF_A_METASTORE = ("hive.metastore.uris", "javax.jdo.option.ConnectionURL", "hive.metastore.client.factory.class")
 SESSION_CATALOG = "spark_catalog"
 
@@ -42,7 +42,8 @@ def check_database(database: str) -> str:
 
 
 def check_metastore(spark: SparkSession, database: str) -> None:
-    """Raises InputError if no metastore is configured for the database."""
+    """Raises InputError if Spark has no catalog of the name that `database` begins with or, for a database without a
+    catalog, if no metastore is configured."""
     catalog = check_database(database)
     if catalog != SESSION_CATALOG:
         if spark.conf.get(f"spark.sql.catalog.{catalog}", None) is None:
@@ -60,8 +61,8 @@ def check_metastore(spark: SparkSession, database: str) -> None:
 
 
 def register_tables(spark: SparkSession, warehouse: str, database: str) -> list[str]:
-    """Registers the tables; returns their names. Raises InputError if the metastore has another table with one of these
-    names."""
+    """Enters the existing tables of the warehouse into `database`, which it creates if necessary; returns their names.
+    Raises InputError if the database has another table with one of these names."""
     check_database(database)
     tables = Tables(spark, warehouse)
     found = tables.existing()
@@ -87,6 +88,6 @@ def add(spark: SparkSession, name: str, path: str) -> None:
 
 
 def location(path: str) -> str:
-    """Returns the path as Delta writes it."""
+    """Returns the location of a table as Delta reports it: a local path becomes absolute, with `file:` before it."""
     on_disk = local_path(path)
     return path if on_disk is None else f"file:{Path(on_disk).resolve()}"

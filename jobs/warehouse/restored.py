@@ -15,12 +15,13 @@ if TYPE_CHECKING:
     from deltalake import DeltaTable
 
 RESTORE = "RESTORE"  # the operation, as delta-rs and Spark name it in the log
-# So many commits of other engines are looked through; a table without any is decided by its last commit.
+# So many entries of the log are looked through. If the last commit is ours, nothing else is looked at.
 FOREIGN_MAX = 100
 
 
 def refuse_restored(table: DeltaTable, name: str, commit_key: str) -> None:
-    """Raises InputError if the table lacks a version that was committed under `commit_key`."""
+    """Raises InputError if a RESTORE has removed a commit of ours from the table. Our commits have `commit_key` in
+    their log entry."""
     if any(commit_key in entry for entry in table.history(1)):
         return
     log = table.history(FOREIGN_MAX)

@@ -1,12 +1,12 @@
-"""Finds where an ingest goes on, and checks that its checkpoint belongs to its tables.
+"""Finds where an ingest continues, and checks that its checkpoint belongs to its tables.
 
 Delta's streaming sink is exactly once only while checkpoint and table belong together: without the checkpoint it writes
-every row again, and with an older one it silently drops new rows. So both are compared before a query starts, and a
-mismatch is an error; `--recover` starts a new checkpoint after the last row of the table.
+every row again, and with an older one it silently drops new rows. So checkpoint and table are compared before a query
+starts, and a mismatch is an error; `--recover` starts a new checkpoint after the last row of the table.
 
-Where the table itself was deleted, or restored from an older copy, the readings and `coverage` go back to its last row,
-too. So later records are read again, as far as the topic or the capture still has them, and missing ones show as a
-hole. The history is rebuilt, and says less than before where records are gone.
+If the table itself was deleted, or restored from an older copy, the readings and `coverage` are cut back to its last
+row, too. So later records are read again, as far as the topic or the capture still has them, and missing ones show as a
+hole. The history is rebuilt; where records are gone, it knows less than before.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ EMPTY = "has no rows, and `coverage` says that some were read: it was deleted wi
 
 @dataclass(frozen=True)
 class Resume:
-    """The place where a query would go on. The table holds everything up to the source offset `settled_offset`;
-    `planned_offset` is the end of a planned batch that will be run again. Both are None with a new checkpoint. `source`
-    is None where nothing was read yet, or its file was lost."""
+    """The place where a query continues. The table has all records up to the source offset `settled_offset`;
+    `planned_offset` is the end of the planned batch that will be run again. Both are None if a new checkpoint begins.
+    `source` is None if nothing was read yet, or if its file was lost."""
 
     source: LedgerSource | None
     settled_offset: str | None = None
@@ -51,8 +51,8 @@ class Resume:
 
 
 def resume_point(ledger: Ledger, source: LedgerSource | None, *, recover: bool) -> Resume:
-    """Returns where the query goes on. Raises InputError if the checkpoint, the table and the source file do not belong
-    together; with `recover` such a checkpoint is set aside instead."""
+    """Returns where the query continues. Raises InputError if the checkpoint, the table and the source file do not
+    belong together; with `recover` such a checkpoint is set aside instead."""
     checkpoint = whole_checkpoint(ledger.storage, ledger.checkpoint_folder)
     table_batch = None if checkpoint is None else last_table_batch(ledger, checkpoint.query_id)
     is_unplanned = checkpoint is None or checkpoint.planned_batch is None
@@ -83,10 +83,11 @@ def resume_point(ledger: Ledger, source: LedgerSource | None, *, recover: bool) 
 def mismatch(
     checkpoint: Checkpoint | None, table_batch: int | None, *, has_rows: bool, had_rows: bool, has_source: bool
 ) -> str | None:
-    """Returns why checkpoint and table do not belong together, as the end of a sentence about the table, or None.
+    """Returns why checkpoint and table do not belong together, as the end of a sentence about the table; None if they
+    do.
 
-    `table_batch` is the last batch of the checkpoint's query that the table holds; `has_rows` and `had_rows` matter
-    only while the checkpoint has planned nothing.
+    `table_batch` is the last batch of the checkpoint's query that the table has. `has_rows` and `had_rows` matter only
+    while the checkpoint has no planned batch.
     """
     planned = None if checkpoint is None else checkpoint.planned_batch
     committed = None if checkpoint is None else checkpoint.committed_batch
@@ -104,9 +105,9 @@ def mismatch(
 
 
 def go_back(ledger: Ledger, source: LedgerSource | None) -> LedgerSource | None:
-    """Moves the ledger back to its last row in each partition, after rows were lost: requests a rebuild of the history,
-    cuts source and coverage, and returns the source. The caller sets the checkpoint aside last, so that an interrupted
-    call is repeated."""
+    """Moves the ledger back to the last row of each partition, after rows of `coordinator_records` were lost. It
+    requests a rebuild of the history, cuts the readings of the source and the rows of `coverage`, and returns the
+    source. The caller sets the checkpoint aside last, so that an interrupted call is repeated."""
     ends = row_positions(ledger)
     version = ledger.version(COORDINATOR_RECORDS)
     request_rebuild(ledger.storage, ledger.lease, "rows of coordinator_records were lost", version)
@@ -129,5 +130,5 @@ def _cut(stretches: Iterable[dict[str, Any]], ends: Mapping[int, int]) -> Iterat
 
 
 def last_table_batch(ledger: Ledger, query_id: str) -> int | None:
-    """Returns the last batch of a streaming query that the table has committed."""
+    """Returns the number of the last batch of a streaming query that `coordinator_records` has; None if it has none."""
     return last_transaction(ledger.warehouse, COORDINATOR_RECORDS, query_id)

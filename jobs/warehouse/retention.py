@@ -1,16 +1,16 @@
-"""Keeps the floors: below a floor retention has removed rows, and their content is unknown.
+"""Keeps the floors. Retention has removed rows below a floor, and their content is unknown.
 
-A floor is a property of the table whose rows were removed (`FLOORS`, by cluster). So it is lost with the table and with
-nothing else, and a copy of the table has the floor of its own rows. Retention raises the floors before it removes.
+A floor is a property of the table whose rows were removed (`FLOORS`, by cluster). So a floor is lost only with its
+table, and a copy of the table has the floor of its own rows. Retention raises the floors before it removes.
 
-- Of `coordinator_records`: per partition an offset, and the latest time that was removed. Retention removes whole
-  dates. The history that was folded from the removed rows stays.
-- Of a table of the history: an instant; rows that ended before it are gone. A rebuild may bring some of them back, but
-  not all.
+- For `coordinator_records` a floor is, by partition, an offset and the latest time of a removed record. Retention
+  removes whole dates. The history that was folded from the removed rows stays.
+- For a table of the history a floor is an instant: rows that ended before it are gone. A rebuild may bring some of them
+  back, but not all.
 
-A history that starts after records were removed, or starts over because its tables were lost, never learns about them:
-it keeps the floors that it began with (`BEGINNINGS`, a property of `generations`), and treats everything below them as
-a hole.
+A history that starts after records were removed, or starts over because its tables were lost, never learns about the
+removed records: it stores the floors with which it began (`BEGINNINGS`, a property of `generations`), and treats
+everything below them as a hole.
 
 Earlier releases kept floors in files, `_groupledger/<cluster>/floor.json` and `history_floor.json`. Such a file is used
 until the table itself has a floor of the cluster.
@@ -40,7 +40,7 @@ NOTHING_ELSE = "restore it, since nothing else records which rows were removed"
 
 @dataclass(frozen=True, slots=True)
 class Floor:
-    """A floor: the offset after the last removed record, and the latest time of a removed record."""
+    """A floor of a partition: the offset after the last removed record, and the latest time of a removed record."""
 
     offset: int
     time_ms: int
@@ -59,7 +59,8 @@ def read_floors(properties: Properties, small_files: Readable, cluster: str) -> 
 def with_floors(
     properties: Properties, small_files: Readable, new: Mapping[str, Mapping[int, Floor]]
 ) -> dict[str, str]:
-    """Returns the properties that raise floors, by cluster and partition. A floor that is already higher stays."""
+    """Returns the table properties in which the floors are raised to `new`, by cluster and partition. A floor that is
+    already higher stays."""
     by_cluster = _parsed_property(properties, FLOORS)
     for cluster, of_cluster in new.items():
         floors = read_floors(properties, small_files, cluster)
@@ -71,7 +72,7 @@ def with_floors(
 
 
 def read_beginnings(properties: Properties, cluster: str) -> dict[int, Floor]:
-    """Returns the floors that the history of a cluster began with, by partition. `properties` are those of
+    """Returns, by partition, the floors with which the history of a cluster began. `properties` are those of
     `generations`."""
     return _floors(_parsed_property(properties, BEGINNINGS).get(cluster, {}))
 
@@ -82,8 +83,8 @@ def with_beginnings(properties: Properties, cluster: str, floors: Mapping[int, F
 
 
 def read_history_floor_ms(tables: Iterable[Properties], small_files: Readable, cluster: str) -> int | None:
-    """Returns the instant below which rows of some tables of the history are gone, or None if nothing was removed.
-    `tables` are the properties of each."""
+    """Returns the instant before which at least one table of the history has lost rows, in milliseconds since the
+    epoch; None if nothing was removed. `tables` has the properties of each table."""
     of_tables = [_parsed_property(properties, FLOORS).get(cluster) for properties in tables]
     name = f"{STATE_FOLDER}/{cluster}/history_floor.json"
     of_file = read_parsed(small_files, name, lambda text: int(json.loads(text)["time_ms"]), NOTHING_ELSE)
@@ -91,21 +92,22 @@ def read_history_floor_ms(tables: Iterable[Properties], small_files: Readable, c
 
 
 def with_history_floor(properties: Properties, clusters: Iterable[str], time_ms: int) -> dict[str, str]:
-    """Returns the properties that raise the floor of a table of the history. A floor that is already higher stays."""
+    """Returns the table properties in which the floor of a table of the history is raised to `time_ms`, for some
+    clusters. A floor that is already higher stays."""
     by_cluster = _parsed_property(properties, FLOORS)
     by_cluster |= {cluster: max(time_ms, by_cluster.get(cluster, time_ms)) for cluster in clusters}
     return {FLOORS: json.dumps(by_cluster)}
 
 
 def above_history_floor(coverage: Iterable[Mapping[str, Any]], floor_ms: int | None) -> list[dict[str, Any]]:
-    """Returns the rows of `coverage`, with `from_time` not before the history's floor."""
+    """Returns the rows of `coverage`, with the history's floor in the place of an earlier `from_time`."""
     if floor_ms is None:
         return [dict(row) for row in coverage]
     return [{**row, "from_time": _not_before(row["from_time"], floor_ms)} for row in coverage]
 
 
 def above_floors(coverage: Iterable[Mapping[str, Any]], floors: Mapping[int, Floor]) -> list[dict[str, Any]]:
-    """Returns the rows of `coverage`, with `from_time` not before the floor's time."""
+    """Returns the rows of `coverage`, with the time of the partition's floor in the place of an earlier `from_time`."""
     found = []
     for row in coverage:
         floor, known_from = floors.get(row["kafka_partition"]), row["from_time"]

@@ -1,7 +1,7 @@
 """Creates a file in an S3 bucket only if it does not exist, in one step of the store: a PUT with `If-None-Match: *`.
 
-Hadoop's own `create` of S3A checks first and writes afterwards, so of two writers that start at the same moment both
-would go on. So the request is made by the client of S3A itself, with its credentials, endpoint and retries. delta-rs
+Hadoop's own `create` of S3A checks first and writes afterwards. Two writers that start at the same moment would both
+succeed. So the request is made by the client of S3A itself, with its credentials, endpoint and retries. delta-rs
 commits by the same kind of request.
 
 A store that does not know the header overwrites silently. This is checked before the first file is made: such a store
@@ -22,7 +22,7 @@ SCHEMES = frozenset({"s3", "s3a", "s3n"})
 S3A = "org.apache.hadoop.fs.s3a.S3AFileSystem"
 WRITTEN = 200
 TAKEN = 412
-# Another request for the same name is under way; who asks again finds what became of it.
+# Another request for the same name is under way. A second try shows whether that request has succeeded.
 CONFLICT = 409
 NOT_IMPLEMENTED = 501
 ATTEMPTS = 10

@@ -1,8 +1,8 @@
 """Determines the settings of a command that writes, and stores them beside the tables (`kept_settings`).
 
-A value of the command's own settings is stored, and applies from then on. If the history depends on it, the history is
-rebuilt, so that all of its rows have the same meaning. `validate` always uses the settings that the rows were made
-with. Every difference is reported in one sentence.
+A value that the command's own settings give is stored, and applies from then on. If the history depends on it, the
+history is rebuilt, so that all of its rows have the same meaning. `validate` always uses the settings that the rows
+were made with. Every difference is reported in one sentence.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ class Opened(Protocol):
 
 
 def settle(ledger: Opened, command: str, *, is_of_logs: bool) -> Settings:
-    """Returns the settings that a command uses: the stored values, except where the command's own settings say
-    otherwise. Reports stored values that replace the command's own, and reports and stores new values. If the history
-    depends on these, requests a rebuild. `validate`, and an import of logs, which has a lease of its own, use the
-    stored values alone, and store nothing."""
+    """Returns the settings that a command uses: the stored values, except where the command's own settings give others.
+    It reports stored values that replace the command's own, and reports and stores new values. If the history depends
+    on a new value, it requests a rebuild. `validate` uses the stored values alone and stores nothing, and so does an
+    import of logs (`is_of_logs`), which has a lease of its own."""
     kept = kept_settings(ledger.storage, ledger.cluster)
     own = _of(ledger.settings)
     is_bound = is_of_logs or command == ONLY_COMPARES

@@ -1,8 +1,8 @@
 """Sorts the rows of a cluster's closed dates of `coordinator_records` by partition, group and offset.
 
-A question can skip whole files only, and files that were written in the order of the log have rows of every partition
-and group. So a date is cut into files with few partitions each: a question about one group then opens one in fifty, and
-not all of them. Of a date with few rows there are fewer files, down to a single one.
+A question can only skip whole files, and files that were written in the order of the log have rows of every partition
+and group. So the rows of a date are divided into files with few partitions each: a question about one group then opens
+one file in fifty instead of all. A date with few rows gets fewer files, down to a single one.
 
 The name of a file shows that it is sorted. A date that got another file later, because a record was decoded again or a
 name was forgotten, is sorted again. The commit has no new data, and streaming readers skip it.
@@ -38,20 +38,22 @@ SORTED = "sorted"
 ORDER = ("cluster", "kafka_partition", "group_id", "kafka_offset")
 FILES_A_DATE = 50
 FILE_BYTES_MIN = 4 << 20
-# So many rows are in memory at once; of a partition with more of them in a date, each part is sorted by itself.
+# So many rows are in memory at once. If a part of a date has more rows, it is sorted in pieces of this size.
 ROWS_AT_ONCE = 1_000_000
 
 
 @dataclass(frozen=True)
 class Unsorted:
-    """The files of a date, and roughly how many files they would be sorted into."""
+    """A date that is not sorted: the `paths` of its files, and roughly the number of `files` that sorting makes of
+    them."""
 
     paths: Sequence[str]
     files: int
 
 
 def unsorted_dates(commits: Commits, is_settled: Settled, file_bytes_max: int) -> list[Unsorted]:
-    """Returns the dates of a cluster that no longer change and are not sorted yet."""
+    """Returns the dates of `coordinator_records` that are not sorted yet, with those of their files that no longer
+    change (`is_settled`)."""
     by_date: defaultdict[date, list[dict[str, Any]]] = defaultdict(list)
     files = pa.table(commits.open(COORDINATOR_RECORDS).get_add_actions(flatten=True)).to_pylist()
     for file in filter(is_settled, files):
@@ -70,7 +72,7 @@ def _files_for(size_bytes: int, file_bytes_max: int) -> int:
 
 
 def sort_date(commits: Commits, unsorted: Unsorted) -> int:
-    """Sorts a date in one commit; returns the number of its files."""
+    """Sorts the rows of a date into new files, in one commit; returns the number of new files."""
     every = dataset(commits.warehouse, COORDINATOR_RECORDS, commits.open(COORDINATOR_RECORDS))
     fragments = [each for each in every.get_fragments() if each.path in set(unsorted.paths)]
     files = FileSystemDataset(fragments, every.schema, every.format, every.filesystem)

@@ -34,7 +34,8 @@ class TopicIdentity:
 
 @dataclass(frozen=True)
 class Before:
-    """The readings before the newest piece was judged; that piece begins at the offsets `begins`."""
+    """The readings of each partition before the newest micro-batch was judged, and `begins`, the offset by partition at
+    which that batch begins."""
 
     begins: Mapping[int, int]
     readings: Mapping[int, list[Reading]]
@@ -42,12 +43,13 @@ class Before:
 
 @dataclass(frozen=True)
 class LedgerSource:
-    """The source of a ledger, with the readings of each partition. `identity` is None for a capture that does not say
-    where it is from.
+    """The source of a ledger: `kind` is a topic (KAFKA) or a CAPTURE, `readings` are those of each partition.
+    `identity` is None if a capture does not say which topic it was copied from.
 
-    Readings are written before their rows. If the rows were never written, the same offsets are read again, perhaps
-    after the cleaner thinned them: they are judged from the readings `before`. `leader_epochs` has, by partition, the
-    leader epoch of the last record read, or of a later one; an older release kept none.
+    Readings are written before their rows. If a run was killed in between, the same offsets are read again, perhaps
+    after Kafka's cleaner has removed some of the records. They are then judged from the readings `before`.
+    `leader_epochs` has, by partition, the leader epoch of the last record read, or of a later record; it is empty if an
+    older release has written the source.
     """
 
     kind: str
@@ -57,7 +59,8 @@ class LedgerSource:
     leader_epochs: Mapping[int, int] = field(default_factory=dict)
 
     def at(self, positions: Mapping[int, int]) -> LedgerSource:
-        """Returns the source as it was when these were the next offsets to read."""
+        """Returns the source for a read that continues at `positions`, the next offsets by partition. If the newest
+        micro-batch begins there, its rows were not written, and the source as it was before that batch is returned."""
         if self.before is None or any(positions.get(key) != begin for key, begin in self.before.begins.items()):
             return self
         return replace(self, readings=self.before.readings, before=None)
@@ -66,8 +69,8 @@ class LedgerSource:
         """Returns the source with one more reading for each partition in `new`. If a new reading does not resume an
         earlier one, it replaces all earlier ones.
 
-        Earlier readings that begin after the offset where the new one resumes are dropped too: they ended before they
-        read anything.
+        Earlier readings that begin after the offset where the new one resumes are dropped too, because they ended
+        before they had read anything.
         """
         readings = dict(self.readings)
         for partition, reading in new.items():
@@ -78,7 +81,7 @@ class LedgerSource:
 
     def with_readings_after_cuts(self, new: Mapping[int, Reading]) -> LedgerSource:
         """Returns the source with a new reading for each partition in `new` whose log was truncated and has grown
-        again. Earlier readings stay, since their records were in the log then."""
+        again. Earlier readings are retained, since their records were in the log then."""
         readings = dict(self.readings)
         for partition, reading in new.items():
             before = [earlier for earlier in readings.get(partition, []) if earlier.from_offset < reading.from_offset]
@@ -86,8 +89,8 @@ class LedgerSource:
         return self._with_others(readings, new)
 
     def back_to(self, ends: Mapping[int, int]) -> LedgerSource:
-        """Returns the source as if nothing at or after these offsets had been read. Partitions without an offset are
-        treated as unread."""
+        """Returns the source as if nothing at or after the offsets `ends` had been read. Partitions without an offset
+        there are treated as unread."""
         kept = {
             partition: [each for each in readings if each.begin < ends.get(partition, 0)]
             for partition, readings in self.readings.items()
@@ -104,7 +107,8 @@ def source_name(cluster: str) -> str:
 
 
 def read_source(storage: Storage, cluster: str) -> LedgerSource | None:
-    """Returns the source, or None if nothing was read yet. Raises OutsideError if the file is damaged."""
+    """Returns the source of the cluster's ledger; None if nothing was read yet. Raises OutsideError if the file is
+    damaged."""
     remedy = "restore it, or move it out of the warehouse and run `groupledger ingest --recover`"
     return read_parsed(storage, source_name(cluster), _parsed, remedy)
 
@@ -141,7 +145,8 @@ def write_source(storage: Storage, cluster: str, source: LedgerSource) -> None:
 
 
 def check_same_source(source: LedgerSource, kind: str, identity: TopicIdentity | None, cluster: str) -> None:
-    """Raises InputError if this is not the source that the ledger was read from so far."""
+    """Raises InputError if `kind` or `identity` differs from those of the source that the ledger was read from so far.
+    An identity that is None is not compared."""
     remedy = "use another --cluster name or another --warehouse for it"
     if source.kind != kind:
         raise InputError(f"The ledger of cluster {cluster} is fed from a {source.kind}, not from a {kind}: {remedy}.")

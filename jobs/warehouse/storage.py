@@ -7,9 +7,10 @@ two processes create the same name at once, one of them gets False.
 - Elsewhere in Hadoop: create without overwrite, whose atomicity is the file system's (HDFS, ABFS and GCS have it).
 
 `write` replaces a file in one step: a kill leaves the old text or the new one, and nobody reads half of it.
-- Local and HDFS: a finished temporary file is renamed over it. Hadoop's other file systems delete and rename then, and
-  a name that is missing for a moment is worse than half a text: another process would take the lease for free.
-- Object stores (S3, GCS): a file is there when it is closed, and not before.
+- Local and HDFS: a finished temporary file is renamed over the old file. Hadoop's other file systems can only delete
+  the old file first and rename then. That is not done: a name that is missing for a moment is worse than half a text,
+  since another process would take the lease for free.
+- Object stores (S3, GCS): a file exists once it is closed, and not before.
 - Elsewhere (ABFS) a writer that is killed may leave half a text: `read_parsed` reports it with the remedy, and nobody
   takes a lease that can't be read before it has run out.
 
@@ -51,7 +52,7 @@ class Readable(Protocol):
     """A folder of small files to read. Names are relative to the warehouse, with `/` between parts."""
 
     def read(self, name: str) -> str | None:
-        """Returns the text of a file, or None if there is none."""
+        """Returns the text of a file; None if the file does not exist."""
         ...
 
 
@@ -63,11 +64,11 @@ class Storage(Readable, Protocol):
         ...
 
     def create(self, name: str, text: str) -> bool:
-        """Makes a new file. Returns False if the name is taken, also by somebody who was faster."""
+        """Makes a new file. Returns False if the name is taken, even if another process was just faster."""
         ...
 
     def names(self, folder: str) -> list[str]:
-        """Returns the names in a folder, sorted; none if it does not exist."""
+        """Returns the names in a folder, sorted; an empty list if the folder does not exist."""
         ...
 
     def rename(self, source: str, target: str) -> None:
@@ -80,8 +81,9 @@ class Storage(Readable, Protocol):
 
 
 def read_parsed(storage: Readable, name: str, parse: Callable[[str], T], remedy: str) -> T | None:
-    """Returns the parsed content of a small file; None if it does not exist. Raises OutsideError with the remedy if it
-    is damaged. If it is complete but not understood, a newer release may have written it, and the error says so."""
+    """Returns the parsed content of a small file; None if the file does not exist. Raises OutsideError with the remedy
+    if the file is damaged. If the file is complete JSON but `parse` fails, a newer release may have written it, and the
+    error says so."""
     text = None
     try:
         text = storage.read(name)
@@ -96,7 +98,7 @@ def read_parsed(storage: Readable, name: str, parse: Callable[[str], T], remedy:
 
 
 def is_whole(text: str) -> bool:
-    """Returns whether the text of a small file is JSON, as far as it goes."""
+    """Returns whether the text of a small file is complete JSON."""
     try:
         json.loads(text)
     except (RecursionError, ValueError):
@@ -259,7 +261,8 @@ class HadoopStorage:
 
 
 def renaming(spark: SparkSession, root: Any, configuration: Any) -> Callable[[Any, Any], None]:
-    """Returns a function that renames a file over another; only the newer of Hadoop's two interfaces can do that."""
+    """Returns a function that renames a file over another. Only Hadoop's newer interface, `FileContext`, can do
+    that."""
     gateway: Any = spark.sparkContext._gateway  # noqa: SLF001 - pyspark has no public way to Hadoop's client
     hadoop = gateway.jvm.org.apache.hadoop.fs
     files = hadoop.FileContext.getFileContext(root.toUri(), configuration)

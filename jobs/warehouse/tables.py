@@ -32,19 +32,19 @@ if TYPE_CHECKING:
     from groupledger.schemas.tables.table import Table
 
 Condition: TypeAlias = Callable[[Callable[[str], Any]], Any]
-"""A condition for rows that is written once for Spark and for pyarrow: it is given what makes a column of a name, and
-compares columns with values of Python."""
+"""A condition for rows that is written once for Spark and for pyarrow. It gets a function that makes a column of a name
+(`F.col` or `pc.field`), and returns an expression that compares columns with values of Python."""
 NAMED_MAX = 1_000
-"""So many names make a condition by which files are left out; more would only cost."""
+"""A condition has at most so many names. With more of them hardly any file could be left out."""
 
 
 def every_row(_: Callable[[str], Any]) -> bool:
-    """Returns a condition that holds for all rows."""
+    """Returns True: this `Condition` holds for all rows."""
     return True
 
 
 def is_open(column: Callable[[str], Any]) -> Any:
-    """Returns a condition that holds for rows which have not ended."""
+    """Returns the expression for rows that have not ended (a `Condition`)."""
     return column(IS_OPEN.name) == 1
 
 
@@ -62,7 +62,7 @@ class Tables:
         return DeltaTable.is_deltatable(table_uri(self.warehouse, table))
 
     def existing(self) -> list[Table]:
-        """Returns the tables that are there. Raises InputError if there are none."""
+        """Returns the tables that exist in the warehouse. Raises InputError if there are none."""
         found = [table for table in all_tables() if self.exists(table)]
         if not found:
             raise InputError(
@@ -71,12 +71,13 @@ class Tables:
         return found
 
     def rows(self, table: Table, version: int | None = None) -> DataFrame:
-        """Returns the rows of a table, as of now or of a version. Raises InputError if the table is not there."""
+        """Returns the rows of a table, as it is now or as it was in `version`. Raises InputError if the table does not
+        exist."""
         self.require(table)
         return self._load(table, version)
 
     def require(self, table: Table) -> None:
-        """Raises InputError if a table is not there."""
+        """Raises InputError if a table does not exist."""
         if not self.exists(table):
             self.existing()
             raise InputError(
@@ -85,22 +86,23 @@ class Tables:
             )
 
     def rows_if_any(self, table: Table) -> DataFrame:
-        """Returns the rows of a table, or an empty frame if the table is not there."""
+        """Returns the rows of a table, or an empty frame if the table does not exist."""
         return self._load(table) if self.exists(table) else self.empty(table)
 
     def empty(self, table: Table) -> DataFrame:
         return self.spark.createDataFrame([], table.schema)
 
     def rows_within(self, table: Table, condition: Condition, version: int | None = None) -> DataFrame:
-        """Returns the rows that match a condition, as of now or of a version; none if the table does not exist."""
+        """Returns the rows that match a condition, of the table as it is now or as it was in `version`. Without a
+        version, returns an empty frame if the table does not exist."""
         rows = self.rows_if_any(table) if version is None else self.rows(table, version)
         return rows.where(of_spark(condition))
 
     def rows_named(
         self, table: Table, column: str, names: Collection[str], condition: Condition = every_row
     ) -> DataFrame:
-        """Returns the rows that have one of `names` in `column` and match a condition. With more than NAMED_MAX names,
-        all rows that match the condition; without a name, or if the table does not exist, none."""
+        """Returns the rows that have one of `names` in `column` and match a condition. If there are more than NAMED_MAX
+        names, returns all rows that match the condition. If there is no name, or no table, returns an empty frame."""
         if not names:  # pyarrow knows no type for an empty list
             return self.empty(table)
         if len(names) > NAMED_MAX:
@@ -125,7 +127,8 @@ class ClusterTables(Tables):
     cluster: str
 
     def arrow(self, table: Table, condition: Any = None, columns: Sequence[str] | None = None) -> pa.Table:
-        """Returns the cluster's rows that match a pyarrow expression, without Spark."""
+        """Returns the cluster's rows that match a pyarrow expression, without Spark. `columns` are the columns to
+        return; None stands for all."""
         is_ours = pc.field("cluster") == self.cluster
         wanted = is_ours if condition is None else is_ours & condition
         with of_the_table(table_uri(self.warehouse, table)):
@@ -133,10 +136,10 @@ class ClusterTables(Tables):
         return found if columns is None else found.select(list(columns))
 
     def rows_within(self, table: Table, condition: Condition, version: int | None = None) -> DataFrame:
-        """Returns the cluster's rows that match a condition; none if the table does not exist.
+        """Returns the cluster's rows that match a condition; an empty frame if the table does not exist.
 
-        If there are few, they are read here and given to Spark. If a plan scans a Delta table, Spark runs a job to
-        choose its files; with few new rows, that is most of the time of a pass.
+        Few rows are read in the driver and passed to Spark. For each scan of a Delta table in a plan Spark runs a job
+        to choose the files; if there are few new rows, such jobs take most of the time of a pass.
         """
         if not self.exists(table):
             return self.rows_if_any(table)
@@ -166,13 +169,13 @@ def of_spark(condition: Condition) -> Any:
 
 
 def is_null(column: Any) -> Any:
-    """Returns whether a column is null, for either engine."""
+    """Returns the condition that a column, of Spark or of pyarrow, is null."""
     return column.is_null() if isinstance(column, pc.Expression) else column.isNull()
 
 
 def frame_of(spark: SparkSession, rows: pa.Table) -> DataFrame:
-    """Returns rows of Arrow as a Spark frame, in one piece. Spark 4.0 takes an empty batch for the end and drops all
-    later rows silently; such batches come from files without a matching row. And it makes a task of each batch."""
+    """Returns Arrow rows as a Spark frame, in a single batch. Spark 4.0 takes an empty batch for the end, and drops all
+    later rows silently; files without a matching row give such batches. Spark would also make a task of each batch."""
     return spark.createDataFrame(rows.combine_chunks())
 
 

@@ -67,8 +67,8 @@ RESULT_SCHEMA = arrow_schema(RESULT)
 
 @dataclass(frozen=True, kw_only=True)
 class WrittenFile:
-    """A Parquet file in a table's folder. `counts` are the numbers of non-null values in the columns that were asked
-    for."""
+    """A Parquet file in a table's folder. `path` is relative to that folder. `counts` are the numbers of non-null
+    values in the columns that the caller of `write_files` named in `counted`."""
 
     path: str
     size: int
@@ -87,8 +87,8 @@ def write_files(
     prepare: Callable[[Batches], Batches] | None = None,
     counted: Sequence[str] = (),
 ) -> list[WrittenFile]:
-    """Writes the rows, and returns the files. `prepare` turns rows of the frame into rows of the table, inside the
-    task; without it they must already be rows of the table."""
+    """Writes the rows in Spark's tasks, and returns the files. `prepare` turns rows of the frame into rows of the
+    table, inside the task; if it is None, `rows` must already be rows of the table."""
     if prepare is None and table.partition_columns:
         rows = rows.sortWithinPartitions(*table.partition_columns)
     write = _Writer(table, table_uri(warehouse, table), prepare, tuple(counted))
@@ -96,12 +96,12 @@ def write_files(
 
 
 def write_here(rows: pa.Table, table: Table, warehouse: str, name: str = PART) -> list[WrittenFile]:
-    """Writes rows that are in this process, and returns the files, whose names begin with `name`."""
+    """Writes rows that are in this process's memory, and returns the files. Their names begin with `name`."""
     return write_batches_here(rows.to_batches(), table, warehouse, name)
 
 
 def write_batches_here(batches: Batches, table: Table, warehouse: str, name: str = PART) -> list[WrittenFile]:
-    """Writes rows batch by batch, so that this process never holds all of them."""
+    """Writes rows batch by batch, so that this process never holds all of them, and returns the files."""
     written = _Writer(table, table_uri(warehouse, table), None, (), name)(batches)
     return [each for batch in written for each in _written(batch)]
 
@@ -234,7 +234,8 @@ class _File:
 
 
 def encodings(fields: pa.Schema) -> dict[str, Any]:
-    """Returns the encoding options of a Parquet writer for each column."""
+    """Returns the options by which a Parquet writer encodes each column: texts by a dictionary, 64-bit integers and
+    instants by their differences."""
     leaves = [leaf for field in fields for leaf in _leaves(field.name, field.type)]
     wide = [path for path, kind in leaves if pa.types.is_int64(kind) or pa.types.is_timestamp(kind)]
     return {
@@ -271,7 +272,7 @@ class _Column:
         return sum(each.null_count for each in self._found)
 
     def least_and_greatest(self) -> tuple[Any, Any] | None:
-        """Returns the bounds, or None where all values are null or a row group has no statistics."""
+        """Returns the bounds; None if all values are null, or if a row group has no statistics."""
         bounded = [each for each in self._found if each.has_min_max]
         untold = [each for each in self._found if not each.has_min_max and each.num_values]
         try:
@@ -285,7 +286,7 @@ class _Column:
 
 
 def statistics(footer: pq.FileMetaData, names: Sequence[str]) -> dict[str, Any]:
-    """Returns a file's statistics in the form of Delta's log."""
+    """Returns a file's statistics of some columns, in the form of Delta's log."""
     least: dict[str, Any] = {}
     greatest: dict[str, Any] = {}
     nulls: dict[str, int] = {}

@@ -1,4 +1,5 @@
-"""Determines until when the topic and the tables derived from it are known, for a ledger that is open to write."""
+"""Determines until when `__consumer_offsets` and the tables derived from it are known, for a ledger that is open to
+write."""
 
 from __future__ import annotations
 
@@ -16,14 +17,15 @@ if TYPE_CHECKING:
 
 
 def topic_until_ms(ledger: Ledger) -> int | None:
-    """Returns until when the topic is known now, in milliseconds; None before it was read to its end."""
+    """Returns the latest instant up to which `coverage` knows `__consumer_offsets`, in milliseconds since the epoch.
+    Returns None if the topic was never read to its end."""
     ends = ledger.arrow(COVERAGE, columns=("to_time",))["to_time"] if ledger.exists(COVERAGE) else ()
     return ms_if_known(pc.max(ends).as_py()) if len(ends) else None
 
 
 def known_until_ms(ledger: Ledger) -> dict[str, int]:
-    """Returns until when the topic and the tables derived from it are known, in milliseconds by source; missing sources
-    are left out."""
+    """Returns, by source, until when the topic `__consumer_offsets`, the history and the incidents are known, in
+    milliseconds since the epoch. A source for which this is unknown is left out."""
     steps = {step: noted_until(ledger.storage, ledger.cluster, step) for step in (Source.HISTORY, Source.INCIDENTS)}
     found = {Source.TOPIC: topic_until_ms(ledger), **{step: ms_if_known(at) for step, at in steps.items()}}
     return {source: ms for source, ms in found.items() if ms is not None}

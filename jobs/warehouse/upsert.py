@@ -1,13 +1,13 @@
 """Writes rows into Delta tables by key.
 
-A table whose rows end (`Table.end_column`) is written without reading rows that ended long ago: an upsert only ever
-matches a row that is open, or one that an interrupted run of the same batch had ended, which ended no earlier than any
-row of the batch. Delta's statistics on the end column exclude the files of all others, so the cost does not grow with
-the history. `is_open` keeps the open rows in files of their own, which are as small as the groups are now. In a table
-with a `fixed_time_column`, files before the earliest of the rows are excluded in the same way.
+A table whose rows end (`Table.end_column`) is written without reading rows that ended long ago. An upsert only ever
+matches two kinds of row: open ones, and ones that an interrupted run of the same batch had ended. The latter ended no
+earlier than any row of the batch. Delta's statistics on the end column exclude the files of all other rows, so the cost
+does not grow with the history. Open rows lie in files of their own (`is_open`), whose size depends on the present
+groups only. In a table with a `fixed_time_column`, files from before the earliest new row are excluded in the same way.
 
-Few rows are merged from the driver. Rows for which the driver would be too small are written by Spark's tasks if the
-cluster has none in the table yet, and else merged slice by slice.
+Few rows are merged from the driver. If there are more rows than the driver can hold, Spark's tasks write them if the
+cluster has no rows in the table yet; otherwise they are merged slice by slice.
 
 Rows that do not conform to their table fail before anything is written.
 """
@@ -42,8 +42,8 @@ ATTEMPTS = 3
 
 
 def upsert(ledger: Ledger, table: Table, rows: DataFrame, count: int | None = None) -> None:
-    """Upserts rows; each key must be unique, and a `fixed_time_column` filled. `count` is the number of rows, if there
-    may be many."""
+    """Upserts rows. Each key must be unique, and no `fixed_time_column` may be null. `count` is the number of rows; it
+    must be given if the driver may not be able to hold them all."""
     rows = conform(rows, table)
     slices = -(-(count or 0) // ROWS_PER_MERGE)
     if slices <= 1:
@@ -91,7 +91,8 @@ def is_empty(ledger: Ledger, table: Table) -> bool:
 
 
 def within_reach(table: Table, since_us: int | None) -> str:
-    """Returns the condition for rows of the table, as `old`, that an upsert of rows from a time on can match."""
+    """Returns the SQL condition for those rows of the table (as `old`) that an upsert can match if its earliest row is
+    at `since_us`, in microseconds since the epoch; see `earliest_us`."""
     column = bounding_column(table)
     if column is None:
         return "true"
@@ -104,7 +105,8 @@ def bounding_column(table: Table) -> str | None:
 
 
 def earliest_us(rows: pa.Table, table: Table) -> int | None:
-    """Returns the earliest time of the rows in the bounding column; None if there is none."""
+    """Returns the earliest time of the rows in `bounding_column`, in microseconds since the epoch. Returns None if the
+    table has no such column, or if all times are null."""
     column = bounding_column(table)
     if column is None:
         return None
@@ -113,7 +115,8 @@ def earliest_us(rows: pa.Table, table: Table) -> int | None:
 
 
 def replace_cluster(ledger: Ledger, table: Table, rows: DataFrame, batch: NumberedBatch | None = None) -> bool:
-    """Replaces the cluster's rows of a table in one commit; returns False if the table has this batch already."""
+    """Replaces the cluster's rows of a table in one commit. Returns False, and changes nothing, if the table has this
+    batch already."""
     files = write_files(conform(rows, table), table, ledger.warehouse)
     return ledger.commits.replace_with_files(table, ledger.cluster, files, batch)
 
@@ -125,11 +128,11 @@ def replace_cluster_arrow(ledger: Ledger, table: Table, rows: pa.Table) -> None:
 
 def replace_changed(ledger: Ledger, table: Table, rows: pa.Table) -> int:
     """Replaces the cluster's rows by rows that are in memory, in one commit that writes only the differences; returns
-    how many rows differ. Makes no commit if none does.
+    how many rows differ. If none differ, it makes no commit.
 
-    The files of rows that changed or are gone are replaced: by one file with their unchanged rows, which stays from
-    then on, and one with the new rows, which will probably change the next time, too. If a maintenance has merged the
-    files meanwhile, the comparison is repeated.
+    Files with rows that have changed or are gone are replaced by two: one with their unchanged rows, which later calls
+    will rarely replace, and one with the new rows, which will probably change the next time, too. If a maintenance has
+    merged the files meanwhile, the comparison is repeated.
     """
     for _ in range(ATTEMPTS):
         with suppress(ChangedMeanwhileError):
@@ -168,7 +171,7 @@ def _replace_changed(ledger: Ledger, table: Table, rows: pa.Table) -> int:
 
 
 def _is_same(rows: pa.Table, before: pa.Table, table: Table) -> pa.ChunkedArray:
-    """Returns for each row whether there is one before that has its key and is equal."""
+    """Returns for each row whether `before` has an equal row with the same key."""
     place = pc.index_in(_keys(rows, table), _keys(before, table))
     is_same = pc.is_valid(place)
     of_before = before.take(place)
@@ -184,7 +187,7 @@ def _is_same(rows: pa.Table, before: pa.Table, table: Table) -> pa.ChunkedArray:
 
 
 def _keys(rows: pa.Table, table: Table) -> pa.ChunkedArray:
-    """Returns the key of each row of a cluster, which is one column."""
+    """Returns the key of each row of a cluster: the one column of the key that is not `cluster`."""
     _, name = table.key
     return rows[name]
 
