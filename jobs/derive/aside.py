@@ -33,25 +33,25 @@ NOTHING_FOLDED = -1
 
 
 class Aside:
-    """The groups on which the fold of a batch failed."""
+    """The groups on which the fold of a batch failed. Give `report` to the fold."""
 
     def __init__(self, ledger: Ledger, open_groups: DataFrame, judged: Collection[str] | None) -> None:
-        """`open_groups` are the states that the fold begins with. Of earlier troubles those end whose groups are
-        `judged` again; None stands for all."""
+        """`open_groups` are the states with which the fold begins. Earlier troubles end for the groups in `judged` on
+        which the fold does not fail again; None stands for all groups."""
         self.report = gathering(ledger)
         self.groups: list[str] = []
         self._ledger, self._open_groups, self._judged = ledger, open_groups, judged
         self._troubles: dict[str, Trouble] = {}
 
     def settle(self) -> bool:
-        """Writes which groups failed into `open_groups`, and returns whether there are any. Call it after the fold."""
+        """Writes which groups failed into `troubles`, and returns whether any did. Call it after the fold."""
         self._troubles = self.report.taken()
         self.groups = [*self._troubles]
         note_troubles(self._ledger, TroubledStep.HISTORY, self._troubles, self._judged)
         return bool(self.groups)
 
     def rows(self) -> pa.Table:
-        """Returns the rows of `open_groups` that set the groups aside."""
+        """Returns the rows of `open_groups` that set the failed groups aside."""
         are_theirs = self._open_groups.where(F.col("group_id").isin(*self.groups))
         states = {row["group_id"]: row.asDict() for row in are_theirs.collect()}
         rows = [
@@ -82,7 +82,7 @@ def groups_aside(ledger: Ledger) -> list[str]:
 
 
 def to_try_again(ledger: Ledger) -> list[str]:
-    """Returns the groups that another release has set aside, if retention removed none of their records since."""
+    """Returns the groups that another release has set aside and whose records retention has not removed since."""
     if all(row["release"] == RELEASE for row in open_troubles(ledger, TroubledStep.HISTORY)):
         return []
     columns = ["group_id", "kafka_partition", "last_kafka_offset"]
@@ -95,7 +95,7 @@ def to_try_again(ledger: Ledger) -> list[str]:
 
 
 def taken_back(open_groups: DataFrame, groups: Iterable[str]) -> DataFrame:
-    """Returns the rows of `open_groups`, with some groups no longer set aside."""
+    """Returns the rows of `open_groups`, in which some groups are no longer set aside."""
     is_back = F.col("group_id").isin(*groups)
     return open_groups.withColumn(SET_ASIDE_BY.name, F.when(~is_back, F.col(SET_ASIDE_BY.name)))
 

@@ -1,15 +1,16 @@
-"""Keeps the steps found among the commits (`transforms.incidents.commit_steps`) in a table, so that they are found only
-once.
+"""Stores the steps found among the commits in the table `commit_steps`, so that they are found only once. A step is a
+pair of consecutive commits of which the second goes back or comes late (`transforms.incidents.commit_steps`).
 
-Once the table lacks an hour of commits, one Delta commit writes the steps between two known commits, and replaces the
-last record of each partition. Each run reads later commits again. After the Delta commit, a small file notes how far
-the steps reach (`_groupledger/<cluster>/commit_steps.json`): by offset, by the version of the records, by the earliest
-date of ingest that new records can have, and by time. If the file is older than the table, because a pass was killed,
-some records are read twice. The file is not used if it is newer than the table, because the table was restored, or if
-it was written with other settings. Then all commits are read again, as after a rebuild of the history
-(`drop_commit_steps`), and the table provides only those last records whose own rows retention has removed.
+When the table lacks an hour of commits or more, one Delta commit writes the steps between two known commits, and
+replaces the last record of each partition. Each run reads later commits again. After the Delta commit, a small file
+notes how far the steps reach (`_groupledger/<cluster>/commit_steps.json`): by offset, by the version of
+`coordinator_records`, by the earliest ingest date that new records can have, and by time. If the file is older than the
+table, because a pass was killed, some records are read twice. The file is not used if it is newer than the table,
+because the table was restored, or if it was written with other settings. Then all commits are read again, as after a
+rebuild of the history (`drop_commit_steps`), and the table provides only those last records whose own rows retention
+has removed.
 
-The kept steps end at an instant until which everything is known: all records, and the ends of all partitions.
+The stored steps reach up to an instant until which everything is known: all records, and the ends of all partitions.
 """
 
 from __future__ import annotations
@@ -65,9 +66,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class StoredSteps:
-    """How far the kept steps reach. `number` counts the times they were written, and `positions` are the next offsets
-    by partition. `unread_version` is the first version of the records that may have later ones; None where that is not
-    known. `before_at_ms` is the time of the version before it, which shows whether the table is still the same."""
+    """Notes how far the stored steps reach: up to `until_ms`. `number` counts how often they were written, and
+    `positions` are the next offsets by partition. `unread_version` is the first version of `coordinator_records` that
+    may have later records; None if it is unknown. `before_at_ms` is the time of the version before that, which shows
+    whether the table is still the same."""
 
     number: int = 0
     gap_ms: int = 0
@@ -81,7 +83,7 @@ class StoredSteps:
 
 @dataclass(frozen=True)
 class CommitSteps:
-    """The steps of all known commits: the kept ones that have ended, and those computed again."""
+    """The steps of all known commits: the stored ones that have ended, and those computed again (`new`)."""
 
     ledger: Ledger
     kept: StoredSteps
@@ -96,8 +98,8 @@ class CommitSteps:
 def commit_steps_until(
     ledger: Ledger, as_of_ms: int, rules: Rules, keep: Callable[[DataFrame], DataFrame] = lambda rows: rows
 ) -> CommitSteps:
-    """Returns the steps of all known commits, and writes them if the table is an hour late. Steps that are not in the
-    table are computed once, if `keep` persists its argument."""
+    """Returns the steps of all known commits, up to the instant `as_of_ms`. Writes them if the table lacks an hour or
+    more. Steps that are not in the table are computed only once if `keep` persists its argument."""
     ledger.create(COMMIT_STEPS)
     kept = _kept(ledger, rules)
     until_ms = settled_ms(ledger)
@@ -109,12 +111,12 @@ def commit_steps_until(
 
 
 def drop_commit_steps(ledger: Ledger) -> None:
-    """Deletes the note on how far the steps reach, because the records that they come from have changed."""
+    """Deletes the note on how far the stored steps reach, because the records that they come from have changed."""
     drop_progress(ledger, COMMIT_STEPS.name)
 
 
 def _keep(ledger: Ledger, kept: StoredSteps, until_ms: int, rules: Rules) -> StoredSteps:
-    """Replaces the kept steps by those up to an instant."""
+    """Replaces the stored steps by those up to the instant `until_ms`."""
     version = ledger.version(COORDINATOR_RECORDS)
     records = _new_records(ledger, kept, version, by_file=True)
     positions = {**kept.positions, **_positions_at(ledger, records, until_ms)}
@@ -141,8 +143,9 @@ def _keep(ledger: Ledger, kept: StoredSteps, until_ms: int, rules: Rules) -> Sto
 
 
 def _positions_at(ledger: Ledger, records: DataFrame, until_ms: int) -> dict[int, int]:
-    """Returns by partition the offset after the last new record until an instant that lies in a complete stretch. A
-    time that no record can have is not later: the groups of its partition would wait for it for ever."""
+    """Returns, by partition, the offset after the last new record until an instant, as far as a complete stretch
+    reaches. A record whose time is impossible does not count as later: otherwise the groups of its partition would wait
+    for that time for ever."""
     later = F.when(known_instant_ms(F.unix_millis("kafka_timestamp")) > until_ms, F.col("kafka_offset"))
     behind = F.coalesce(F.min(later), F.max("kafka_offset") + 1)
     coverage = ledger.arrow(COVERAGE, columns=["kafka_partition", "to_offset", "completeness"]).to_pylist()
@@ -155,14 +158,15 @@ def _positions_at(ledger: Ledger, records: DataFrame, until_ms: int) -> dict[int
 
 
 def settled_ms(ledger: Ledger) -> int:
-    """Returns the time until which all records and samples are known, 0 or less without any."""
+    """Returns the instant until which all records and samples are known, in milliseconds since the epoch; 0 or less if
+    there is no such instant."""
     sampled_ms = last_sampled_at_ms(ledger, WATERMARKS)
     return min([*known_ends(ledger).values(), *([sampled_ms] if sampled_ms else [])], default=0)
 
 
 def _new_records(ledger: Ledger, kept: StoredSteps, version: int, *, by_file: bool = False) -> DataFrame:
-    """Returns the records up to a version that are not among those kept, and reads only the files that were added since
-    if the log shows them. With `by_file` each row has its file (`input_file_name`)."""
+    """Returns the records up to a version that the stored steps do not include. If the log shows which files were added
+    since, only these are read. With `by_file` the source file of each row can be asked for (`input_file_name`)."""
     files = None
     if kept.unread_version is not None and _version_at_ms(ledger, kept.unread_version - 1) == kept.before_at_ms:
         files = added_between(ledger, COORDINATOR_RECORDS, kept.unread_version, version)
@@ -177,14 +181,14 @@ def _new_records(ledger: Ledger, kept: StoredSteps, version: int, *, by_file: bo
 
 
 def _version_at_ms(ledger: Ledger, version: int) -> int | None:
-    """Returns when a version of the records was written, None if the log does not have it any more."""
+    """Returns when a version of the records was written; None if the log does not have it any more."""
     found = added_by(ledger.storage, COORDINATOR_RECORDS, version)
     return None if found is None else ms_of(found.at)
 
 
 def _new_samples(ledger: Ledger, kept: StoredSteps) -> DataFrame | None:
-    """Returns the samples that were not looked at, and those of a day before: some records are young, and clocks may
-    have been set back."""
+    """Returns the samples since `until_ms`, and those of a day before: some records are young, and clocks may have been
+    set back."""
     if not ledger.exists(WATERMARKS):
         return None
     since = day_before(kept.until_ms)
@@ -192,7 +196,7 @@ def _new_samples(ledger: Ledger, kept: StoredSteps) -> DataFrame | None:
 
 
 def _lines(ledger: Ledger, kept: StoredSteps, records: DataFrame) -> DataFrame:
-    """Returns the new records after those that were the last ones."""
+    """Returns, for each partition, its former last record and the new records after it."""
     if kept.until_ms:
         last = _rows(ledger, kept, is_open)
     else:

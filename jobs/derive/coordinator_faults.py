@@ -1,4 +1,5 @@
-"""Reads the evidence of coordinators that moved, died or stood still, for the incidents of all groups that they hit."""
+"""Finds the faults of coordinators that moved, died or stood still, for the incidents of all groups that a fault
+hit."""
 
 from __future__ import annotations
 
@@ -52,7 +53,8 @@ LINE_COLUMNS = (
 
 @dataclass(frozen=True)
 class FaultsFound:
-    """The result: faults, and in `hit` the names of the groups that they hit, in the column `group_id`."""
+    """The faults of coordinators. `coordinators` knows which broker loaded each partition last, and `hit` has the names
+    of the groups that the faults hit, in the column `group_id`."""
 
     faults: Sequence[CoordinatorFault]
     coordinators: Coordinators
@@ -60,7 +62,7 @@ class FaultsFound:
 
 
 def coordinator_faults(ledger: Ledger) -> FaultsFound | None:
-    """Returns the faults of coordinators that the cluster's tables show; None without a history."""
+    """Returns the faults of coordinators that the cluster's tables show; None if there is no history yet."""
     if not ledger.exists(GROUPS) or not ledger.exists(MEMBERS):
         return None
     logged = _logged_events(ledger)
@@ -100,7 +102,7 @@ def _lines(logged: Sequence[dict[str, Any]]) -> list[PartitionLine]:
 
 
 def _stated(logged: Sequence[dict[str, Any]]) -> set[str]:
-    """Returns the members that left by a coordinator's log."""
+    """Returns the members of which a coordinator has logged that they left."""
     return {row["member_id"] for row in logged if row["kind"] in LEFT_LINES}
 
 

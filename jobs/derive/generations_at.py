@@ -1,10 +1,11 @@
-"""Reads the generations that the steps of offsets need, without reading all earlier generations.
+"""Reads the generations by which steps are judged, without reading all earlier generations. A step is a record of a
+committed offset that may be more than normal progress (`transforms.offsets.offset_events.steps_of`).
 
-A step is judged by the generation in force, or by the last one before it if none was. Generations in force are open, or
-have ended since a day before the steps (the day is for a broker whose clock is late); Delta's statistics skip the files
-of all others. Only for a group without a generation in force, the earlier ones are looked up by its name. A group that
-never had a generation is not looked up: it is simple and in its first incarnation, and none of its records was removed,
-since a rebuild would have noted that.
+A step is judged by the generation in force at its offset, or if none was in force, by the last one before. Generations
+in force are open, or have ended since a day before the steps (the day is for a broker whose clock is late); Delta's
+statistics skip the files of all others. Only if a group had no generation in force, its earlier generations are looked
+up by its name. A group that never had a generation is not looked up: it is simple and in its first incarnation, and
+none of its records was removed, since a rebuild would have noted that.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ GROUP_COLUMNS = ("group_id", "kafka_partition", "is_simple", "incarnation", "fir
 
 
 def generations_at(ledger: Ledger, steps: DataFrame) -> DataFrame:
-    """Returns at least the generations that the steps of offsets need. `steps` is read twice."""
+    """Returns at least the generations that are needed to judge `steps`, a frame that is read twice (see
+    `steps_of`)."""
     of_group = (F.min("kafka_offset").alias("first_offset"), F.min(F.unix_millis("happened_at")).alias("first_ms"))
     first = steps.groupBy("group_id").agg(*of_group)
     found = first.collect()

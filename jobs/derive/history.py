@@ -2,8 +2,8 @@
 
 The first run folds all rows of the table; later runs follow it as a stream, a micro-batch of new rows at a time. Each
 batch writes the derived tables first and `open_groups` last: a batch that was killed in between is folded again from
-the old state and gives the same rows. A rebuild (`rebuild`) folds everything into the same tables and replaces each in
-one Delta commit, `open_groups` last: readers see either the old table or the new one. Rows whose records retention has
+the old state and gives the same rows. A rebuild (`rebuild`) folds all records again and replaces each table in one
+Delta commit, `open_groups` last: readers see either the old table or the new one. Rows whose records retention has
 removed are carried over from the old tables (`transforms.history.carried_over`).
 
 A run reads and writes the rows of one cluster; several clusters share the tables.
@@ -110,7 +110,7 @@ NAMING_TOPICS_BY_ID = (
     SHARE_GROUP_TARGET_ASSIGNMENT_MEMBER.record_type,
     SHARE_GROUP_CURRENT_MEMBER_ASSIGNMENT.record_type,
 )
-# Columns that older releases did not write.
+# Tables that older releases did not write.
 LATER_TABLES = {MEMBER_EPOCHS.name, SHARE_ASSIGNMENTS.name, STREAM_TASKS.name, STREAM_TOPOLOGIES.name}
 TOPIC_ID_IN_JSON = '"topic_id": "([A-Za-z0-9_-]{22})"'
 # The most rows that the driver folds at once: its result is a fraction of 2 GiB.
@@ -121,7 +121,7 @@ FILES_PER_BATCH = 2**31 - 1
 
 @dataclass
 class HistoryTotals:
-    """Rows written in this run, by table."""
+    """The number of rows written in this run, by table name."""
 
     rows: dict[str, int]
 
@@ -131,11 +131,11 @@ class HistoryTotals:
 
 
 def update_history(ledger: Ledger, stop: threading.Event) -> HistoryTotals:
-    """Folds the rows of `coordinator_records` that the history has not folded yet; first makes a rebuild if one was
-    requested or is unfinished.
+    """Folds the rows of `coordinator_records` that the history has not folded yet. If a rebuild was requested or is
+    unfinished, or if an older release wrote the history, makes a rebuild instead.
 
-    Raises InputError if there is nothing to read, or if a table of the history is gone, and OutsideError if a commit
-    that it would read was emptied.
+    Raises InputError if there is nothing to read, or if a table of the history is gone, and OutsideError if the file of
+    a commit that it would read is empty.
     """
     if is_unfinished(ledger.storage, ledger.cluster):
         ledger.say("history: a rebuild was begun and not finished: it is made again")
@@ -171,7 +171,7 @@ def update_history(ledger: Ledger, stop: threading.Event) -> HistoryTotals:
 
 
 def rebuild_history(ledger: Ledger, stop: threading.Event) -> HistoryTotals:
-    """Folds all rows of `coordinator_records` again into the same tables, and returns the number of rows written."""
+    """Folds all rows of `coordinator_records` again into the same tables; returns the number of rows written."""
     request = rebuild_request(ledger.storage, ledger.cluster)
     check_commits(ledger.storage, COORDINATOR_RECORDS)
     prepare_beginning(ledger)
@@ -185,8 +185,8 @@ def rebuild_history(ledger: Ledger, stop: threading.Event) -> HistoryTotals:
 
 
 def is_of_older_release(ledger: Ledger) -> bool:
-    """Returns whether the cluster's rows come from a release that knew classic groups only. The columns of the table
-    don't show that, since another cluster's writer may have added newer ones."""
+    """Returns whether the cluster's history comes from a release that knew classic groups only. The columns of
+    `generations` alone don't show that, since another cluster's writer may have added newer columns."""
     if GROUP_TYPE.name not in dataset(ledger.warehouse, GENERATIONS).schema.names:
         return True
     is_old = (pc.field(IS_OPEN.name) == 1) & pc.field(GROUP_TYPE.name).is_null()
@@ -203,8 +203,8 @@ def prepare_tables(ledger: Ledger) -> None:
 
 
 def prepare_beginning(ledger: Ledger) -> None:
-    """Prepares the tables for a fold of all records. If there is no earlier history, the records that retention has
-    removed already are noted.
+    """Prepares the tables for a fold of all records. If there is no earlier history, notes the floors of
+    `coordinator_records`, below which retention has already removed records.
 
     Raises InputError if there is nothing to read.
     """
@@ -235,8 +235,8 @@ def checkpoint_folder(ledger: Ledger) -> str:
 def fold_all(ledger: Ledger, stop: threading.Event, *, is_rebuild: bool = False) -> HistoryTotals:
     """Folds the whole table as one batch, then follows it as a stream.
 
-    A stream's first read of a table has no order. The batch reads one version of the table, and the stream goes on from
-    it, so that no row is left out.
+    A stream's first read of a table has no order. So the batch reads one version of the table, and the stream begins
+    with the changes of that version, so that no row is left out.
     """
     version = ledger.version(COORDINATOR_RECORDS)
     totals = HistoryTotals({})
@@ -247,7 +247,8 @@ def fold_all(ledger: Ledger, stop: threading.Event, *, is_rebuild: bool = False)
 def follow(
     ledger: Ledger, totals: HistoryTotals, stop: threading.Event, *, from_version: int | None = None
 ) -> HistoryTotals:
-    """Folds the rows that were added to the table since the checkpoint, or since a version that is folded already.
+    """Folds the rows that were added to the table since the checkpoint, or since the version `from_version`, which is
+    folded already; adds their number to `totals`.
 
     The query ends when it has read all rows, and each pass starts a new one. Delta's source refuses a table whose
     schema changes under a running query; a new query from the same checkpoint reads the commits of both schemas.
@@ -278,8 +279,8 @@ def follow(
 def apply_batch(
     ledger: Ledger, records: DataFrame, *, is_rebuild: bool = False, again: Sequence[str] = ()
 ) -> dict[str, int]:
-    """Folds rows of `coordinator_records` and writes the result; returns the number of rows by table. Groups in `again`
-    were set aside, and are folded again.
+    """Folds rows of `coordinator_records` and writes the result; returns the number of rows by table. `again` are
+    groups that were set aside and are folded again.
 
     Raises InputError if a state was written by a newer version of groupledger.
     """
@@ -317,8 +318,8 @@ def apply_batch(
 
 
 def _apply_few(ledger: Ledger, rows_folded: DataFrame, aside: Aside, before: HistoryBefore | None) -> dict[str, int]:
-    """Folds a batch whose result the driver can hold: one Spark query, and then merges from memory, or replacements of
-    the former rows."""
+    """Folds a batch whose result the driver can hold. It needs one Spark query; then it merges rows from memory or, in
+    a rebuild, replaces the former rows."""
     folded = rows_folded.toArrow()
     rows = {table: arrow_rows(folded, table, ledger.cluster) for table in (*DERIVED_TABLES, OPEN_GROUPS)}
     if aside.settle():
@@ -381,7 +382,8 @@ def _apply_many(ledger: Ledger, folded: DataFrame, aside: Aside, before: History
 
 
 def folded_of(ledger: Ledger, events: Events, report: Report) -> DataFrame:
-    """Returns the rows that the fold makes of events, with the ledger's settings."""
+    """Returns the rows that the fold makes of `events`, with the ledger's settings. Errors on a group go to
+    `report`."""
     session_ms = ledger.settings.history.consumer_session_timeout_s * 1_000
     return fold_groups(*events, report, consumer_session_timeout_ms=session_ms)
 
@@ -392,8 +394,8 @@ def records_of(ledger: Ledger, records: DataFrame) -> DataFrame:
 
 @dataclass(frozen=True)
 class BatchContent:
-    """The content of a batch: the extent of each partition, the number of records, their groups, and the ids of topics
-    that records of `consumer` and share groups name."""
+    """The content of a batch: by partition the first and the last offset, the number of records, their groups, and the
+    ids of the topics that records of `consumer` and share groups name."""
 
     extents: Extents
     record_count: int
@@ -423,13 +425,14 @@ def all_events(ledger: Ledger, records: DataFrame) -> Events:
 
 
 def open_groups_of(ledger: Ledger, records: DataFrame) -> DataFrame:
-    """Returns `open_groups`, read in the Spark session of the records: a micro-batch has a session of its own."""
+    """Returns the cluster's rows of `open_groups`, read in the Spark session of `records`: a micro-batch has a session
+    of its own."""
     return replace(ledger, spark=records.sparkSession).rows(OPEN_GROUPS)
 
 
 def open_groups_in_memory(ledger: Ledger, records: DataFrame, groups: set[str], marks: Marks) -> DataFrame:
-    """Returns the rows of `open_groups` that a batch may need, read without Spark: those of its groups, and those of
-    groups that a hole in coverage may have ended."""
+    """Returns the rows of `open_groups` that a batch may need, read without Spark: those of the batch's groups, and
+    those of groups that a hole in coverage may have ended."""
     is_needed = pc.field("group_id").isin(pa.array(groups, pa.string()))
     for partition, starts in marks.items():
         hole = max((mark.from_offset for mark in starts if mark.hides_ends), default=-1)
@@ -439,7 +442,7 @@ def open_groups_in_memory(ledger: Ledger, records: DataFrame, groups: set[str], 
 
 
 def arrow_rows(folded: pa.Table, table: Table, cluster: str) -> pa.Table:
-    """Returns the folded rows of one table, with the columns that the job fills."""
+    """Returns the folded rows of one table, together with the columns that the job fills, such as `cluster`."""
     structs = folded.column(table.name)
     rows = pa.Table.from_struct_array(structs.filter(pc.is_valid(structs)))
     if table.end_column is not None:
@@ -462,7 +465,8 @@ def table_rows(folded: DataFrame, table: Table, cluster: str) -> DataFrame:
 
 
 def marks_of(ledger: Ledger, extents: Extents) -> Marks:
-    """Returns, by partition, the starts of the stretches of coverage in the log that was read."""
+    """Returns, by partition, a mark for the start of each stretch of coverage, as far as the log was read. Raises
+    InputError if the source's file is gone."""
     source = read_source(ledger.storage, ledger.cluster)
     if source is None or not source.readings.keys() >= extents.keys():
         raise InputError(

@@ -1,8 +1,8 @@
 """Computes `incidents` from the history and the logs, and writes those that differ in one Delta commit.
 
 An incident's row depends on everything that the ledger knows about its group: a log that is imported later replaces a
-guess by an observation. So every run computes all rows from the other tables, and a run without new rows there changes
-nothing. The facts from commits and samples, which are most of all rows, are kept from run to run
+guess by an observation. So every run computes all rows from the other tables; if these have no new rows, it changes
+nothing. What is found among commits and samples, which are most of all rows, is stored from run to run
 (`jobs.derive.commit_steps`, `jobs.derive.lag_stretches`, `jobs.derive.open_transactions`).
 """
 
@@ -78,7 +78,8 @@ READ_IF_ANY = (REQUESTS, COORDINATOR_EVENTS, GROUP_STATES, MEMBER_EPOCHS, *OF_OF
 
 
 def update_incidents(ledger: Ledger) -> int:
-    """Replaces the incidents and returns their number. Raises InputError if the ledger has no history yet."""
+    """Computes the incidents, writes those that differ, and returns the number of all. Raises InputError if the ledger
+    has no history yet."""
     settings = ledger.settings
     rules = rules_from(Rules, settings.incidents, settings.history, settings.offsets)
     for table in NEEDED:
@@ -153,8 +154,9 @@ def _tables(
 
 @dataclass(frozen=True)
 class Named:
-    """The rows whose column has one of the names in a frame. If the names are `few`, they become part of the filter, so
-    that most rows of other groups are never read. Without a name no row is read."""
+    """Selects the rows whose `column` has one of the names in the frame `names`. If the names are few, `few` has them,
+    and they become part of the filter, so that most rows of other groups are never read. If there is no name, no row is
+    read."""
 
     column: str
     names: DataFrame
@@ -204,7 +206,7 @@ class AskedTables:
         )
 
     def _named(self, names: DataFrame) -> list[Named]:
-        """Returns the rows of each column that `names` has names for."""
+        """Returns a `Named` for each column of `names`."""
         kept = self.keep(names)
         rows = kept.limit(NAMED_MAX + 1).collect()
         is_few = len(rows) <= NAMED_MAX
@@ -221,7 +223,7 @@ def _imported_log_rows(ledger: Ledger) -> int:
 
 
 def _history_ms(ledger: Ledger, topic_ms: int | None) -> int | None:
-    """Returns until when the history covers the topic."""
+    """Returns until when the history covers the topic; None if that is unknown."""
     folded_ms = ms_if_known(noted_until(ledger.storage, ledger.cluster, Source.HISTORY))
     return topic_ms if folded_ms is None or topic_ms is None else min(folded_ms, topic_ms)
 

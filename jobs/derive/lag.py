@@ -1,15 +1,15 @@
 """Computes the rows of `lag` for the sampling rounds that have none yet.
 
-A round can be computed when `__consumer_offsets` is read up to the ends that the round saw there; the run ends at the
-first round that can't, so that rounds stay in order. Rounds are appended in parts. Each part is one Delta commit, and
-its batch number is its last round: so a part that is written again is skipped, and the run after a kill continues after
-the last part.
+A round can be computed when `__consumer_offsets` is read up to the ends that the round saw there. The run ends before
+the first round for which this is not so, so that rounds stay in order. Rounds are appended in parts. Each part is one
+Delta commit, and its batch number is the time of its last round: so a part that is written again is skipped, and the
+run after a kill continues after the last part.
 
-The history must be up to date before, since the owners of a round come from its tables.
+The history must be updated before, since the owners of a round come from its tables.
 
-The cost of a run depends on the new rounds only: the state after earlier rounds is kept (`jobs.derive.lag_seeds`), and
-from the history only intervals are read that had not ended a day before the new rounds. The offsets of the log decide
-which of these hold; the day is for a broker whose clock is late.
+The cost of a run depends on the new rounds only. The state after earlier rounds is stored (`jobs.derive.lag_seeds`),
+and of the history only intervals are read that are open or ended no more than a day before the new rounds. The offsets
+of the log decide which of these intervals hold; the extra day is for a broker whose clock is late.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ ROUNDS_PER_PART = 288
 
 
 def update_lag(ledger: Ledger, stop: threading.Event) -> int:
-    """Computes all rounds that can be computed and have no rows yet; returns the number of rounds."""
+    """Computes all rounds that can be computed and have no rows in `lag` yet; returns the number of these rounds."""
     rules = rules_from(LagRules, ledger.settings.lag)
     ledger.create(LAG)
     last_ms = last_sampled_at_ms(ledger, LAG)
@@ -140,7 +140,8 @@ def lag_of(
     losses: LogLosses,
     report: Report = stop,
 ) -> DataFrame:
-    """Returns the rows of consecutive rounds, which continue from the state of `seeds`."""
+    """Returns the rows of `lag` for the consecutive rounds in `part`, continuing from the state `seeds`. Errors on a
+    group go to `report`."""
     rounds = RoundsToCompute(part, seeds.ends, losses)
     points = last_points(last_window(tables, seeds.sampled_at_ms, rules), rules)
     of_groups = as_events(seeds.rows, LagSeedKind.COMMIT).unionByName(points, allowMissingColumns=True)
@@ -149,28 +150,28 @@ def lag_of(
 
 
 def log_losses(ledger: Ledger) -> LogLosses:
-    """Returns the losses of the log, for the records that the ledger keeps: hidden ends of groups, and thinned
-    stretches."""
+    """Returns what the log no longer shows, for the records of the ledger: where groups may have ended without a
+    record, and which stretches Kafka's cleaner had compacted before they were read."""
     hidden = hidden_ends(ledger.arrow(COVERAGE).to_pylist()) if ledger.exists(COVERAGE) else {}
     return with_thinned(ledger, LogLosses(hidden))
 
 
 def with_thinned(ledger: Ledger, losses: LogLosses) -> LogLosses:
-    """Returns the losses with the thinned stretches of the latest readings. Readings are written before their
-    records."""
+    """Returns the losses with the compacted stretches of the source's newest readings. Readings are written before
+    their records, so these include the readings of all records."""
     source = read_source(ledger.storage, ledger.cluster)
     readings = {} if source is None else source.readings
     return replace(losses, thinned={partition: thinned_stretches(of) for partition, of in readings.items()})
 
 
 def last_window(tables: Tables, last_ms: int, rules: LagRules) -> DataFrame:
-    """Returns the last rows of `lag`."""
+    """Returns the rows of `lag` from the status window that ends with the round at `last_ms`."""
     return tables.rows_within(LAG, sampled_within(max(last_ms - rules.status.window_ms, 0), last_ms))
 
 
 def inputs_of(tables: Tables, part: list[tuple[int, dict[int, End]]], seeds: Seeds) -> LagInputs:
-    """Returns the rows that consecutive rounds after the seeds need. A missing table gives no rows: a monitor starts
-    before there is any history."""
+    """Returns the rows that the consecutive rounds in `part`, which follow the seeds, need. If a table does not exist,
+    it gives no rows: a monitor starts before there is any history."""
     in_rounds = sampled_within(part[0][0], part[-1][0])
     watermarks, states = (tables.rows_within(table, in_rounds) for table in (WATERMARKS, GROUP_STATES))
     commits = commit_log(records_since(tables, seeds.ingested_from_ms))
@@ -178,8 +179,7 @@ def inputs_of(tables: Tables, part: list[tuple[int, dict[int, End]]], seeds: See
 
 
 def _history(tables: Tables, since_ms: int | None) -> Iterator[DataFrame]:
-    """Yields the rows of the ownership tables: those that are open or ended since an instant, all
-    without one."""
+    """Yields the rows of each ownership table that are open or ended at `since_ms` or later; all rows if it is None."""
     for table in HISTORY:
         yield tables.rows_within(table, every_row if since_ms is None else _ended_since(table, since_ms))
 
@@ -190,7 +190,8 @@ def _ended_since(table: Table, since_ms: int) -> Condition:
 
 
 def rounds_after(tables: Tables, last_ms: int) -> list[tuple[int, dict[int, End]]]:
-    """Returns the later rounds of `watermarks`, with the ends of `__consumer_offsets` that each saw."""
+    """Returns the time of each round of `watermarks` after `last_ms`, with the ends of `__consumer_offsets` that it
+    saw, by partition."""
     new = tables.rows_within(WATERMARKS, sampled_within(last_ms + 1, LAST_MS))
     is_end = F.col("topic") == OFFSETS_TOPIC
     found: dict[int, dict[int, End]] = {row[0]: {} for row in new.select(at_ms()).distinct().collect()}
@@ -206,8 +207,8 @@ def rounds_after(tables: Tables, last_ms: int) -> list[tuple[int, dict[int, End]
 
 
 def recover_state(ledger: Ledger, rules: LagRules, report: Report = stop) -> LagState:
-    """Returns the state after the last round of the table `lag`. Commits that no round has counted yet wait in it; they
-    are skipped when they are read again."""
+    """Returns the state after the last round of the table `lag`. It includes commits that no round has counted yet; if
+    these are read again, they are skipped."""
     last_ms = last_sampled_at_ms(ledger, LAG)
     seeds = _seeds(ledger, last_ms, rules)
     state = LagState(rules, report)
@@ -240,8 +241,8 @@ def _by_group(ordered: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, list[
 
 
 def group_histories(tables: Tables, report: Report = stop) -> dict[str, GroupHistory]:
-    """Returns the present owners and subscriptions by group: call `facts_at` with a position after the newest
-    record."""
+    """Returns the present owners and subscriptions, by group. Call `facts_at` of a history with a position after the
+    newest record."""
     generations, members, assignments = (tables.rows_within(table, is_open) for table in HISTORY)
     found = history_events(generations, members, assignments, OPEN_ONLY)
     ordered = sorted(collect(found), key=itemgetter("group_id", "kind"))

@@ -1,7 +1,7 @@
-"""Reads the sampling rounds that show which commits retention will overtake soon.
+"""Reads the sampling rounds of commits that retention may soon overtake.
 
-The newest round names the groups with such a commit, most often none. For these groups only, the last half day is read,
-as far as a forecast looks back (`transforms.lag.rules.forecast`).
+The newest round names the groups with such a commit; most often there are none. For these groups only, the last half
+day is read, since a forecast looks back that far (`transforms.lag.rules.forecast`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 
 def rounds_before_retention(ledger: Ledger, keep: Callable[[DataFrame], DataFrame]) -> DataFrame:
-    """Returns the rounds of the commits that lie in the older half of their logs now."""
+    """Returns the rows of `lag` from the last half day, one a minute, of the partitions whose commit now lies in the
+    older half of its log. `keep` persists a frame that is read twice."""
     last_ms = last_sampled_at_ms(ledger, LAG)
     near = keep(near_the_start(ledger.rows_within(LAG, sampled_within(last_ms, last_ms))))
     names = [row["group_id"] for row in near.select("group_id").distinct().limit(NAMED_MAX + 1).collect()]

@@ -1,14 +1,15 @@
-"""Keeps the state after a sampling round for the next one (`transforms.lag.lag_seeds`), so that earlier rounds are not
-read again.
+"""Stores the state of the lag after a sampling round, from which the next round continues, so that earlier rounds are
+not read again. The rows of this state are called seeds (`transforms.lag.lag_seeds`, table `lag_seeds`).
 
-Once the seeds lack an hour of rounds, one Delta commit writes them, and its batch number is their last round; each run
-reads later rounds again. If seeds are missing, or newer than the rows of `lag` (because that table was restored), all
-rounds are read again, which gives the same rows and takes longer. The same happens after a rebuild of the history,
-because records that were already read may have changed (`drop_seeds`). Retention does not remove seeds, so a seed may
-hold a commit whose record is gone. Such seeds are always used (`first_seeds`).
+When the stored seeds lack an hour of rounds or more, one Delta commit replaces them, and its batch number is the time
+of their last round; each run reads later rounds again. If seeds are missing, or newer than the rows of `lag` (because
+that table was restored), all rounds are read again, which gives the same rows and takes longer. The same happens after
+a rebuild of the history, because records that were already read may have changed (`drop_seeds`). Retention does not
+remove seeds, so a seed may have a commit whose record is gone. Such seeds are always used (`first_seeds`).
 
-Rounds come in order, so later ones are found by their dates. Commits may have been ingested long before a round counts
-them: the seeds note the earliest date of ingest of such commits. A day is added, for clocks that were set back.
+Rounds come in order, so later ones are found by their dates. A commit may have been ingested long before a round counts
+it: so the seeds have the earliest ingest date of such commits. Reading begins a day earlier, since clocks may have been
+set back.
 """
 
 from __future__ import annotations
@@ -43,8 +44,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Seeds:
-    """The state after the rounds up to `sampled_at_ms`. `ends` are those that the next round starts from, each with the
-    round that saw it. Commits that no round has counted were ingested on the day of `ingested_from_ms` or later."""
+    """The state after the rounds up to `sampled_at_ms`. `ends` has, by partition of `__consumer_offsets`, the end from
+    which the next round starts, with the time of the round that saw it. Commits that no round has counted were ingested
+    on the day of `ingested_from_ms` or later."""
 
     rows: DataFrame
     sampled_at_ms: int = 0
@@ -53,21 +55,22 @@ class Seeds:
 
     @property
     def history_from_ms(self) -> int | None:
-        """Returns an instant before all rows that the next round needs of the history; None if it needs all of them."""
+        """Returns an instant; the next round needs no row of the history that ended before it. Returns None if it may
+        need all rows."""
         seen = [sampled_at_ms for sampled_at_ms, _ in self.ends.values()]
         return min(seen) - DAY_MS if seen else None
 
 
 def first_seeds(ledger: Ledger) -> Seeds:
-    """Returns the seeds that a computation of all rounds begins with: the commits whose records retention has
+    """Returns the seeds with which a computation of all rounds begins: the commits whose records retention has
     removed."""
     commits = of_kind(ledger.rows_within(LAG_SEEDS, every_row), LagSeedKind.COMMIT)
     return Seeds(of_removed_records(ledger, commits.select(*SEED_ROWS.names)))
 
 
 def seeds_at(ledger: Ledger, last_ms: int, rules: LagRules) -> Seeds:
-    """Returns the seeds, which are the state of the computation of lag, after the round at `last_ms`. Writes them if
-    the stored seeds are an hour or more older."""
+    """Returns the state of the lag after the round at `last_ms`. Writes it if the stored seeds are an hour or more
+    older."""
     ledger.create(LAG_SEEDS)
     kept = _kept_seeds(ledger, last_ms, rules)
     if kept.sampled_at_ms == last_ms:
@@ -81,8 +84,8 @@ def seeds_at(ledger: Ledger, last_ms: int, rules: LagRules) -> Seeds:
 
 
 def drop_seeds(ledger: Ledger) -> None:
-    """Deletes the seeds, because the records that they come from have changed. Seeds of commits whose records are gone
-    stay."""
+    """Deletes the stored seeds, because the records that they come from have changed. Seeds that are commits are not
+    deleted, since the records of some are gone."""
     if ledger.exists(LAG_SEEDS):
         ledger.create(LAG_SEEDS)
         ledger.commits.delete(LAG_SEEDS, f"cluster = '{ledger.cluster}' AND kind <> '{LagSeedKind.COMMIT}'")

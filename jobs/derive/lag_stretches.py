@@ -1,9 +1,9 @@
-"""Keeps the stretches of `lag` that incidents are made of, so that each round is read only once.
+"""Stores the stretches of `lag` that incidents are made of, so that each round is read only once.
 
 A small file, `_groupledger/<cluster>/lag_stretches.json`, has the stretches (`transforms.incidents.lag_stretches`) and
-the last round in them. It is written once it lacks an hour of rounds; later rounds are read from `lag`. If the file is
-newer than the table, because the table was restored or made again, or if it was written with other settings, it is not
-used: all rounds are read again.
+the time of the last round in them. It is written when it lacks an hour of rounds or more; later rounds are read from
+`lag`. The file is not used if it is newer than the table, because the table was restored or made again, or if it was
+written with other settings: then all rounds are read again.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ SCHEMA = StructType([StructField(name, _TYPES.get(name, LongType())) for name in
 
 @dataclass(frozen=True)
 class StoredStretches:
-    """The stretches up to a round, in the order of `COLUMNS`; of transactions only those that took long enough."""
+    """The stretches up to the round at `until_ms`, each in the order of `COLUMNS`. Stretches that wait for a
+    transaction are stored only if they may take `gap_ms` or longer."""
 
     until_ms: int = 0
     gap_ms: int = 0
@@ -41,7 +42,8 @@ class StoredStretches:
 
 
 def stretches_of_lag(ledger: Ledger, gap_ms: int) -> DataFrame:
-    """Returns the stretches of all rounds whose lag is computed, and writes them if the file is an hour late."""
+    """Returns the stretches of all rounds whose lag is computed. Writes them if the file lacks an hour of rounds or
+    more."""
     last_ms = last_sampled_at_ms(ledger, LAG)
     kept = (
         read_progress(ledger, NAME, StoredStretches, "move it out of the warehouse: all rounds are then read again")

@@ -1,11 +1,11 @@
 """Brings `offset_events` and `committed_offsets` up to the records that the history has folded.
 
-A pass reads the records after those that it read the last time, and the offsets of the groups and partitions in them.
-It writes the events first, `committed_offsets` second and last a small file with its progress
-(`_groupledger/<cluster>/offset_events.json`), so that a killed pass is repeated with the same result. As long as the
-history has read nothing new, a pass reads that file and nothing else.
+A pass reads the records after those of the last pass, and the committed offsets of their groups. It writes the events
+first, `committed_offsets` second and last a small file with its progress (`_groupledger/<cluster>/offset_events.json`),
+so that a killed pass is repeated with the same result. As long as the history has read nothing new, a pass reads that
+file and no records.
 
-Losses that only samples show come from the rows of `lag`, those of the rounds since the last pass.
+Losses that only samples show are found in the rows of `lag` from the rounds since the last pass.
 
 The records of one operation are judged together (`transforms.offsets.rules.offset_event`). If a partition ends with a
 removal, and the operation may not be complete, the removal waits for the next pass.
@@ -93,10 +93,10 @@ COVERAGE_COLUMNS = (
 
 @dataclass(frozen=True)
 class Progress:
-    """The progress of the passes: the next offset of each partition, and the last sampling round. `history` is the id
-    of the query that follows the records for the history, a new one after each rebuild, and `version` the next table
-    version that it reads; None if removals wait. `unread_version` is the first version of the table with rows that this
-    pass did not use."""
+    """The progress of the passes: `positions` is the next offset of each partition, `round_ms` the last sampling round.
+    `history` is the id of the history's query over the records, which is new after each rebuild. `version` is the next
+    version of `coordinator_records` that this query reads; None if removals wait for the next pass. `unread_version` is
+    the first version of that table with rows that this pass did not use."""
 
     history: str | None = None
     version: int | None = None
@@ -107,7 +107,7 @@ class Progress:
 
 def update_offset_events(ledger: Ledger) -> int:
     """Finds out what happened to committed offsets, from the records that the history has folded since the last pass
-    and from the sampling rounds since then. Returns the number of events."""
+    and from the sampling rounds since then. Returns the number of events; 0 while the history has to be rebuilt."""
     if is_unfinished(ledger.storage, ledger.cluster) or is_requested(ledger.storage, ledger.cluster):
         return 0  # the next pass of the history writes another one
     history = whole_checkpoint(ledger.storage, checkpoint_folder(ledger))
@@ -136,7 +136,7 @@ def update_offset_events(ledger: Ledger) -> int:
 
 
 def _events_of_records(ledger: Ledger, done: Progress, history: str, next_version: int) -> tuple[Progress, int]:
-    """Returns how far it came, and the number of events."""
+    """Returns the progress, and the number of events."""
     is_rebuild = done.history != history
     positions = {} if is_rebuild else dict(done.positions)
     ends = known_ends(ledger)
@@ -166,8 +166,8 @@ def _events_of_records(ledger: Ledger, done: Progress, history: str, next_versio
 
 
 def _stored(ledger: Ledger, unread_version: int | None, next_version: int, *, is_newest: bool) -> DataFrame:
-    """Returns the rows of all versions before the next one, only those of files that the unread versions added where
-    the table's log still names them."""
+    """Returns the rows of all versions before `next_version`. If the table's log still names the files that the
+    versions from `unread_version` on added, returns only the rows of these files."""
     files = None
     if unread_version is not None:
         files = added_between(ledger, COORDINATOR_RECORDS, unread_version, next_version - 1)
@@ -178,8 +178,8 @@ def _stored(ledger: Ledger, unread_version: int | None, next_version: int, *, is
 
 @dataclass(frozen=True)
 class Reach:
-    """The extent of the complete operations: the next offset after the last one by partition, whether a removal waits,
-    the number of records, and their groups."""
+    """The extent of the complete operations: `positions` is, by partition, the next offset after the last of them.
+    `is_waiting` if a removal waits for the next pass. `record_count` and `groups` are of all records that were read."""
 
     positions: Mapping[int, int]
     is_waiting: bool
@@ -211,7 +211,7 @@ def _reach(records: DataFrame, ends: Mapping[int, int]) -> Reach:
 
 
 def _coverage(ledger: Ledger, reached: Mapping[int, int]) -> DataFrame:
-    """Returns the stretches of coverage as they were judged before the rows were kept."""
+    """Returns the stretches of coverage as they were judged before the records were written."""
     source = read_source(ledger.storage, ledger.cluster)
     readings = {} if source is None else source.readings
     rows = [
@@ -256,7 +256,7 @@ def _write(ledger: Ledger, records: DataFrame, reach: Reach, *, is_rebuild: bool
 
 
 def _upsert(ledger: Ledger, table: Table, rows: DataFrame, *, is_small: bool) -> int:
-    """Writes rows, which the driver can hold if they are of few records; returns how many they are."""
+    """Writes rows, and returns their number. If `is_small`, the driver can hold them."""
     if is_small:
         found = conform(rows, table).toArrow()
         upsert_arrow(ledger, table, found)
@@ -271,7 +271,7 @@ def _upsert(ledger: Ledger, table: Table, rows: DataFrame, *, is_small: bool) ->
 
 
 def _stood_before(stood: DataFrame, retained_from: DataFrame) -> DataFrame:
-    """Returns where offsets stood before the records that are left."""
+    """Returns the committed offsets as they were before the records that are left."""
     rows = stood.join(F.broadcast(retained_from), "kafka_partition")
     is_older = F.col("kafka_offset") < F.col("first_offset")
     before = {
@@ -283,8 +283,8 @@ def _stood_before(stood: DataFrame, retained_from: DataFrame) -> DataFrame:
 
 
 def _replace(ledger: Ledger, events: DataFrame, stands: DataFrame, retained_from: DataFrame) -> int:
-    """Rewrites both tables, and returns the number of events. An event whose record is gone stays as it was
-    recorded, and so does an offset."""
+    """Rewrites both tables, and returns the number of events. An event or an offset whose record is gone stays as it
+    was recorded."""
     existing = ledger.rows(OFFSET_EVENTS)
     is_of_records = F.col("evidence") != OffsetEventEvidence.SAMPLES
     before = existing.where(is_of_records).join(F.broadcast(retained_from), "kafka_partition", "left")
@@ -327,7 +327,7 @@ def _events_of_samples(ledger: Ledger, after_ms: int, until_ms: int) -> int:
 
 
 def _read(ledger: Ledger) -> Progress:
-    """Returns how far the last pass came; that a table is gone starts over."""
+    """Returns the progress of the last pass. If one of the tables is gone, everything starts over."""
     if not all(ledger.exists(table) for table in TABLES):
         return Progress()
     remedy = "move it out of the warehouse: all events are then written again"

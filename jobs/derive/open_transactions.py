@@ -1,9 +1,9 @@
-"""Keeps the samples that show open transactions in `__consumer_offsets`, so that each sample is read only once.
+"""Stores the samples that show open transactions in `__consumer_offsets`, so that each sample is read only once.
 
 A small file, `_groupledger/<cluster>/open_transactions.json`, has the samples that incidents need
-(`transforms.incidents.open_transactions`), and the last round in it. It is written once it lacks an hour of rounds;
-later rounds are read from `watermarks`. If the file is newer than the table, because the table was restored, or if it
-was written with other settings, it is not used: all samples are read again.
+(`transforms.incidents.open_transactions`), and the time of the last round among them. It is written when it lacks an
+hour of rounds or more; later rounds are read from `watermarks`. The file is not used if it is newer than the table,
+because the table was restored, or if it was written with other settings: then all samples are read again.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ SCHEMA = StructType([StructField(name, IntegerType() if name == "partition" else
 
 @dataclass(frozen=True)
 class StoredSamples:
-    """The samples up to a round, in the order of `COLUMNS`."""
+    """The samples up to the round at `until_ms`, each in the order of `COLUMNS`. They were selected for transactions
+    that are open for `stalled_ms` or longer."""
 
     until_ms: int = 0
     stalled_ms: int = 0
@@ -38,8 +39,8 @@ class StoredSamples:
 
 
 def sampled_transactions(ledger: Ledger, stalled_ms: int) -> DataFrame:
-    """Returns the samples that show transactions open for `stalled_ms` or longer, and writes them if the file is an
-    hour late."""
+    """Returns the samples of transactions that are open for `stalled_ms` or longer, or may become so. Writes them if
+    the file lacks an hour of rounds or more."""
     last_ms = last_sampled_at_ms(ledger, WATERMARKS)
     kept = (
         read_progress(ledger, NAME, StoredSamples, "move it out of the warehouse: all samples are then read again")

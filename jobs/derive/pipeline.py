@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 
 def derive(ledger: Ledger, stop: threading.Event) -> None:
-    """Runs all steps in order, each from where it ended the last time; once `stop` is set, no further step begins. Each
-    step reads the tables that earlier ones have written."""
+    """Runs all steps in order; each continues where it ended the last time, and reads the tables that earlier steps
+    have written. Once `stop` is set, no further step begins."""
     if not stop.is_set():
         update_history(ledger, stop)
     if not stop.is_set():

@@ -1,4 +1,5 @@
-"""Keeps `rebalance_stats` up to date: counts the windows again that a batch of history has changed."""
+"""Keeps the table `rebalance_stats` up to date: counts again those windows of time that a batch of the history has
+changed."""
 
 from __future__ import annotations
 
@@ -41,8 +42,8 @@ COUNTED = (REBALANCES, MEMBERS, ASSIGNMENTS)
 
 
 def update_rebalance_stats(ledger: Ledger, written: Mapping[Table, pa.Table]) -> None:
-    """Counts again the windows that a batch has changed. `written` are the rows that it has just written, by table. If
-    counting fails on a group, its windows stay as they were."""
+    """Counts again the windows that a batch has changed. `written` has, by table, the rows that the batch has just
+    written. If counting fails on a group, its windows stay as they were."""
     times = [time_us for table in COUNTED if (time_us := earliest_us(written[table], table)) is not None]
     if not times:
         return
@@ -102,7 +103,8 @@ def rebuild_rebalance_stats(ledger: Ledger) -> None:
 
 
 def rows_since(ledger: Ledger, table: Table, since_us: int, groups: set[str]) -> pa.Table:
-    """Returns the rows of some groups that lie, or ended, at a time or later."""
+    """Returns the rows of some groups whose time is `since_us` or later, in microseconds since the epoch: the end of
+    rows that end, else their one fixed time."""
     since = pa.scalar(since_us, pa.timestamp("us", "UTC"))
     is_near = (pc.field(str(bounding_column(table))) >= since) & pc.field("group_id").isin(
         pa.array(groups, pa.string())

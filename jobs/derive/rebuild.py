@@ -1,9 +1,9 @@
 """Remembers which tables a rebuild of the history began with, so that a killed rebuild can be repeated.
 
 A rebuild replaces one table after the other. Before the first it notes the versions of the tables
-(`jobs.warehouse.rebuilds`); after the last it removes the note. While the note exists, the tables are partly old and
-partly new: the next pass over the history makes the rebuild again, and takes the rows to carry over from the tables in
-these versions. Delta keeps the files of a version for `delta.deletedFileRetentionDuration` (`schemas.tables.table`).
+(`jobs.warehouse.rebuilds`); after the last it removes the note. While the note exists, some tables are old and some
+new: the next pass over the history makes the rebuild again, and takes the rows to carry over from the noted versions.
+Delta keeps the files of a version for `delta.deletedFileRetentionDuration` (`schemas.tables.table`).
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 
 
 def begin(ledger: Ledger) -> None:
-    """Notes the present versions of the tables. Versions that an unfinished rebuild has noted stay."""
+    """Notes the present versions of the history's tables. A version that an unfinished rebuild has noted is not
+    replaced."""
     noted = versions_before(ledger.storage, ledger.cluster)
     versions = {table.name: ledger.version(table) for table in (*DERIVED_TABLES, OPEN_GROUPS)}
     # A table that was deleted and created again does not have the noted version.
@@ -38,11 +39,11 @@ def begin(ledger: Ledger) -> None:
 
 
 class HistoryBefore:
-    """The history before a rebuild, and the groups that have lost records. If a killed rebuild is repeated, this is the
-    same."""
+    """The history before a rebuild, and the groups that have lost records to retention. If a killed rebuild is
+    repeated, both are the same."""
 
     def __init__(self, ledger: Ledger, retained: Mapping[int, tuple[int, int]]) -> None:
-        """`retained` are the first and the last offset that are left, by partition of the log."""
+        """`retained` has, by partition of the log, the first and the last offset of the records that are left."""
         self._ledger = ledger
         self._versions = versions_before(ledger.storage, ledger.cluster)
         retained_from = {partition: first for partition, (first, _) in retained.items()}
@@ -56,12 +57,12 @@ class HistoryBefore:
         return self._ledger.rows_within(table, every_row, self._versions[table.name])
 
     def open_groups(self, marks: Marks) -> DataFrame:
-        """Returns the states from which the groups that have lost records go on."""
+        """Returns the states from which the fold of groups that have lost records continues."""
         self._open_groups = open_states(self._rows, self._horizons, marks)
         return self._open_groups
 
     def with_carried_over(self, table: Table, rows: DataFrame) -> DataFrame:
-        """Returns the new rows of a table, and the old rows that can't be computed again."""
+        """Returns the new rows of a table together with the old rows that can't be computed again."""
         if not self.has_lost:
             return rows
         before = self._open_groups if table is OPEN_GROUPS and self._open_groups is not None else self._rows(table)

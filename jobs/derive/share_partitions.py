@@ -1,12 +1,12 @@
-"""Writes `share_partitions`: the state of share groups as `__share_group_state` has it, and beside it the brokers' own
-figures.
+"""Writes `share_partitions`: the state of share groups by the records of `__share_group_state`, and beside it the
+brokers' own figures.
 
 A pass reads the new records of the topic (`jobs.ingest.share_state`). Then it folds all records from the logs' starts
-on, as the brokers do when they load the state: they prune older records, so the cost does not grow with time, and no
+on, as the brokers do when they load the state. Brokers prune older records, so the cost does not grow with time, and no
 state is carried from pass to pass. A hole in earlier reading hides nothing of the present state.
 
-Then the brokers are asked for the ends of the partitions, and for their own figures. A round is a batch of the table
-with its `sampled_at` as the number, as in `watermarks`.
+Then the brokers are asked for the ends of the partitions, and for their own figures. Each round is a numbered batch of
+the table, with its `sampled_at` as the number, as in `watermarks`.
 """
 
 from __future__ import annotations
@@ -47,8 +47,9 @@ OF_STATES = SHARE_PARTITIONS.without("cluster", "sampled_at", "sample_date")
 
 
 def update_share_partitions(ledger: Ledger, bootstrap_servers: str) -> int:
-    """Folds and writes the state of all share partitions. Returns their number; 0 if the cluster has none. Raises
-    InputError if the ledger is fed from another cluster, or if the topic is not the one that was read before."""
+    """Folds and writes the state of all share partitions. Returns their number; 0 if the cluster has no share
+    partition. Raises InputError if the ledger is fed from another cluster, or if the topic is not the one that was read
+    before."""
     check_sampled_cluster(ledger, bootstrap_servers)
     with connect(bootstrap_servers, ledger.settings) as brokers:
         topic = read_share_state(ledger, brokers, bootstrap_servers)
@@ -68,7 +69,8 @@ def update_share_partitions(ledger: Ledger, bootstrap_servers: str) -> int:
 
 
 def states_now(ledger: Ledger, topic: StateTopic, report: Report = stop) -> dict[SharePartition, ShareState]:
-    """Returns the states by the records from the logs' starts on. A group on which the fold fails goes to `report`."""
+    """Returns the states of the share partitions, folded from the records since the logs' starts. A group on which the
+    fold fails goes to `report`."""
     partition, offset = pc.field("kafka_partition"), pc.field("kafka_offset")
     is_kept = reduce(or_, [(partition == each) & (offset >= start) for each, start in topic.log_starts.items()])
     rows = ledger.arrow(SHARE_STATE_RECORDS, is_kept).sort_by([(each, "ascending") for each in SHARE_STATE_RECORDS.key])

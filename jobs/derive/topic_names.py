@@ -1,11 +1,11 @@
 """Finds the names of the topics that the records of `consumer` and share groups name by id, before they are folded.
 
-A name may be known already, be in the samples of watermarks, or in a commit that carries the id. A share group's own
-record of the partitions that can be shared names its topics, before any of them is assigned to a member; in a cleaned
-log that record may come later. If none of these has the name, the history is written with the id in its place; as soon
-as a later batch or sample has it, the rows of `assignments`, `share_assignments` and `member_epochs` are written again
-with it. A pause in `rebalances` comes from commits, which name their topics, so that the first pauses of such a topic
-are missing until the next rebuild.
+A name may be known already, or be in the samples of watermarks, or in a commit that carries the id. A share group's own
+record of the partitions that can be shared names its topics, before any of them is assigned to a member; in a compacted
+log that record may come later. If none of these has the name, the history is written with the id in its place. As soon
+as a later batch or sample has the name, the rows of `assignments`, `share_assignments` and `member_epochs` are written
+again with it. The pauses in `rebalances` come from commits, which name their topics; so the first pauses of such a
+topic are missing until the next rebuild.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ NEW_SAMPLES = timedelta(days=1)
 
 
 def topic_names_of(ledger: Ledger, records: DataFrame, mentioned: Collection[str]) -> dict[str, str]:
-    """Returns topic names by id, and writes newly learned ones into `topic_names`. `mentioned` are the ids in the
-    batch's `records`, which have `topic_id` and `topic` of the commits."""
+    """Returns all known topic names by id, and writes newly learned ones into `topic_names`. `mentioned` are the topic
+    ids in the batch's `records`; the columns `topic_id` and `topic` of these are those of commits."""
     names, awaited = known_names(ledger)
     unnamed = {*mentioned} - names.keys()
     told_since = {topic_id: names[topic_id] for topic_id in awaited & names.keys()}
@@ -88,8 +88,8 @@ def _names_in_samples(ledger: Ledger, topic_ids: Collection[str], *, is_all: boo
 
 
 def _rename(ledger: Ledger, names: dict[str, str]) -> None:
-    """Writes the rows under the names before it removes those under the ids: a run that was killed in between is made
-    again."""
+    """Writes rows with the names first, and then removes the rows with the ids: if a run is killed in between, the next
+    one repeats it."""
     groups: set[str] = set()
     for table in (ASSIGNMENTS, SHARE_ASSIGNMENTS):
         owned = ledger.arrow(table, pc.field("topic").isin(pa.array(names.keys(), pa.string())))

@@ -45,8 +45,8 @@ def gathering(ledger: Ledger) -> Gathered:
 def note_troubles(
     ledger: Ledger, step: str, troubles: Mapping[str, Trouble], judged: Collection[str] | None = None
 ) -> None:
-    """Writes the groups on which a pass of the step has failed, and reports the new ones. Troubles end for the groups
-    that the step `judged` without failing; None means for all groups."""
+    """Writes into `troubles` the groups on which a pass of the step has failed, and reports the new ones. Earlier
+    troubles end for groups in `judged` on which the step did not fail again; None stands for all groups."""
     if not troubles and not ledger.exists(TROUBLES):
         return
     ledger.create(TROUBLES)
@@ -77,8 +77,9 @@ def note_troubles(
 
 
 def look_for_anybody(ledger: Ledger, step: str, met: Callable[[], Iterable[str]]) -> None:
-    """Reports if a step fails on all the groups that it has met. `met` returns these groups, and is called only if
-    there are troubles. Groups that the step never meets do not count."""
+    """Reports if a step fails on all the groups that it meets, and notes the step in `Ledger.judged_nobody`. `met`
+    returns these groups, and is called only if there are troubles. If only one group is troubled and the history knows
+    others, nothing is reported."""
     was_said = step in ledger.judged_nobody
     ledger.judged_nobody.discard(step)
     rows = sorted(open_troubles(ledger, step), key=itemgetter("group_id"))
@@ -100,7 +101,7 @@ def groups_in(ledger: Ledger, table: Table, condition: pc.Expression | None = No
 
 
 def open_troubles(ledger: Ledger, step: str | None = None) -> list[dict[str, Any]]:
-    """Returns the open rows of a step; without `step`, of all steps."""
+    """Returns the open rows of `troubles` for a step; for all steps if `step` is None."""
     if not ledger.exists(TROUBLES):
         return []
     is_wanted = pc.field(IS_OPEN.name) == 1

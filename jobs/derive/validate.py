@@ -55,9 +55,9 @@ def validate(ledger: Ledger) -> list[Row]:
 
 
 def damaged_groups(ledger: Ledger) -> list[Row]:
-    """Returns the groups whose rows in the tables of the history differ from a fold of the records, as
-    `transforms.history.differences`. Not compared are groups that lost records to retention, groups that are set aside,
-    a history that has to be rebuilt anyway, and one that was never written to the end of a batch."""
+    """Returns the groups whose rows in the tables of the history differ from a fold of the records, in the form of
+    `transforms.history.differences`. Groups that lost records to retention and groups that are set aside are not
+    compared. Returns an empty list if the history has to be rebuilt anyway, or has not finished its first batch."""
     unread = next_version(ledger)
     storage, cluster = ledger.storage, ledger.cluster
     if unread is None or is_unfinished(storage, cluster) or is_requested(storage, cluster):

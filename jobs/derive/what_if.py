@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 def keep(ledger: Ledger, question: Answer, answers: Sequence[Answer]) -> str:
     """Appends a run and its answers, and returns the run's id. `question` has the columns that say what was asked. The
-    run's row is written last: answers without it come from a run that was interrupted."""
+    run's row is written last: answers whose run has no row come from an interrupted run."""
     run_id = str(uuid.uuid4())
     of_run = {
         "cluster": ledger.cluster,
