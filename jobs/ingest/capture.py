@@ -1,8 +1,9 @@
 """`groupledger capture` copies `__consumer_offsets` into Parquet files with the columns of Spark's Kafka source.
 
 A capture is a finite copy that can be carried to another machine and ingested there. `_capture.json` beside the files
-(Spark ignores names that begin with an underscore) has its source and the offsets that it covers: the last record of a
-partition may lie well below its end, and a partition without records has no row at all.
+(Spark ignores names that begin with an underscore) says which topic was copied, and which offsets the capture covers.
+The rows alone don't show that: the last record of a partition may lie well below its end, and a partition without
+records has no row at all.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ MANIFEST = "_capture.json"
 class Manifest:
     """The source of a capture, and the offsets [from, to) of each partition that it covers.
 
-    `completeness` is `complete` only where nothing was removed since `began_at_ms`, as in a simulator's capture; a real
+    `completeness` is `complete` only if nothing was removed since `began_at_ms`, as in a simulator's capture; a real
     topic may have been compacted. `explained_from` is, by partition, the offset from which on markers and aborted
     transactions account for every offset without a row, as the batch headers showed when the capture was made.
     """
@@ -59,7 +60,8 @@ def write_manifest(storage: Storage, manifest: Manifest) -> None:
 
 
 def read_manifest(storage: Storage) -> Manifest | None:
-    """Returns the manifest, or None if the capture has none. Raises InputError if it is not in the known form."""
+    """Returns the manifest; None if the capture does not have the file. Raises InputError if the file is not in the
+    known form."""
     try:
         text = storage.read(MANIFEST)
         if text is None:
@@ -87,7 +89,7 @@ def read_manifest(storage: Storage) -> Manifest | None:
 def capture(
     spark: SparkSession, settings: Settings, bootstrap_servers: str, directory: str, say: Callable[[str], None]
 ) -> int:
-    """Copies the topic up to its present end; returns the number of records.
+    """Copies the topic `__consumer_offsets` up to its present end into `directory`; returns the number of records.
 
     Raises InputError if the directory is not empty.
     """

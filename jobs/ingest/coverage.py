@@ -1,5 +1,5 @@
-"""Updates `coverage` after an ingest. An update can be repeated: if a run was killed before its update, the next run
-makes it."""
+"""Updates the table `coverage` after an ingest. An update can be repeated: if a run was killed before its update, the
+next run makes the update."""
 
 from __future__ import annotations
 
@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 def write_coverage(
     ledger: Ledger, source: LedgerSource, positions: Mapping[int, int], known_until_ms: int | None
 ) -> bool:
-    """Writes the stretches up to `positions`, the next offsets to read, and returns whether each partition is known
-    until some instant. A stretch in the table may grow, but never shrinks."""
+    """Writes the stretches up to `positions`, the next offsets to read. The last stretch of a partition is known until
+    `known_until_ms`, if that is not None. Returns whether each partition is known until some instant. A stretch in the
+    table may grow, but never shrinks."""
     found = {
         partition: stretches(readings, positions.get(partition, readings[-1].from_offset), known_until_ms)
         for partition, readings in sorted(source.readings.items())
@@ -66,9 +67,9 @@ def write_coverage(
 def regained_source(
     ledger: Ledger, source: LedgerSource, positions: Mapping[int, int], ends: Mapping[int, int], now_ms: int
 ) -> LedgerSource:
-    """Returns the source with a reading (what is known of how completely it was read) for each partition in
-    `positions`, which are the next offsets to read. A reading that the source has lost is rebuilt from the rows of
-    `coverage`. `ends` are the ends of the partitions' logs."""
+    """Returns the source with a reading for each partition in `positions`, which are the next offsets to read. (A
+    reading notes how completely a part of the log was read.) If the source has lost the reading of a partition, it is
+    rebuilt from the rows of `coverage`. `ends` are the ends of the partitions' logs."""
     lost = {partition: position for partition, position in positions.items() if partition not in source.readings}
     if not lost:
         return source
@@ -87,9 +88,10 @@ def regained_source(
 def late_partitions(
     ledger: Ledger, readings: Mapping[int, Sequence[Reading]], now_ms: int, retention_ms: int
 ) -> set[int]:
-    """Returns the partitions that were not read for so long that tombstones may have been written and removed since.
+    """Returns the partitions that were not read for `retention_ms` or longer, so that tombstones may have been written
+    and removed since.
 
-    Such a tombstone was written after the last instant in coverage, and removed before the reading began.
+    Such a tombstone was written after the last instant in `coverage`, and removed before the present reading began.
     """
     since = {partition: of_partition[-1].began_ms for partition, of_partition in readings.items()}
     known = ledger.arrow(COVERAGE, pc.field("to_time").is_valid(), ["kafka_partition", "to_time"])

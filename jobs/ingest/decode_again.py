@@ -1,18 +1,18 @@
 """Decodes records again after an upgrade, if an older release could not decode them.
 
-`_groupledger/<cluster>/codec.json` holds the digest of the codec that has tried every quarantined record of the cluster
+`_groupledger/<cluster>/codec.json` has the digest of the codec that last tried every quarantined record of the cluster
 (`schemas.codec.digest`). If it is this release's digest, nothing is done. Otherwise Spark's tasks decode all
-quarantined records again, and one Delta commit replaces the rows of those that decode now. The others keep their rows
-and reasons.
+quarantined records again, and one Delta commit replaces the rows of those that can be decoded now. The other records
+keep their rows and reasons.
 
 Rules:
 - The commit changes rows of one cluster only, and only rows that are quarantined; a row keeps its key and its ingest
-  date. It touches no transaction id, so the sink's own count of its batches stays.
-- A reader of the table skips it (`skipChangeCommits`). The history has passed these offsets, and may have folded later
-  rows, so a rebuild is requested. Incidents and the view of offset commits are computed from the table and take the
-  rows by themselves. Rounds of `lag` that are computed already stay as they are.
-- A run that was killed is repeated by the next one: before the commit it finds the same rows; after it, it finds none,
-  and asks for the rebuild because the file says that decoding was under way.
+  date. The commit has no batch number, so the numbers of the stream's batches stay as they are.
+- A streaming reader of the table skips the commit (`skipChangeCommits`). The history has passed these offsets, and may
+  have folded later rows, so a rebuild is requested. Incidents and the view of offset commits are computed from the
+  table, and so include the rows without further work. Rounds of `lag` that are computed already stay as they are.
+- A run that was killed is repeated by the next one. Before the commit the next run finds the same rows. After it, the
+  next run finds no such rows, but requests the rebuild because the file says that decoding was under way.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 def decode_quarantined_again(ledger: Ledger) -> int:
-    """Decodes quarantined records that this release's codec has not tried; returns how many it could decode."""
+    """Decodes quarantined records that this release's codec has not tried; returns how many of them it could decode."""
     digest = codec_digest()
     tried_by, was_cut_short = read_state(ledger.storage, ledger.cluster)
     if tried_by == digest and not was_cut_short:
@@ -57,7 +57,7 @@ def decode_quarantined_again(ledger: Ledger) -> int:
 
 
 def decode_all_again(ledger: Ledger, digest: str) -> int:
-    """Decodes all quarantined records, and returns how many of them decode now."""
+    """Decodes all quarantined records again; returns how many of them can be decoded now."""
     rows = ledger.rows(COORDINATOR_RECORDS)
     quarantined = rows.where("decode_error IS NOT NULL AND (raw_key IS NOT NULL OR raw_value IS NOT NULL)")
     dates = [row[0] for row in quarantined.select("ingest_date").distinct().collect()]
@@ -65,7 +65,8 @@ def decode_all_again(ledger: Ledger, digest: str) -> int:
 
 
 def replace_decoded(ledger: Ledger, quarantined: DataFrame, dates: Sequence[date], digest: str) -> int:
-    """Replaces in one commit the rows that decode now, and returns their number."""
+    """Decodes the quarantined records again, and replaces in one commit the rows of those that can be decoded now;
+    returns their number. `dates` are the ingest dates of the records."""
     again = decode_again(quarantined, ledger.settings.privacy.resolve()).persist(StorageLevel.DISK_ONLY)
     try:
         total, decoded_count = again.select(F.count(F.lit(1)), F.count_if(F.isnull("decode_error"))).collect()[0]
@@ -79,8 +80,8 @@ def replace_decoded(ledger: Ledger, quarantined: DataFrame, dates: Sequence[date
 
 
 def replace_rows(ledger: Ledger, decoded: DataFrame, dates: Sequence[date]) -> None:
-    """Replaces the rows of the decoded records, all in one commit: half of them would give a history that never
-    existed."""
+    """Replaces the rows of the decoded records, all in one commit: with only half of them replaced, the history would
+    be one that never existed."""
     rows = decoded.withColumns({"cluster": F.lit(ledger.cluster), "ingest_date": F.lit(dates[0])}).toArrow()
     quoted = ", ".join(f"DATE '{each.isoformat()}'" for each in dates)
     ledger.commits.merge(
@@ -93,8 +94,8 @@ def replace_rows(ledger: Ledger, decoded: DataFrame, dates: Sequence[date]) -> N
 
 
 def read_state(storage: Storage, cluster: str) -> tuple[str | None, bool]:
-    """Returns the digest of the codec that has tried every record (None before the first), and whether a run with it
-    was killed around its commit."""
+    """Returns the digest of the codec that last tried every record, and whether that run was killed around its commit.
+    The digest is None before the first run."""
     remedy = "move it out of the warehouse, then run `groupledger ingest` and `groupledger history --rebuild`"
     return read_parsed(storage, _name(cluster), _parsed, remedy) or (None, False)
 

@@ -1,5 +1,5 @@
-"""Judges, before the rows of a micro-batch from Kafka are written, whether records were removed before they were read,
-and whether the log is still the one that was read before.
+"""Judges, before the rows of a micro-batch from Kafka are written, whether records were removed from the log before
+they were read, and whether the log is still the one that was read before.
 
 The resulting readings are written first and the rows afterwards, so that a fold of the rows always finds the readings.
 A batch that is run again is judged again. Brokers that don't answer are asked again for `SILENT_S_MAX` seconds, so that
@@ -49,10 +49,10 @@ SILENT_S_MAX = 600
 
 
 class Evidence:
-    """Judges the completeness of a ledger that is fed from Kafka; `source` has the newest readings.
+    """Judges how completely a ledger was read from Kafka. `source` is the ledger's source with the newest readings.
 
-    `positions` are the offsets at which the query's first batch begins. While brokers don't answer it waits for them,
-    until `stop` is set.
+    `positions` are the offsets, by partition, at which the query's first batch begins. While brokers don't answer, a
+    judgement waits for them, until `stop` is set.
     """
 
     def __init__(
@@ -72,8 +72,9 @@ class Evidence:
         self._positions = positions
 
     def __call__(self, number: int, files: Sequence[WrittenFile]) -> None:
-        """Judges batch `number`, whose rows are in files that nobody has committed yet. Raises OutsideError, and
-        InputError if the log was cut below where the batch begins; BatchGivenUpError if it was stopped."""
+        """Judges batch `number`, whose rows are in `files` that are not committed yet. Raises OutsideError if the
+        brokers don't answer, InputError if the log was truncated below the begin of the batch, and BatchGivenUpError if
+        the run was stopped."""
         begins = {**self._positions, **self._reached(number - 1)}
         ends = {partition: end for partition, end in self._reached(number).items() if end > begins[partition]}
         epochs = self._answer_of(lambda: self._epochs(begins, ends), "whether the log is still the same")
@@ -117,7 +118,8 @@ class Evidence:
         return until_answered(ask, wish, self._ledger, self._stop, SILENT_S_MAX)
 
     def _epochs(self, begins: Mapping[int, int], ends: Mapping[int, int]) -> dict[int, int]:
-        """Returns the leaders' epochs of the last records read; one that nobody can know is forgotten."""
+        """Returns, by partition, the leader epoch of the last record read. An epoch that can't be found out is left
+        out."""
         kept, settings = self.source.leader_epochs, self._settings
         if not ends:
             return dict(kept)
@@ -145,7 +147,8 @@ class Evidence:
 
 def cuts(positions: Mapping[int, int], ends: Mapping[int, int]) -> dict[int, int]:
     """Returns, by partition, the offset at which the log was truncated. `ends` are the ends of the leader epochs in
-    which our last records were written; in a log that still holds these records, the ends lie after them."""
+    which our last records were written. A log that still has these records has such an end at or after `positions`, the
+    offsets after them."""
     return {partition: end for partition, end in ends.items() if end < positions[partition]}
 
 
@@ -162,8 +165,9 @@ def cut_sentence(cut: Mapping[int, int], positions: Mapping[int, int]) -> str:
 def explained_by_headers(
     missing: Mapping[int, Sequence[Gap]], begins: Mapping[int, int], settings: Settings, bootstrap_servers: str
 ) -> dict[int, int]:
-    """Returns, by partition, the offset from which on the headers of the batches account for every gap. Raises
-    OutsideError if the leader does not answer, and SettledError if it has a record that was not delivered."""
+    """Returns, by partition, the offset from which on the headers of the batches account for every gap in `missing`.
+    Raises OutsideError if the leader does not answer, and SettledError if the log has a record that was not
+    delivered."""
     if not any(missing.values()):
         return {partition: begins[partition] for partition in missing}
     explained: dict[int, int] = {}
@@ -187,6 +191,6 @@ COLUMNS = ("kafka_partition", "kafka_offset", "kafka_timestamp")
 
 
 def first_ms(rows: pa.Table) -> int:
-    """Returns the earliest timestamp of the rows in milliseconds, 0 if there are none."""
+    """Returns the earliest timestamp of the rows, in milliseconds since the epoch; 0 if there is none."""
     least = pc.min(rows.column("kafka_timestamp")).as_py()
     return 0 if least is None else ms_of(least)

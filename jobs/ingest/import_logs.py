@@ -2,9 +2,9 @@
 `coordinator_events`.
 
 An import can be repeated: `log_files` notes how far each file was read, even if it was renamed, and only later lines
-are new. It is written last. Rows are only ever added, by their key: if an import was killed, the next one adds the rows
-that are missing. With `--continuous` directories are scanned at intervals, in the same way; Spark's own file source
-would not do, since it reads each file once and as a whole, and log files grow.
+are new. That table is written last. Rows are only ever added, by their key: if an import was killed, the next one adds
+the rows that are missing. With `--continuous`, directories are scanned at intervals, in the same way. Spark's own file
+source would not do, since it reads each file once and as a whole, and log files grow.
 
 The import has a lease of its own (`lease.logs_of`): no other command writes its tables, and it may run beside `ingest`.
 """
@@ -91,7 +91,7 @@ FileState = tuple[int, int, int]  # inode, size, when it was written last
 
 @dataclass(frozen=True, slots=True)
 class LogSources:
-    """The files and directories of each log."""
+    """The files and directories with request logs, and those with server logs."""
 
     request_logs: Sequence[Path]
     server_logs: Sequence[Path]
@@ -99,7 +99,9 @@ class LogSources:
 
 @dataclass(slots=True)
 class ImportTotals:
-    """How many lines this run has read, and the numbers of rows, quarantined lines and other lines among them."""
+    """Counts of what this run has read: `files` with new lines, these `lines`, `rows` by kind of log, and the lines
+    that were `quarantined` or `skipped` because they are about something else. The true time of `ambiguous` rows may be
+    an hour later."""
 
     files: int = 0
     lines: int = 0
@@ -111,7 +113,7 @@ class ImportTotals:
 
 @dataclass(frozen=True, slots=True)
 class NewLines:
-    """The lines of one file that are new."""
+    """The new lines of one file, as `splits` of it; `source_file` is the file's name in the table."""
 
     source_file: str
     scanned: Scanned
@@ -124,7 +126,8 @@ class NewLines:
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """The results of a file's new lines, counted; one event may take several lines."""
+    """Counts of the new lines of one file. `rows` were made of `lines`, since one event may take several lines.
+    `first_us` and `last_us` are the times of the first and the last row."""
 
     rows: int = 0
     lines: int = 0
@@ -136,13 +139,14 @@ class Counted:
 
 @dataclass(slots=True)
 class Rotation:
-    """The end of each rotated file, by inode: when it was written last, and in which pass of a repeated hour it
-    ended."""
+    """The ends of the files of a rotation, by inode: when each file was written last, and the state of repeated hours
+    at its end."""
 
     _ends: dict[int, tuple[int, RepeatedHours]] = field(default_factory=dict)
 
     def before(self, file: FileState) -> RepeatedHours | None:
-        """Returns the state at the end of the file that was written last before this one."""
+        """Returns the state at the end of the last file that was written before `file`; None if there is no such
+        file."""
         earlier = [end for inode, end in self._ends.items() if inode != file[0] and end[0] <= file[2]]
         return max(earlier, key=lambda end: end[0])[1] if earlier else None
 
@@ -152,7 +156,8 @@ class Rotation:
 
 
 def family_of(name: str) -> str:
-    """Returns the common part of the names of files that a rotation has renamed."""
+    """Returns what the names of a rotation's files have in common: the part before `.log`. A name of another form is
+    returned as it is."""
     stem, dot, rest = name.partition(".log")
     return stem if dot and _ROTATED.fullmatch(rest) else name
 
@@ -160,10 +165,11 @@ def family_of(name: str) -> str:
 def import_logs(
     ledger: Ledger, settings: LogSettings, sources: LogSources, stop: threading.Event, *, is_continuous: bool = False
 ) -> ImportTotals:
-    """Imports all new lines, once or until stopped.
+    """Imports all new lines, once or, with `is_continuous`, until `stop` is set.
 
-    Raises InputError for files that are not such a log or are too large when unpacked, after all other files are
-    imported, and OutsideError if a file changed during the import. A continuous run reports these and tries again.
+    Raises InputError, after all other files are imported, if a file is not a log of its kind or is too large when
+    unpacked, and OutsideError if a file changed during the import. A continuous run only reports these errors and tries
+    again.
     """
     importer = LogImport(ledger, settings)
     while True:
@@ -177,8 +183,8 @@ def import_logs(
 
 
 class LogImport:
-    """One run of the import. It remembers the files that it has scanned, so that scanning unchanged files again costs
-    nothing. `unread` has a sentence for each file that was not imported, or only in part."""
+    """One run of the import. It remembers the files that it has scanned, so that unchanged files are not scanned again.
+    `unread` has a sentence for each file that was not imported, or only in part."""
 
     def __init__(self, ledger: Ledger, settings: LogSettings) -> None:
         self.totals = ImportTotals()
@@ -199,8 +205,8 @@ class LogImport:
         self._told: set[str] = set()
 
     def look(self, sources: LogSources, stop: threading.Event, *, is_patient: bool) -> None:
-        """Imports the new lines once. A bad file does not stop the others: a patient run reports it at once; otherwise
-        it is put into `unread`."""
+        """Imports the present new lines. A bad file does not stop the others: with `is_patient` it is reported at once;
+        otherwise its sentence is added to `unread`."""
         settings = self._settings
         logs = (
             (REQUEST_LOG, sources.request_logs, settings.request_log_names),
@@ -246,7 +252,7 @@ class LogImport:
             self._ledger.say(sentence)
 
     def _known_files(self, log: str) -> dict[str, list[ImportedFile]]:
-        """Returns the files of the table by the digest of their first line."""
+        """Returns the files that the table has for a log, by the digest of their first line."""
         known: dict[str, list[ImportedFile]] = {}
         rows = self._ledger.rows(LOG_FILES).where(F.col("log") == log)
         for row in rows.select("source_file", "line_count", "prefix_digests").collect():
@@ -254,7 +260,8 @@ class LogImport:
         return known
 
     def _new_lines(self, log: str, path: Path, known: dict[str, list[ImportedFile]]) -> list[NewLines]:
-        """Returns the new lines of a file, at most one item, and notes them in `known`."""
+        """Returns the new lines of a file as a list of one item; an empty list if there are none. Adds the file to
+        `known`."""
         now = _state_of(path)
         if now is None or self._seen.get((log, path)) == now:
             return []
@@ -284,7 +291,7 @@ class LogImport:
         return [NewLines(source_file, scanned, splits)]
 
     def _apply(self, log: str, files: Sequence[NewLines], *, is_patient: bool) -> bool:
-        """Imports the lines. Returns False if a file changed meanwhile, and all has to be looked at again."""
+        """Imports the lines. Returns False if a file changed meanwhile, so that all files have to be scanned again."""
         if not files:
             return True
         self._ledger.lease.check()
@@ -345,7 +352,7 @@ class LogImport:
         return with_topic_names(rows, ledger.rows(TOPIC_NAMES))
 
     def _learn(self, rows: DataFrame, known: dict[str, str]) -> None:
-        """Writes the names that are new, and adds them to the known ones."""
+        """Writes the names that are new, and adds them to `known`."""
         new = {
             topic_id: topic
             for topic_id, topic in rows.select("topic_id", "topic").distinct().collect()
@@ -355,13 +362,14 @@ class LogImport:
         known |= new
 
     def _insert(self, table: Table, rows: DataFrame, source_files: Sequence[str] = ()) -> None:
-        """Adds rows whose key is not there yet. Rows of a file lie together: its name leaves out most of the table."""
+        """Adds rows whose key is not in the table yet. Rows of a file lie together, so with the names of their files
+        most of the table is not read."""
         rows = rows.withColumn("cluster", F.lit(self._ledger.cluster))
         insert(self._ledger, table, rows, F.col("source_file").isin(*source_files) if source_files else F.lit(True))
 
     def _note(self, log: str, files: Sequence[NewLines], found: Mapping[str, Counted], now: datetime) -> None:
-        """Writes how far each file was read, with the counts of its lines. Of several copies of a file, the first is
-        credited with the lines."""
+        """Writes how far each file was read, with the counts of its lines. If there are several copies of a file, the
+        lines are counted for the first."""
         ledger = self._ledger
         known = ledger.rows(LOG_FILES).where((F.col("log") == log) & F.col("source_file").isin([*found]))
         for name in TIMES:

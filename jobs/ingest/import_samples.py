@@ -3,8 +3,8 @@
     DIR/watermarks/*.parquet      sampled_at_ms, and columns of `watermarks`
     DIR/group_states/*.parquet    sampled_at_ms, and columns of `group_states`
 
-Columns that a file lacks are null; columns that the table lacks are left out. Rounds up to the ledger's last one are
-left out too: importing the same files again, or longer files of the same cluster, adds no row twice.
+Columns that a file lacks are null; columns that the table lacks are left out. Rounds up to the last one of the table
+are left out too: if the same files are imported again, or longer files of the same cluster, no row is added twice.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ SAMPLED_AT_MS = "sampled_at_ms"
 
 
 def import_samples(ledger: Ledger, directory: str) -> None:
-    """Adds the new rounds to the tables. Raises InputError if the files are missing or have other columns."""
+    """Adds the new rounds to the tables. Raises InputError if the files are missing, lack a column of the key, or have
+    rows without a key."""
     new = [(table, new_rows(ledger, table, f"{directory.rstrip('/')}/{table.name}")) for table in SAMPLE_TABLES]
     ledger.create(*SAMPLE_TABLES)
     for table, rows in new:

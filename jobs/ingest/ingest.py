@@ -1,8 +1,9 @@
 """`groupledger ingest --bootstrap-servers` reads `__consumer_offsets` into `coordinator_records` and `coverage`.
 
-Before the query starts, its next offsets are compared with the topic. Another topic, records that were deleted before
-they were read, an end below our position, and a log that was cut there and has grown again are errors with a sentence
-of their own, since Spark would skip records or fail in the middle. Compaction is not an error.
+Before the query starts, its next offsets are compared with the topic. Four differences are errors, each with a sentence
+of its own, since Spark would skip records or fail in the middle: another topic, records that were deleted before they
+were read, an end of the log below our position, and a log that was truncated below our position and has grown again.
+Compaction is not an error.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ COVERAGE_INTERVAL_S = 60
 
 @dataclass(frozen=True)
 class KafkaIngest:
-    """The arguments of a run."""
+    """The arguments of a run of `ingest` from Kafka."""
 
     settings: Settings
     bootstrap_servers: str
@@ -55,11 +56,12 @@ class KafkaIngest:
 
 
 def ingest_kafka(ledger: Ledger, ingest: KafkaIngest, stop: threading.Event, totals: Totals | None = None) -> Totals:
-    """Reads until the topic's present end, or with `is_continuous` until `stop` is set, and brings `totals` up to date
-    after each batch of a continuous run.
+    """Reads until the topic's present end, or with `is_continuous` until `stop` is set; returns the totals. A
+    continuous run updates `totals` after each batch.
 
-    Where the cleaner has thinned the log, a pass knows only what comes after the end that it saw last. So another one
-    follows, which has little to read; else the history would be unknown until somebody starts the next pass.
+    If Kafka's cleaner has removed records that a pass should have read, that pass only knows all records after the end
+    that it saw last. So a second pass follows, which has little to read; otherwise the history would be unknown until
+    somebody starts the next pass.
     """
     totals = totals or Totals()
     is_known = _pass(ledger, ingest, stop, totals)
@@ -72,7 +74,7 @@ def ingest_kafka(ledger: Ledger, ingest: KafkaIngest, stop: threading.Event, tot
 
 
 def _pass(ledger: Ledger, ingest: KafkaIngest, stop: threading.Event, totals: Totals) -> bool:
-    """Reads, and returns whether each partition is known until the pass began."""
+    """Reads the topic, and returns whether each partition is known until some instant."""
     started_at_ms = now_ms()
     source, positions = plan(ledger, ingest, started_at_ms)
     write_source(ledger.storage, ledger.cluster, source)
@@ -112,8 +114,8 @@ def _pass(ledger: Ledger, ingest: KafkaIngest, stop: threading.Event, totals: To
 
 
 def plan(ledger: Ledger, ingest: KafkaIngest, started_at_ms: int) -> tuple[LedgerSource, dict[int, int]]:
-    """Returns the ledger's source and, per partition, the next offset to read. Raises InputError if the topic and the
-    ledger don't fit."""
+    """Returns the ledger's source and, by partition, the next offset to read. Raises InputError if topic and ledger
+    don't belong together."""
     identity, topic = describe_offsets_topic(ingest.bootstrap_servers, ingest.settings.kafka)
     source = read_source(ledger.storage, ledger.cluster)
     if source is not None:
@@ -152,7 +154,7 @@ def plan(ledger: Ledger, ingest: KafkaIngest, started_at_ms: int) -> tuple[Ledge
 
 
 def check_end(positions: Mapping[int, int], topic: TopicRange) -> None:
-    """Raises InputError if the topic ends below our position."""
+    """Raises InputError if a partition of the topic ends below our position."""
     beyond = [partition for partition, end in topic.high_watermark.items() if positions[partition] > end]
     if beyond:
         partition = beyond[0]
@@ -167,7 +169,7 @@ def readings_after_cuts(
     ingest: KafkaIngest, source: LedgerSource, positions: Mapping[int, int], topic: TopicRange, started_at_ms: int
 ) -> dict[int, Reading]:
     """Returns a reading for each partition whose log was truncated below our position and has grown again. Raises
-    InputError unless asked to recover.
+    InputError if there is one, unless asked to recover.
 
     Records that we read above the cut stay: they were in the log, and the coordinator answered by them. They can't be
     distinguished from the records that took their offsets.

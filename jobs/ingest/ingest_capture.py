@@ -1,9 +1,9 @@
 """`groupledger ingest --capture` reads Parquet files with the columns of Spark's Kafka source into the ledger.
 
 Spark's file source reads all new files in one micro-batch. Rows are recognized by their offsets, not by their files: a
-row below the ledger's position is left out if the table has it. If the table lacks it, that is an error, since the
-ledger has taken the log around it for complete. So the same capture again, or one that overlaps the last, adds no row
-twice.
+row below the ledger's position is left out if the table has it. If the table does not have it, that is an error, since
+the ledger has taken the log around it for complete. So if the same capture is read again, or one that overlaps the
+last, no row is added twice.
 """
 
 from __future__ import annotations
@@ -67,7 +67,8 @@ class Extent:
 
 
 def ingest_capture(ledger: Ledger, directory: str, stop: threading.Event, *, recover: bool) -> Totals:
-    """Ingests the records of the capture that the ledger lacks."""
+    """Ingests those records of the capture in `directory` that the ledger lacks; returns the totals. With `recover` the
+    capture may begin after a hole."""
     manifest = read_manifest(open_storage(ledger.spark, directory))
     source = read_source(ledger.storage, ledger.cluster)
     if source is not None:
@@ -104,13 +105,14 @@ def ingest_capture(ledger: Ledger, directory: str, stop: threading.Event, *, rec
 
 
 def files_pattern(directory: str) -> str:
-    """Returns a file pattern for the capture's directory. Given the directory itself, Spark's file source could not
-    continue with another one later."""
+    """Returns a pattern for the Parquet files in a capture's directory. If Spark's file source were given the directory
+    itself, it could not continue with another directory later."""
     return not_a_pattern(directory.rstrip("/")) + f"/{FILES}"
 
 
 def read_capture(ledger: Ledger, directory: str) -> DataFrame:
-    """Returns the capture's rows. Raises InputError if the directory has no Parquet files with these columns."""
+    """Returns the capture's rows. Raises InputError if the directory has no Parquet files with the columns of
+    CAPTURE_SCHEMA."""
     try:
         rows = ledger.spark.read.parquet(files_pattern(directory))
     except AnalysisException as error:
@@ -126,7 +128,8 @@ def read_capture(ledger: Ledger, directory: str) -> DataFrame:
 
 
 def check_rows(ledger: Ledger, rows: DataFrame, positions: Mapping[int, int]) -> None:
-    """Raises InputError for rows of another topic, for one offset twice, and for rows that come too late."""
+    """Raises InputError if the capture has rows of another topic, the same offset twice, or rows below the ledger's
+    position that the ledger lacks."""
     strange = rows.where(~F.col("topic").eqNullSafe(OFFSETS_TOPIC) | F.isnull("partition") | F.isnull("offset"))
     if not strange.isEmpty():
         raise InputError(f"The capture holds rows that are not from {OFFSETS_TOPIC}, or have no partition or offset.")
@@ -149,7 +152,7 @@ def check_rows(ledger: Ledger, rows: DataFrame, positions: Mapping[int, int]) ->
 
 
 def is_new(positions: Mapping[int, int]) -> Column:
-    """Returns the condition that a row lies at or above the ledger's position in its partition."""
+    """Returns the condition that a row's offset is at or above the ledger's position in its partition."""
     if not positions:
         return F.lit(True)
     known = F.create_map(*[F.lit(number) for pair in positions.items() for number in pair])
@@ -157,8 +160,8 @@ def is_new(positions: Mapping[int, int]) -> Column:
 
 
 def capture_extents(rows: DataFrame, manifest: Manifest | None) -> tuple[dict[int, Extent], int | None]:
-    """Returns the offsets that the capture covers, and until when it is complete: from its manifest, or else from its
-    rows."""
+    """Returns the offsets that the capture covers, by partition, and the instant until when it is complete, in
+    milliseconds since the epoch. Both are from its manifest, or if it has none, from its rows."""
     if manifest is not None:
         covered = {key: Extent(start, manifest.to_offsets[key]) for key, start in manifest.from_offsets.items()}
         return covered, manifest.captured_at_ms
@@ -178,10 +181,10 @@ def new_readings(
     *,
     recover: bool,
 ) -> dict[int, Reading]:
-    """Returns a reading for each partition that begins with this capture, or goes on after a hole.
+    """Returns a reading for each partition that begins with this capture, or continues after a hole.
 
-    Raises InputError if there is a hole, unless asked to `recover`. Without a manifest no hole can be seen: compaction
-    removes records, so the first row of a capture may lie anywhere.
+    Raises InputError if there is a hole, unless asked to `recover`. If there is no manifest, no hole can be seen:
+    compaction removes records, so the first row of a capture may lie anywhere.
     """
     started_at_ms = known_until_ms or 0
     holes = {
@@ -217,8 +220,9 @@ def judged_readings(
     manifest: Manifest | None,
     late: AbstractSet[int],
 ) -> dict[int, list[Reading]]:
-    """Returns the readings extended by the new part of the capture. Offsets without a row are judged by the manifest,
-    or else by the rows; `late` are the partitions in which tombstones may be missing."""
+    """Returns the readings, extended by the new part of the capture. Offsets without a row are judged by the manifest
+    or, if the manifest does not explain them, by the rows. `late` are the partitions in which tombstones may be
+    missing."""
     known = {} if manifest is None else manifest.explained_from
     begins = {
         key: max(at.from_offset, positions.get(key, 0))

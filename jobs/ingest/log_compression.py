@@ -1,4 +1,4 @@
-"""Opens a log file, whatever it was compressed with: gzip, zstd or bzip2, known by its first bytes.
+"""Opens a log file that is plain, or compressed with gzip, zstd or bzip2. The first bytes of the file show which.
 
 xz is not supported: the file itself sets the size of its dictionary, which may take gigabytes of memory.
 """
@@ -34,8 +34,9 @@ PART_BYTES = 1024 * 1024
 
 @contextmanager
 def open_log(path: Path) -> Iterator[tuple[BinaryIO, bool]]:
-    """Yields the open file, decompressed, and whether it was compressed. The path must be resolved: a link at this path
-    was created later, and is an error."""
+    """Yields the open file, decompressed, and whether it was compressed. The path must be resolved: if it is a link all
+    the same, the link was created later, and opening it is an error. Raises InputError for a format that is not
+    supported."""
     with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW)) as file:
         magic = file.read(8)
         file.seek(0)
@@ -54,7 +55,7 @@ def open_log(path: Path) -> Iterator[tuple[BinaryIO, bool]]:
 
 
 def skip(file: BinaryIO, offset: int) -> None:
-    """Moves an opened file forward to an offset; not every compressed file can seek."""
+    """Moves an opened file forward by `offset` bytes. A compressed file may be unable to seek, and is read instead."""
     if file.seekable():
         file.seek(offset)
         return

@@ -1,15 +1,16 @@
 """Recognizes log files on disk, whatever their names, and reads their numbered lines.
 
 A file is scanned once on the driver: its digests show whether it was imported before, and how many of its lines are new
-(`schemas.tables.log_files` has the rules and their limits); the same pass cuts it into splits. A file that has grown
-since is scanned from where the last scan ended, if it still is the same file and has the same bytes before that place.
-Tasks then read the splits, and compare a digest of what they read with that of the scan: a file that was renamed or
-rewritten in between is noticed, and nothing of it is imported. The pass also follows the times of the lines through
-repeated hours (clock changes), since only the order of all lines distinguishes the two passes.
+(`schemas.tables.log_files` has the rules and their limits); the same pass cuts it into splits. If a file has grown, the
+next scan continues where the last one ended, provided that it is still the same file with the same bytes before that
+place. Tasks then read the splits, and compare a digest of what they read with that of the scan: a file that was renamed
+or rewritten in between is noticed, and none of its lines is imported. The scan also follows the times of the lines
+through hours that a clock change repeats, since only the order of all lines shows whether a line is from the first or
+the second time.
 
-Only lines with a line end are read; a compressed file is complete as it is. In a server log an entry over several lines
-is read once its last line is there, and in both logs a line that a container has cut. Files must lie under the same
-path for every executor.
+Only lines with a line end are read; a compressed file is taken as complete. In a server log, an entry that has several
+lines is read once its last line is there. In both logs the same holds for a line that a container has cut into pieces.
+Files must lie under the same path for every executor.
 
 A line may be as long as its file, and a few megabytes of gzip may unpack to the size of a disk: only the beginning of a
 line is kept in memory, and unpacking has a limit. Links in a directory to files elsewhere are not read.
@@ -70,7 +71,8 @@ CHANGED = "the log file was renamed or written anew while it was read"
 
 @dataclass(frozen=True, slots=True)
 class ImportedFile:
-    """A file in the table `log_files`."""
+    """A file in the table `log_files`. `prefix_digests` has digests of its beginning, by the number of lines that they
+    cover."""
 
     source_file: str
     line_count: int
@@ -87,7 +89,8 @@ class FileSplit:
 
 @dataclass(frozen=True, slots=True)
 class LineLimits:
-    """Limits of memory and size: how many bytes of a line are kept, and how many bytes one file may unpack to."""
+    """How lines are read: `line_bytes` is how many bytes of a line are read into memory, `unpacked_bytes` is how many
+    bytes one file may unpack to, and `time_zone` is that of times without a zone."""
 
     line_bytes: int
     unpacked_bytes: int
@@ -96,9 +99,10 @@ class LineLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scanned:
-    """The result of scanning a file. `name` is its name in the table if it is new. `waiting_count` is the number of
-    lines without an end yet. `is_whole` is false if the file unpacks to more than the limit. `passes` are those of
-    repeated hours, and `hours` is the state with which the next file of a rotation begins."""
+    """The result of scanning a file. `name` is the name that the file gets in the table if it is new. `waiting_count`
+    is the number of lines at its end that are not complete yet. `is_whole` is false if the file unpacks to more than
+    the limit. `position` is where the next scan continues; None for a compressed file. `passes` are those of repeated
+    hours, and `hours` is the state with which the next file of a rotation begins."""
 
     path: Path
     name: str
@@ -112,7 +116,7 @@ class Scanned:
     hours: RepeatedHours | None = None
 
     def rows(self, source_file: str, from_line: int = 0) -> list[tuple[Any, ...]]:
-        """Returns rows of `SPLITS` for the part of the file after a line."""
+        """Returns rows of `SPLITS` for the part of the file after the line `from_line`."""
         passes = [list(each) for each in self.passes]
         return [
             (str(self.path), source_file, each.offset, each.first_line, each.line_count, each.digest, passes)
@@ -122,9 +126,9 @@ class Scanned:
 
 
 def list_log_files(paths: Sequence[Path], pattern: str, say: Callable[[str], None]) -> list[Path]:
-    """Returns the files, and those in directories whose names match, the oldest first, so that rows come in order. A
-    link in a directory to a file elsewhere is skipped: a user who may write the directory could otherwise have any file
-    read."""
+    """Returns the files at `paths`, and those in directories at `paths` whose names match `pattern`, the oldest first,
+    so that rows come in order. In a directory a link to a file elsewhere is skipped, and reported by `say`: a user who
+    may write the directory could otherwise have any file read. Raises InputError for a path that does not exist."""
     found: set[Path] = set()
     for path in paths:
         if path.is_dir():
@@ -165,7 +169,7 @@ def _rest(file: BinaryIO) -> Iterator[bytes]:
 
 
 def _has_end(file: BinaryIO) -> bool:
-    """Returns whether the line that is being read comes to its end, and stays where it is."""
+    """Returns whether the line that is being read has an end. The position in the file stays the same."""
     here = file.tell()
     found = any(part.endswith(b"\n") for part in _rest(file))
     file.seek(here)
@@ -174,7 +178,7 @@ def _has_end(file: BinaryIO) -> bool:
 
 @dataclass(slots=True)
 class _Scan:
-    """The state of a scan: everything up to `lines` was read. `name` is the name that a new file gets in the table."""
+    """The state of a scan after `lines` lines. `name` is the name that the file gets in the table if it is new."""
 
     marks: frozenset[int]
     is_cut: bool
@@ -195,8 +199,8 @@ class _Scan:
     split_offset: int = 0
 
     def add(self, line: bytes, rest: Iterator[bytes], offset_max: int) -> bool:
-        """Adds a line. Returns False if it goes beyond the limit; then a state that began to take its rest is
-        broken."""
+        """Adds a line. Returns False if the line goes beyond the limit; then this state has part of the line and can't
+        be used."""
         for part in chain((line,), rest):
             if self.offset + len(part) > offset_max:
                 return False
@@ -221,12 +225,12 @@ class _Scan:
         self.split, self.split_line, self.split_offset = hashlib.sha256(), self.lines, self.offset
 
     def is_plain(self, line: bytes) -> bool:
-        """Returns whether a line of a request log needs no look: it is in Kafka's own frame, and in an hour that is not
-        repeated."""
+        """Returns whether a line of a request log needs no closer look: it is in Kafka's own frame, and in an hour that
+        is not repeated."""
         return self.plain_hour == line[:_HOUR_CHARACTERS] and not self.wrapped.is_open
 
     def look(self, line: bytes, log: str, *, is_long: bool) -> tuple[bool, bool]:
-        """Returns whether an entry begins with the next line, and whether it ends with it."""
+        """Looks at the next line; returns whether an entry begins with it, and whether an entry ends with it."""
         if log == REQUEST_LOG and self.is_plain(line):
             return True, True
         text, was_open = line.decode(errors="replace").rstrip("\r\n"), self.wrapped.is_open
@@ -265,8 +269,8 @@ class _Scan:
 
 @dataclass(frozen=True, slots=True)
 class ScanPosition:
-    """The position at which a scan of a file ended, and how to recognize the file: by its inode, and the bytes before
-    the position."""
+    """The position at which a scan of a file ended. The file is recognized again by its `inode`, and by `tail`, the
+    bytes before the position."""
 
     state: _Scan
     inode: int
@@ -278,7 +282,8 @@ class ScanPosition:
         return cls(state, os.fstat(file.fileno()).st_ino, file.read(min(state.offset, TAIL_BYTES)))
 
     def resumed(self, file: BinaryIO) -> _Scan | None:
-        """Returns the state from which to continue, with the file at that position; None if it is another file."""
+        """Returns the state from which to continue, and moves the file to its position. Returns None if it is another
+        file, and moves that to its beginning."""
         file.seek(self.state.offset - len(self.tail))
         if os.fstat(file.fileno()).st_ino != self.inode or file.read(len(self.tail)) != self.tail:
             file.seek(0)
@@ -304,11 +309,11 @@ def scan(
     position: ScanPosition | None = None,
     hours: RepeatedHours | None = None,
 ) -> Scanned | None:
-    """Scans a file, from where its last scan ended if possible. Returns None if it has no complete line yet. `known`
-    are the table's files of this log, by the digest of their first line; `hours` is the state at the end of the
-    previous file of a rotation.
+    """Scans a file, from where its last scan ended (`position`) if possible. Returns None if the file has no complete
+    line yet. `known` are the files of this log in the table, by the digest of their first line; `hours` is the state at
+    the end of the previous file of a rotation.
 
-    Raises InputError if the file is not such a log, or can't be read.
+    Raises InputError if the file is not a log of this kind, or can't be read.
     """
     state: _Scan | None = None
     try:
@@ -400,7 +405,8 @@ def too_large(path: Path, line_count: int, limits: LineLimits) -> str:
 
 
 def _held(held: _Scan | None, state: _Scan, limits: LineLimits, *, begins: bool, ends: bool) -> _Scan | None:
-    """Returns the state to go back to if the file ended after this line. A line that is too long is not waited for."""
+    """Returns the state to go back to if the file ended after this line; None if there is none. The end of an entry
+    that is too long is not waited for."""
     if ends:
         return None
     if begins:
@@ -421,7 +427,7 @@ def _name(text: str, digest: str) -> str:
 
 
 def first_line_digest(name: str) -> str:
-    """Returns the digest of the first line, which is part of the file's name in the table."""
+    """Returns the digest of a file's first line, which is part of `name`, the file's name in the table."""
     return name.split("-")[1]
 
 
@@ -437,7 +443,7 @@ def _is_request(path: Path, line: bytes, line_number: int) -> bool:
 
 
 def match(scanned: Scanned, known: Sequence[ImportedFile]) -> ImportedFile | None:
-    """Returns the known file that this file equals, or continues."""
+    """Returns the known file that the scanned file equals or continues; None if it is new."""
     same = [each for each in known if _is_same(scanned, each)]
     return max(same, key=lambda each: each.line_count, default=None)
 
@@ -448,7 +454,7 @@ def _is_same(scanned: Scanned, known: ImportedFile) -> bool:
 
 
 def read_splits(splits: Iterable[dict[str, Any]], line_bytes_max: int) -> Iterator[Line]:
-    """Yields the lines of rows of `SPLITS`. Raises RuntimeError if a file is not the one that was scanned."""
+    """Yields the lines of rows of `SPLITS`. Raises RuntimeError if a file is no longer as it was scanned."""
     for split in splits:
         digest = hashlib.sha256()
         try:

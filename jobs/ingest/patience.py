@@ -27,17 +27,17 @@ class BatchGivenUpError(OutsideError):
 
 
 class SettledError(OutsideError):
-    """The brokers have answered, and asking again would change nothing."""
+    """The brokers have answered with a final error, so that asking again would change nothing."""
 
 
 def until_answered(
     ask: Callable[[], Answer], wish: str, ledger: Ledger, stop: threading.Event, wait_s_max: float = math.inf
 ) -> Answer:
-    """Calls `ask` until it raises no OutsideError, and returns its answer. Reports once that it waits; `wish` names
-    what for.
+    """Calls `ask` until it raises no OutsideError, and returns its answer. Reports once that it waits; `wish` says in
+    words what it waits to learn.
 
-    Raises BatchGivenUpError once `stop` is set, and OutsideError if the lease is lost, or when the brokers have not
-    answered for `wait_s_max` seconds.
+    Raises BatchGivenUpError once `stop` is set, SettledError at once if `ask` raises it, and OutsideError if the lease
+    is lost, or if the brokers have not answered for `wait_s_max` seconds.
     """
     began_s = time.monotonic()
     has_said = False

@@ -1,8 +1,8 @@
 """Writes each sampling round into `watermarks` and `group_states` exactly once.
 
-A round is a batch of its table with its `sampled_at` as the number, so that a round which is written again is skipped.
-A new round that is not later than the table's last one would be skipped as well: if the clock has gone back, the round
-gets a time right after the last one.
+A round is a numbered batch of its table, and the number is its `sampled_at`, so that a round which is written again is
+skipped. A new round that is not later than the table's last one would be skipped as well: if the clock has gone back,
+the round gets a time right after the last one.
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ NAMES_SHOWN = 5
 
 
 def sample(ledger: Ledger, bootstrap_servers: str) -> SampledRound:
-    """Samples one round into the tables. Raises InputError if the ledger is fed from another cluster."""
+    """Samples one round, writes it into the tables, and returns it. Raises InputError if the ledger is fed from another
+    cluster."""
     check_sampled_cluster(ledger, bootstrap_servers)
     ledger.create(*SAMPLE_TABLES)
     topics = sampled_topics(ledger)
@@ -65,7 +66,8 @@ def sample(ledger: Ledger, bootstrap_servers: str) -> SampledRound:
 
 
 def _resting(ledger: Ledger) -> dict[TopicPartition, Resting]:
-    """Returns where groups rested in the last round that has its lag, and only markers may be left."""
+    """Returns the places where groups rested in the last round whose lag is computed, with perhaps only markers left to
+    read."""
     if not ledger.exists(LAG):
         return {}
     last_ms = last_sampled_at_ms(ledger, LAG)
@@ -111,12 +113,13 @@ def append_round(ledger: Ledger, sampled: SampledRound) -> None:
 
 
 def columns_of(rows: Sequence[Any]) -> dict[str, list[Any]]:
-    """Returns the columns of rows that are dataclasses, all of the same type."""
+    """Returns the columns of rows that are dataclasses, all of the same type; an empty dict if there are no rows."""
     return {field.name: [getattr(row, field.name) for row in rows] for field in fields(rows[0])} if rows else {}
 
 
 def append_rows(ledger: Ledger, table: Table, columns: Mapping[str, Sequence[Any]], sampled_at_ms: int) -> None:
-    """Appends the rows of one round; columns that are not given are null. Without rows there is no commit."""
+    """Appends the rows of one round. Columns of the table that are not in `columns` are null. If there are no rows, no
+    commit is made."""
     count = len(next(iter(columns.values()), ()))
     if not count:
         return
@@ -133,12 +136,14 @@ def append_rows(ledger: Ledger, table: Table, columns: Mapping[str, Sequence[Any
 
 
 def batch_of(ledger: Ledger, table: Table, last_sampled_at_ms: int) -> NumberedBatch:
-    """Returns the batch number of the rounds up to `last_sampled_at_ms`."""
+    """Returns what identifies the batch of rounds that a table gets next: its number is the time of its last round,
+    `last_sampled_at_ms`."""
     return NumberedBatch(application_id(ledger, table), last_sampled_at_ms)
 
 
 def last_sampled_at_ms(ledger: Ledger, table: Table) -> int:
-    """Returns the time of the last round in a table, 0 before the first."""
+    """Returns the number of the last batch that this ledger wrote into a table: for tables of rounds the time of the
+    last round, in milliseconds since the epoch. Returns 0 before the first batch."""
     return last_transaction(ledger.warehouse, table, application_id(ledger, table)) or 0
 
 
@@ -147,8 +152,8 @@ def application_id(ledger: Ledger, table: Table) -> str:
 
 
 def sampled_topics(ledger: Ledger) -> set[str] | None:
-    """Returns the topics to sample: those with commits, and those subscribed to in the last round. Returns None (all
-    topics) while the ledger has no commit."""
+    """Returns the topics to sample: those with commits, and those that groups were subscribed to in the last round.
+    Returns None, for all topics, while the ledger has no commit."""
     seeds = ledger.rows_if_any(LAG_SEEDS)
     kept = seeds.where((F.col("kind") == LagSeedKind.COMMIT) & F.col("committed_offset").isNotNull())
     ingested = seeds.where(F.col("kind") == LagSeedKind.INGESTED).select("at_ms").collect()

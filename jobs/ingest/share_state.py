@@ -1,11 +1,11 @@
 """Reads `__share_group_state` into `share_state_records`, in a step of its own beside the stream of `ingest`.
 
-It is a batch that continues where the last one ended by the tables: after the last row and the last stretch of
+The step reads a batch that continues where the tables end: after the last row and the last stretch of
 `share_state_coverage`. Each piece is one Delta commit under the ledger's lease, so that a row is written exactly once,
-whatever ends a pass. Stretches are opened before rows are written, and grow after.
+however a pass ends. New stretches are written before their rows, and are extended after them.
 
-Brokers prune the topic every few minutes. Records pruned before they were read leave a hole in the coverage, which is
-not an error; a cluster without the topic has nothing to read.
+Brokers prune the topic every few minutes. Records that were pruned before they were read leave a hole in the coverage,
+which is not an error. If a cluster does not have the topic, nothing is read.
 """
 
 from __future__ import annotations
@@ -44,8 +44,9 @@ LATEST_MS = 253_402_300_799_999  # the end of the year 9999, the last that Pytho
 
 
 def read_share_state(ledger: Ledger, brokers: Brokers, bootstrap_servers: str) -> StateTopic | None:
-    """Reads up to the topic's present ends, and returns them; None if there is no such topic, or we may not read it.
-    Raises InputError if it is not the topic that was read before, OutsideError if it can't be read."""
+    """Reads up to the topic's present ends; returns the topic as it was described, with these ends. Returns None if
+    there is no such topic, or if this user may not read it. Raises InputError if it is not the topic that was read
+    before, OutsideError if it can't be read."""
     for _ in range(ATTEMPTS):
         at_ms = now_ms()
         topic = describe_state_topic(brokers, ledger.settings.sampling)
@@ -67,7 +68,7 @@ def read_share_state(ledger: Ledger, brokers: Brokers, bootstrap_servers: str) -
 
 
 def _read(ledger: Ledger, topic: StateTopic, bootstrap_servers: str, at_ms: int) -> int:
-    """Returns the number of records that were new. The ends of the topic were asked for at `at_ms`."""
+    """Reads the new records, and returns their number. The ends of the topic were asked for at `at_ms`."""
     if begin_again_if_lost(ledger, SHARE_STATE_RECORDS, SHARE_STATE_COVERAGE):
         ledger.warn(f"the table {SHARE_STATE_RECORDS.name} is gone: what the topic still has is read again")
     ledger.create(*TABLES)
@@ -132,7 +133,8 @@ def _last_stretches(ledger: Ledger, topic: StateTopic) -> dict[int, StateStretch
 
 
 def _positions(ledger: Ledger, last: Mapping[int, StateStretch]) -> dict[int, int]:
-    """Returns the next offset to read of each partition. An interrupted pass has rows after the end of its stretch."""
+    """Returns the next offset to read of each partition. After an interrupted pass there may be rows after the end of
+    the last stretch."""
     positions = {partition: stretch.to_offset for partition, stretch in last.items()}
     if positions:
         is_new = pc.field("kafka_offset") >= min(positions.values())

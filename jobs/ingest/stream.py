@@ -54,9 +54,9 @@ WHOLE_BATCH = "triggerExecution"
 
 @dataclass
 class Totals:
-    """The totals of a run so far. `known_until_ms` is when the last batch that reached the end of the topic began.
-    `is_complete`: the run was not stopped before its end. `phases_ms` has the milliseconds of each phase of the last
-    batch, by Spark's own names (`StreamingQueryProgress.durationMs`)."""
+    """The totals of a run so far. `known_until_ms` is the instant when the last batch that reached the end of the topic
+    began. `is_complete` is true if the run was not stopped before its end. `phases_ms` has the milliseconds of each
+    phase of the last batch, by Spark's own names (`StreamingQueryProgress.durationMs`)."""
 
     last_batch: int | None = None
     batches: int = 0
@@ -92,8 +92,8 @@ class Checks:
 
     `source` raises InputError if the topic is no longer the one that the ledger is fed from. It is called when a batch
     has been planned, and again when it has been read: if another cluster has answered at the address meanwhile, the
-    rows are not committed, and the plan with that cluster's offsets is deleted. `judge` gets the number and the files
-    of a batch. `size` returns how many offsets a batch has, None where that is not known.
+    rows are not committed, and the plan with that cluster's offsets is set aside. `judge` gets the number and the files
+    of a batch. `size` returns how many offsets a batch has; None if that is unknown.
     """
 
     source: Callable[[], None] = lambda: None
@@ -103,22 +103,24 @@ class Checks:
 
 @dataclass(frozen=True)
 class Pace:
-    """When batches come, as Spark's `trigger` takes it, and after how many seconds `coverage` is written again."""
+    """`trigger` says when batches are run, in the form that Spark's `trigger` takes. `coverage_s` is the number of
+    seconds after which `coverage` is written again."""
 
     trigger: dict[str, Any]
     coverage_s: float = math.inf
 
 
 class BatchFailedError(Exception):
-    """A micro-batch failed. The original error is kept by `Batches.failure`."""
+    """A micro-batch failed. `Batches.failure` has the original error."""
 
 
 class Batches:
     """Processes each micro-batch of a query. `failure` is the error that a batch raised.
 
-    Spark would only report it as text. If the query was asked to stop, Spark searches the text for an interruption with
-    a pattern that needs stack for each character (`StreamExecution.PROXY_ERROR`, 4.0): a long text overflows the stack
-    of the query's thread, which prints a thousand lines on standard error. So Spark gets a short error.
+    Spark would report that error only as text. And if the query was asked to stop, Spark searches the text for an
+    interruption with a pattern that needs stack for each character (`StreamExecution.PROXY_ERROR`, 4.0): a long text
+    overflows the stack of the query's thread, which prints a thousand lines on standard error. So Spark gets a short
+    error.
     """
 
     def __init__(self, act: Callable[[DataFrame, int], None]) -> None:
@@ -137,7 +139,8 @@ class Batches:
 
 
 class BatchWriter(Batches):
-    """Writes the micro-batches of a query. `counts` has, by batch, the number of rows and of quarantined ones."""
+    """Writes the micro-batches of a query into `coordinator_records`. `counts` has, by batch, the number of rows and
+    the number of quarantined ones among them."""
 
     def __init__(self, ledger: Ledger, checks: Checks) -> None:
         super().__init__(self._write)
@@ -182,8 +185,8 @@ class BatchWriter(Batches):
 
 
 def files_for(offsets: int) -> int:
-    """Returns the maximum number of files for a batch of so many offsets. A file for each core would give many small
-    files, all of which the log names and readers open."""
+    """Returns the maximum number of files for a batch of `offsets` many offsets. One file for each core would give many
+    small files, all of which the log names and readers open."""
     return max(-(-offsets // OFFSETS_PER_FILE), 1)
 
 
@@ -205,8 +208,8 @@ def run_query(
     cover: Callable[[], None],
     checks: Checks | None = None,
 ) -> None:
-    """Starts the query and adds each batch to `totals` until it ends or `stop` is set; calls `cover`, which writes
-    `coverage`, now and then and at the end.
+    """Starts the query, and adds each batch to `totals` until the query ends or `stop` is set. Now and then and at the
+    end it calls `cover`, which writes `coverage`.
 
     Raises the error of a batch that failed, and OutsideError if the lease is lost or the query fails.
     """
@@ -227,8 +230,8 @@ def run_query(
 
 
 class BrokerWatch:
-    """Reports once, each time that Spark's driver begins to wait for brokers that don't answer, since Spark itself does
-    not report it."""
+    """Reports, once for each wait, that Spark's driver waits for brokers that don't answer. Spark itself does not
+    report it."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
@@ -256,8 +259,8 @@ def must_stop(ledger: Ledger, query: StreamingQuery, stop: threading.Event) -> b
 
 
 def stop_query(ledger: Ledger, query: StreamingQuery) -> None:
-    """Stops the query; the next run reads its running batch again. While Spark waits for a broker it can't be
-    interrupted: it goes on waiting until this process ends."""
+    """Stops the query; the next run reads its running batch again. A query that waits for a broker can't be
+    interrupted: it continues to wait until this process ends."""
     try:
         query.stop()
     except Py4JJavaError as error:
@@ -268,7 +271,8 @@ def stop_query(ledger: Ledger, query: StreamingQuery) -> None:
 
 def wait(query: StreamingQuery, batches: Batches, checkpoint_folder: str) -> bool:
     """Waits for `POLL_S` seconds, and returns whether the query has ended, which it also does if its batch was
-    abandoned. Raises the error that a batch raised on purpose, and OutsideError if the query failed in another way."""
+    abandoned (BatchGivenUpError). Raises the JobError that a batch raised, and OutsideError if the query failed in
+    another way."""
     try:
         return bool(query.awaitTermination(POLL_S))
     except StreamingQueryException as error:
@@ -305,7 +309,7 @@ def count_batches(ledger: Ledger, totals: Totals, query: StreamingQuery, writer:
 
 
 def count_batch(ledger: Ledger, totals: Totals, progress: Any, rows: int, quarantined: int) -> None:
-    """Adds a batch to the totals, and reports it."""
+    """Adds a batch to the totals, and prints its figures."""
     totals.last_batch = progress["batchId"]
     totals.batches += 1
     totals.rows += rows
