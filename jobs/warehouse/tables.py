@@ -35,7 +35,7 @@ Condition: TypeAlias = Callable[[Callable[[str], Any]], Any]
 """A condition for rows that is written once for Spark and for pyarrow. It gets a function that makes a column of a name
 (`F.col` or `pc.field`), and returns an expression that compares columns with values of Python."""
 NAMED_MAX = 1_000
-"""A condition has at most so many names. With more of them hardly any file could be left out."""
+"""At most so many names become part of a condition, to leave files out. With more names, all rows are read."""
 
 
 def every_row(_: Callable[[str], Any]) -> bool:

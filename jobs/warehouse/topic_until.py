@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 
 def topic_until_ms(ledger: Ledger) -> int | None:
-    """Returns the latest instant up to which `coverage` knows `__consumer_offsets`, in milliseconds since the epoch.
-    Returns None if the topic was never read to its end."""
+    """Returns the latest instant up to which `coverage` knows a partition of `__consumer_offsets`, in milliseconds
+    since the epoch. Returns None if no partition was read to its end yet."""
     ends = ledger.arrow(COVERAGE, columns=("to_time",))["to_time"] if ledger.exists(COVERAGE) else ()
     return ms_if_known(pc.max(ends).as_py()) if len(ends) else None
 
