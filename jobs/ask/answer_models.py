@@ -1,11 +1,12 @@
 """Describes the rows of answers, with all the fields that `--json` and `serve` send.
 
-A model describes, and nothing is validated by it while somebody waits: tests hold the answers of a real warehouse
-against the models. What is a table's has the columns, types and comments of its definition (`schemas.definitions`);
-what a question adds is declared here. An unknown value is null. Instants are ISO 8601 in UTC.
+The models only describe: no answer is validated while somebody waits for it. Instead, tests compare the answers of a
+real warehouse with the models. The model of a table's rows takes its columns, types and comments from the table's
+definition (`schemas.definitions`); fields that a question adds are declared here. An unknown value is null. Instants
+are ISO 8601 in UTC.
 
-A text that somebody else can choose, as clients choose the names of groups, members and topics, or that such names are
-part of, is marked `x-untrusted` in the schema: it is data, whatever it says.
+A field is marked `x-untrusted` in the schema if somebody else can choose its text or a part of it, as clients choose
+the names of groups, members and topics. Such a text is data, whatever it says.
 """
 
 from __future__ import annotations
@@ -47,11 +48,12 @@ class Row(BaseModel):
 
 
 class Figure(Row):
-    """A figure in four intervals: observed, replayed with the actual setting, replayed with the other setting, and
-    saved."""
+    """A figure of a what-if, such as a number of rebalances, as four intervals: observed, replayed with the actual
+    setting, replayed with the other setting, and saved by the other setting."""
 
     spared: float | None
-    """The middle of what is saved, below 0 for what it costs; null if it is unclear which of both."""
+    """The middle of the interval of the saving. It is below 0 if the other setting costs more, and null if it is
+    unclear whether the setting saves or costs."""
 
 
 FIGURES = ("rebalances", "partitions_moved", "stopped_partition_seconds", "records_processed_twice")
@@ -61,12 +63,14 @@ STRUCTS: dict[str, tuple[str, type[Row]]] = {
     "partition_pauses": ("PartitionPause", Row),
     "proofs": ("IncidentProof", Row),
 }
-"""Structs of tables by column: the name of the model, and the model of what questions add."""
+"""By the name of a table's struct column: the name of the struct's model, and the base of that model, which has the
+fields that questions add."""
 MADE: dict[tuple[str, pa.DataType], type[Row]] = {}
 
 
 def of_table(name: str, table: str, *without: str, base: type[Row] = Row) -> type[Row]:
-    """Returns the model of a table's rows, but for the cluster, with the fields of a base beside them."""
+    """Returns a model, called `name`, of the rows of `table`. It has the table's columns, except the cluster and those
+    in `without`, and the fields of `base`. A column that is not part of the table's key may be null."""
     comments, key = comments_of(table), key_of(table)
     fields: Any = {}
     for field in schema_of(table):
@@ -104,18 +108,18 @@ def _typed(owner: str, field: pa.Field, comments: dict[str, str], path: str = ""
 
 
 class Known(Row):
-    """Until when each source was read; null for one that was not."""
+    """Until when each source was read; null for a source that was not read."""
 
     topic: datetime | None
     """`__consumer_offsets`."""
     history: datetime | None
-    """What is folded of it."""
+    """The history, which is folded from that topic."""
     samples: datetime | None
-    """The sampling rounds that lag is made of."""
+    """The sampling rounds, from which lag is computed."""
     request_log: datetime | None
     server_log: datetime | None
     incidents: datetime | None
-    """The search for them."""
+    """The search for incidents."""
 
 
 Group = of_table("Group", "groups")
@@ -125,26 +129,26 @@ class _ListedGroup(Row):
     """A group as it is now, with the sums of its lag in the newest sampling round."""
 
     group_state: str | None
-    """The state that the coordinator gave when it was asked last."""
+    """The state that the group's coordinator reported in the newest sampling round."""
     partitions: int | None
     partitions_without_lag: int | None
     """The number of partitions that `lag_sum` leaves out, since their lag is not known."""
     partitions_unsubscribed: int | None
-    """So many are not in it since the group no longer subscribes to them."""
+    """The number of partitions that `lag_sum` leaves out, since the group no longer subscribes to their topics."""
     lag_sum: Long | None
     lag_max: Long | None
     lag_seconds_max: float | None
     lag_seconds_lower_bound: float | None
-    """The greatest lower bound, where the lag in seconds is not known."""
+    """The greatest lower bound among the partitions whose lag in seconds is not known."""
     messages_lost: Long | None
-    """Records that retention took before they were read."""
+    """The number of records that retention removed before the group read them."""
     lag_per_second: float | None
-    """How fast the lag grows; below 0 it shrinks."""
+    """How fast the lag grows, in records per second; below 0 if it shrinks."""
     committed_at_ms: Long | None
-    """The last commit, in milliseconds since 1970."""
+    """The time of the last commit, in milliseconds since 1970."""
     commit_age_ms: Long | None
     commit_interval_ms: Long | None
-    """The median time between commits of a partition."""
+    """The median, over the partitions, of the mean time between commits of a partition."""
     open_incidents: int
     last_incident_at: datetime | None
     """When the newest of the open incidents was first seen."""
@@ -156,10 +160,11 @@ class _ListedGroup(Row):
     status: str | None
     """The worst status of lag of its partitions (docs/lag.md)."""
     partitions_in_status: int | None
-    """So many partitions have that status."""
+    """The number of partitions that have that status."""
     burrow_status: str | None
     state: str | None
-    """The state of the group; Dead if it has ended, Unknown if it may have."""
+    """The state of the group. It is Dead if the group has ended, and Unknown if it may have ended and no coordinator
+    reported a state."""
     team: str | None
     """The first team in the settings whose pattern matches the name."""
 
@@ -180,45 +185,45 @@ class PartitionsOfTopic(Row):
 
 
 class PresentMember(Member):
-    """A present member with what it owns."""
+    """A member that the group has now, with the partitions that it owns."""
 
     owns: Annotated[Untrusted, Field(deprecated=True)]
-    """The same in words (`orders 0 3`, `reserved: orders 4`, `unknown`), and which tasks of Kafka Streams it keeps
-    copies of. Read `owned` and `reserved`."""
+    """The partitions of `owned` and `reserved` as one text (`orders 0 3`, `reserved: orders 4`, `unknown`), with the
+    Kafka Streams tasks that the member keeps copies of. Read `owned` and `reserved` instead."""
     owned: list[PartitionsOfTopic] | None
-    """What it owns, by topic; null where an assignment can't be read."""
+    """The partitions that the member owns, by topic; null if none is known because an assignment can't be read."""
     reserved: list[PartitionsOfTopic] | None
-    """What is kept for it while it is away; null as in `owned`."""
+    """The partitions that are reserved for the member while it is away; null as in `owned`."""
 
 
 class OwnerOfPartition(Row):
-    """Who owned a partition at an instant; a row for each of several who shared it."""
+    """Who owned a partition at an instant. If several members shared it, each has a row."""
 
     topic: Untrusted
     partition: int
     status: str
     """owned, reserved, unowned, not_born, ended or unknown."""
     member_id: Untrusted | None
-    """The owner; of a reserved partition the member that is away."""
+    """The owner. If the partition is reserved, the static member that is away."""
     client_id: Untrusted | None
     client_host: Untrusted | None
     group_instance_id: Untrusted | None
     since: datetime | None
-    """When the member got it."""
+    """When the member got the partition."""
 
 
 class Owner(OwnerOfPartition):
-    """Who owned one partition at an instant, with the reason where nobody is named."""
+    """Who owned one partition at an instant. `reason` explains a status other than owned, or a doubt."""
 
     group_id: Untrusted
     at: datetime
     incarnation: int | None
     generation: int | None
     until: datetime | None
-    """When the member gave it up; null while it has it."""
+    """When the member gave the partition up; null while it has it."""
     reason: Untrusted | None
     never_seen: str | None
-    """What of the question the ledger never saw: group, topic or partition."""
+    """The part of the question that the ledger has never seen: group, topic or partition. Null if it has seen all."""
     nearest_names: list[Untrusted] | None
 
 
@@ -232,17 +237,18 @@ class Reader(Row):
     last_commit_at: datetime | None
     group_type: str | None
     is_simple: bool | None
-    """It has commits, and never had members."""
+    """Whether the group has commits, and never had members."""
 
 
 class _Rebalance(Row):
     """A step of a group from one generation, or epoch, to the next that has a record."""
 
     trigger: str | None
-    """What a broker's log says started it; without a log null, and `inferred_trigger` is what the records suggest."""
+    """The trigger that a broker's log states; null if no imported log states it. `inferred_trigger` is the one that the
+    records suggest."""
     trigger_at: datetime | None
     trigger_is_certain: bool | None
-    """False where names in the line could be read in another way, too."""
+    """False if the names in the log's line could be read in another way, too."""
     trigger_reason: Untrusted | None
     trigger_client_reason: Untrusted | None
     """The reason that the client gave."""
@@ -287,11 +293,12 @@ class Wait(Row):
     partitions: list[tuple[Untrusted, int]]
     """Topic and partition."""
     waited_ms: Long | None
-    """Null while it is still waited for."""
+    """How long the wait took; null while it goes on."""
 
 
 class _TimelineEntry(Row):
-    """A record of the log that changed something about a group. The end of a group has few of the fields."""
+    """A record of the log that changed something about a group. An entry about the end of the group has few of the
+    fields."""
 
     at: datetime
     kafka_offset: Long
@@ -306,9 +313,9 @@ class _TimelineEntry(Row):
     leader: Untrusted | None = None
     member_count: int | None = None
     generation_gap: int | None = None
-    """So many generations before it left no record."""
+    """The number of generations before this one that left no record."""
     finding: str | None = None
-    """What no broker or assignor can have written."""
+    """What is wrong with the record: no broker or assignor can have written it."""
     joined: list[Member] | None = None
     left: list[Departure] | None = None
     replaced: list[Replacement] | None = None
@@ -363,56 +370,56 @@ class Who(Row):
 
 class Harm(Row):
     never_read_max: Long | None
-    """So many records were never read at most."""
+    """The number of records that were never read, at most."""
     duplicates_max: Long | None
-    """So many were processed again at most."""
+    """The number of records that were processed again, at most."""
     duplicates_min: Long | None
 
 
 class Rival(Row):
-    """A cause that is left where none is proved."""
+    """A possible cause of a symptom for which no cause is proved."""
 
     cause: str
     happened: Untrusted
     told_apart_by: str
-    """What would show whether it was this one."""
+    """What would show whether this was the cause."""
 
 
 class Diagnosis(Who, Harm):
-    """A symptom with its cause, or with the causes that are left (docs/causes.md)."""
+    """A symptom with its proved cause or, if none is proved, with the possible causes (docs/causes.md)."""
 
     symptom: str
     cause: str | None
     fault: str | None
-    """Who can change it: client, brokers, ..."""
+    """Who can remove the cause: client, brokers, ..."""
     severity: str
     evidence: str | None
-    """observed, logged, replayed or inferred; null where no cause is proved."""
+    """observed, logged, replayed or inferred; null if no cause is proved."""
     confidence: float | None
     sources: list[str]
-    """Where it is known from."""
+    """Where the cause is known from."""
     signs: list[str]
     since: datetime
     until: datetime | None
-    """Null while it goes on."""
+    """When the symptom ended; null while it goes on."""
     last_seen_at: datetime
     explanation: Untrusted
     advice: Untrusted | None
     setting_to_change: str | None
     records_behind: Long | None
-    """The most lag while it lasted."""
+    """The sum of lag, in the symptom's last sampling round, of the partitions with the group's worst status."""
     unowned_partition_seconds: float | None
     """How long partitions had no owner, added up."""
     rivals: list[Rival]
     beside: list[str]
-    """Other causes that fit."""
+    """Further causes that are proved, too."""
     kinds: list[str]
-    """Kinds of incidents that were seen with it."""
+    """The kinds of the incidents that belong to the symptom."""
     episode_ids: list[str]
 
 
 class Episode(Who, Harm):
-    """Incidents of a group that belong together, with one verdict: that of the gravest."""
+    """Incidents of a group that belong together, with one verdict, which is that of the gravest incident."""
 
     episode_id: str
     group_id: Untrusted | None
@@ -436,7 +443,7 @@ class Verdict(Row):
     diagnosis: list[Diagnosis]
     episodes: list[Episode]
     root: str | None
-    """With what the worst episode began; without episodes what most rebalances began with."""
+    """The probable root of the worst episode. If there are no episodes, the most frequent root of the rebalances."""
     advice: Untrusted | None
     setting_to_change: str | None
 
@@ -465,7 +472,7 @@ class CommittedOffset(Row):
     """What the client wrote beside the offset."""
     committed_at: datetime | None
     kafka_offset: Long | None
-    """Where the commit stands in its partition of `__consumer_offsets`."""
+    """The offset of the commit's record in its partition of `__consumer_offsets`."""
 
 
 class ActPartition(Row):
@@ -479,7 +486,7 @@ class ActPartition(Row):
 
 
 class Author(Row):
-    """Who did it, by a line of a request log, or the owner of the partition."""
+    """Who changed committed offsets: the client in a line of a request log, or the owner of the partition."""
 
     principal: Untrusted | None
     client_id: Untrusted | None
@@ -507,22 +514,22 @@ class Act(Row):
     records_skipped: Long | None
     known_by: str
     authors: list[Author]
-    """One, or all who may have done it; none where nobody is known."""
+    """The author, or all who may have done it; empty if nobody is known."""
     reason: str | None
-    """Why it is not certain who it was."""
+    """Why it is not certain who did it."""
     partitions: list[ActPartition]
 
 
 class _DeployCost(Row):
-    """What a deployment cost; null where that is not known."""
+    """The cost of a deployment. A value is null if it is not known."""
 
     rebalances: float | None
     unowned_partition_seconds: float | None
-    """Time without an owner of the partitions that had one before and afterwards, added up."""
+    """How long partitions had no owner between two owners, added up."""
     stopped_partition_seconds_min: float | None
-    """The time for which partitions stood still in its rebalances, added up."""
+    """How long partitions stood still, at least, in the rebalances of the deployment, added up."""
     lag_peak: float | None
-    """The sum of lag of the worst sampling round in it, or of the first one after it."""
+    """The highest sum of lag in the sampling rounds during the deployment, and in the first round after it."""
     lasted_seconds: float
 
 
@@ -533,13 +540,13 @@ class DeploysBefore(_DeployCost):
 
 
 class Deploy(_DeployCost):
-    """A time in which every member of a group was replaced, in good order."""
+    """A time in which the members of a group were replaced, and which is or may be a deployment."""
 
     group_id: Untrusted
     is_deploy: bool | None
-    """Null where that is not known."""
+    """Whether it was a deployment; null if that is not known."""
     reason: str | None
-    """Why it is not known."""
+    """Why it is not known whether it was a deployment."""
     began_at: datetime
     """The first departure or arrival in the log."""
     ended_at: datetime
@@ -548,36 +555,39 @@ class Deploy(_DeployCost):
     members_replaced: int
     hosts_changed: bool | None
     versions_before: list[Untrusted]
-    """Libraries and versions of the clients; empty where no request log says it."""
+    """Libraries and versions of the clients; empty if no imported request log names them."""
     versions_after: list[Untrusted]
     partitions_moved: int | None
     stopped_partition_seconds_max: int | None
     lag_before: Long | None
     lag_peak_at: datetime | None
     before: DeploysBefore | None
-    """Null if none before it is known."""
+    """The cost of earlier deployments of the group; null if none is known."""
 
 
 class Forecast(Row):
-    """The forecast of a partition. Seconds are from the sampling round on: as it goes now, at the earliest and at
-    the latest; the last is null if it may never happen, all three if that is not known or not to come."""
+    """The forecast of a partition. Seconds count from the sampling round. Each event has three times: at the present
+    rate, at the earliest and at the latest. The latest is null if the event may never happen. All three are null if
+    there is no forecast, and `catch_up_unknown` or `loss_unknown` says why."""
 
     group_id: Untrusted
     topic: Untrusted
     partition: int
     lag: Long | None
     trend: str | None
-    """Whether lag is growing, shrinking or level, for certain; null with too few rounds."""
+    """growing or shrinking if the lag does so for certain, else level; null if there are too few rounds."""
     produced_per_second: float | None
     consumed_per_second: float | None
     catch_up_seconds: float | None
-    """Until the lag is at most what two intervals between commits leave anyway; 0 if it is already."""
+    """Until the lag is at most what is produced in two intervals between commits, since a group leaves that much
+    anyway; 0 if it is already."""
     catch_up_earliest_seconds: float | None
     catch_up_latest_seconds: float | None
     catch_up_unknown: str | None
     """Why it is not known when the partition has caught up."""
     loss_seconds: float | None
-    """Until retention overtakes the commit."""
+    """Until the start of the log overtakes the committed offset, so that retention removes records that were not
+    read."""
     loss_earliest_seconds: float | None
     loss_latest_seconds: float | None
     loss_unknown: str | None
@@ -600,13 +610,13 @@ class ExpiringOffsets(Row):
 
 
 class Pace(Row):
-    """Records per second that are processed while there is work left; null where that was not seen."""
+    """How many records per second are processed while records wait. A value is null if that was not seen."""
 
     pace_per_second: float | None
     pace_low_per_second: float | None
     pace_high_per_second: float | None
     pace_at_least_per_second: float | None
-    """The rate of processed records; a lower bound if no backlog showed the full pace."""
+    """A lower bound of the pace. If no backlog showed the pace, it is the rate of processed records."""
 
 
 class MemberLoad(Pace):
@@ -615,9 +625,9 @@ class MemberLoad(Pace):
     client_host: Untrusted | None
     partitions: int
     produced_per_second: float | None
-    """What its partitions get."""
+    """How many records per second its partitions get."""
     is_stuck: bool
-    """Records wait for it, and its committed offsets do not move."""
+    """Whether records wait for the member while its committed offsets do not move."""
 
 
 class HotPartition(Row):
@@ -627,14 +637,14 @@ class HotPartition(Row):
 
 
 class AskedMembers(Row):
-    """What another number of members would have."""
+    """The load of the members if the group had another number of them, `members`."""
 
     members: int
     idle_members: int
     heaviest_per_second: float | None
-    """What the member with the most load gets."""
+    """How many records per second the member with the most load would get."""
     load: float | None
-    """The same as a part of its pace."""
+    """`heaviest_per_second` as a fraction of a member's pace."""
     catch_up_seconds: float | None
 
 
@@ -650,7 +660,7 @@ class Capacity(Pace):
     idle_members: int | None
     produced_per_second: float | None
     members_needed: int | None
-    """Null where only a bound is known."""
+    """The number of members that would be enough; null if only an upper bound of it is known."""
     members_needed_at_most: int | None
     hot_partitions: list[HotPartition]
     by_member: list[MemberLoad]
@@ -666,7 +676,7 @@ class Capacity(Pace):
 
 
 class Objective(Row):
-    """Where a group stands by an objective of lag; minutes and percentages are of the objective's window."""
+    """How well a group meets an objective of lag. Minutes and percentages are of the objective's window."""
 
     objective: str
     group_id: Untrusted
@@ -681,7 +691,7 @@ class Objective(Row):
     attained_percent: float | None
     budget_minutes: float | None
     budget_left_minutes: float | None
-    """Below 0 where the budget is overspent."""
+    """Below 0 if the budget is overspent."""
     budget_left_percent: float | None
     burn_rate_5m: float | None
     burn_rate_30m: float | None
@@ -697,7 +707,7 @@ class Client(Row):
     group_id: Untrusted
     group_type: str | None
     is_classic: bool | None
-    """They speak the classic protocol."""
+    """Whether these members speak the classic protocol."""
     protocol_type: Untrusted | None
     assignor: Untrusted | None
     library: Untrusted | None
@@ -706,11 +716,12 @@ class Client(Row):
     members: int
     static_members: int
     move_blockers: list[str]
-    """What keeps them from the protocol of KIP-848; empty where they could move, or have."""
+    """What keeps these members from the protocol of KIP-848; empty if they could move, or have moved."""
 
 
 class _KeptWhatIf(Row):
-    """What other settings would have saved, as the last run that was kept says. Without a number it says why."""
+    """What another setting would have saved a group. If that can't be computed, the figures are null and `refusal` says
+    why."""
 
 
 KeptWhatIf = of_table("KeptWhatIf", "what_if_effects", base=_KeptWhatIf)

@@ -6,10 +6,10 @@
     for diagnosis in ledger.why("shipping-labels", since="2h").diagnoses:
         print(diagnosis.severity, diagnosis.explanation)
 
-It only reads, needs neither Java nor Spark, and answers by the functions of `jobs.ask`, as commands and pages do. Each
-question opens the tables anew. Each result has the time until which each source was read (`known_until`), and a
-sentence, `not_known`, if the question reaches beyond that. Errors are `JobError`s with one sentence: InputError for a
-wrong name or place, NotKnownError if nothing was read, OutsideError if the tables can't be read.
+The API only reads, needs neither Java nor Spark, and answers by the functions of `jobs.ask`, as commands and pages do.
+Each question opens the tables anew. Each result has the time until which each source was read (`known_until`), and a
+sentence, `not_known`, if the question asks about a later time. Errors are `JobError`s with one sentence: InputError for
+a wrong name or place, NotKnownError if nothing was read, OutsideError if the tables can't be read.
 """
 
 from __future__ import annotations
@@ -67,8 +67,8 @@ Kind = TypeVar("Kind", bound=Row)
 
 
 class Rows(list[Kind], Generic[Kind]):
-    """A list of rows, with the time until which each source was read, and the part of the question that lies beyond
-    that."""
+    """A list of rows. `known_until` has the time until which each source was read. `not_known` is a sentence if the
+    question asks about a later time, else None."""
 
     known_until: Known = {}  # noqa: RUF012 - each has its own
     not_known: str | None = None
@@ -76,7 +76,8 @@ class Rows(list[Kind], Generic[Kind]):
 
 @dataclass(frozen=True, kw_only=True)
 class Why:
-    """The verdict on a group: `diagnoses` and `episodes`, the most harmful first, and what happened, by time."""
+    """The verdict on a group: `diagnoses` and `episodes`, the most harmful first. `entries` are what happened to the
+    group, in the order of time."""
 
     diagnoses: list[Diagnosis]
     episodes: list[Episode]
@@ -103,8 +104,9 @@ class _Question:
 
 
 class Ledger:
-    """The ledger of one cluster in a warehouse (a directory or a URI). The cluster may be left out if it is the only
-    one. Raises UnknownNameError if it does not exist, InputError if there are no tables."""
+    """The ledger of one cluster in a warehouse (a directory or a URI). `cluster` may be left out if the warehouse has
+    only one. Raises UnknownNameError if the warehouse has no such cluster, or several and none is given; InputError if
+    there are no tables."""
 
     def __init__(self, warehouse: str | os.PathLike[str], cluster: str | None = None) -> None:
         self.warehouse = os.fspath(warehouse)
@@ -123,14 +125,14 @@ class Ledger:
         return f"Ledger({self.warehouse!r}, cluster={self.cluster!r})"
 
     def groups(self, pattern: str | None = None, *, with_ended: bool = False) -> Rows[Group]:
-        """Returns the groups, those in trouble first. The pattern is a part of the name or, with a * in it, the
-        whole."""
+        """Returns the groups, those in trouble first; with `with_ended`, also those that have ended. `pattern` is a
+        part of the name or, with a * in it, a pattern for the whole name."""
         asked = self._ask(Source.HISTORY)
         return asked.rows(Group, group_list(asked.tables, GroupFilter(pattern=pattern, with_ended=with_ended), {}))
 
     def why(self, group: str, since: When | None = None, until: When | None = None) -> Why:
-        """Returns what is wrong with a group in [since, until), and what happened to it. Without times, the last two
-        known hours."""
+        """Returns what is wrong with a group in [since, until), and what happened to it. Without `until`, the window
+        has no end. Without `since`, it begins two hours before `until`, or before the last known instant."""
         begin, end = instant_of(since), instant_of(until)
         sources = (Source.HISTORY, Source.INCIDENTS)
         asked = self._ask(*sources, time=Time(since=begin, until=end), group=group)
@@ -150,7 +152,8 @@ class Ledger:
         )
 
     def owner(self, group: str, topic: str, partition: int, at: When) -> Rows[Owner]:
-        """Returns who owned a partition at an instant: one row, or one for each of several who shared it."""
+        """Returns who owned a partition at an instant: one row, or one for each member if several shared the
+        partition."""
         instant = _given(at)
         asked = self._ask(Source.HISTORY, time=Time.at(instant), group=group)
         return asked.rows(Owner, owner(asked.tables, group, topic, partition, instant))
@@ -162,8 +165,8 @@ class Ledger:
         return asked.rows(CommittedOffset, offsets_at(asked.tables, [group], instant))
 
     def lag(self, group: str | None = None, at: When | None = None) -> Rows[PartitionLag]:
-        """Returns the lag of each partition, of a group or of all, in the last sampling round, or the last by an
-        instant."""
+        """Returns the lag of each partition of a group, or of all groups, in the last sampling round; with `at`, in the
+        last round at or before that instant."""
         instant = instant_of(at)
         asked = self._ask(Source.SAMPLES, time=Time.at(instant), group=group)
         return asked.rows(PartitionLag, [answer(row) for row in lag_at(asked.tables, group, instant)[1]])
@@ -171,8 +174,8 @@ class Ledger:
     def incidents(
         self, group: str | None = None, since: When | None = None, severity: str = Severity.WARNING
     ) -> Rows[Incident]:
-        """Returns what went wrong, in a group or in all, last seen since then, of at least that severity (info, warning
-        or error); in the order in which it began."""
+        """Returns the incidents of a group, or of all groups, in the order in which they began: those that were last
+        seen at or after `since` and have at least the given severity (info, warning or error)."""
         if severity not in words_of(Severity):
             raise InputError(f"A severity is one of {', '.join(words_of(Severity))}.")
         begin = instant_of(since)
@@ -183,7 +186,7 @@ class Ledger:
     def rebalances(
         self, group: str, since: When | None = None, until: When | None = None, limit: int = REBALANCES_MAX
     ) -> Rows[Rebalance]:
-        """Returns the last rebalances of a group in [since, until), in the order of the log."""
+        """Returns the last `limit` rebalances of a group in [since, until), in the order of the log."""
         time = Time(since=instant_of(since), until=instant_of(until))
         asked = self._ask(Source.HISTORY, time=time, group=group)
         return asked.rows(Rebalance, rebalances_of(asked.tables, group, time.since, time.until, limit))
@@ -191,8 +194,9 @@ class Ledger:
     def sql(
         self, query: str, parameters: Mapping[str, str] | None = None, timeout_s: float = SQL_TIMEOUT_S
     ) -> pa.Table:
-        """Returns DuckDB's result of a query over all tables, of all clusters of the warehouse, like `groupledger sql`:
-        it only reads, and can't reach anything outside the warehouse. `:name` in the query is a parameter."""
+        """Returns DuckDB's result of a query over all tables, of all clusters of the warehouse, like `groupledger sql`.
+        The query can only read, and can't reach anything outside the warehouse. `:name` in it takes its value from
+        `parameters`. Raises InputError if it takes longer than `timeout_s` seconds."""
         from groupledger.jobs.ask.query_client import ask
 
         return ask(self.warehouse, query, parameters or {}, timeout_s=timeout_s)
@@ -209,7 +213,8 @@ class Ledger:
 
 
 def instant_of(when: When | None) -> datetime | None:
-    """Returns the instant in UTC. Raises InputError for an invalid text, and for a datetime without a zone."""
+    """Returns `when` as an instant in UTC, or None for None; an age counts back from now. Raises InputError for an
+    invalid text, and for a datetime without a zone."""
     return None if when is None else _given(when)
 
 

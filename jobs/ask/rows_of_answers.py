@@ -49,7 +49,8 @@ class Entry(Row):
 
 @dataclass(frozen=True, kw_only=True)
 class Diagnosis(Row):
-    """A symptom with its cause, or with the causes that are left, the rivals (docs/causes.md)."""
+    """A symptom with its proved cause or, if none is proved, with the possible causes, which are in `everything` as
+    `rivals` (docs/causes.md)."""
 
     symptom: str
     cause: str | None
@@ -131,7 +132,7 @@ class Rebalance(Row):
 @dataclass(frozen=True, kw_only=True)
 class Owner(Row):
     """Who owned a partition at an instant: `status` is owned, reserved, unowned, not_born, ended or unknown, and
-    `reason` says why where nobody is named."""
+    `reason` explains a status other than owned, or a doubt."""
 
     group_id: str
     topic: str
