@@ -34,7 +34,7 @@ NO_HISTORY = "its history is not made yet: run `groupledger history`"
 
 
 def group_row(tables: ClusterRows, name: str) -> Answer:
-    """Returns the group's row in `groups`. Raises InputError if it has none."""
+    """Returns the row of the group `name` in the table `groups`. Raises UnknownNameError if it has none."""
     found = tables.rows("groups", ("group_id", "=", name))
     if not found:
         raise no_group(tables, name)
@@ -42,7 +42,8 @@ def group_row(tables: ClusterRows, name: str) -> Answer:
 
 
 def refuse_unknown(tables: ClusterRows, name: str) -> None:
-    """Raises UnknownNameError for a group that has no row in `groups`, if there is a history."""
+    """Raises UnknownNameError for a group that has no row in the table `groups`. Does nothing if that table does not
+    exist, as before the first pass of the history."""
     if tables.exists("groups"):
         group_row(tables, name)
 
@@ -60,8 +61,8 @@ def no_group(tables: ClusterRows, name: str) -> UnknownNameError:
 
 
 def is_without_history(tables: ClusterRows, name: str) -> bool:
-    """Returns whether a group without a row in `groups` is in another table. A new group is, until the history has
-    folded its records."""
+    """Returns whether one of the tables `BESIDE_HISTORY` has rows of a group. Call it for a group without a row in
+    `groups`: a new group is in the other tables before the history has folded its records."""
     return any(tables.rows_if_any(table, ("group_id", "=", name), columns=("group_id",)) for table in BESIDE_HISTORY)
 
 
@@ -70,8 +71,9 @@ def coverage_rows(tables: ClusterRows, *kafka_partitions: int) -> list[Answer]:
 
 
 def of_groups(tables: ClusterRows, *names: str) -> list[Filter]:
-    """Returns filters for the records of groups. The history knows in which partition a group is, so files of sorted
-    dates (`jobs.warehouse.sorted_dates`) that lack the partition are skipped."""
+    """Returns filters for the rows of `coordinator_records` about groups. If the history knows all of these groups, the
+    filters also name their partitions of `__consumer_offsets`, so that files of sorted dates
+    (`jobs.warehouse.sorted_dates`) without these partitions are skipped."""
     filters: list[Filter] = [("group_id", "in", names)]
     known = tables.rows_if_any("groups", *filters, columns=("group_id", "kafka_partition"))
     if {row["group_id"] for row in known} == {*names}:
@@ -80,13 +82,14 @@ def of_groups(tables: ClusterRows, *names: str) -> list[Filter]:
 
 
 def history_floor_ms(tables: ClusterRows) -> int | None:
-    """Returns the time before which retention has removed ownership rows, or None if it has removed none."""
+    """Returns the instant, in milliseconds since 1970, such that retention has removed rows of ownership that ended
+    before it; None if it has removed none."""
     return read_history_floor_ms(map(tables.properties, OWNER_TYPES), tables.small_files, tables.cluster)
 
 
 def history_coverage(tables: ClusterRows, *kafka_partitions: int) -> list[Answer]:
-    """Returns the rows of `coverage` whose `from_time` is not before the start of the history: retention may have
-    removed rows of it, or records before it began."""
+    """Returns the rows of `coverage` of these partitions, with no `from_time` before the start of the history. Before
+    that start, retention has removed rows of the history, or had removed the records when the history began."""
     beginnings = read_beginnings(tables.properties("generations"), tables.cluster)
     return above_history_floor(
         above_floors(coverage_rows(tables, *kafka_partitions), beginnings), history_floor_ms(tables)
@@ -110,7 +113,8 @@ def held_otherwise(tables: ClusterRows, *filters: Filter) -> list[Answer]:
 
 
 def known_until(tables: ClusterRows) -> datetime:
-    """Returns the latest instant that the ledger knows: "now", for an answer about the present."""
+    """Returns the latest instant until which the log is known. Answers about the present take it as "now". Raises
+    InputError if no log was read to its end yet."""
     at = last_known(tables)
     if at is None:
         raise InputError("The ledger has not read any log to its end yet: run `groupledger ingest` again.")
@@ -118,13 +122,14 @@ def known_until(tables: ClusterRows) -> datetime:
 
 
 def last_answered(tables: ClusterRows) -> datetime:
-    """Returns the last instant at which the members are known: the log is known until just after that."""
+    """Returns the last instant at which the members are known. It lies just before `known_until`, since the end of a
+    stretch is not part of the stretch. Raises InputError if no log was read to its end yet."""
     return known_until(tables) - LAST_KNOWN
 
 
 def last_known(tables: ClusterRows, name: str | None = None) -> datetime | None:
-    """Returns the instant until which the log is known, or the partition of the log that stores a group; None if it is
-    not known at all, or the group is unknown."""
+    """Returns the instant until which `__consumer_offsets` is known or, with `name`, the partition of it that stores
+    this group. Returns None if no instant is known, or if the group has no row in `groups`."""
     groups = () if name is None else tables.rows("groups", ("group_id", "=", name), columns=("kafka_partition",))
     if not tables.exists("coverage") or (name is not None and not groups):
         return None

@@ -59,8 +59,9 @@ HAPPENED = pa.schema([("group_id", pa.string()), ("happened_at", pa.timestamp("u
 def audit(
     tables: ClusterRows, name: str | None = None, since: datetime | None = None, until: datetime | None = None
 ) -> list[Answer]:
-    """Returns the acts on committed offsets in [since, until), in one group or in all, in the order of time, each with
-    its author. Raises UnknownNameError for an unknown group."""
+    """Returns the acts in [since, until), in one group or in all, in the order of time. An act is one operation of
+    somebody on a group's committed offsets, such as a reset; it names its authors if they are known. Raises
+    UnknownNameError for an unknown group."""
     of_group: list[Filter] = []
     if name is not None:
         refuse_unknown(tables, name)
@@ -122,19 +123,19 @@ def cells(act: Answer) -> Answer:
 
 
 def who(act: Answer) -> str:
-    """Returns the author of an act, in a few words."""
+    """Returns the authors of an act as text, or why none is known."""
     return " or ".join(map(author, act["authors"])) or f"unknown: {act['reason']}"
 
 
 def author(each: Answer) -> str:
-    """Returns one author: principal, client and host, as far as they are known."""
+    """Returns one author as text: principal, client and host, as far as they are known, or else the member id."""
     host = each["client_host"]
     parts = (each["principal"], each["client_id"], host and f"at {host.removeprefix('/')}")
     return " ".join(filter(None, parts)) or each["member_id"] or "a client without a name"
 
 
 def act_of(among: Sequence[Answer], record: str) -> Answer:
-    """Returns the act that begins with a record. Raises InputError if there is none."""
+    """Returns the act in `among` whose first record is `record`. Raises InputError if there is none."""
     for act in among:
         if act["record"] == record:
             return act
@@ -142,8 +143,9 @@ def act_of(among: Sequence[Answer], record: str) -> Answer:
 
 
 def undo_lines(tables: ClusterRows, act: Answer) -> tuple[list[str], int]:
-    """Returns the lines of the file that undoes an act, for Kafka's reset tool, and how many partitions are left out:
-    those whose earlier offset is not known, or where the group went back and has read past its earlier offset again."""
+    """Returns the lines of a file for Kafka's reset tool that undoes an act, and how many partitions the file leaves
+    out. It leaves out a partition if the offset before the act is not known, or if the act moved the group back and the
+    group has reached the earlier offset again."""
     stands = tables.rows_if_any(
         "committed_offsets",
         *(("group_id", "=", act["group_id"]), ("is_removed", "=", False)),

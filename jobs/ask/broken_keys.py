@@ -1,4 +1,4 @@
-"""Returns the keys of rows that violate an expectation, as a starting point.
+"""Finds the first keys of the rows that violate an expectation, as a starting point for a search.
 
 Keys may contain names that clients chose, so they are shown to the caller and stored nowhere.
 """
@@ -18,7 +18,8 @@ KEYS_MAX = 5
 
 
 def broken_keys(rows: pa.Table, key: Sequence[str], kind: str, arguments: dict[str, Any]) -> list[tuple[object, ...]]:
-    """Returns the first keys, in order, of the rows that violate an expectation."""
+    """Returns the first `KEYS_MAX` keys, in order, of the rows that violate an expectation. `key` has the names of the
+    key columns; `kind` and `arguments` are those of Great Expectations."""
     if kind == "expect_compound_columns_to_be_unique":
         # As Great Expectations has it: a row that is null in all of them is left out.
         named = rows.filter(pc.invert(reduce(pc.and_, (pc.is_null(rows[name]) for name in arguments["column_list"]))))

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from groupledger.transforms.lag.rules import LagRow
 
 WINDOW = timedelta(hours=1)
-"""The time of a question that names none: so much before the last round."""
+"""How long before the last round the window of a question begins, if the question does not say when it begins."""
 MEMBER_COLUMNS = (
     *("member_id", "client_id", "client_host", "partitions", "produced_per_second", "pace_per_second"),
     *("pace_at_least_per_second", "is_stuck"),
@@ -65,7 +65,7 @@ def capacity_of(
 def capacity_within(
     tables: ClusterRows, name: str, no_commit: str, begin: datetime, last: datetime, asked: Sequence[int] = ()
 ) -> Answer:
-    """Returns the same as `capacity_of` for a known group, from an instant to a round."""
+    """Returns the same as `capacity_of` for a known group, by the rounds from `begin` to the round at `last`."""
     filters: list[Filter] = [("sample_date", ">=", begin.date()), ("sampled_at", ">=", begin)]
     rows = lag_rows(tables.rows("lag", *filters, ("sampled_at", "<=", last), ("group_id", "=", name)))
     rounds = rounds_of(rows)
@@ -96,7 +96,8 @@ def capacity_within(
 
 
 def scaler_facts(rows: Sequence[LagRow], no_commit: str) -> Answer:
-    """Returns the values of a round that a scaler may use beside the sum of lag."""
+    """Returns the values of one round that an autoscaler may act on: sums of lag, counts of partitions, and numbers of
+    members that divide the partitions evenly. `rows` are those of one group in the round."""
     counted = [row for row in rows if LagFlag.UNSUBSCRIBED not in row.flags]
     rates = {place: 0.0 for each in rounds_of(counted) for place in each.places}
     return {

@@ -64,7 +64,7 @@ class ClusterRows:
         self._timeout_s = timeout_s
         self._begun_s = time.monotonic()
         self.last_rounds: dict[str, datetime | None] = {}
-        """The newest round of tables that have been asked for it (`jobs.ask.rounds`)."""
+        """By table, the instant of the newest round, once it was asked for (`jobs.ask.rounds`)."""
 
     @cached_property
     def small_files(self) -> SmallFiles:
@@ -82,11 +82,12 @@ class ClusterRows:
         return self._snapshots.versions()
 
     def properties(self, table: str) -> dict[str, str]:
-        """Returns the properties of a table, none if it is not there."""
+        """Returns the properties of a table; they are empty if the table does not exist."""
         return dict(self._snapshots.open(table).metadata().configuration) if self.exists(table) else {}
 
     def rows(self, table: str, *filters: Filter, columns: Sequence[str] | None = None) -> list[Answer]:
-        """Returns rows as dicts, in no order. Raises InputError if the table is not there."""
+        """Returns the rows of a table that pass all filters, as dicts, in no order. Raises InputError if the table does
+        not exist."""
         return rows_of(self.scan(table, *filters, columns=columns).read_all())
 
     def rows_if_any(self, table: str, *filters: Filter, columns: Sequence[str] | None = None) -> list[Answer]:
@@ -94,8 +95,8 @@ class ClusterRows:
         return rows_of(self.scan_if_any(table, *filters, columns=columns).read_all())
 
     def scan(self, table: str, *filters: Filter, columns: Sequence[str] | None = None) -> pa.RecordBatchReader:
-        """Returns rows that can be read once, with some columns, or with all but the cluster. Raises InputError if the
-        table does not exist."""
+        """Returns a reader, which can be read once, of the rows of a table that pass all filters, with the given
+        columns or with all but the cluster. Raises InputError if the table does not exist."""
         self._check(table)
         return self._scan(table, filters, columns)
 
@@ -114,7 +115,9 @@ class ClusterRows:
     def query(
         self, text: str, parameters: Mapping[str, Any] | None = None, **scans: pa.RecordBatchReader
     ) -> list[Answer]:
-        """Returns DuckDB's result of one of our queries. Each scan is a table in it, which the query may read once."""
+        """Returns the rows that DuckDB answers to one of our own queries. Each scan is a table of the query, under the
+        name of its argument, and the query may read it once. Raises InputError if the query takes too much memory or
+        time."""
         return rows_of(self.arrow(text, parameters, **scans))
 
     def arrow(self, text: str, parameters: Mapping[str, Any] | None = None, **scans: pa.RecordBatchReader) -> pa.Table:
@@ -139,7 +142,7 @@ class ClusterRows:
                 raise failed[0] from error
 
     def refuse_nothing(self) -> None:
-        """Raises InputError if there are no tables."""
+        """Raises InputError if the warehouse has no tables."""
         self._snapshots.refuse_nothing()
 
     def _check(self, table: str) -> None:
@@ -190,7 +193,8 @@ def wanted_schema(table: str, columns: Sequence[str] | None) -> pa.Schema:
 
 
 def noted(batches: Iterable[pa.RecordBatch], failed: list[Exception]) -> Iterator[pa.RecordBatch]:
-    """Yields the batches, and keeps an error of reading them in `failed`: DuckDB raises an error of its own instead."""
+    """Yields the batches. If reading one fails, adds the error to `failed` before raising it, since DuckDB raises an
+    error of its own in its place."""
     try:
         yield from batches
     except (pa.ArrowException, OSError, InputError) as error:

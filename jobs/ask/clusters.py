@@ -25,7 +25,7 @@ def clusters_of(snapshots: Snapshots) -> list[str]:
 
 def chosen_cluster(known: Sequence[str], given: str | None, usual: Callable[[], str]) -> str:
     """Returns the given cluster. Without one, returns the only cluster or, if there are several, the result of `usual`,
-    a slow call. Raises UnknownNameError with a list of the clusters."""
+    a slow call. If the warehouse has other clusters but not this one, raises UnknownNameError with a list of them."""
     if given is None and len(known) == 1:
         return known[0]
     name = given or usual()

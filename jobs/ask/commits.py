@@ -27,8 +27,8 @@ OF_COMMIT = (
 
 
 def commit_log(tables: ClusterRows, *filters: Filter) -> pa.RecordBatchReader:
-    """Returns a row for each commit and each removal (`is_tombstone`), which can be read once; the filters apply to
-    `coordinator_records`. Raises InputError if the table does not exist."""
+    """Returns a reader, which can be read once, with a row for each offset commit and each removal of one
+    (`is_tombstone`). The filters apply to `coordinator_records`. Raises InputError if that table does not exist."""
     is_commit = ("record_type", "in", OFFSET_COMMIT_TYPES)
     columns = (*OF_RECORD, "decode_error", "offset_commit")
     records = tables.scan("coordinator_records", is_commit, *filters, columns=columns)
@@ -38,8 +38,8 @@ def commit_log(tables: ClusterRows, *filters: Filter) -> pa.RecordBatchReader:
 
 
 def commits_now(tables: ClusterRows, *filters: Filter) -> pa.RecordBatchReader:
-    """Returns the rows of `commit_log` that may decide where an offset is now: those after the last place at which
-    groups may have ended without a record of it."""
+    """Returns the rows of `commit_log` that may decide which offset is committed now. In each partition of the log they
+    begin at the last offset at which groups may have ended without a record."""
     log = commit_log(tables, *filters)
     hidden = {partition: max(offsets) for partition, offsets in hidden_ends(tables.rows_if_any("coverage")).items()}
     return pa.RecordBatchReader.from_batches(log.schema, (_without_hidden(batch, hidden) for batch in log))

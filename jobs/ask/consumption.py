@@ -1,11 +1,14 @@
 """`groupledger objectives --report`: for each team, how much of the time its groups consumed, what stopped them, what
 was read twice, and what rebalances cost.
 
-A minute is stopped where a partition with lag stood still, from the first round that saw it at its offset to the last
-one (`stopped` and `stalled` of `lag`, which are set only after a while), also where it has no round; it is available
-where all partitions of all of its rounds have another status, and else unknown. Availability compares minutes that have
-a round, so that rare rounds make it no worse. A stopped minute has the cause of the diagnosis that covers it
-(`jobs.ask.why`), the most harmful first, and no cause where none is proved.
+A minute of a group is stopped if a partition with lag stands still in it. A standstill lasts from the first round that
+saw the partition at its offset to the last one, since `lag` has the statuses `stopped` and `stalled` only after a
+while; minutes in it without a round are stopped, too. A minute is available if it is not stopped, has a round, and no
+partition in its rounds has the status `unknown` or `no_commit`. All other minutes are unknown. Availability compares
+only minutes that have a round, so that rare rounds make it no worse.
+
+A stopped minute has the proved cause of the diagnosis that covers it (`jobs.ask.why`), or the cause `unknown`. If
+several diagnoses cover it, those of a standstill come first, then the most harmful.
 """
 
 from __future__ import annotations
@@ -100,8 +103,9 @@ class Sums:
 
 
 def report_by_team(tables: ClusterRows, teams: Mapping[str, str], since: datetime, until: datetime) -> list[Answer]:
-    """Returns one row for each team that has groups, in the order of the settings, and one for the groups without a
-    team, whose `team` is null, for the time [since, until). Minutes are added up over the groups."""
+    """Returns the report for [since, until): one row for each team that has groups, in the order of the settings, then
+    one with a null `team` for the groups without a team. `teams` has by team a pattern of group names. Minutes are
+    added up over the groups."""
     names = [row["group_id"] for row in tables.rows("groups", ("first_seen_at", "<", until), columns=("group_id",))]
     team_of = first_matching(teams, names)
     found: dict[str | None, Sums] = {team: Sums() for team in (*teams, None)}

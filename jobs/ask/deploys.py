@@ -96,8 +96,9 @@ class VersionedTurnover(NamedTuple):
 def deploys(
     tables: ClusterRows, name: str | None = None, since: datetime | None = None, until: datetime | None = None
 ) -> list[Answer]:
-    """Returns the deployments that began in [since, until), of a group or of all, in the order of time, each with its
-    cost and that of those before it. Raises UnknownNameError for a group that is not known."""
+    """Returns the certain and the possible deployments that began in [since, until), of a group or of all, in the order
+    of time. Each has its cost, and the median cost of earlier deployments of its group. Raises UnknownNameError for an
+    unknown group."""
     if name is not None:
         refuse_unknown(tables, name)
     found = _turnovers(tables, _names(tables, name, since), since, until)
@@ -105,8 +106,9 @@ def deploys(
 
 
 def deploy_at(tables: ClusterRows, name: str, at: datetime) -> tuple[Answer | None, str | None]:
-    """Returns the deployment of a group that was in progress at an instant, or the last one before it; and why the
-    turnover at that instant is not a deployment, if there was one. Raises UnknownNameError for an unknown group."""
+    """Returns two values. The first is the deployment of a group that was in progress at an instant, or the last one
+    before it, or None. The second says why a turnover of members that was in progress at that instant is not a
+    deployment; None if there was none. Raises UnknownNameError for an unknown group."""
     group_row(tables, name)
     every = turnovers(with_causes(tables, name, _members(tables, [name])), known_until(tables))
     going_on = [each for each in every if each.began_at <= at <= each.ended_at and each.is_deploy is False]

@@ -65,8 +65,9 @@ def diagnoses_of(
     rebalances: Sequence[Answer],
     rounds: Sequence[Answer],
 ) -> list[Answer]:
-    """Returns what is wrong with a group in [since, until), the most harmful first. `group` is its row of `groups`;
-    incidents are of any severity, rebalances have their triggers, and rounds are sums of lag, in order."""
+    """Returns the diagnoses of a group in `window`, which is [since, until), the most harmful first. `group` is the
+    group's row of `groups`. `incidents` are of any severity, `rebalances` have their triggers, and `rounds` have the
+    group's sums of lag, in the order of time."""
     since, until = window
     begin = min([since, *(row["first_seen_at"] for row in incidents)]) - BESIDE
     end = None if until is None else until + BESIDE
@@ -160,8 +161,8 @@ def _lasting(
 
 
 def diagnosis_lines(diagnosis: Answer, since: datetime, also: Sequence[str]) -> Iterator[str]:
-    """Yields the lines of a diagnosis in a window that begins at `since`, with further members of whom it holds; all
-    names in them are escaped."""
+    """Yields the lines of a diagnosis for a terminal. The window of the question begins at `since`, and `also` names
+    further members to whom the diagnosis applies. All names in the lines are escaped."""
     yield f"{coloured(diagnosis['severity'])}  {title(diagnosis)}: {time_of(diagnosis, since)}"
     yield from (f"    {line}" for line in wrapped(diagnosis["explanation"]))
     if also:
@@ -185,7 +186,8 @@ def title(diagnosis: Answer) -> str:
 
 
 def known_by(diagnosis: Answer) -> str:
-    """Returns how the cause is known, and the signs that were seen."""
+    """Returns how the cause is known, or that none is proved, and which kinds of incidents and further causes were seen
+    with it."""
     also = [printable(name) for name in (*diagnosis["kinds"], *diagnosis["beside"]) if name != diagnosis["cause"]]
     beside = f"; with it: {', '.join(also)}" if also else ""
     if diagnosis["cause"] is None:
@@ -202,5 +204,6 @@ def left_over(verdict: Answer) -> list[Answer]:
 
 
 def is_shown(diagnosis: Answer) -> bool:
-    """Returns whether a diagnosis is shown by default: normal operation without harm is not."""
+    """Returns whether a diagnosis is shown by default. One of severity info, which is normal operation without harm, is
+    not."""
     return bool(diagnosis["severity"] != Severity.INFO)

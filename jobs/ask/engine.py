@@ -3,11 +3,11 @@
 Each query gets a database of its own in memory, which can read only the given tables. Before it sees the query, its
 configuration is locked: no files, no network, no extensions, no variables of Python, no spilling to disk, and a limit
 on memory and threads. `statement` refuses anything but queries before that. The queries of our own questions share one
-such database in a process, each by a connection of its own: to make one takes ten times as long as a usual question's
-query.
+such database in a process, each by a connection of its own, since making a database takes ten times as long as a usual
+question's query.
 
-Not limited here: DuckDB does not count all memory that its functions take, and can't be interrupted everywhere. So
-queries from users run in a process that the operating system limits and ends (`query_process`).
+Two things are not limited here: DuckDB does not count all memory that its functions take, and can't be interrupted
+everywhere. So queries from users run in a process that the operating system limits and ends (`query_process`).
 """
 
 from __future__ import annotations
@@ -64,7 +64,8 @@ MACROS = ("CREATE MACRO explode(items) AS unnest(items)",)
 
 
 def ask(snapshots: Snapshots, text: str, parameters: Mapping[str, str], *, rows_max: int | None = None) -> pa.Table:
-    """Returns the result of one statement, or its first rows, in this process. Raises as `result_of` does."""
+    """Runs one statement in this process, and returns its result or its first `rows_max` rows. Raises as `result_of`
+    does."""
     with result_of(snapshots, text, parameters, rows_max=rows_max) as batches:
         return plain(batches.read_all())
 
@@ -78,9 +79,11 @@ def result_of(
     rows_max: int | None = None,
     memory_max_bytes: int = MEMORY_MAX_BYTES,
 ) -> Iterator[pa.RecordBatchReader]:
-    """Yields the result of one statement, or its first rows, which can be read once, in DuckDB's types.
+    """Yields a reader, which can be read once, of the result of one statement or of its first `rows_max` rows, in
+    DuckDB's types.
 
-    Raises InputError for a statement that does more than read, is wrong, lacks a parameter, or takes too much memory.
+    Raises InputError for a statement that does more than read, is wrong, lacks a parameter, or takes too much memory;
+    OutsideError if the tables can't be read.
     """
     with locked_database(memory_max_bytes) as connection:
         try:
@@ -104,8 +107,8 @@ def locked_database(memory_max_bytes: int = MEMORY_MAX_BYTES) -> Iterator[duckdb
 
 @contextmanager
 def shared_database() -> Iterator[duckdb.DuckDBPyConnection]:
-    """Yields a connection to such a database that this process keeps, for our own queries. Tables that are registered
-    with the connection are visible only to it."""
+    """Yields a connection, for our own queries, to a database like that of `locked_database`, which this process keeps
+    open. Tables that are registered with the connection are visible only to it."""
     with _kept_database().cursor() as connection:
         yield connection
 
@@ -131,8 +134,8 @@ def views() -> dict[str, str]:
 
 
 def show_relations(connection: duckdb.DuckDBPyConnection, snapshots: Snapshots, statement: Statement) -> None:
-    """Registers the tables and views that a statement names with the database, or all for a statement that lists
-    tables."""
+    """Registers the tables and views that a statement names with the database; all of them, for a statement that lists
+    tables. Raises InputError for a name that the warehouse does not have."""
     texts = views()
     known = KNOWN | texts.keys()
     inputs = {name: read_statement(connection, text).relations & KNOWN for name, text in texts.items()}
@@ -165,7 +168,8 @@ class RowsOfToday:
 
 
 def rows_of_today(snapshots: Snapshots, table: str) -> RowsOfToday | pa.Table:
-    """Returns the rows in the same form as Spark's engine: in the order of today's columns if the table lacks any."""
+    """Returns the rows of a table in the form that Spark's engine gives them: if the table lacks columns or fields of
+    today's schema, in the order of today's columns. A table that does not exist has no rows."""
     today = schema_of(table)
     if table not in snapshots.existing:
         return pa.Table.from_batches([], today)
@@ -174,7 +178,7 @@ def rows_of_today(snapshots: Snapshots, table: str) -> RowsOfToday | pa.Table:
 
 
 def lacks(there: pa.DataType, today: pa.DataType) -> bool:
-    """Returns whether a type, or a type in it, lacks a field."""
+    """Returns whether the type `there`, or a type in it, lacks a field that `today` has."""
     if pa.types.is_list(today):
         return lacks(there.value_type, today.value_type)
     if not pa.types.is_struct(today):
@@ -193,7 +197,8 @@ def refuse_parameters(statement: Statement, given: Mapping[str, str]) -> None:
 
 
 def first_rows(answer: pa.RecordBatchReader, rows_max: int | None) -> Iterator[pa.RecordBatch]:
-    """Yields the rows of a result, or the first of them. Raises InputError if they are too large."""
+    """Yields the rows of a result, or its first `rows_max` rows. Raises InputError if they take more than
+    `ANSWER_MAX_BYTES`."""
     size = 0
     for batch in answer:
         size += batch.get_total_buffer_size()

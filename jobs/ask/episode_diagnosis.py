@@ -1,8 +1,8 @@
 """Finds the diagnosis that an episode of incidents belongs to, so that all who show the episode say the same of it as
 `groupledger why`.
 
-A diagnosis reads the group's rows of that time, which takes some 0.2 s of CPU. So whoever shows many episodes asks for
-those that matter most, and keeps what was found.
+A diagnosis reads the group's rows of that time, which takes some 0.2 s of CPU. So a caller that shows many episodes
+asks only for the diagnoses of those that matter most, and caches them.
 """
 
 from __future__ import annotations
@@ -30,8 +30,9 @@ BESIDE = timedelta(minutes=1)
 def diagnosis_of(
     tables: ClusterRows, group_id: str | None, episode_id: str, since: datetime, last_seen_at: datetime | None = None
 ) -> EpisodeSummary | None:
-    """Returns the diagnosis of an episode that began then, by what is known until shortly after it was last seen; None
-    if there is none, if it is not about a group, or if its group or a table of it is not there yet."""
+    """Returns the diagnosis of an episode that began at `since`, by what is known until shortly after `last_seen_at`.
+    If several diagnoses cover the episode, returns the one that covers the fewest others. Returns None if there is
+    none, if the episode is not about a group, or if its group or a table is not there yet."""
     if group_id is None:
         return None
     until = None if last_seen_at is None else last_seen_at + BESIDE
@@ -44,8 +45,8 @@ def diagnosis_of(
 
 
 def diagnosis_of_group(tables: ClusterRows, group_id: str, until: datetime) -> EpisodeSummary | None:
-    """Returns the gravest diagnosis of what is open in a group, of any severity; None if there is none, or if the group
-    or a table of it is not there yet."""
+    """Returns the gravest open diagnosis of a group, of any severity, from two hours before `until` on. Returns None if
+    there is none, or if the group or a table is not there yet."""
     try:
         _, verdict = why(tables, group_id, until - WINDOW, None)
     except InputError:
@@ -54,7 +55,8 @@ def diagnosis_of_group(tables: ClusterRows, group_id: str, until: datetime) -> E
 
 
 def diagnoses_of_incidents(tables: ClusterRows, incidents: Iterable[Answer], most: int) -> dict[str, EpisodeSummary]:
-    """Returns the diagnoses of the most harmful episodes of some incidents, by episode."""
+    """Returns, by episode id, the diagnoses of the most harmful episodes of some incidents, of up to `most` episodes.
+    Episodes without a diagnosis are left out."""
     found = {
         each["episode_id"]: diagnosis_of(
             tables, each["group_id"], each["episode_id"], each["since"], each["last_seen_at"]
@@ -65,8 +67,8 @@ def diagnoses_of_incidents(tables: ClusterRows, incidents: Iterable[Answer], mos
 
 
 def diagnosed_lines(incident: Answer, diagnosis: EpisodeSummary | None) -> Iterator[str]:
-    """Yields the lines of an incident for a terminal, and the diagnosis of its episode where that says something else;
-    all names in them are made harmless."""
+    """Yields the lines of an incident for a terminal, and the diagnosis of its episode if that says something else. All
+    names in the lines are escaped."""
     yield from lines(incident)
     if diagnosis is not None and not incident["explanation"].startswith(diagnosis.what):
         yield from (f"    {line}" for line in wrapped(f"diagnosis: {diagnosis.title}. {diagnosis.what}"))

@@ -1,8 +1,9 @@
 """`groupledger forecast`: when a group has caught up, when retention overtakes its commits, and when these expire.
 
-The rates are those of the last hour of sampling rounds, and of the last half day for starts of logs that did not move
-often enough in an hour: of each part of that time the newest round counts (`transforms.lag.rules.forecast`). A group
-has caught up when its slowest partition has. A value that can't be forecast is null, with the reason beside it.
+Rates come from the sampling rounds of the last hour. If the start of a log did not move often enough in that hour, its
+rate comes from the last half day. That time is divided into parts, and the newest round of each part counts
+(`transforms.lag.rules.forecast`). A group has caught up when its slowest partition has. A value that can't be forecast
+is null, with the reason beside it.
 """
 
 from __future__ import annotations
@@ -85,8 +86,9 @@ LAG_COLUMNS = (
 
 
 def forecasts(tables: ClusterRows, name: str | None, at: datetime | None = None) -> tuple[datetime, list[Answer]]:
-    """Returns the round that the answer is based on, and a row for each partition in it, of one group or of all: the
-    earliest loss comes first, then the longest time to catch up. Raises InputError if there is no round by then."""
+    """Returns the instant of the round from which the forecast is made, and a row for each partition in it, of one
+    group or of all. The earliest loss comes first, then the longest time to catch up. Raises InputError if there is no
+    round at or before `at`."""
     as_of = round_at(tables, name, at)
     recent = _seen(tables, name, as_of, PACE, PARTS)
     starts = _seen(tables, name, as_of, PACE_OF_STARTS, PARTS_OF_STARTS)
@@ -140,7 +142,8 @@ def _row(place: tuple[str, str, int], row: Answer, long: Answer | None) -> Answe
 
 
 def points_of(row: Answer, name: str) -> Points:
-    """Returns one number as the rounds saw it, since it was last unknown."""
+    """Returns the values of one field, `name`, with their times in seconds. They begin after the last round in which
+    the value was unknown."""
     found: Points = []
     for each in row["points"]:
         if each[name] is None:
@@ -153,7 +156,8 @@ def points_of(row: Answer, name: str) -> Points:
 def catching_up(
     lag: int | None, by: Drift | None, produced: Drift | None, seen: Answer
 ) -> tuple[Expected | None, str | None]:
-    """Returns when a partition has caught up, or else the reason why that is not known."""
+    """Returns when a partition has caught up, or else the reason why that is not known. `by` is how its lag changes,
+    and `produced` how the end of its log does; either is None if there are too few rounds."""
     if lag is None:
         return None, LAG_UNKNOWN
     if lag == 0:
@@ -170,7 +174,8 @@ def catching_up(
 def loss(
     now: Answer, consumed: Drift | None, start: tuple[Drift, float] | None, flags: Sequence[str]
 ) -> tuple[Expected | None, str | None]:
-    """Returns when retention overtakes the commit of a partition, or else the reason why that is not known."""
+    """Returns when retention overtakes the commit of a partition, or else the reason why that is not known. `consumed`
+    is how the committed offset changes, and `start` how the start of the log does, with its largest step."""
     if LagFlag.TOPIC_RECREATED in flags or LagFlag.TRUNCATED in flags:
         return None, RECREATED
     if now["committed"] is None or now["started"] is None:
@@ -198,8 +203,8 @@ def _soonest(row: Answer) -> tuple[Any, ...]:
 
 
 def expiry(tables: ClusterRows, name: str, retention: timedelta) -> Answer | None:
-    """Returns the first expiry of a group's offsets, as `idle` lists it; None if none expires at present, or before the
-    topic was read."""
+    """Returns the earliest expiry of a group's offsets, as a row of `idle`. Returns None if no offset expires as long
+    as the group's members stay as they are, or if the topic was not read yet."""
     if not all(tables.exists(table) for table in ("coordinator_records", "groups", "generations", "members")):
         return None
     _, found = idle(tables, retention, 0.0, name)
@@ -207,8 +212,8 @@ def expiry(tables: ClusterRows, name: str, retention: timedelta) -> Answer | Non
 
 
 def sentences(rows: Sequence[Answer], expires: Answer | None = None) -> list[str]:
-    """Returns one sentence each about when a group has caught up, when retention overtakes it, and when its offsets
-    expire."""
+    """Returns up to three sentences about a group: when it has caught up, when retention overtakes a commit, and when
+    its offsets expire."""
     return [*_caught_up(rows), *_lost(rows), *_expires(expires)]
 
 
@@ -247,14 +252,15 @@ def place(row: Answer) -> str:
 
 
 def span(row: Answer, name: str) -> str:
-    """Returns a time in the future with its interval, as text."""
+    """Returns as text how long it takes until an event (`catch_up` or `loss`), with the earliest and the latest
+    time."""
     low, high = row[f"{name}_earliest_seconds"], row[f"{name}_latest_seconds"]
     until = "or it may never" if high is None else f"at the latest in {lasted_seconds(high)}"
     return f"{lasted_seconds(row[f'{name}_seconds'])} (at the earliest in {lasted_seconds(low)}, {until})"
 
 
 def cells(row: Answer) -> Answer:
-    """Returns the columns that a table shows: times as durations."""
+    """Returns a row of the forecast with numbers as texts, for a table: times as durations."""
     return {name: _cell(name, value) for name, value in row.items()}
 
 

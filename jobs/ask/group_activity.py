@@ -27,7 +27,7 @@ COUNT_OPTIONAL = (
     *("increments_without_record", "longest_pause_lower_ms", "partitions_moved", "longest_pause_upper_ms"),
     *("last_rebalance_at", "most_frequent_trigger"),
 )
-"""Those that a narrow terminal can do without, the first of them first."""
+"""Columns that a narrow terminal can leave out, in this order."""
 REBALANCE_COLUMNS = (
     *("happened_at", "from_generation", "to_generation", "protocol_kind", "trigger", "inferred_trigger"),
     *("inferred_trigger_confidence", "member_count", "partitions_moved", "pause_lower_ms", "pause_upper_ms"),
@@ -117,8 +117,9 @@ LIMIT $top
 def most_rebalancing(
     tables: ClusterRows, since: datetime | None, until: datetime | None, top: int, names: Sequence[str] = ()
 ) -> list[Answer]:
-    """Returns the groups that rebalanced most, of all or of some, with their longest pauses by either bound and their
-    most frequent trigger: that of the server log where it has one."""
+    """Returns the `top` groups that rebalanced most in [since, until): of all, or of those in `names`. A row has the
+    longest pause by its lower and by its upper bound, and the most frequent trigger. The trigger of a rebalance is the
+    one in the server log or, if the log has none, the inferred one."""
     of_names: list[Filter] = [("group_id", "in", names)] if names else []
     columns = ("group_id", "generation_gap", "partitions_moved", "happened_at", "changes")
     rows = tables.scan("rebalances", *of_names, *within("happened_at", since, until), columns=columns)
@@ -140,7 +141,8 @@ def most_rebalancing(
 def rebalances_of(
     tables: ClusterRows, name: str, since: datetime | None, until: datetime | None, top: int
 ) -> list[Answer]:
-    """Returns the newest rebalances of a group, in the order of the log."""
+    """Returns the last `top` rebalances of a group in [since, until), in the order of the log. Raises UnknownNameError
+    for an unknown group."""
     group_row(tables, name)
     return true_rebalances(tables, [name], since, until)[-top:]
 
@@ -173,12 +175,12 @@ def readers(tables: ClusterRows, topic: str) -> list[Answer]:
 
 
 def nearest_topics(tables: ClusterRows, topic: str) -> list[str]:
-    """Returns the topics with names similar to one that the ledger never saw; none if it saw that topic."""
+    """Returns the topics with names similar to one that the ledger never saw; empty if it saw that topic."""
     unseen = unseen_in(tables, topic, 0)
     return [] if unseen is None else unseen.nearest_names
 
 
 def committers(tables: ClusterRows, since: datetime | None, until: datetime | None, top: int) -> list[Answer]:
-    """Returns the groups that committed most."""
+    """Returns the `top` groups with the most commits in [since, until)."""
     commits = commit_log(tables, *within("kafka_timestamp", since, until))
     return tables.query(COMMITTERS, {"top": top}, commit_log=commits)

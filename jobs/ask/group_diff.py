@@ -33,8 +33,9 @@ ORDER = (*OF_GENERATION, "member", "owner", "lag", "partitions_without_lag")
 
 
 def group_diff(tables: ClusterRows, name: str, then: datetime, now: datetime | None) -> tuple[datetime, list[Answer]]:
-    """Returns the later instant (without `now`, the last one that the ledger knows), and a row for each difference; a
-    value is null where the entry did not exist. Raises NotKnownError if the state at an instant is unknown."""
+    """Returns the later instant, and a row for each difference of a group between the two instants. Without `now`, the
+    later instant is the last one that the ledger knows. A value is null if its entry did not exist at that instant.
+    Raises NotKnownError if the group's state at one of the instants is unknown."""
     history = read_history(tables, name)
     now = now or history.known_until or then
     states = []

@@ -1,8 +1,9 @@
 """`groupledger groups`: one row for each group, those in trouble first: its state, its lag and its open incidents.
 
 Facts from the log come from `groups`, the state of members from the newest round of `group_states` and lag from the
-newest round of `lag`, summed up by the rules of `transforms.lag.rules.rollup`. A group without members is Empty and one
-that has ended is Dead, even if no coordinator was asked; one that may have ended without a record is Unknown then.
+newest round of `lag`, summed up by the rules of `transforms.lag.rules.rollup`. A group that has ended is Dead. If no
+coordinator reported the state of a group, it is Unknown if it may have ended without a record, and Empty if it has no
+members.
 """
 
 from __future__ import annotations
@@ -50,7 +51,8 @@ LEFT JOIN of_incidents USING (group_id)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GroupFilter:
-    """A filter of groups; None means any. `pattern` is a part of the name, or a whole name with * in it."""
+    """Says which groups are wanted; None, or an empty sequence, means any. `pattern` is a part of the name or, with a *
+    in it, a pattern for the whole name. Groups that have ended are wanted only with `with_ended`."""
 
     pattern: str | None = None
     statuses: Sequence[str] = ()
@@ -67,9 +69,12 @@ def group_list(tables: ClusterRows, wanted: GroupFilter, teams: Mapping[str, str
 def every_group(
     tables: ClusterRows, teams: Mapping[str, str], period: tuple[datetime, datetime] | None = None
 ) -> list[Answer]:
-    """Returns all groups in that order. `teams` has a pattern of group names by team (RE2, for the whole name); the
-    first that matches gives the group's team. With a period, the list has the groups that existed before its end, with
-    lag and state of its last round and the incidents in it; without, the open incidents."""
+    """Returns all groups in the order of `rank`. `teams` has by team a pattern of group names (RE2, for the whole
+    name); the first pattern that matches gives the group's team.
+
+    Without `period`, a row has the lag and the state of the newest rounds, and the group's open incidents. With it, the
+    list has the groups that were first seen before its end, with lag and state of the last rounds by its end, and with
+    the incidents that were seen in it."""
     begun: list[Filter] = [] if period is None else [("first_seen_at", "<", period[1])]
     of_period = [("is_open", "=", True)] if period is None else [*begun, ("last_seen_at", ">=", period[0])]
     found = tables.query(
@@ -135,6 +140,7 @@ def _is_wanted(row: Answer, wanted: GroupFilter, named: set[str] | None) -> bool
 
 
 def rank(row: Answer, name: str = "group_id") -> tuple[int, int, str]:
-    """Returns the sort key of a group, or of another row with a name and lag: those in trouble come first."""
+    """Returns the sort key of a row with a status and a sum of lag, such as a group: the worst status first, then the
+    most lag, then the name, which is in the column `name`."""
     severity = words_of(LagStatus).index(row["status"]) if row["status"] else -1
     return -severity, -(row["lag_sum"] or 0), row[name]

@@ -46,8 +46,8 @@ SHOWN_NAMES_MAX = 10
 def group_timeline(
     tables: ClusterRows, name: str, since: datetime | None, until: datetime | None, limit: int
 ) -> tuple[Answer, list[Answer], int]:
-    """Returns the group's row, the entries of its last `limit` records in [since, until), and how many records came
-    before those."""
+    """Returns the group's row, the entries of its last `limit` records in [since, until), and how many earlier records
+    of that time are left out."""
     group = group_row(tables, name)
     filters: list[Filter] = [("group_id", "=", name)]
     of_window = [*filters, *within("started_at", since, until)]
@@ -69,7 +69,7 @@ def group_timeline(
 
 
 def with_causes(tables: ClusterRows, name: str, members: list[Answer]) -> list[Answer]:
-    """Returns the tenures of a group, with the cause of their end from the server log where it has one."""
+    """Returns the given tenures of the group `name`, with the causes of their ends that the server log states."""
     of_group: tuple[Filter, ...] = (("group_id", "=", name), ("member_id", "in", [row["member_id"] for row in members]))
     lines = tables.rows_if_any("coordinator_events", *of_group, columns=EVENT_COLUMNS) if members else []
     generations = tables.rows("generations", of_group[0], columns=("started_at",)) if lines else []
@@ -83,9 +83,9 @@ def _ending_later(rows: Iterable[Answer], offset: int) -> list[Answer]:
 
 
 def owners_now(tables: ClusterRows, name: str) -> list[Answer]:
-    """Returns each present member, with what it owns and what is reserved for it while it is away, by topic: null where
-    an assignment can't be read. `owns` is the same as text, `unknown` for null, with the tasks that it keeps copies
-    of."""
+    """Returns a row for each present member. By topic, `owned` has the partitions that it owns, and `reserved` those
+    that are reserved for it while it is away; they are null if none is known because an assignment can't be read.
+    `owns` has both as one text, or `unknown`, with the Kafka Streams tasks that the member keeps copies of."""
     present: tuple[Filter, ...] = (("group_id", "=", name), ("is_open", "=", 1))
     current = tables.rows("generations", *present, columns=("is_ownership_known",))
     is_known = all(generation["is_ownership_known"] for generation in current)

@@ -48,8 +48,10 @@ RECORD_COLUMNS = ("group_id", "kafka_offset", "record_type", "is_tombstone", "de
 def idle(
     tables: ClusterRows, retention: timedelta, fraction: float, name: str | None = None
 ) -> tuple[datetime, list[Answer]]:
-    """Returns the instant of the answer, which is the last one that the ledger knows, and the rows about groups whose
-    offsets will expire, or only about the group `name`; the earliest expiry comes first."""
+    """Returns the last instant that the ledger knows, and rows about the groups whose offsets will expire, or only
+    about the group `name`; the earliest expiry comes first. `retention` is how long the brokers keep idle offsets.
+    Offsets count if they have been idle for the part `fraction` of that time, or expire within what then remains of
+    it."""
     as_of = known_until(tables)
     of: list[Filter] = [] if name is None else [("group_id", "=", name)]
     places = [] if name is None else of_groups(tables, name)

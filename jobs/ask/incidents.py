@@ -1,4 +1,4 @@
-"""`groupledger incidents`: the incidents that the table holds, for a terminal."""
+"""`groupledger incidents`: reads the rows of the table `incidents`, and formats them for a terminal."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ RECENT = timedelta(days=1)
 def incidents_of(
     tables: ClusterRows, groups: Sequence[str] | None, since: datetime | None, kind: str | None, severity: str
 ) -> list[Answer]:
-    """Returns the incidents of some groups or of all, last seen since an instant, of at least a severity, in the order
-    in which they began. Raises InputError if the table does not exist."""
+    """Returns the incidents of at least a severity in the order in which they began: those of some groups, of one kind,
+    and last seen at or after `since`; None means any. Raises InputError if the table does not exist."""
     severities = words_of(Severity)
     filters: list[Filter] = [("severity", "in", severities[severities.index(severity) :])]
     for column, operation, value in (("group_id", "in", groups), ("kind", "=", kind), ("last_seen_at", ">=", since)):
@@ -37,8 +37,8 @@ def incidents_of(
 
 
 def recent_incidents(tables: ClusterRows) -> list[Answer]:
-    """Returns the incidents of severity warning or higher that were last seen within a day of the most recent one; in
-    the same order. Open incidents are all among them."""
+    """Returns the incidents of severity warning or higher that were last seen within a day of the most recent one, in
+    the order in which they began. All open ones of that severity are among them."""
     if not tables.exists("incidents"):
         return []
     last = newest(tables, "incidents", "last_seen_at")
@@ -67,7 +67,8 @@ def lines(incident: Answer) -> Iterator[str]:
 
 
 def episode_lines(verdict: Answer, since: datetime) -> Iterator[str]:
-    """Yields the lines of a verdict (`transforms.incidents.verdicts`) in a window that begins at `since`."""
+    """Yields the lines of the verdict on one episode (`transforms.incidents.verdicts`) for a terminal. The window of
+    the question begins at `since`."""
     yield f"{coloured(verdict['severity'])}  {verdict['kind']}: {time_of(verdict, since)}"
     yield from (f"    {line}" for line in wrapped(verdict["explanation"]))
     harm = "; ".join(harms(verdict))
@@ -80,7 +81,8 @@ def episode_lines(verdict: Answer, since: datetime) -> Iterator[str]:
 
 
 def time_of(found: Answer, since: datetime) -> str:
-    """Returns when something began and was last seen, and whether it is over, in a window that begins at `since`."""
+    """Returns as text when an episode or a diagnosis began and was last seen, whether it is open, how long it lasted
+    and, if it began before `since`, how long before."""
     last = in_zone(found["last_seen_at"])
     end = f", open, last seen {last}" if found["until"] is None else f" to {last}"
     length = lasted(found["last_seen_at"] - found["since"])
@@ -89,7 +91,7 @@ def time_of(found: Answer, since: datetime) -> str:
 
 
 def harms(verdict: Answer) -> Iterator[str]:
-    """Yields the harm of an episode, as far as it is known."""
+    """Yields the harm of an episode or a diagnosis as texts, as far as it is known."""
     if verdict["never_read_max"]:
         yield f"at most {verdict['never_read_max']:,} records never read"
     if verdict["duplicates_max"]:
@@ -111,7 +113,7 @@ def _evidence(incident: Answer) -> str:
 
 
 def wrapped(text: str) -> Iterator[str]:
-    """Yields lines of whole words, each word escaped."""
+    """Yields a text in lines that fit the terminal, broken between words; each word is escaped."""
     line, width = "", text_width()
     for word in map(printable, text.split(" ")):
         if line and len(line) + len(word) >= width:

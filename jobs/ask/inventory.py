@@ -1,8 +1,8 @@
 """`groupledger inventory`: the present members of groups by library, version, protocol and assignor, and what keeps
 them from the protocol of KIP-848.
 
-Members and assignors come from the history. Only the brokers' request log has a client's library: for each client id
-and host, the last name that it sent. Without an imported log, or if hosts are not kept, it is unknown.
+Members and assignors come from the history. Only the brokers' request log has a client's library: the last name that a
+client id at a host sent. The library is unknown if no such log is imported, or if hosts are not stored.
 """
 
 from __future__ import annotations
@@ -41,8 +41,9 @@ FROM requests WHERE client_software_name IS NOT NULL GROUP BY client_id, client_
 
 
 def inventory(tables: ClusterRows, name: str | None = None) -> list[Answer]:
-    """Returns one row for each combination of group, library and version, protocol and assignor of the present members;
-    those that can't move come first. Raises UnknownNameError for an unknown group."""
+    """Returns one row for each combination of group, library and version, protocol and assignor of the present members.
+    Rows with `move_blockers`, which keep members from the protocol of KIP-848, come first. Raises UnknownNameError for
+    an unknown group."""
     of_group: list[Filter] = []
     if name is not None:
         group_row(tables, name)
@@ -96,8 +97,9 @@ def _client(row: Mapping[str, str | None]) -> tuple[str, str]:
 
 
 def blocked_groups(rows: Iterable[Answer]) -> dict[str, list[str]]:
-    """Returns the groups by the reason that blocks their move, and under an empty text those that could move as they
-    are."""
+    """Returns, by reason, the groups that it keeps from the protocol of KIP-848, and under an empty text those that
+    could move as they are. Only groups with members of the classic protocol count; a group with several reasons is
+    under each."""
     by_group: defaultdict[str, set[str]] = defaultdict(set)
     for row in rows:
         if row["is_classic"]:

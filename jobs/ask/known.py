@@ -22,8 +22,8 @@ LOGS = (Source.REQUEST_LOG, Source.SERVER_LOG)
 
 
 def sources_known(tables: ClusterRows, names: Sequence[str] = ()) -> Known:
-    """Returns until when each source was read. For the log, only the partitions of the given groups count, if they are
-    known."""
+    """Returns until when each source was read; None for a source that was not read. If the groups `names` are known,
+    only their partitions of `__consumer_offsets` count for the topic."""
     topic = _topic(tables, names)
     logs = tables.rows_if_any("log_files", columns=("log", "last_logged_at"))
     return {

@@ -1,8 +1,9 @@
 """`groupledger lag`: the lag of groups in the newest sampling round, or in the last one at or before an instant.
 
 The first columns are those of `kafka-consumer-groups --describe` (Kafka's ConsumerGroupCommand), in its order and with
-its names; then ours. With `--since`, both statuses are computed again for all rounds since (`lag_changes`), by the
-current settings, and reported where they change. So a rule can be tried out on the past before it raises an alarm.
+its names; our own columns follow. With `--since`, our status and Burrow's are computed again for all rounds since then
+(`lag_changes`), by the current settings, and reported where they change. So a rule can be tried out on the past before
+it raises an alarm.
 """
 
 from __future__ import annotations
@@ -62,14 +63,16 @@ CHANGE_COLUMNS = (
 
 
 def lag_at(tables: ClusterRows, name: str | None, at: datetime | None) -> tuple[datetime, list[LagRow]]:
-    """Returns the instant of the round that the answer is based on, and its rows in the order of their keys."""
+    """Returns the instant of the newest round, or of the last one at or before `at`, and its rows of one group or of
+    all, in the order of their keys. Raises as `round_at` does."""
     sampled_at = round_at(tables, name, at)
     return sampled_at, rows_of_round(tables, sampled_at, None if name is None else [name])
 
 
 def round_at(tables: ClusterRows, name: str | None, at: datetime | None) -> datetime:
-    """Returns the instant of the round that the answer is based on. Raises InputError if there is none,
-    UnknownNameError for an unknown group without rows in it; a known group without rows has no commits."""
+    """Returns the instant of the newest round, or of the last one at or before `at`. Raises InputError if there is
+    none, and UnknownNameError if the round has no rows of the group `name` and the group is unknown. A known group
+    without rows has no commits."""
     sampled_at = last_round(tables, "lag", at)
     if sampled_at is None:
         raise InputError(no_round(tables, at))
@@ -79,7 +82,7 @@ def round_at(tables: ClusterRows, name: str | None, at: datetime | None) -> date
 
 
 def rows_of_round(tables: ClusterRows, sampled_at: datetime, names: Sequence[str] | None) -> list[LagRow]:
-    """Returns the rows of a round, or those of some groups in it, in the order of their keys."""
+    """Returns the rows of a round, of all groups or of the groups `names`, in the order of their keys."""
     of_group: list[Filter] = [] if names is None else [("group_id", "in", names)]
     return lag_rows(tables.rows("lag", *of_round(sampled_at), *of_group))
 
@@ -93,7 +96,7 @@ def no_round(tables: ClusterRows, at: datetime | None) -> str:
 
 
 def lag_rows(rows: Iterable[Mapping[str, Any]]) -> list[LagRow]:
-    """Returns rows of the table in the order of their keys."""
+    """Returns rows of the table `lag` as `LagRow`s, in the order of their keys."""
     answers = [
         LagRow(
             **{name: value for name, value in row.items() if name in PLAIN},
@@ -110,7 +113,7 @@ def _milliseconds(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def answer(row: LagRow) -> Answer:
-    """Returns the fields of a row, with instants in the form of answers."""
+    """Returns the fields of a row as an answer has them: with instants in place of milliseconds."""
     found = asdict(row) | {"commit_age_ms": row.commit_age_ms}
     for name, alias in MILLISECONDS.items():
         at = found.pop(alias)
@@ -131,7 +134,7 @@ def seconds(row: LagRow) -> str | None:
 
 
 def commit_age(row: LagRow) -> str | None:
-    """Returns the seconds since the last commit."""
+    """Returns the seconds since the last commit as text; None if that is not known."""
     return None if row.commit_age_ms is None else f"{row.commit_age_ms / 1_000:,.0f}"
 
 
@@ -141,7 +144,9 @@ def rollup_answers(rows: Iterable[LagRow], *, by_topic: bool) -> list[Answer]:
 
 
 def changes(rows: Sequence[LagRow]) -> list[Answer]:
-    """Returns the rows at which a status changes. `rows` are in the order of their keys, and of time."""
+    """Returns the rows at which our status or Burrow's changes, in the order of time, each with both statuses in the
+    partition's row before. The first row of a partition counts as a change. `rows` are those of one group, in the order
+    of their keys, and of time."""
     found = []
     for _, of_partition in groupby(rows, key=attrgetter("topic", "partition")):
         before: LagRow | None = None

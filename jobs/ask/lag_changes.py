@@ -30,15 +30,16 @@ LAST_MS = 2**47  # after every round
 def status_changes(
     tables: ClusterRows, name: str, since: datetime, until: datetime | None, rules: LagRules
 ) -> list[Answer]:
-    """Returns every change of one of the statuses, computed again by these rules; the first row of a partition counts
-    as a change."""
+    """Returns every change of a partition's status, ours or Burrow's, in [since, until), computed again by `rules`. The
+    first row of a partition counts as a change."""
     return changes(rows_again(tables, name, since, until, rules))
 
 
 def rows_again(
     tables: ClusterRows, name: str, since: datetime, until: datetime | None, rules: LagRules
 ) -> list[LagRow]:
-    """Returns the rows of a group in [since, until), computed again by these rules, in the order of their keys.
+    """Returns the rows of a group in [since, until), computed again by `rules`, in the order of their keys. Raises
+    InputError if there is no sampling round from `since` on.
 
     The rules see the rounds of one window before `since`, so that they do not begin with empty windows.
     """

@@ -1,4 +1,4 @@
-"""Reads the input of the lag of one group, without Spark: the events of `transforms.lag.rules.of_group`.
+"""Reads what the lag of one group is computed from, without Spark: the events of `transforms.lag.rules.of_group`.
 
 `transforms.lag.lag` and `lag_seeds` read the same for all groups by Spark; a test compares the results of both.
 """
@@ -157,7 +157,8 @@ class GroupEvents:
         self._kafka_partition = kafka_partition
 
     def rounds(self, first_ms: int, last_ms: int) -> list[tuple[int, dict[int, End]]]:
-        """Returns the rounds between two instants, both included, with the end of the log that each saw."""
+        """Returns the rounds between two instants, both included. Each has its instant in milliseconds and, by
+        partition, the end of the group's partition of `__consumer_offsets` that it saw, if it saw that."""
         found = self._tables.query(
             ROUNDS,
             {"offsets_topic": OFFSETS_TOPIC, "kafka_partition": self._kafka_partition},
@@ -166,7 +167,8 @@ class GroupEvents:
         return [(row["at_ms"], {} if row["stable"] is None else self._end(row)) for row in found]
 
     def end_before(self, last_ms: int) -> dict[int, tuple[int, End]]:
-        """Returns the last round up to an instant that saw the log's end, and that end."""
+        """Returns, by partition, the instant in milliseconds of the last round at or before `last_ms` that saw the end
+        of the group's partition of `__consumer_offsets`, and that end. Empty if no round did."""
         found = self._tables.query(END_BEFORE, watermarks=self._ends(last_ms))
         return {partition: (row["at_ms"], end) for row in found for partition, end in self._end(row).items()}
 
@@ -177,7 +179,8 @@ class GroupEvents:
         return LogLosses(hidden_ends(coverage), {self._kafka_partition: thinned_stretches(readings)})
 
     def of(self, rounds: RoundsToCompute, last_ms: int, rules: LagRules) -> dict[int, list[Answer]]:
-        """Returns the events of rounds, and of earlier ones up to `last_ms`, by kind."""
+        """Returns, by kind, the events from which the lag in `rounds` is computed: those of these rounds, and of
+        earlier ones up to `last_ms`."""
         kafka_partition, query = self._kafka_partition, self._tables.query
         position = rounds.ends_before[kafka_partition][1].offset if rounds.ends_before else 0
         events = self._history(position)

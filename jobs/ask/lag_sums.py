@@ -70,8 +70,8 @@ ORDER BY sampled_at
 
 
 def with_statuses(row: Answer) -> Answer:
-    """Returns a row of the query with the worst status of its partitions, how many have it, and the partition with the
-    most lag; all are null if the group was not in the round."""
+    """Returns a row of `LAG_SUMS` or `TOPIC_SUMS` with the worst status of its partitions, how many partitions have
+    that status, and the partition with the most lag. All are null if the group was not in the round."""
     found, worst = dict(row), row["worst"] or {}
     counted, burrow_statuses = found.pop("statuses"), found.pop("burrow_statuses")
     statuses = None if counted is None else {each["key"]: each["value"] for each in counted}
@@ -89,7 +89,7 @@ def with_statuses(row: Answer) -> Answer:
 
 
 def lag_rounds(tables: ClusterRows, name: str, since: datetime, until: datetime | None) -> list[Answer]:
-    """Returns the sums of one group for each round in [since, until), in the order of time."""
+    """Returns the sums of lag of one group for each round in [since, until), in the order of time."""
     filters: list[Filter] = [("sample_date", ">=", since.date()), ("sampled_at", ">=", since), ("group_id", "=", name)]
     if until is not None:
         filters.append(("sampled_at", "<", until))
@@ -98,7 +98,8 @@ def lag_rounds(tables: ClusterRows, name: str, since: datetime, until: datetime 
 
 
 def lag_points(tables: ClusterRows, names: Sequence[str], since: datetime, until: datetime, parts: int) -> list[Answer]:
-    """Returns the lag of groups over a period, in the order of time: for each part of it, the worst round."""
+    """Returns the sums of lag of groups in [since, until), in the order of time. The period is divided into `parts`
+    parts; for each group and part, only the round with the most lag is returned."""
     filters: list[Filter] = [("sample_date", ">=", since.date()), ("sample_date", "<=", until.date())]
     filters += [*within("sampled_at", since, until), ("group_id", "in", names)]
     rows = tables.scan_if_any("lag", *filters, columns=("group_id", "sampled_at", "lag", "flags"))
@@ -107,7 +108,8 @@ def lag_points(tables: ClusterRows, names: Sequence[str], since: datetime, until
 
 
 def sums_of_round(tables: ClusterRows, sampled_at: datetime, name: str | None, *, by_topic: bool) -> list[Answer]:
-    """Returns the sums of a round for all groups, or for one, or for their topics: most lag comes first."""
+    """Returns the sums of lag in a round, of all groups or of the group `name`, with the most lag first; with
+    `by_topic`, one row for each topic of a group."""
     of_group: list[Filter] = [] if name is None else [("group_id", "=", name)]
     rows = tables.scan("lag", *of_round(sampled_at), *of_group, columns=SUMMED_COLUMNS)
     found = tables.query(TOPIC_SUMS if by_topic else LAG_SUMS, SUMS_PARAMETERS, lag=rows)

@@ -60,7 +60,7 @@ def _by_partition(batches: Iterable[pa.RecordBatch], folder: Path) -> dict[int, 
 
 
 def last_of_the_log(batches: Iterable[pa.RecordBatch], count: int) -> Iterator[pa.Table]:
-    """Yields the last rows of the log's order, in order."""
+    """Yields one table with the last `count` rows in the order of the log, or nothing if there are no rows."""
     last: pa.Table | None = None
     for batch in batches:
         rows = pa.Table.from_batches([batch])

@@ -51,7 +51,9 @@ ORDER BY group_id, member_id
 def members(
     tables: ClusterRows, at: datetime, *, group: str | None = None, client: str | None = None, host: str | None = None
 ) -> list[Answer]:
-    """Returns a row for each member at an instant. A host is named with or without the broker's slash before it."""
+    """Returns a row for each member that was present at an instant, with its number of partitions; only those of a
+    group, with a client id, or at a host, if these are given. `host` may be given with or without the slash that
+    brokers put before it."""
     of_group: list[Filter] = [] if group is None else [("group_id", "=", group)]
     of_member = list(of_group)
     if client is not None:

@@ -42,8 +42,8 @@ class NamedQuery:
     text: str
 
     def arguments(self, given: Mapping[str, str]) -> dict[str, str]:
-        """Returns a value for every parameter. Raises InputError if one is missing, or if a given one does not
-        exist."""
+        """Returns a value for every parameter: the given one, or its default. Raises InputError if a parameter has
+        neither, or if the query has no parameter of a given name."""
         known = {parameter.name: parameter.value for parameter in self.parameters}
         strange = [name for name in given if name not in known]
         found = {name: given.get(name, value) for name, value in known.items()}

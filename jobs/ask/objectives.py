@@ -1,9 +1,9 @@
-"""`groupledger objectives`: the results of groups by their objectives of lag, counted from the kept rounds.
+"""`groupledger objectives`: how well groups meet their objectives of lag, counted from the sampling rounds in `lag`.
 
-Each minute is judged by a query, by the rule of `transforms.objectives.rules.minutes`; a test compares the two. Windows
-end with the minute of the last round, or before an instant: the minute itself is not over. So the answer is exact as
-far as rounds are kept (`maintain.retention_days`), and minutes that were not sampled, or whose rounds are not kept, are
-unknown.
+A query judges each minute by the rule of `transforms.objectives.rules.minutes`; a test compares the two. A window ends
+before the minute of the last round, or of a given instant, since that minute is not over. Minutes that were not
+sampled, or whose rounds retention has removed (`maintain.retention_days`), are unknown; for all others the answer is
+exact.
 """
 
 from __future__ import annotations
@@ -118,15 +118,16 @@ def objectives(
 
 
 def group_names(tables: ClusterRows, sampled_at: datetime) -> set[str]:
-    """Returns the groups of the history that have not ended, and those in a round."""
+    """Returns the names of the groups in the history that have not ended, and of those in the round at `sampled_at`."""
     known = tables.rows_if_any("groups", columns=("group_id", "is_alive"))
     sampled = tables.rows("lag", *of_round(sampled_at), columns=("group_id",))
     return {row["group_id"] for row in (*known, *sampled) if row.get("is_alive") is not False}
 
 
 def counted(tables: ClusterRows, held: Held, end: int) -> dict[tuple[str, str], dict[str, MinuteCounts]]:
-    """Returns the counts of each window that ends before a minute, by objective and group; groups without a round in
-    any minute are left out."""
+    """Returns, by objective and group, how many minutes of each window were on time and late. `held` has the objectives
+    of each group, and windows end before the minute `end`, counted from 1970. A group without a round in any minute is
+    left out."""
     return {
         (row["objective"], row["group_id"]): {
             window: MinuteCounts(*(row[f"{state}_{window}"] for state in (MinuteState.ON_TIME, MinuteState.LATE)))
@@ -137,8 +138,8 @@ def counted(tables: ClusterRows, held: Held, end: int) -> dict[tuple[str, str], 
 
 
 def known_runs(tables: ClusterRows, held: Held, end: int) -> dict[tuple[str, str], list[tuple[int, int, str]]]:
-    """Returns the known states of the minutes before one, by objective and group, as runs: first minute, number of
-    minutes, and their state. A minute without a round is in no run."""
+    """Returns, by objective and group, the states of the minutes before the minute `end`, counted from 1970, as runs of
+    one state: first minute, number of minutes, and their state. A minute without a round is in no run."""
     found: dict[tuple[str, str], list[tuple[int, int, str]]] = {}
     for row in _of_windows(tables, RUNS, held, end):
         run = (row["first"], row["minutes"], STATES[row["state"]])

@@ -168,8 +168,8 @@ def _answer(row: Answer) -> Answer:
 
 
 def reset_file_lines(names: Sequence[str], answers: Iterable[Answer]) -> Iterator[str]:
-    """Yields the lines of the partitions whose offset is known. Raises InputError for a name that Kafka's tool could
-    not read."""
+    """Yields the lines of a file for Kafka's reset tool: the partitions whose offset is known. If `names` has several
+    groups, each line begins with its group. Raises InputError for a name that the tool could not read."""
     for answer in answers:
         if answer["status"] != OffsetStatus.COMMITTED:
             continue

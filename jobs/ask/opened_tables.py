@@ -1,5 +1,5 @@
-"""Keeps Delta tables open for later questions, as long as nobody has written to them: opening one costs more than most
-questions do with it.
+"""Keeps Delta tables open for later questions, as long as nobody has written to them. Opening a table costs more than
+most of what questions do with it.
 
 A table in a folder is unchanged if the log file of the opened version is still the same file, and the next version has
 no log file. A clean-up of the log removes the oldest files first, so it can't remove the next version's file and leave
@@ -29,8 +29,8 @@ KEPT_MAX = 256
 
 @dataclass
 class OpenedTable:
-    """A version of a table, and what its log says. `entry` is the log file of that version as it was when it was
-    opened; None where that can't be seen."""
+    """Holds a version of a table, and what its log says of its schema and files. `entry` identifies the log file of
+    that version as it was when the table was opened; None if that file can't be seen, as in an object store."""
 
     delta: DeltaTable
     entry: tuple[int, ...] | None = None
@@ -41,8 +41,8 @@ class OpenedTable:
 
     @cached_property
     def files(self) -> pa.Table:
-        """A row for each data file, with `partition.COLUMN`, and `min.COLUMN` and `max.COLUMN` where the log has
-        them."""
+        """A row for each data file, with `partition.COLUMN`, and with `min.COLUMN` and `max.COLUMN` of the columns for
+        which the log has them."""
         return table_from(self.delta.get_add_actions(flatten=True))
 
 
@@ -51,7 +51,7 @@ _kept: OrderedDict[str, OpenedTable] = OrderedDict()
 
 def open_table(place: str) -> OpenedTable:
     """Returns the newest version of the table at a place (a directory or a URI). Raises what delta-rs raises, and
-    OutsideError for a table that can't be read by its files."""
+    OutsideError for a table whose rows its data files alone do not give."""
     folder = local_path(place)
     log = None if folder is None else Path(folder) / "_delta_log"
     kept = _kept.get(place)

@@ -53,8 +53,9 @@ Bounds = tuple["datetime", "datetime"]
 def statuses_in_parts(
     tables: ClusterRows, names: Sequence[str], bounds: Bounds, parts: int
 ) -> dict[str, dict[int, str]] | None:
-    """Returns, for each group, the worst status of its partitions in each part of [since, until) in which it was
-    sampled; None if there are too many rows to read."""
+    """Returns, by group and part of the window, the worst status of lag of the group's partitions; a part without a
+    round of the group is missing. `bounds` are the window [since, until), which has `parts` parts, numbered from 0.
+    Returns None if there are too many rows to read."""
     since, until = bounds
     if lag_rows_at_most(tables, bounds) > LAG_ROWS_MAX:
         return None
@@ -71,8 +72,8 @@ def statuses_in_parts(
 def rebalances_in_parts(
     tables: ClusterRows, bounds: Bounds, parts: int, names: Sequence[str] | None = None
 ) -> dict[str | None, dict[int, int]]:
-    """Returns how many rebalances of each of some groups began in each part; without names, those of all groups
-    together, under the key None."""
+    """Returns, by group and part of the window, how many rebalances of the groups `names` happened; without `names`,
+    those of all groups together, under the key None."""
     of_names: list[Filter] = [] if names is None else [("group_id", "in", names)]
     columns = ("group_id", "happened_at", "changes")
     rows = tables.scan_if_any("rebalances", *of_names, *within("happened_at", *bounds), columns=columns)
@@ -86,7 +87,8 @@ def rebalances_in_parts(
 def lag_in_parts(
     tables: ClusterRows, name: str, units: AbstractSet[tuple[str, int]], bounds: Bounds, parts: int
 ) -> dict[tuple[str, int], dict[int, int]]:
-    """Returns, for some partitions of a group, the most lag in each part in which it is known."""
+    """Returns, for the partitions `units` of a group, the highest lag in each part of the window; a part in which no
+    lag is known is missing."""
     since, until = bounds
     filters: list[Filter] = [("sample_date", ">=", since.date()), ("sample_date", "<=", until.date())]
     filters += [*within("sampled_at", since, until), ("group_id", "=", name)]

@@ -58,8 +58,9 @@ COMMITTED_PLACES = "SELECT topic, max(partition) AS partition FROM commit_log GR
 
 
 def owner(tables: ClusterRows, name: str, topic: str, partition: int, at: datetime) -> list[Answer]:
-    """Returns one answer, or several where several members had the partition: those of a share group, or of an assignor
-    that gave it to several. For a reserved partition it names the member that is away."""
+    """Returns who owned a partition at an instant: one answer, or one for each member if several had the partition, as
+    in a share group, or by an assignor that gave it to several. If the partition is reserved, the answer names the
+    static member that is away."""
     found = _unknown(name, topic, partition, at)
     of_group = ("group_id", "=", name)
     groups = tables.rows("groups", of_group)
@@ -111,8 +112,8 @@ def owner(tables: ClusterRows, name: str, topic: str, partition: int, at: dateti
 
 
 def owner_in_all_groups(tables: ClusterRows, topic: str, partition: int, at: datetime) -> list[Answer]:
-    """Returns the answers for each group that ever had the partition and existed at the instant, those that owned it
-    first; one answer without a group if no group ever had it."""
+    """Returns the answers of `owner` for each group that ever had the partition and existed at the instant, those that
+    owned it first. If there is no such group, returns one answer without a group."""
     place: list[Filter] = [("topic", "=", topic), ("partition", "=", partition)]
     had = {
         row["group_id"]
@@ -131,8 +132,8 @@ def owner_in_all_groups(tables: ClusterRows, topic: str, partition: int, at: dat
 
 
 def unseen_in(tables: ClusterRows, topic: str, partition: int) -> Unseen | None:
-    """Returns which part of a place that the group never owned was never seen, the topic or the partition; None if the
-    place exists. All commits are read only for a place that nobody owned and no round sampled."""
+    """Returns the part of a place, topic or partition, that the ledger never saw; None if the place exists. Reads all
+    commits only if neither ownership, subscriptions nor sampling rounds show the place."""
     place = ("topic", "partition")
     seen = tables.query(
         PLACES,

@@ -3,7 +3,8 @@
 A partition is taken from its previous owner in the same incarnation of the group. A cooperative member gives up a
 partition in one record and another takes it in a later one, so a revoked partition is reported only if nobody takes it
 in the window. Partitions of a static member that is away are reported as reserved for it: it has not given them up yet.
-An interval whose beginning or end is hidden by a hole or a thinned stretch is left out.
+A beginning or an end of an interval is left out if a hole, or a stretch from which the log cleaner removed records,
+hides it.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ CHANGES_NAMED_MAX, PARTITIONS_NAMED_MAX = 3, 8
 
 
 class OwnerChange(NamedTuple):
-    """Who took partitions and from whom; None for nobody. `reserved_for` is the static member that left them for a
-    while."""
+    """Says who took partitions and from whom; None means nobody. `reserved_for` is the static member that is away, and
+    for which they stay reserved."""
 
     taken_by: str | None = None
     taken_from: str | None = None
@@ -58,7 +59,8 @@ def owner_changes(
 
 
 def changed_hands(intervals: Iterable[Answer]) -> Changes:
-    """Returns, for each instant, the intervals by how they changed hands."""
+    """Returns, by instant and by change of owner, the intervals of the partitions that changed hands so: those that
+    began then or, if nobody took the partition, that ended then."""
     of_place = defaultdict(list)
     for row in intervals:
         of_place[row["incarnation"], row["topic"], row["partition"]].append(row)
@@ -81,7 +83,7 @@ def changed_hands(intervals: Iterable[Answer]) -> Changes:
 
 
 def who(interval: Answer) -> str:
-    """Returns the owner, or all owners where the assignor gave the partition to several."""
+    """Returns the owner in an interval as text, or all owners if the assignor gave the partition to several."""
     return " and ".join((interval["member_id"], *(interval["other_member_ids"] or ())))
 
 

@@ -29,8 +29,9 @@ MEMBER_COLUMNS = (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GroupHistory:
-    """The rows of a group: its row in `groups`, and those of the tables that the fields are named after. Its
-    assignments include shared and reserved partitions."""
+    """Holds the rows of one group. `group` is its row in `groups`; each other field has its rows in the table of the
+    same name, and `coverage` those of its partition of `__consumer_offsets`. `assignments` include shared and reserved
+    partitions."""
 
     group: Answer
     generations: list[Answer]
@@ -40,14 +41,15 @@ class GroupHistory:
 
     @property
     def known_until(self) -> datetime | None:
-        """The time up to which the log is known."""
+        """The last instant at which the group's partition of `__consumer_offsets` is known; None if it is known at no
+        instant."""
         return max((row["to_time"] - LAST_KNOWN for row in self.coverage if row["to_time"] is not None), default=None)
 
     def generation_at(self, at: datetime) -> Mapping[str, object] | None:
         return generation_at(self.generations, self.coverage, at)
 
     def members_at(self, at: datetime) -> list[Answer]:
-        """Returns the members of the generation in force."""
+        """Returns the members of the generation in force at an instant; empty if no such generation is known."""
         generation = generation_at(self.generations, self.coverage, at)
         if generation is None:
             return []
@@ -61,7 +63,8 @@ class GroupHistory:
         ]
 
     def owners_at(self, at: datetime) -> dict[tuple[str, int], OwnerAnswer]:
-        """Returns the answer for each partition that the group ever owned."""
+        """Returns, by topic and partition, who owned each partition at an instant, for all partitions that the group
+        ever owned."""
         places = sorted({(row["topic"], row["partition"]) for row in self.assignments})
         return owners_at(self.group, self.generations, self.assignments, self.coverage, places, at)
 
@@ -100,8 +103,8 @@ def by_group(rows: Iterable[Answer]) -> defaultdict[str, list[Answer]]:
 
 
 def owner_rows(history: GroupHistory, at: datetime) -> Iterator[Answer]:
-    """Yields one row for each partition, or one for each owner where the assignor gave it to several. For a reserved
-    partition it names the member that is away."""
+    """Yields who owned each partition of a group at an instant: one row, or one for each owner if several had the
+    partition. If the partition is reserved, the row names the static member that is away."""
     members = {row["member_id"]: row for row in history.members_at(at)}
     for (topic, partition), answer in history.owners_at(at).items():
         found = {"topic": topic, "partition": partition, "status": answer.status}
@@ -116,7 +119,8 @@ def owner_rows(history: GroupHistory, at: datetime) -> Iterator[Answer]:
 
 
 def owners_of(tables: ClusterRows, name: str, at: datetime | None) -> tuple[datetime | None, list[Answer]]:
-    """Returns the instant (without `at`, the last one that is known), and the rows of that instant."""
+    """Returns `at`, or else the last instant at which the group's log is known, and the rows of `owner_rows` at that
+    instant. Returns None and no rows if no instant is known."""
     history = read_history(tables, name)
     at = at or history.known_until
     return at, [] if at is None else list(owner_rows(history, at))

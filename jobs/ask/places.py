@@ -56,7 +56,8 @@ def broker_names(host: str) -> list[str]:
 
 
 def like(among: Places, text: str, most: int) -> list[tuple[str, str, int]]:
-    """Returns the places whose names contain a text, with how many groups they have, most first."""
+    """Returns up to `most` places whose names contain a text, in any case of letters: kind, name and number of groups.
+    Those with the most groups come first."""
     wanted = text.lower()
     names = [
         (kind, name, len(groups))

@@ -30,7 +30,8 @@ SHOWN_MAX = 4_000
 
 
 def proof_row(tables: ClusterRows, table: str, key: str) -> Answer:
-    """Returns the row. Raises UnknownNameError if there is none: retention may have removed it."""
+    """Returns the row of `table` that has the key `key`. Raises UnknownNameError if there is none, for example because
+    retention has removed it."""
     if table in table_names() and tables.exists(table):
         filters = [*_filters(table, key)]
         found = tables.rows(table, *filters) if filters else []

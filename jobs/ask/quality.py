@@ -84,7 +84,8 @@ def check(
 
 
 def newest_days(tables: ClusterRows, table: str, days: int) -> list[Filter]:
-    """Returns filters for the newest days that the cluster has; none for a table that is not partitioned by date."""
+    """Returns filters for the last `days` days up to the newest date of the cluster's rows; no filters for a table that
+    is not partitioned by date."""
     name, files = date_column_of(table), tables.files(table)
     if name is None or f"partition.{name}" not in files.column_names:
         return []
@@ -100,8 +101,8 @@ def row_count(tables: ClusterRows, table: str, filters: list[Filter]) -> int:
 
 
 def frames(tables: ClusterRows, suite: Suite, filters: list[Filter], parts: int) -> Iterator[pa.Table]:
-    """Yields the columns of a suite, with its rules, in `parts` parts; rows that a rule compares are in the same
-    part."""
+    """Yields the table of a suite in `parts` parts, with the columns that its expectations are about and a column for
+    each rule. Rows that a rule compares with each other are in the same part."""
     text = rules_query(suite)
     for part in range(parts):
         others = {name: tables.scan(name) for name in suite.reads}
@@ -119,7 +120,8 @@ def rules_query(suite: Suite) -> str:
 
 
 def open_context(data_docs: Path | None = None) -> Any:
-    """Opens Great Expectations so that it writes no files, sends no telemetry and shows no progress bars."""
+    """Opens Great Expectations so that it sends no telemetry, shows no progress bars, and writes no files except Data
+    Docs in `data_docs`."""
     os.environ["GX_ANALYTICS_ENABLED"] = "false"
     context: Any = import_great_expectations().get_context(mode="ephemeral")
     context.variables.progress_bars = {"globally": False}
@@ -132,7 +134,8 @@ def open_context(data_docs: Path | None = None) -> Any:
 
 
 def check_rows(context: Any, suite: Suite, rows: pa.Table, part: int = 0) -> list[Result]:
-    """Checks rows of `rules_query`, in which the rules are columns; `broken_keys` are keys of the table."""
+    """Returns the results of checking one part of a table, a result of `rules_query`. `broken_keys` of a result has the
+    first keys of the rows that violate the expectation."""
     key = key_of(suite.table)
     results = validate(context, suite, in_memory(rows), part)
     asked = {each["meta"]["name"]: each for each in suite.expectations}
@@ -144,7 +147,7 @@ def check_rows(context: Any, suite: Suite, rows: pa.Table, part: int = 0) -> lis
 
 
 def added_up(suite: Suite, parts: list[list[Result]]) -> Iterator[Result]:
-    """Yields the results of all parts together."""
+    """Yields one result for each expectation of the suite, with the counts of all parts added up."""
     for same in zip(*parts, strict=True):
         errors = [result["error"] for result in same if result["error"] is not None]
         keys = first_keys(key for result in same for key in result["broken_keys"])
@@ -158,13 +161,14 @@ def added_up(suite: Suite, parts: list[list[Result]]) -> Iterator[Result]:
 
 
 def in_memory(rows: pa.Table) -> Any:
-    """Returns the rows for pandas. Integers stay integers where some are null, since as doubles large offsets would
-    become equal."""
+    """Returns the rows as a pandas frame. Integers stay integers even if some are null, since as doubles large offsets
+    would become equal."""
     return rows.to_pandas(integer_object_nulls=True)
 
 
 def validate(context: Any, suite: Suite, rows: Any, part: int) -> list[Result]:
-    """Checks the rows of a frame."""
+    """Returns a result for each expectation of the suite, from checking the pandas frame of the part numbered
+    `part`."""
     gx = import_great_expectations()
 
     table = suite.table
@@ -209,8 +213,8 @@ def has_failed(results: list[Result]) -> bool:
 
 
 def import_great_expectations() -> Any:
-    """Returns the library. It imports Spark Connect, and pyspark 4.2 then ends the process if a program has no file
-    (`python -c`) and gRPC is missing; so Connect is hidden during the import."""
+    """Returns the module of Great Expectations. It would import Spark Connect, and pyspark 4.2 then ends the process if
+    a program has no file (`python -c`) and gRPC is missing; so Connect is hidden during the import."""
     absent = {} if CONNECT in sys.modules else {CONNECT: None}
     sys.modules.update(absent)  # type: ignore[arg-type]  # None is Python's own word for a module that is not there
     try:

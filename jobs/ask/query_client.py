@@ -43,7 +43,7 @@ def ask(
     timeout_s: float,
     memory_max_bytes: int = MEMORY_MAX_BYTES,
 ) -> pa.Table:
-    """Returns the result of one statement, or its first rows.
+    """Returns the result of one statement, or its first `rows_max` rows.
 
     Raises InputError for a statement that does more than read, is wrong, lacks a parameter, or takes too much memory or
     time; OutsideError if the tables can't be read.
@@ -85,7 +85,8 @@ def begun(writing: int) -> subprocess.Popen[bytes]:
 
 
 def answered(process: subprocess.Popen[bytes], question: bytes) -> pa.Table | None:
-    """Returns the result, or None if the process ended before it was complete."""
+    """Sends the question to the process and returns the result; None if the process ended before the result was
+    complete."""
     assert process.stdin is not None  # noqa: S101 - both are pipes
     assert process.stdout is not None  # noqa: S101
     with suppress(BrokenPipeError), process.stdin as stream:  # it has ended, and says why, or its exit code does

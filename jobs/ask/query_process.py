@@ -49,8 +49,8 @@ def main() -> None:
 
 
 def apart_from_prints() -> int:
-    """Returns a descriptor of the original standard output, and redirects other output: libraries may print there, such
-    as DuckDB's progress bar where it believes to be in a notebook."""
+    """Returns a descriptor of the original standard output, and redirects standard output to standard error: libraries
+    may print there, such as DuckDB's progress bar if it takes itself to be in a notebook."""
     out = os.dup(sys.stdout.fileno())
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     return out
@@ -66,8 +66,8 @@ def end_in_time(timeout_s: float) -> None:
 
 
 def limit_memory(memory_max_bytes: int) -> None:
-    """Limits the memory of this process to its present size, the memory of a query, and a quarter of that (on Linux
-    only). Also turns off core dumps, which would contain the query's data."""
+    """Limits the memory of this process, on Linux only, to its present size and five quarters of `memory_max_bytes`
+    beside that. Also turns off core dumps, which would contain the query's data."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     status = Path("/proc/self/status")
     match = re.search(r"VmData:\s+(\d+) kB", status.read_text()) if status.exists() else None
@@ -80,7 +80,8 @@ def limit_memory(memory_max_bytes: int) -> None:
 
 
 def answer(question: Mapping[str, Any], out: IO[bytes]) -> dict[str, str] | None:
-    """Writes the result as it comes. Returns an error that happened at any point."""
+    """Runs the query and writes its result to `out` as it comes. Returns a description of the error that happened at
+    any point, else None."""
     try:
         snapshots = Snapshots(question["warehouse"])
         limits = {name: question[name] for name in ("rows_max", "memory_max_bytes")}

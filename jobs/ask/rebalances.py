@@ -1,8 +1,8 @@
 """Reads rebalances with their triggers from the server log, as `transforms.logs.rebalance_triggers` does with Spark.
 
 Both use the same rule (`transforms.logs.rules.triggers`), one group at a time. The cost of each rebalance is given in
-the same columns: `pause_lower_ms` and `pause_upper_ms` are the bounds of the table where the whole group stood still,
-and else those of the partitions that moved (`transforms.history.rules.pause`).
+the same columns: if the whole group stood still, `pause_lower_ms` and `pause_upper_ms` are the bounds in the table,
+else those of the partitions that moved (`transforms.history.rules.pause`).
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 
 def rebalances_with_triggers(tables: ClusterRows, names: Sequence[str]) -> list[Answer]:
-    """Returns the rebalances of groups, including their creations, in the order of their logs, with `TRIGGER_COLUMNS`:
-    null where no imported log states the trigger. Filter by time only afterwards: earlier rebalances decide whether a
-    line is about a later one."""
+    """Returns the rebalances of groups, including their creations, in the order of their logs, with `TRIGGER_COLUMNS`,
+    which are null if no imported log states the trigger. Filter by time only afterwards: earlier rebalances decide
+    whether a line is about a later one."""
     of_groups = ("group_id", "in", names)
     events = defaultdict(list)
     lines = tables.rows_if_any(

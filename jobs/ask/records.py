@@ -28,8 +28,9 @@ ROWS_AT_ONCE = 10_000
 
 
 def records(tables: ClusterRows, *, group: str | None, limit: int | None) -> Iterator[Answer]:
-    """Yields a dict for each row of the cluster: partition, offset, and key and value or the error of a row kept
-    undecoded. With `limit`, only the last rows of the log's order.
+    """Yields a dict for each record of the cluster, or of `group`: its partition and offset in `__consumer_offsets`,
+    and its key and value or, if it could not be decoded, the error. With `limit`, yields only the last records in the
+    order of the log.
     """
     filters = () if group is None else of_groups(tables, group)
     rows = tables.scan("coordinator_records", *filters, columns=COLUMNS)

@@ -1,8 +1,8 @@
 """Finds sampling rounds in the tables that have a row for each round: `lag`, `watermarks`, `group_states`.
 
 A monitor adds a round every few seconds, so that a day of them is a long table. Delta's log has the first and the last
-round of each file. Where a file has rows of one cluster only, they give a lower bound of the answer, and only files
-above that bound are read.
+round of each file. If a file has rows of this cluster only, these two give a lower bound of the newest round, and only
+files that reach the bound are read.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def last_round(tables: ClusterRows, table: str, at: datetime | None = None) -> d
 
 
 def newest(tables: ClusterRows, table: str, column: str, at: datetime | None = None) -> datetime | None:
-    """Returns the newest instant in a column of any table, as `last_round` does."""
+    """Returns the newest instant in a column of a table, or the last one at or before `at`; None if there is none."""
     by_then: list[Filter] = [] if at is None else [(column, "<=", at)]
     earliest = _round_at_or_after(tables, table, column, at)
     if earliest is not None:

@@ -51,9 +51,9 @@ ORDER BY sampled_at
 def share_partitions(
     tables: ClusterRows, name: str, at: datetime | None, deliveries_min: int
 ) -> tuple[datetime, list[Answer]]:
-    """Returns the instant of the pass that the answer is based on, and the group's rows, each with the ranges
-    `redelivered`: those that are available again after at least `deliveries_min` deliveries. Raises InputError if there
-    was no pass by then, UnknownNameError if it saw no such share group."""
+    """Returns the instant of the newest pass, or of the last one at or before `at`, and the group's rows in it. Each
+    row has the ranges `redelivered`: those that are available again after at least `deliveries_min` deliveries. Raises
+    InputError if there was no such pass, UnknownNameError if the pass saw no such share group."""
     sampled_at = last_round(tables, TABLE, at)
     if sampled_at is None:
         raise InputError(
@@ -73,7 +73,8 @@ def share_partitions(
 
 
 def share_standing(tables: ClusterRows, name: str, at: datetime) -> tuple[datetime | None, list[Answer]]:
-    """Returns the instant of the last pass by then, None if there was none, and the group's rows of it."""
+    """Returns the instant of the last pass at or before `at`, None if there was none, and the rows of the group `name`
+    in that pass."""
     sampled_at = last_round(tables, TABLE, at) if tables.exists(TABLE) else None
     return sampled_at, [] if sampled_at is None else tables.rows(
         TABLE, *of_round(sampled_at), ("group_id", "=", name), columns=STANDING

@@ -39,7 +39,7 @@ class Snapshots:
 
     @cached_property
     def existing(self) -> frozenset[str]:
-        """The names of the tables that are there. Raises InputError if there are none."""
+        """The names of the tables that the warehouse has. Raises InputError if it has none."""
         try:
             found = frozenset(name for name in KNOWN if DeltaTable.is_deltatable(self.path(name)))
         except (DeltaError, OSError, ValueError) as error:
@@ -51,7 +51,7 @@ class Snapshots:
         return found
 
     def refuse_nothing(self) -> None:
-        """Raises InputError if there are no tables."""
+        """Raises InputError if the warehouse has no tables."""
         _ = self.existing
 
     def exists(self, table: str) -> bool:
@@ -72,7 +72,7 @@ class Snapshots:
         return self.opened(table).delta
 
     def opened(self, table: str) -> OpenedTable:
-        """Returns the same, with what its log says."""
+        """Returns the same table as `open` does, with its schema and the list of its files."""
         if table not in self._opened:
             with of_the_table(self.path(table)):
                 self._opened[table] = open_table(self.path(table))
@@ -84,7 +84,8 @@ class Snapshots:
             return self.opened(table).schema
 
     def rows(self, table: str, columns: Sequence[str] | None = None) -> pa.RecordBatchReader:
-        """Returns the rows of an existing table, which can be read once, with some columns or all."""
+        """Returns a reader, which can be read once, of the rows of an existing table, with the given columns or with
+        all."""
         schema = self.schema(table)
         wanted = pa.schema([schema.field(name) for name in columns or schema.names])
         with self._with_table_named(table):

@@ -90,9 +90,10 @@ def ask(
     rows_max: int | None = None,
     timeout_s: float,
 ) -> pa.Table:
-    """Returns the result of one statement over the views, or its first rows.
+    """Returns the result of one statement over the views, or its first `rows_max` rows.
 
-    Raises InputError for a statement that does more than read, is wrong, lacks a parameter, or takes too long.
+    Raises InputError for a statement that does more than read, is wrong, lacks a parameter, or takes longer than
+    `timeout_s` seconds.
     """
     # pyspark logs each error with the query and a trace of its own, before it raises it.
     logging.getLogger("SQLQueryContextLogger").disabled = True

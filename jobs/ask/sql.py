@@ -25,9 +25,9 @@ NUMBER = re.compile(r"[+-]?\d+(\.\d+)?([eE][+-]?\d+)?")
 
 
 def print_rows(answer: pa.Table, form: str) -> None:
-    """Prints rows to standard output. JSON is exact and ASCII, with BINARY as base64; in the other two forms,
-    characters that control a terminal are escaped, and nested values are JSON. Raises InputError if two columns have
-    one name."""
+    """Prints rows to standard output, as a table, CSV or JSON (`form`). JSON is exact and ASCII, with BINARY as base64.
+    In the other two forms, characters that control a terminal are escaped, and nested values are JSON. Raises
+    InputError if two columns have one name."""
     twice = {name for name in answer.column_names if answer.column_names.count(name) > 1}
     if twice:
         raise InputError(f"Several columns are called {printable(', '.join(sorted(twice)))}: name them with AS.")

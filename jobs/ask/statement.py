@@ -50,8 +50,8 @@ BEFORE_PARAMETER = b" \t\r\n(,=<>+-*/%|"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Statement:
-    """One statement for DuckDB that only reads. `relations` are the names, in lower case, from which it reads; some of
-    them may be `defined` by its own WITH. `lists_tables`: it asks which tables there are."""
+    """Holds one statement for DuckDB that only reads. `relations` are the names, in lower case, from which it reads;
+    some of them may be `defined` by its own WITH. `lists_tables` says whether it asks which tables there are."""
 
     text: str
     parameters: frozenset[str]
@@ -157,7 +157,8 @@ def table_name(node: dict[str, Any]) -> str:
 
 
 def shown_name(node: dict[str, Any]) -> str:
-    """Returns the name in SHOW or DESCRIBE, if it is not a query."""
+    """Returns, in lower case, the table that a SHOW or DESCRIBE without a query names. Raises InputError for SHOW ...
+    FROM."""
     if node["show_type"] == "SHOW_FROM":
         raise refusal("SHOW ... FROM")
     return str(node["table_name"]).strip('"').lower()

@@ -1,12 +1,12 @@
 """Reads the rows of a Delta table that match filters, from the files that can contain them, as batches.
 
 A filter is (column, operator, value), and all filters must hold. Delta's log has the partition of each file and the
-bounds of its columns; the remaining files are read by pyarrow, and their rows are filtered. A file has the types that
-its writer gave it (a merge of delta-rs writes texts as views), and may lack columns and fields that the table has: the
-rows have the types of the table, with null for missing values.
+bounds of its columns; the files that can match are read by pyarrow, and their rows are filtered. A file has the types
+that its writer gave it (a merge of delta-rs writes texts as views), and may lack columns and fields that the table has.
+The rows that are returned have the types of the table, with null for missing values.
 
-delta-rs makes a dataset of pyarrow of a table, too. That takes a millisecond for each file, and importing it pandas
-(`process.arrow_values`).
+delta-rs can also make a pyarrow dataset of a table. This module does not use it, since that takes a millisecond for
+each file, and imports pandas (`process.arrow_values`).
 """
 
 from __future__ import annotations
@@ -56,7 +56,8 @@ CUT_US = 1_000
 
 @dataclass(frozen=True, slots=True)
 class DataFile:
-    """A Parquet file: its path within the table, and the values of the columns that the table is partitioned by."""
+    """A Parquet file: its path within the table, its size, and the values of the columns that the table is partitioned
+    by."""
 
     path: str
     size_bytes: int
@@ -66,8 +67,8 @@ class DataFile:
 def rows_of_files(
     table: OpenedTable, place: str, filters: Sequence[Filter], columns: Sequence[str]
 ) -> Iterator[pa.Table]:
-    """Yields the matching rows in pieces, some of which may be empty, of the table at a place (a directory or a URI) in
-    the version that was opened. The table must have all named columns."""
+    """Yields the rows of the opened version of a table that pass all filters, with the given columns, in pieces, some
+    of which may be empty. `place` is the table's directory or URI. The table must have all named columns."""
     schema = table.schema
     wanted = [(name, operation, _wanted(schema, name, operation, value)) for name, operation, value in filters]
     in_order = pa.schema([schema.field(name) for name in columns])
@@ -94,7 +95,7 @@ def rows_of_files(
 
 
 def files_of(added: pa.Table, schema: pa.Schema, wanted: Iterable[Wanted]) -> list[DataFile]:
-    """Returns those of a table's files (`OpenedTable.files`) that can hold rows that pass."""
+    """Returns the files in `added` (`OpenedTable.files`) that can hold rows that pass all filters in `wanted`."""
     can_pass = [each for each in (_can_pass(added, *each) for each in wanted) if each is not None]
     named = [name for name in added.column_names if name.startswith(PARTITION)]
     chosen = added.select(["path", "size_bytes", *named])  # what the log says of the other columns has done its work

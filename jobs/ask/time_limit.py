@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
 @contextmanager
 def interrupted_after(timeout_s: float, interrupt: Callable[[], object]) -> Iterator[threading.Event]:
-    """Interrupts the block after `timeout_s` seconds; yields an event that is set from then on."""
+    """Calls `interrupt` if the block takes longer than `timeout_s` seconds. Yields an event that is set from then
+    on."""
     is_late = threading.Event()
 
     def end() -> None:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def open_troubles(tables: ClusterRows, names: Sequence[str] | None = None) -> list[Answer]:
-    """Returns the open rows, of some groups or of all, in order of group and step."""
+    """Returns the open rows of `troubles`, of some groups or of all, in the order of group and step."""
     of_groups = () if names is None else (("group_id", "in", names),)
     found = tables.rows_if_any("troubles", ("is_open", "=", 1), *of_groups)
     return sorted(found, key=itemgetter("group_id", "step"))

@@ -26,9 +26,9 @@ NO_REMEDY = "No setting is known that prevents it."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpisodeSummary:
-    """One episode: what happened in one sentence, `more` about it, and the answers to the next questions of somebody on
-    call. `until` is None while it goes on. `rivals` are the causes that are left where none is proved, and then `cause`
-    is None, as it is where incidents have no diagnosis."""
+    """Summarizes one diagnosis or episode for somebody on call: `what` happened in one sentence, `more` about it, and
+    the answers to the next questions. `until` is None while it goes on. `cause` is None if no cause is proved, and
+    `rivals` are then the possible causes; incidents without a diagnosis have neither."""
 
     severity: str
     cause: str | None
@@ -63,12 +63,13 @@ def summaries(verdict: Answer) -> list[EpisodeSummary]:
 
 
 def mild(verdict: Answer) -> list[EpisodeSummary]:
-    """Returns the summaries of what did no harm, such as a deployment."""
+    """Returns the summaries of the diagnoses without harm, such as a deployment."""
     return [of_diagnosis(each) for each in verdict["diagnosis"] if not is_shown(each)]
 
 
 def of_diagnosis(diagnosis: Answer, episodes: Sequence[Answer] = ()) -> EpisodeSummary:
-    """Returns the summary of a diagnosis. `episodes` are those of its verdict: it may be about several members."""
+    """Returns the summary of a diagnosis. `episodes` are those of its verdict; `who` of the summary also names the
+    further members that they are about."""
     summary = _summary(
         diagnosis,
         title(diagnosis),
@@ -85,7 +86,8 @@ def of_diagnosis(diagnosis: Answer, episodes: Sequence[Answer] = ()) -> EpisodeS
 
 
 def others(diagnosis: Answer, episodes: Sequence[Answer]) -> list[str]:
-    """Returns the further members of whom the episodes of a diagnosis say the same, each once."""
+    """Returns the names of the further members that the episodes of a diagnosis are about, each once. Only episodes of
+    a kind whose explanation the diagnosis has count."""
     own = [each for each in episodes if each["episode_id"] in diagnosis["episode_ids"]]
     kinds = {each["kind"] for each in own if each["explanation"] == diagnosis["explanation"]}
     names = dict.fromkeys(who(each) for each in own if each["kind"] in kinds)
@@ -142,7 +144,7 @@ def who(row: Mapping[str, str | None]) -> str | None:
 
 
 def pasted(name: str, each: EpisodeSummary) -> str:
-    """Returns an episode of a group as one line for a chat, without the link."""
+    """Returns an episode of the group `name` as one line to paste into a chat, without a link."""
     end = f", open, last seen {iso(each.since + each.lasts)}" if each.until is None else f" for {lasted(each.lasts)}"
     parts = [
         f"{each.severity.upper()} {name or '(the empty name)'}: {each.what}",

@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     from groupledger.jobs.process.output import Answer
 
 WINDOW = timedelta(days=7)
-"""The time of a question that names none: so much before the last instant that is known."""
+"""The length of a question's window, if the question does not say when it begins."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WhatIfQuestion:
-    """A question. Each of `settings` is one combination of settings, as differences from the group's actual ones.
-    `actual` are actual settings that the ledger can't see, in the same form. `consumer_session_ms` is the session
-    timeout with which the ledger was made."""
+    """A what-if about [since, until). Each of `settings` is one combination of settings, as differences from the
+    group's actual ones. `actual` are actual settings that the ledger can't see, in the same form. `consumer_session_ms`
+    is the session timeout of consumers that the history was computed with."""
 
     since: datetime
     until: datetime
@@ -51,13 +51,13 @@ class WhatIfQuestion:
 
 
 def settings_in(text: str) -> tuple[str, ...]:
-    """Returns settings that are separated by commas."""
+    """Returns the settings in a text that separates them by commas."""
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
 def what_if(tables: ClusterRows, names: Sequence[str] | None, question: WhatIfQuestion) -> Iterator[list[Answer]]:
-    """Yields the answers for each named group, or for all that rebalanced in the time. Raises InputError for unknown
-    settings or groups."""
+    """Yields, for each group in `names`, the list of its answers, one for each combination of settings; without
+    `names`, for all groups that rebalanced in the question's time. Raises InputError for unknown settings or groups."""
     for asked in (question.actual, *question.settings):
         _changed(Setting(), asked)
     if names is None:
@@ -87,7 +87,7 @@ def _changed(setting: Setting, asked: Iterable[str]) -> Setting:
 
 
 def rows_of(tables: ClusterRows, name: str, since: datetime, until: datetime) -> GroupRows:
-    """Returns a group's rows for a time."""
+    """Returns the rows of a group from which its history in [since, until) can be replayed."""
     of_group = ("group_id", "=", name)
     return GroupRows(
         members=tables.rows("members", of_group),

@@ -35,8 +35,8 @@ class WhatIfError(Exception):
 
 
 def ask(warehouse: str, cluster: str, name: str, question: WhatIfQuestion, timeout_s: float) -> list[Answer]:
-    """Returns the answers for a group. Raises InputError for unknown settings and if it takes too long, and
-    OutsideError if the tables can't be read."""
+    """Returns the answers for the group `name`. Raises InputError for unknown settings, and if it takes longer than
+    `timeout_s` seconds; OutsideError if the tables can't be read."""
     asked = {"warehouse": warehouse, "cluster": cluster, "name": name, "question": asdict(question)}
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM],

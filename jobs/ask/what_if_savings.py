@@ -27,7 +27,8 @@ UNCLEAR = "unclear"
 
 
 def capped(figure: Figure) -> Answer:
-    """Returns the figure with the saving limited to the observed value."""
+    """Returns the figure with its saving limited to the observed value or, if that is not known, to the replayed
+    one."""
     most = figure["replayed_high"] if figure["observed_high"] is None else figure["observed_high"]
     if most is None:
         return dict(figure)
@@ -48,7 +49,7 @@ def saving(figure: Figure) -> float | None:
 
 
 def saving_text(figure: Figure) -> str:
-    """Returns `6`, `about 20`, `about -3` for a cost, or that it is unclear."""
+    """Returns the saving as text: `6`, `about 20`, `about -3` for a cost, or `unclear`."""
     number = saving(figure)
     if number is None:
         return UNCLEAR
@@ -57,7 +58,7 @@ def saving_text(figure: Figure) -> str:
 
 
 def interval_text(figure: Figure, name: str) -> str | None:
-    """Returns `6`, or `6 to 9`; None where that is not known."""
+    """Returns an interval of the figure as text: `6`, or `6 to 9`; None if it is not known."""
     low, high = figure[f"{name}_low"], figure[f"{name}_high"]
     if low is None:
         return None
@@ -66,7 +67,7 @@ def interval_text(figure: Figure, name: str) -> str | None:
 
 
 def would_be(figure: Figure) -> int:
-    """Returns the value under the other setting: the observed value less the saving or, where either is not a single
+    """Returns the value under the other setting: the observed value less the saving or, if either is not a single
     number, the middle of the simulated interval."""
     number, low, high = saving(figure), figure["observed_low"], figure["observed_high"]
     if number is None or low is None or low != high:

@@ -18,8 +18,8 @@ GROUPS_NAMED_MAX: Final = 10
 
 
 def stored_of_group(tables: ClusterRows, name: str) -> list[Answer]:
-    """Returns the answers about a group from the newest run that included it, the greatest savings first; empty if none
-    was stored."""
+    """Returns the answers about a group from the newest stored run of what-if that included it, the greatest savings
+    first; empty if there is none."""
     return stored_of_groups(tables, [name])[name]
 
 
@@ -37,7 +37,8 @@ def stored_of_groups(tables: ClusterRows, names: Sequence[str]) -> defaultdict[s
 
 
 def stored_totals(tables: ClusterRows) -> list[Answer]:
-    """Returns the sums of the newest run over all its groups, a row for each setting; empty if none was stored."""
+    """Returns the savings of the newest stored run of what-if, summed up over its groups, a row for each setting; empty
+    if no run is stored."""
     if not tables.exists("what_if_runs") or not tables.exists("what_if_effects"):
         return []
     runs = tables.rows("what_if_runs", columns=("run_id", "ran_at"))

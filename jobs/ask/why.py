@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 COLUMNS = ("at", "what", "how", "text")
 REBALANCES_MAX = 10_000
 WINDOW = timedelta(hours=2)
-"""The time of a question that names none: so much before what is known ends."""
+"""The length of a question's window, if the question does not say when it begins."""
 ROOT_OF_TRIGGER = {
     LEFT_POLL_TIMEOUT.name: POLL_TIMEOUT_EXCEEDED,
     REBALANCE_TIMEOUT.name: POLL_TIMEOUT_EXCEEDED,
@@ -50,7 +50,8 @@ STATIC_MEMBERSHIP = "group.instance.id"
 
 
 def why(tables: ClusterRows, name: str, since: datetime, until: datetime | None) -> tuple[list[Answer], Answer]:
-    """Returns the events in [since, until), in the order of time, and the verdict."""
+    """Returns the events of a group in [since, until), in the order of time, and the verdict on it. Raises
+    UnknownNameError for an unknown group."""
     group = group_row(tables, name)
     every = _incidents(tables, name, since, until)
     incidents = [row for row in every if row["severity"] != Severity.INFO]
@@ -68,8 +69,9 @@ def why(tables: ClusterRows, name: str, since: datetime, until: datetime | None)
 
 
 def verdict(incidents: Iterable[Answer], rebalances: Iterable[Answer], diagnosis: Sequence[Answer] = ()) -> Answer:
-    """Returns the diagnosis; the episodes of incidents, the most harmful first, and the root, advice and settings of
-    the first one; without episodes, those of the most frequent trigger of rebalances; null if no cause was found."""
+    """Returns the verdict: `diagnosis` as given, the `episodes` of the incidents, the most harmful first, and `root`,
+    `advice` and `setting_to_change`. These three are from the first episode or, without episodes, from the root of most
+    rebalances; they are null if no rebalance has a known root."""
     episodes = verdicts(incidents)
     if episodes:
         worst = episodes[0]
