@@ -110,7 +110,8 @@ def topic_partitions(text: str) -> dict[str, int]:
 
 
 def config_of(broker_settings: tuple[str, ...]) -> Config:
-    """Returns the settings in texts such as `group.min.session.timeout.ms=1000`. Raises InputError for unknown ones."""
+    """Returns the coordinator's configuration with the settings in texts such as `group.min.session.timeout.ms=1000`.
+    Raises InputError for an unknown setting, or an invalid value."""
     from groupledger.coordinator.model.config import MIGRATION_POLICIES, Config
 
     names = {field.name.replace("_", "."): field.name for field in fields(Config) if isinstance(field.default, int)}

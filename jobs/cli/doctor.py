@@ -70,7 +70,8 @@ class Check:
 
 
 def diagnose(settings: Settings, warehouse: str | None, clusters: Mapping[str, Place]) -> list[Check]:
-    """Returns all checks in order; of a warehouse if one is given, and of each cluster, by its name in the tables."""
+    """Returns all checks in order: of this machine, of the warehouse if one is given, and of each cluster in
+    `clusters`, which has the login and the address of each by its name in the tables."""
     checks = [python(), *writing()]
     if warehouse is not None:
         checks += warehouse_checks(warehouse)
@@ -108,7 +109,8 @@ def python() -> Check:
 
 
 def writing() -> Iterator[Check]:
-    """Checks the parts that only commands that write need, if any of them is installed."""
+    """Yields the checks of what only commands that write need: packages, Java, JARs and memory. If pyspark is not
+    installed, yields one check that says so."""
     there = {each.name.lower().replace("_", "-") for each in distributions()}
     if SPARK not in there:
         finding = "is not installed: this environment can ask and serve, and can't write"
@@ -236,7 +238,7 @@ def write_check(warehouse: str) -> Check:
 
 
 def missing_folders(folder: Path) -> list[Path]:
-    """Returns a folder and those above it that are not there, the innermost first."""
+    """Returns those of a folder and its parents that do not exist, the innermost first."""
     return [path for path in (folder, *folder.parents) if not path.exists()]
 
 
@@ -308,8 +310,8 @@ def read_right(settings: KafkaSettings, bootstrap_servers: str) -> Check:
 
 
 def setting_checks(topic: Mapping[str, str] | None, broker: Mapping[str, str] | None) -> Iterator[Check]:
-    """Checks the settings of the topic, and those of one broker, assuming that all brokers have the same. A setting is
-    None without the permission to see it."""
+    """Checks the settings of the topic, and those of one broker, assuming that all brokers have the same. `topic` or
+    `broker` is None if this user may not see its settings."""
     if topic is None:
         yield Check("topic settings", UNKNOWN, "may not be seen: DescribeConfigs on the topic would show them")
     else:

@@ -117,8 +117,8 @@ def check_times(
 def print_round(
     tables: ClusterRows, sampled_at: datetime, name: str | None, by: str, rows: list[LagRow] | None, *, as_json: bool
 ) -> None:
-    """Prints a round, or its sums per group. With `rows`, prints these instead of the table's rows; their times may be
-    exact."""
+    """Prints the round at `sampled_at` by partition, or its sums by topic or by group (`by`). With `rows`, prints these
+    in place of the table's rows; their lag in seconds may be exact, from the records themselves."""
     from groupledger.jobs.ask.lag_answers import ROLLUP_COLUMNS, ROLLUP_OPTIONAL, rollup_answers, rows_of_round
     from groupledger.jobs.ask.lag_sums import sums_of_round
 

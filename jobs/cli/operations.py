@@ -55,7 +55,7 @@ def quality(job: Job, *, as_json: bool, data_docs: Path | None, all_dates: bool)
 
 
 def check_quality(ledger: Ledger) -> bool:
-    """Checks the tables after a pipeline's pass, and keeps the results. Returns whether a check failed."""
+    """Checks the tables after a pipeline's pass, and stores the results. Returns whether a check failed."""
     from groupledger.jobs.ask.cluster_rows import ClusterRows
     from groupledger.jobs.ask.quality import check, has_failed, print_results
     from groupledger.jobs.derive.quality_results import write_results

@@ -62,8 +62,8 @@ def settings_of(conf: Path | None, cluster: str | None = None) -> Settings:
 
 
 def places_of(settings: Settings, cluster: str | None, bootstrap_servers: str | None) -> dict[str, str]:
-    """Returns the addresses of the clusters that a command is about, by name: the given one, or those of the
-    settings."""
+    """Returns, by name, the bootstrap servers of the clusters that a command is about: the given ones. If none are
+    given, returns those in the settings, of all clusters or only of `cluster`."""
     if bootstrap_servers is not None:
         return {settings.cluster: bootstrap_servers}
     places = {name: each.bootstrap_servers for name, each in settings.clusters.items()}
@@ -97,20 +97,21 @@ class Job:
         return chosen_cluster(known, self.cluster, lambda: usual or self.settings.cluster)
 
     def rows(self) -> ClusterRows:
-        """Reads the cluster's rows without Spark."""
+        """Returns access to the rows of the cluster, which are read without Spark."""
         cluster = self.chosen_cluster
         from groupledger.jobs.ask.cluster_rows import ClusterRows
 
         return ClusterRows(self.warehouse, cluster)
 
     def combined_settings(self, tables: ClusterRows) -> Settings:
-        """Returns the settings of a question, combined with those kept with the tables."""
+        """Returns the settings of a question, combined with those that are stored beside the tables."""
         from groupledger.jobs.warehouse.kept_settings import kept_settings, with_kept
 
         return with_kept(self.settings, kept_settings(tables.small_files, tables.cluster))
 
     def ledger(self, held: str | None = None) -> AbstractContextManager[Ledger]:
-        """Starts Spark and takes the lease to write the cluster's tables."""
+        """Starts Spark and takes the lease to write the cluster's tables, or the lease named `held`, for as long as the
+        returned context lasts."""
         settings = self.settings
         from groupledger.jobs.warehouse.ledger import open_ledger
 

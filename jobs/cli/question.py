@@ -1,8 +1,8 @@
 """Provides the common parts of commands that ask the warehouse: their options, and until when an answer is known.
 
 A command names the sources of its answer. A question about time that none of them covers is refused with a sentence and
-exit code 4. If they cover a part of the time, the answer is printed, and the command ends with the same. With --json
-each line has `known_until`, by source, and a last line has the sentence as `not_known`.
+exit code 4. If they cover a part of the time, the answer is printed, and the command ends with the same sentence and
+exit code. With --json each line has `known_until`, by source, and a last line has the sentence as `not_known`.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ class Question(Job):
         return tables
 
     def end(self) -> datetime:
-        """Returns the end of the question's window: the given one, or where the sources end. Raises NotKnownError if
-        there are no sources."""
+        """Returns the end of the question's window: the given one, or the last instant that any of the sources knows.
+        Raises NotKnownError if the sources know none."""
         end = self.time.until or last_instant(self.known, self.sources)
         if end is None:
             raise NotKnownError(self.not_known)
@@ -72,12 +72,12 @@ class Question(Job):
         return why_not_known(self.known, self.sources, self.time)
 
     def say_none(self, text: str) -> None:
-        """Prints that there is no result, if all of the time that was asked for is known."""
+        """Prints `text`, which says that there is no result, if all of the time that was asked for is known."""
         if self.not_known is None:
             say(text)
 
     def close(self) -> None:
-        """Prints until when the answer is known. Raises NotKnownError if more was asked for."""
+        """Prints until when the answer is known. Raises NotKnownError if the question asked about a later time."""
         topic = self.known[Source.TOPIC]
         sources = [
             f"{source} until {in_zone(at)}"

@@ -65,7 +65,8 @@ def why(job: Question, *, name: str, since: datetime | None, until: datetime | N
 
 def verdict_lines(verdict: Answer, since: datetime) -> Iterator[str]:
     """Yields the lines of a verdict for a terminal: first diagnosed trouble, then episodes without a diagnosis. If
-    there are neither, normal operation such as a deployment, or else the most frequent trigger of rebalances."""
+    there are neither, the lines are about normal operation, such as a deployment; without that, about the root of most
+    rebalances."""
     from groupledger.jobs.ask.diagnosis import diagnosis_lines, is_shown, left_over
     from groupledger.jobs.ask.incidents import episode_lines
     from groupledger.jobs.ask.verdict import others
