@@ -1,5 +1,6 @@
-"""Describes the answers of `/api/v1` (`jobs.serve.api`): their rows (`jobs.ask.answer_models`), with what is known of
-the time that was asked, and the page of a list."""
+"""Describes the answers of `/api/v1` (`jobs.serve.api`) as models. An answer has rows (`jobs.ask.answer_models`) and
+the instants up to which the ledger's sources were read. A list that comes in pages also has the cursor of the next
+page."""
 
 from __future__ import annotations
 
@@ -46,7 +47,7 @@ class Clusters(Row):
 class QueryParameter(Row):
     name: str
     value: str | None
-    """Its default; null if it has to be given."""
+    """The default of the parameter; null if a request must give a value."""
     meaning: str
 
 
@@ -63,9 +64,9 @@ class Queries(Row):
 class QueryRows(Row):
     columns: list[str]
     rows: list[Annotated[dict[str, Any], Field(json_schema_extra={"x-untrusted": True})]]
-    """Each by column."""
+    """The rows of the result, each an object with the values by column."""
     is_cut: bool
-    """There are more rows than were asked for."""
+    """Whether the query has more rows than this answer."""
 
 
 class Groups(Page):
@@ -75,7 +76,7 @@ class Groups(Page):
 class Readers(Answer):
     readers: list[rows.Reader]
     nearest_names: list[Untrusted]
-    """Topics with a name like that of one which the ledger never saw."""
+    """If the ledger never saw the topic, the topics whose names are most like it; otherwise empty."""
 
 
 class Incidents(Page):
@@ -84,7 +85,8 @@ class Incidents(Page):
 
 class Owners(Page):
     at: datetime | None
-    """The instant: the last known one unless given; null if none is known."""
+    """The instant at which these were the owners: the one in the request, otherwise the last that is known. Null if
+    none is known."""
     owners: list[rows.OwnerOfPartition]
 
 
@@ -137,7 +139,7 @@ class LagTotal(Answer):
 
     lag: Long
     persistent_lag: Long
-    """Lag that stays while commits stand: more consumers would not work it off."""
+    """The part of the lag in partitions whose committed offset does not advance; more consumers would not reduce it."""
     partitions_without_lag: int
     sampled_at: datetime
 
@@ -145,13 +147,13 @@ class LagTotal(Answer):
 class Acts(Answer):
     acts: list[rows.Act]
     left_out: int
-    """The number of earlier ones that are left out."""
+    """The number of earlier acts that are left out."""
 
 
 class Deploys(Answer):
     deploys: list[rows.Deploy]
     left_out: int
-    """The number of earlier ones that are left out."""
+    """The number of earlier deployments that are left out."""
 
 
 class DeployThen(Answer):
@@ -161,12 +163,12 @@ class DeployThen(Answer):
     sentences: list[Untrusted]
     """Sentences about the deployment, its cost, and the cost of earlier ones."""
     no_deploy: str | None
-    """Why the change of members at the instant was no deployment."""
+    """Why the replacement of members at the instant is not a deployment; null if there was no such replacement."""
 
 
 class Objectives(Answer):
     counted_until: datetime | None
-    """The end of the counted minutes; null where the settings have no objectives."""
+    """The instant up to which minutes are counted; null if the settings have no objectives."""
     objectives: list[rows.Objective]
 
 
@@ -175,12 +177,13 @@ class Forecasts(Page):
     """The sampling round that the answer is about."""
     forecasts: list[rows.Forecast]
     offsets_expire: rows.ExpiringOffsets | None
-    """Which of the group's offsets expire first; null if none do as things are, or of a time that is past."""
+    """The offsets of the group that expire first; null if none will expire as things are, or if the request has
+    `at`."""
 
 
 class GroupCapacity(Answer, rows.Capacity):
     sentences: list[Untrusted]
-    """One for each finding."""
+    """One sentence for each finding."""
 
 
 class Inventory(Answer):

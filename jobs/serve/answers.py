@@ -1,7 +1,7 @@
 """Answers a request from the warehouse: resolves its cluster, group and instant.
 
-Each request opens the tables again, so that its answer comes from one version of each. Errors are problem details (RFC
-9457).
+Each request opens the tables again, so that its answer comes from one version of each table. Errors are problem details
+(RFC 9457).
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ LISTED = ("groups", "group_states", "lag", "incidents")
 
 @dataclass(frozen=True, slots=True)
 class Warehouse:
-    """What the server reads: a warehouse, with settings that name teams. Results that many requests need are cached
-    until one of their tables has another version."""
+    """The warehouse at `place`, which the server reads, and the server's settings, which name the teams. Results that
+    many requests need are cached until one of the tables that they come from has another version."""
 
     place: str
     settings: Settings
@@ -62,7 +62,8 @@ class Warehouse:
         return clusters_of(Snapshots(self.place))
 
     def rows(self, cluster: str) -> ClusterRows:
-        """Returns the rows of a cluster, by its name in a path. Raises UnknownNameError if it does not exist."""
+        """Returns the tables of a cluster for reading. `cluster` is its name as encoded in a URL's path. Raises
+        UnknownNameError if the warehouse has no such cluster."""
         name = name_in(cluster)
         tables = ClusterRows(self.place, name, QUESTION_S)
         known = self._cache.get(CLUSTERS, (tables.version("coverage"),), self.clusters)
@@ -72,22 +73,24 @@ class Warehouse:
         return tables
 
     def combined_settings(self, tables: ClusterRows) -> Settings:
-        """Returns the settings of a question, combined with those kept with the tables, as for commands."""
+        """Returns the settings to answer questions with: as for commands, the values stored with the cluster's tables,
+        except where the server's own settings say otherwise."""
         return with_kept(self.settings, kept_settings(tables.small_files, tables.cluster))
 
     def groups(self, tables: ClusterRows) -> list[Answer]:
-        """Returns all groups, those in trouble first."""
+        """Returns a row for each group of the cluster, those in trouble first."""
         return self.cached(tables, LISTED, lambda: every_group(tables, self.settings.team_patterns()))
 
     def cached(self, tables: ClusterRows, of: tuple[str, ...], make: Callable[[], Kind], *which: str) -> Kind:
-        """Returns a cached value that is computed from the tables `of`. `which` distinguishes values from the same
-        tables. A value is kept for good, so `which` must have only few values."""
+        """Returns the result of `make`, which reads only the tables `of`. The result is cached until one of these
+        tables has another version. `which` distinguishes results from the same tables. Entries are never dropped, so
+        `which` must have few values."""
         found: Kind = self._cache.get((tables.cluster, of, which), tuple(tables.version(table) for table in of), make)
         return found
 
     def made_of(self, inputs: tuple[object, ...], make: Callable[[], Kind], *which: str) -> Kind:
-        """Returns a cached value that is computed from other cached values: it is computed again as soon as one of them
-        is."""
+        """Returns the result of `make`, which is computed from `inputs`. These are cached values themselves; the result
+        is cached until one of them is computed again. `which` is the key."""
         # The inputs are kept with it, so that no other object gets the identity of one.
         kept = self._cache.get(which, tuple(map(id, inputs)), lambda: (inputs, make()))
         found: Kind = kept[1]
@@ -95,7 +98,8 @@ class Warehouse:
 
 
 def instant_in(text: str | None) -> datetime | None:
-    """Returns the instant in a parameter, in any form that the command line accepts. Raises InputError."""
+    """Returns the instant in a parameter, in any form that the command line accepts; None if `text` is empty. Raises
+    InputError if `text` is not an instant, or not between 1970 and 9998."""
     if not text:
         return None
     now = instant_of_ms(now_ms())
@@ -113,8 +117,9 @@ def instant_in(text: str | None) -> datetime | None:
 def known_of(
     tables: ClusterRows, sources: Sequence[str], time: Time = ANY_TIME, names: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """Returns what is known of the time of a question: `known_until` by source, and `not_known`, a sentence if the
-    question reaches beyond the sources that it needs."""
+    """Returns two fields of an answer. `known_until` has, for each source, the instant up to which it was read.
+    `not_known` is a sentence if `time`, which the question is about, reaches beyond the `sources` that it needs;
+    otherwise None. `names` are the question's groups."""
     known = sources_known(tables, names)
     why = why_not_known(known, sources, time)
     return {"known_until": known, "not_known": why and for_readers(why)}
@@ -127,7 +132,7 @@ def known_answer(
     time: Time = ANY_TIME,
     names: Sequence[str] = (),
 ) -> Response:
-    """Returns a response with an answer and what is known of the time of the question."""
+    """Returns a response with the fields of `answer` and those of `known_of`."""
     return json_answer({**known_of(tables, sources, time, names), **answer})
 
 

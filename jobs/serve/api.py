@@ -1,10 +1,11 @@
-"""Serves the JSON of the pages to programs: `/api/v1/...`, with the fields that the command line prints with --json.
+"""Serves what the pages show to programs as JSON: `/api/v1/...`, with the fields that the command line prints with
+--json.
 
-Names in paths are percent-encoded, slashes too. Instants are ISO 8601 in UTC in answers, and in questions also 14:03 or
-2h. `known_until` has for each source the instant until which it was read (of a group its partition of the log), and
-`not_known` a sentence where the question reaches beyond the sources that it needs. Lists of groups, and those by
-partition, member or incident, come in pages (`jobs.serve.cursors`), with the `count` of all rows.
-`jobs.serve.answer_models` describes the answers.
+Names in paths are percent-encoded, slashes too. Instants in answers are ISO 8601 in UTC; a question may also write
+14:03 or 2h. `known_until` has for each source the instant up to which it was read; in an answer about one group, up to
+which the group's partition of `__consumer_offsets` was read. `not_known` is a sentence if the question reaches beyond
+the sources that it needs. Lists of groups, partitions, members and incidents come in pages (`jobs.serve.cursors`), with
+the `count` of all rows. `jobs.serve.answer_models` describes the answers.
 """
 
 from __future__ import annotations
@@ -83,7 +84,7 @@ Policy = Annotated[str, OneOf("no_commit", words_of(NoCommit))]
 
 
 def routes(warehouse: Warehouse) -> APIRouter:
-    """Returns the routes of a warehouse."""
+    """Returns the routes of `/api/v1`, except those of acts, deployments and events, which their own modules have."""
     api = described_router()
     of_clusters(api, warehouse)
     of_a_group(api, warehouse)
@@ -136,7 +137,7 @@ def of_clusters(api: APIRouter, warehouse: Warehouse) -> None:
     )
     def readers_of_topic(cluster: InCluster, topic: OfTopic) -> Response:
         """The groups that own partitions of the topic now, have members that subscribe to it, or have committed offsets
-        in it. Of a topic that the ledger never saw there are the names nearest to it."""
+        in it. If the ledger never saw the topic, the answer has the names that are most like it."""
         tables, name = warehouse.rows(cluster), name_in(topic)
         found = readers(tables, name)
         nearest = [] if found else nearest_topics(tables, name)
@@ -155,7 +156,7 @@ def of_clusters(api: APIRouter, warehouse: Warehouse) -> None:
         limit: PlacesLimit = PLACES_MAX,
         cursor: Cursor = None,
     ) -> Response:
-        """Incidents of all groups that were last seen since then, in the order in which they began."""
+        """Incidents of all groups that were last seen at `since` or later, in the order in which they began."""
         tables = warehouse.rows(cluster)
         begin = instant_in(since)
         found = incidents_of(tables, None, begin, kind, severity)
@@ -187,8 +188,8 @@ def of_a_group(api: APIRouter, warehouse: Warehouse) -> None:
     def owners(
         cluster: InCluster, group: OfGroup, at: At = None, limit: PlacesLimit = PLACES_MAX, cursor: Cursor = None
     ) -> Response:
-        """Each partition that the group ever owned, with its owner at the instant, or what else it was: reserved,
-        unowned, not_born, ended or unknown."""
+        """Each partition that the group ever owned, with its owner at the instant. The status is owned, or else
+        reserved, unowned, not_born, ended or unknown."""
         tables, name = warehouse.rows(cluster), name_in(group)
         asked = instant_in(at)
         instant, found = owners_of(tables, name, asked)
@@ -207,8 +208,9 @@ def of_a_group(api: APIRouter, warehouse: Warehouse) -> None:
         partition: Annotated[int, Query(ge=0, le=PARTITION_MAX, description="The partition.")],
         at: AtGiven,
     ) -> Response:
-        """The owner, or several who shared the partition; the reason where nobody is named; and the nearest names where
-        the ledger never saw the group, the topic or the partition."""
+        """The owner, or several owners that shared the partition. If no owner is named, the answer has the reason. If
+        the ledger never saw the group, the topic or the partition, the answer says which, with the names most like
+        it."""
         instant = given("at", at)
         tables, name = warehouse.rows(cluster), name_in(group)
         found = owner_of(tables, name, topic, partition, instant)
@@ -220,7 +222,8 @@ def of_a_group(api: APIRouter, warehouse: Warehouse) -> None:
         **answering("members", GROUPS, models.Members),
     )
     def members(cluster: InCluster, group: OfGroup, limit: PlacesLimit = PLACES_MAX, cursor: Cursor = None) -> Response:
-        """Each member with its client, host and instance, what it owns, and what is kept for it while it is away."""
+        """Each member with its client, host and instance, what it owns, and what is reserved for it while it is
+        away."""
         tables, name = warehouse.rows(cluster), name_in(group)
         group_row(tables, name)
         answer = page_of_members(owners_now(tables, name), limit, cursor)
@@ -236,7 +239,8 @@ def of_times(api: APIRouter, warehouse: Warehouse) -> None:
     def timeline(
         cluster: InCluster, group: OfGroup, since: Since = None, until: Until = None, limit: Limit = 100
     ) -> Response:
-        """The last records that changed something: generations, who came and went, what moved, triggers and pauses."""
+        """The last records that changed something: generations, members that came and went, partitions that moved,
+        triggers of rebalances, and pauses."""
         tables, name = warehouse.rows(cluster), name_in(group)
         time = Time(since=instant_in(since), until=instant_in(until))
         _, entries, left_out = group_timeline(tables, name, time.since, time.until, limit)
@@ -271,7 +275,7 @@ def of_times(api: APIRouter, warehouse: Warehouse) -> None:
         limit: PlacesLimit = PLACES_MAX,
         cursor: Cursor = None,
     ) -> Response:
-        """Generation, members, owners and lag: a row for each that is different."""
+        """A row for each difference between the two instants in the group's generation, members, owners and lag."""
         begin = given("from", then)
         tables, name = warehouse.rows(cluster), name_in(group)
         now, found = group_diff(tables, name, begin, instant_in(to))
@@ -293,7 +297,7 @@ def of_causes(api: APIRouter, warehouse: Warehouse) -> None:
         limit: PlacesLimit = PLACES_MAX,
         cursor: Cursor = None,
     ) -> Response:
-        """Incidents of the group that were last seen since then, in the order in which they began."""
+        """Incidents of the group that were last seen at `since` or later, in the order in which they began."""
         tables, name = warehouse.rows(cluster), name_in(group)
         group_row(tables, name)
         begin = instant_in(since)
@@ -308,8 +312,9 @@ def of_causes(api: APIRouter, warehouse: Warehouse) -> None:
     def reasons(
         cluster: InCluster, group: OfGroup, since: Since = None, until: Until = None, limit: Last = PLACES_MAX
     ) -> Response:
-        """What is wrong with the group, whose fault it is and what to change; and incidents, rebalances, owners,
-        offsets and lag in one order. Of the last two hours that are known if no time is given."""
+        """What is wrong with the group, whose fault it is and what to change; and its incidents, rebalances, owners,
+        offsets and lag in one order of time. Without `since`, the two hours before `until` or, without `until`, before
+        the last instant that is known."""
         tables, name = warehouse.rows(cluster), name_in(group)
         time = Time(since=instant_in(since), until=instant_in(until))
         begin = time.since or (time.until or known_until(tables)) - WINDOW
@@ -323,7 +328,8 @@ def of_causes(api: APIRouter, warehouse: Warehouse) -> None:
         **answering("what_if", HISTORY_TAG, models.WhatIfs),
     )
     def kept_what_ifs(cluster: InCluster, group: OfGroup) -> Response:
-        """The answers of the newest `groupledger what-if --keep` that has the group, those that save most first."""
+        """The answers from the newest run of `groupledger what-if --keep` that has the group, those that save most
+        first."""
         tables, name = warehouse.rows(cluster), name_in(group)
         group_row(tables, name)
         answer = {"answers": with_numbers(stored_of_group(tables, name))}
@@ -360,8 +366,8 @@ def of_lag(api: APIRouter, warehouse: Warehouse) -> None:
         ] = None,
         exclude_persistent: Annotated[bool, Query(description="Leave out lag where commits do not advance.")] = False,
     ) -> Response:
-        """The lag of the newest sampling round, without partitions that the group no longer subscribes to. While no lag
-        at all is known it is a 400, so that nobody scales by a guess."""
+        """The lag of the newest sampling round, without partitions that the group no longer subscribes to. If no lag is
+        known at all, the answer is an error with status 400, so that nobody scales by a guess."""
         policy = no_commit or warehouse.settings.lag.no_commit
         tables, name = warehouse.rows(cluster), name_in(group)
         sampled_at, every = lag_at(tables, name, None)
@@ -392,7 +398,7 @@ def of_lag(api: APIRouter, warehouse: Warehouse) -> None:
 
 
 def given(parameter: str, text: str) -> datetime:
-    """Returns the instant in a parameter, which must not be empty."""
+    """Returns the instant in a required parameter. Raises InputError, which names the parameter, if `text` is empty."""
     found = instant_in(text)
     if found is None:
         raise InputError(f"Give an instant: {parameter}=2h.")

@@ -1,7 +1,7 @@
 """Assembles the server: pages, their JSON and Burrow's API over one warehouse. It writes nothing.
 
-A request goes through the guards, the entrance if there is one, and the slots; `/livez` and `/readyz` are answered by
-the guards.
+A request passes the guards (`jobs.serve.guards`), then the entrance (`jobs.serve.entrance`) if users have to log in,
+then the slots (`jobs.serve.slots`). The guards themselves answer `/livez` and `/readyz`.
 """
 
 from __future__ import annotations
@@ -47,8 +47,9 @@ def make_app(
     *,
     with_mcp: bool = False,
 ) -> ASGIApp:
-    """Returns the application; `hosts` are the host names that it accepts. Without passwords and proxy it does not
-    authenticate users. With `with_mcp` it also serves the Model Context Protocol at MCP."""
+    """Returns the application. `hosts` are the host names that it accepts; an empty collection means any. Without
+    passwords and proxy it does not authenticate users. With `with_mcp` it also serves the Model Context Protocol at the
+    path MCP."""
     asked = questions(warehouse, proxy)
     slots = Slots(over_http(asked, MCP) if with_mcp else asked, Places(ANSWERED_AT_ONCE, OF_ONE_ADDRESS, proxy))
     entrance = slots if passwords is None and proxy is None else Entrance(slots, passwords, proxy)
@@ -62,7 +63,8 @@ def over_http(app: FastAPI, path: str) -> ASGIApp:
 
 
 def questions(warehouse: Warehouse, proxy: Proxy | None = None) -> FastAPI:
-    """Returns the application that answers questions."""
+    """Returns the application with all pages and APIs, without guards, entrance and slots. It answers an error with a
+    page if a browser asked, in Burrow's form on Burrow's paths, and otherwise as problem details."""
     app = Questions(
         title="groupledger",
         version=version("groupledger"),
@@ -104,7 +106,8 @@ async def _few_threads(_app: FastAPI) -> AsyncIterator[None]:
 
 
 def in_one_sentence(error: Exception) -> Exception:
-    """Returns an error of the framework about a wrong request as one sentence; any other error as it is."""
+    """Returns the framework's error about wrong parameters as an InputError, and its error about the path or method as
+    an UnknownNameError, each with one sentence. Returns any other error unchanged."""
     if isinstance(error, RequestValidationError):
         wrong = "; ".join(f"{'.'.join(map(str, each['loc'][1:]))}: {each['msg']}" for each in error.errors())
         return InputError(f"The question is wrong: {wrong}.")

@@ -1,5 +1,5 @@
-"""Serves the page of acts on committed offsets, of a group or of a cluster, its JSON, and the file that undoes an
-act."""
+"""Serves the acts of a group or of a cluster, as a page and as JSON, and the file that undoes an act. An act is an
+operation that reset, moved or removed committed offsets."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PARTITIONS_MAX = 100
 
 
 def api_routes(warehouse: Warehouse) -> APIRouter:
-    """Returns the routes of the JSON of a warehouse."""
+    """Returns the routes that answer with JSON, and the route of the file that undoes an act."""
     api = described_router()
 
     listed = list_of_acts(warehouse)
@@ -65,7 +65,8 @@ def api_routes(warehouse: Warehouse) -> APIRouter:
     def undo(
         cluster: InCluster, group: OfGroup, record: Annotated[str, Query(description="As in the list.")]
     ) -> Response:
-        """What `kafka-consumer-groups --reset-offsets --from-file` reads: topic, partition and offset, a line each."""
+        """The file that `kafka-consumer-groups --reset-offsets --from-file` reads to undo an act: a line for each
+        partition, with topic, partition and offset. `record` is that of the act in the list."""
         tables = warehouse.rows(cluster)
         lines, _ = undo_lines(tables, act_of(audit(tables, name_in(group)), record))
         return Response("".join(f"{line}\n" for line in lines), media_type="text/csv")
@@ -74,7 +75,7 @@ def api_routes(warehouse: Warehouse) -> APIRouter:
 
 
 def routes(warehouse: Warehouse, environment: Environment) -> APIRouter:
-    """Returns the routes of the pages of a warehouse."""
+    """Returns the routes of the pages that list acts."""
     pages = APIRouter(default_response_class=HTMLResponse, include_in_schema=False)
 
     listed = list_of_acts(warehouse)

@@ -44,12 +44,12 @@ class Window:
         return round(100 * min(max((at - self.since) / self.lasts, 0.0), 1.0), 2)
 
     def part(self, number: int, parts: int) -> datetime:
-        """Returns the beginning of one of `parts` parts of equal length."""
+        """Returns the beginning of part `number`, counted from 0, of `parts` parts of equal length."""
         return self.since + self.lasts * number / parts
 
 
 def ticks(window: Window) -> list[Tick]:
-    """Returns round instants of a window; the first one and those at which a day begins have a date."""
+    """Returns ticks at round instants of a window. The first tick, and each at which a day begins, shows its date."""
     step = next((each for each in STEPS if window.lasts / each <= TICKS_MAX), window.lasts / TICKS_MAX)
     first = EPOCH + step * -((EPOCH - window.since) // step)
     found: list[Tick] = []

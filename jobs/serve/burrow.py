@@ -1,9 +1,10 @@
 """Serves Burrow's HTTP API, version 3, from the newest sampling round, for clients of Burrow.
 
-Statuses are those of Burrow's rules (`lag.burrow_status`). As in all sums, partitions that a group no longer subscribes
-to are left out; so are those that Burrow would not know. A known group without commits has its name and no partitions;
-one that has ended, or is unknown, is not found. Of the window that Burrow keeps in memory only the end is returned, in
-`start` too: earlier rounds are in the table `lag`.
+Statuses are those of Burrow's rules (`lag.burrow_status`). A group's status leaves out partitions that the group no
+longer subscribes to, as all sums of lag do, and partitions without a status, which Burrow would not know. A known group
+without commits is returned with its name and without partitions; for a group that has ended or is unknown, the answer
+is 404. Burrow holds a window of commits in memory and returns its `start` and its `end`; here both are the newest
+commit, because earlier rounds are in the table `lag`.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class BurrowRequest(BaseModel):
 
 
 class BurrowAnswer(BaseModel):
-    """The common fields of Burrow's answers; each adds the requested data."""
+    """The fields that all answers of Burrow have. Each answer adds a field with the requested data."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -55,7 +56,7 @@ RESPONSES: dict[int | str, dict[str, Any]] = {
 
 
 def routes(warehouse: Warehouse) -> APIRouter:
-    """Returns the routes of a warehouse. Each of its clusters is a cluster of Burrow."""
+    """Returns the routes of Burrow's API. Each cluster of the warehouse is a cluster of Burrow."""
     api = APIRouter(
         prefix=PREFIX,
         default_response_class=JSONResponse,
@@ -107,8 +108,8 @@ def routes(warehouse: Warehouse) -> APIRouter:
 
 
 def rows_of(warehouse: Warehouse, cluster: str, group: str) -> list[LagRow]:
-    """Returns the group's rows of the newest round. Raises UnknownNameError for a group that has ended, or is
-    unknown."""
+    """Returns the group's rows of lag, by partition, in the newest sampling round; an empty list for a group without
+    commits. Raises UnknownNameError for a group that has ended, or is unknown."""
     tables, name = warehouse.rows(cluster), name_in(group)
     _, rows = lag_at(tables, name, None)
     if not rows and group_row(tables, name)["is_alive"] is False:
@@ -117,7 +118,8 @@ def rows_of(warehouse: Warehouse, cluster: str, group: str) -> list[LagRow]:
 
 
 def newest(tables: ClusterRows, table: str, *columns: str, filters: list[Filter] | None = None) -> list[dict[str, Any]]:
-    """Returns rows of the newest round."""
+    """Returns the rows of `table` in its newest sampling round that match `filters`. Raises InputError if there is no
+    round."""
     sampled_at = last_round(tables, table)
     if sampled_at is None:
         raise InputError("No sampling round is computed yet.")
@@ -125,8 +127,8 @@ def newest(tables: ClusterRows, table: str, *columns: str, filters: list[Filter]
 
 
 def ends_of(tables: ClusterRows, topic: str) -> list[int | None]:
-    """Returns the end of each partition of a topic, null where the round has none. Raises UnknownNameError for a topic
-    that the round does not have."""
+    """Returns the end offset of each partition of a topic in the newest sampling round, by partition number; None for a
+    partition that the round does not have. Raises UnknownNameError for a topic that it does not have."""
     rows = newest(tables, "watermarks", "partition", "high_watermark", filters=[("topic", "=", topic)])
     if not rows:
         raise UnknownNameError("The newest sampling round has no such topic.")
@@ -135,9 +137,9 @@ def ends_of(tables: ClusterRows, topic: str) -> list[int | None]:
 
 
 def partitions_by_topic(rows: Iterable[LagRow]) -> dict[str, list[dict[str, Any]]]:
-    """Returns the value of each partition, in a list by partition number; `rows` are in the order of their keys. A
-    partition without a known end that lies after a gap is left out, as the topic may not have it: a client may commit
-    for partition 2,147,483,647."""
+    """Returns Burrow's objects for the partitions of each topic, in a list by partition number. `rows` must be in the
+    order of their keys. A row with no known end is left out if lower partition numbers before it have no rows: a client
+    may commit for partition 2,147,483,647, which the topic does not have."""
     topics: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
         partitions = topics.setdefault(row.topic, [])
@@ -156,7 +158,8 @@ def partitions_by_topic(rows: Iterable[LagRow]) -> dict[str, list[dict[str, Any]
 
 
 def status_of(cluster: str, group_id: str, rows: list[LagRow]) -> dict[str, Any]:
-    """Returns Burrow's object for a group, with one more field: the number of partitions that no figure includes."""
+    """Returns Burrow's status object for a group. It has one field that Burrow's does not have,
+    `partitions_without_lag`: the number of partitions whose lag is unknown, so that no sum includes them."""
     counted = [row for row in rows if LagFlag.UNSUBSCRIBED not in row.flags]
     partitions: list[dict[str, Any]] = [
         {
@@ -205,7 +208,8 @@ def ok(request: Request, message: str, **content: Any) -> Response:
 
 
 def refused(request: Request, status: int, message: str) -> Response:
-    """Returns an error in Burrow's form: clients look for `error`, and take `status` for that of a group."""
+    """Returns an error in Burrow's form. It has no field `status`, because clients would take that for the status of a
+    group; they recognize an error by the field `error`."""
     return json_answer({"error": True, "message": message, "request": _request_of(request)}, status)
 
 

@@ -1,8 +1,8 @@
 """Caches values computed from tables until one of the tables has another version.
 
-`CachedValues` computes a value once, however many requests need it, and keeps it for good: it is for few keys, and its
-tables are named. `CachedAnswers` is for as many keys as clients may ask for. It keeps those that were asked for last,
-and notes by itself which tables each was computed from.
+`CachedValues` computes a value once, however many requests need it, and never drops a key, so it is for few keys; the
+caller passes the versions of the tables. `CachedAnswers` is for as many keys as clients may ask for. It stores the
+values that were asked for last, and records by itself which tables each was computed from.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ class _Entry:
 
 
 class CachedValues:
-    """Cached values, by key. While one request computes a value again, the others get the previous value, or wait for
-    the first."""
+    """Stores values by key. While one request computes a value again, the others get the previous value; if there is
+    none yet, they wait."""
 
     def __init__(self) -> None:
         self._entries: dict[object, _Entry] = {}
@@ -54,8 +54,8 @@ class CachedValues:
 
 
 class CachedAnswers:
-    """Cached values, by key, the one asked for last at the end. A value holds as long as every table that its question
-    has asked for by then has the same version."""
+    """Stores at most `most` values by key, and drops those that nobody asked for longest. A value is valid as long as
+    every table that was opened to compute it has the same version."""
 
     def __init__(self, most: int = ANSWERS_MAX) -> None:
         self._most = most
@@ -63,7 +63,8 @@ class CachedAnswers:
         self._lock = threading.Lock()
 
     def get(self, key: object, tables: ClusterRows, make: Callable[[], Kind]) -> Kind:
-        """Returns the value of a cluster's key. `make` reads by `tables` only."""
+        """Returns the value of `key` for the cluster of `tables`; calls `make` if no valid value is stored. `make` must
+        read through `tables` alone, so that its tables are known."""
         whole = (tables.cluster, key)
         with self._lock:
             versions, value = self._found.get(whole, ({}, None))

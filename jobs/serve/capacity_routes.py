@@ -1,5 +1,5 @@
-"""Serves the JSON of a group's capacity, and makes the line about it on the group's page. `groupledger capacity` prints
-the same."""
+"""Serves a group's capacity as JSON, and as the sentences about it on the group's page. `groupledger capacity` prints
+the same findings."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def api_routes(api: APIRouter, warehouse: Warehouse) -> None:
         until: Annotated[str | None, UNTIL] = None,
         members: Annotated[list[Annotated[int, Query(ge=1, le=MEMBERS_MAX)]] | None, MEMBERS] = None,
     ) -> Response:
-        """How fast members process, what partitions get, how many members would do or why more don't help; and what
-        a scaler may act on beside the sum of lag."""
+        """How many records a second a member processes and the partitions receive, and how many members would be
+        enough, or why more members would not help. Also what an autoscaler may use besides the sum of lag."""
         tables, name = warehouse.rows(cluster), name_in(group)
         time = Time(since=instant_in(since), until=instant_in(until))
         policy = warehouse.settings.lag.no_commit
@@ -52,8 +52,8 @@ def api_routes(api: APIRouter, warehouse: Warehouse) -> None:
 
 
 def capacity_line(tables: ClusterRows, name: str, no_commit: str, until: datetime) -> str | None:
-    """Returns a sentence about capacity from the rounds of the hour before an instant; None if the group had no
-    partition in them, or they show nothing."""
+    """Returns sentences about capacity from the rounds of the hour before `until`. Returns None if there is no round,
+    if the group had no partition in the rounds, or if they allow no finding."""
     last = last_round(tables, "lag", until) if tables.exists("lag") else None
     if last is None:
         return None

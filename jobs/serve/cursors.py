@@ -1,7 +1,8 @@
 """Cuts lists into pages: `next` of an answer is the cursor of the page after, null on the last one.
 
-A cursor names the last row of its page by its place in the order, so that no row is left out that kept its place while
-others came or went. A list is bounded also where nobody asks for pages: a group may have 100,000 partitions.
+A cursor holds the sort key of the last row of its page, and the next page begins after that key. So rows that appear or
+disappear between two requests make no other row fall out. A list has a limit even if the request gives none: a group
+may have 100,000 partitions.
 """
 
 from __future__ import annotations
@@ -33,13 +34,13 @@ Cursor = Annotated[str | None, Query(description="The value of next on the previ
 
 
 def page_of(rows: list[Answer], limit: int, cursor: str | None) -> tuple[list[Answer], str | None]:
-    """Returns a page of groups, and the cursor of the next one."""
+    """Returns a page of groups, and the cursor of the next page, or None on the last one."""
     return cut(rows, rank, (int, int, str), limit, cursor)
 
 
 def page_of_places(rows: Sequence[Answer], name: str, limit: int, cursor: str | None) -> dict[str, Any]:
-    """Returns the part of an answer that has a page of rows by topic and partition, under a name. A partition with
-    several owners has a row for each."""
+    """Returns a part of an answer, with a page of rows by topic and partition in the field `name`, and the fields
+    `count` and `next`. A partition with several owners has a row for each."""
     found, following = cut(sorted(rows, key=_place), _place, (str, int, str), limit, cursor)
     return {name: found, "count": len(rows), "next": following}
 
@@ -51,13 +52,14 @@ def page_of_members(rows: Sequence[Answer], limit: int, cursor: str | None) -> d
 
 
 def page_of_incidents(rows: Sequence[Answer], limit: int, cursor: str | None) -> dict[str, Any]:
-    """Returns a page of incidents, in the order in which they began."""
+    """Returns a part of an answer, with a page of incidents. `rows` must be in the order in which they began."""
     found, following = cut(rows, _began, (int, str, str), limit, cursor)
     return {"incidents": found, "count": len(rows), "next": following}
 
 
 def page_by_number(rows: Sequence[Answer], name: str, limit: int, cursor: str | None) -> dict[str, Any]:
-    """Returns a page of rows that have no sort key, and are the same for every request."""
+    """Returns a part of an answer, with a page of rows in the field `name`. The rows have no sort key, so the cursor
+    has a row's number; the rows must be the same for every request."""
     numbers = {id(row): number for number, row in enumerate(rows)}
     found, following = cut(rows, lambda row: (numbers[id(row)],), (int,), limit, cursor)
     return {name: found, "count": len(rows), "next": following}
@@ -66,7 +68,9 @@ def page_by_number(rows: Sequence[Answer], name: str, limit: int, cursor: str | 
 def cut(
     rows: Sequence[Answer], key: Callable[[Answer], Key], types: tuple[type, ...], limit: int, cursor: str | None
 ) -> tuple[list[Answer], str | None]:
-    """Returns the page after a cursor, of rows in the order of a key, and the next cursor."""
+    """Returns the page of rows after a cursor, and the next cursor, or None on the last page. `rows` must be in the
+    order of `key`; `types` are the types of the key's parts. Raises InputError if the cursor is not one of this
+    server's."""
     if cursor is not None:
         last = read_cursor(cursor, types)
         rows = [row for row in rows if key(row) > last]

@@ -25,14 +25,15 @@ if TYPE_CHECKING:
 
 
 def api_routes(warehouse: Warehouse) -> APIRouter:
-    """Returns the routes of the JSON of a warehouse."""
+    """Returns the routes that answer with JSON."""
     api = described_router()
 
     listed = list_of_deploys(warehouse)
 
     @api.get("/clusters/{cluster}/deploys", summary="Deployments", **answering("deploys", CLUSTERS, Deploys))
     def of_cluster(cluster: InCluster, since: Since = None, until: Until = None, limit: Limit = 100) -> Response:
-        """The last times in which every member of a group was replaced in good order, each with what it cost."""
+        """The last deployments of all groups, each with what it cost. A deployment is a time in which every member of a
+        group was replaced in good order."""
         return listed.answer(cluster, None, since, until, limit)
 
     @api.get(
@@ -43,7 +44,7 @@ def api_routes(warehouse: Warehouse) -> APIRouter:
     def of_group(
         cluster: InCluster, group: OfGroup, since: Since = None, until: Until = None, limit: Limit = 100
     ) -> Response:
-        """The last deployments of the group, each with what it cost and what those before it cost."""
+        """The last deployments of the group, each with what it cost and what earlier deployments cost."""
         return listed.answer(cluster, group, since, until, limit)
 
     @api.get(
@@ -52,7 +53,7 @@ def api_routes(warehouse: Warehouse) -> APIRouter:
         **answering("deploy", HISTORY_TAG, DeployThen),
     )
     def of_instant(cluster: InCluster, group: OfGroup, at: At = None) -> Response:
-        """The deployment that was going on at the instant, or the last one before it."""
+        """The deployment that was in progress at the instant, or the last one before it."""
         tables, name, asked = warehouse.rows(cluster), name_in(group), instant_in(at)
         instant = asked or known_until(tables)
         found, other = deploy_at(tables, name, instant)
@@ -64,7 +65,7 @@ def api_routes(warehouse: Warehouse) -> APIRouter:
 
 
 def routes(warehouse: Warehouse, environment: Environment) -> APIRouter:
-    """Returns the routes of the pages of a warehouse."""
+    """Returns the routes of the pages that list deployments."""
     pages = APIRouter(default_response_class=HTMLResponse, include_in_schema=False)
 
     listed = list_of_deploys(warehouse)

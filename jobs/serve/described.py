@@ -1,8 +1,8 @@
 """Describes the operations of `/api/v1` in OpenAPI, and refuses the parameters that an operation does not have.
 
-Answers are described, and not validated while they are sent: an operation returns a response that is made already, and
-tests hold the answers of a real warehouse against the document. `examples.json` has an answer to each, from the day
-that is shipped with groupledger (`python -m tools.api_examples`).
+The framework does not validate an answer while it is sent, because an operation returns a complete response. Tests
+compare the answers of a real warehouse with the OpenAPI document. `examples.json` has an answer to each operation, from
+the demo day that is shipped with groupledger (`python -m tools.api_examples`).
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def described_router() -> APIRouter:
 
 
 def answering(name: str, tag: str, model: type[Row]) -> dict[str, Any]:
-    """Returns the description of an operation: its id, its tag and its answer."""
+    """Returns the arguments of a route that describe its operation: id, tag, and the model of its answer."""
     return {
         "operation_id": name,
         "tags": [tag],
@@ -119,7 +119,7 @@ def answering(name: str, tag: str, model: type[Row]) -> dict[str, Any]:
 
 @cache
 def examples() -> dict[str, Any]:
-    """Returns an answer of each operation, by its id."""
+    """Returns an example of an answer for each operation, by the operation's id."""
     text = (resources.files("groupledger.jobs.serve") / "examples.json").read_text()
     found: dict[str, Any] = json.loads(text)
     return found
@@ -127,7 +127,8 @@ def examples() -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class OneOf:
-    """The type of a parameter that must be one of some words. Any other value raises InputError, which names them."""
+    """The type of a parameter whose value must be one of `words`. Any other value raises InputError, which lists
+    them."""
 
     parameter: str
     words: tuple[str, ...]

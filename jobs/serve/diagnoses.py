@@ -1,9 +1,9 @@
-"""Puts the episodes of many groups into the words of their diagnosis, as the page of each group has them.
+"""Gives episodes of many groups the summaries of their diagnoses, which are those on the page of each group.
 
-A group in trouble that no incident is about, as one that stopped, is diagnosed by itself for the list of groups.
-A diagnosis reads a group's rows of that time. So a request has at most NEW_MAX new ones made, of the most harmful
-episodes that it shows; what was found is kept until the episode's incidents change. An episode whose turn has not come,
-or that has no diagnosis, keeps the sentence of its worst incident.
+For the list of groups, a group in trouble that no incident is about, such as one that stopped, gets a diagnosis of its
+own. A diagnosis reads the group's rows of the episode's time. So a request makes at most NEW_MAX new ones, for the
+first of the episodes that it shows; each is cached until the episode's incidents change. An episode without a
+diagnosis, or whose diagnosis is not made yet, has the sentence of its worst incident.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ OF_GROUPS_MAX, OF_GROUPS_S = 1, 300
 
 
 class Diagnoses:
-    """The diagnoses that were made, those asked for last at the end. Several requests share it."""
+    """Caches diagnoses, at most KEPT_MAX, for several requests at once. Each call makes at most `new_max` new ones for
+    episodes."""
 
     def __init__(self, new_max: int = NEW_MAX) -> None:
         self._new_max = new_max
@@ -47,8 +48,8 @@ class Diagnoses:
         self._lock = Lock()
 
     def of(self, tables: ClusterRows, episodes: Iterable[Episode]) -> list[Episode]:
-        """Returns episodes of a cluster in the words of their diagnoses, as far as there are any, and those with one
-        diagnosis as one: the gravest first, and else in their order."""
+        """Returns the episodes of a cluster, the most severe first and otherwise in the given order. An episode with a
+        diagnosis gets its summary. Episodes that share a diagnosis are joined into one."""
         worded, left = [], self._new_max
         for each in episodes:
             key = _key(tables, each)
@@ -65,8 +66,9 @@ class Diagnoses:
         return sorted(_together(worded), key=lambda each: -SEVERITIES.index(each.summary.severity))
 
     def of_groups(self, tables: ClusterRows, groups: Sequence[Answer], at: datetime) -> list[Answer]:
-        """Returns rows of groups. A group in trouble without an episode in progress gets a diagnosis as its `worst`.
-        A diagnosis is made again after some minutes, or when the group's status changes."""
+        """Returns the rows of groups. A group in trouble, without an episode in progress, gets a diagnosis at `at` as
+        its `worst`; at most OF_GROUPS_MAX new diagnoses are made in a call. A diagnosis is made again after OF_GROUPS_S
+        seconds, or when the group's status changes."""
         found, left = [], OF_GROUPS_MAX
         for row in groups:
             is_known = row["worst"] is not None and row["worst"].summary.until is None
@@ -89,7 +91,7 @@ class Diagnoses:
 
 
 def _together(episodes: Iterable[Episode]) -> list[Episode]:
-    """Returns episodes, of which those that one diagnosis is about are joined to the first of them."""
+    """Returns the episodes, with those that share a diagnosis joined to the first of them."""
     found: list[Episode] = []
     places: dict[tuple[str | None, str, str], int] = {}
     for each in episodes:

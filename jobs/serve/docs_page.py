@@ -1,7 +1,7 @@
-"""The page of the API, `/docs`: all operations of the OpenAPI document, with parameters, answers and examples.
+"""Serves the page of the API, `/docs`: all operations of the OpenAPI document, with parameters, answers and examples.
 
-It is made here, since the pages that others make of such a document load scripts from elsewhere or add styles while
-they run, which our pages may not (`jobs.serve.guards`).
+The page is made here, because those that other programs make of such a document load scripts from elsewhere, or add
+styles while they run. Our pages may do neither (`jobs.serve.guards`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ REFERENCE = "#/components/schemas/"
 
 
 def routes(app: FastAPI) -> APIRouter:
-    """Returns the route of the page of an application's document."""
+    """Returns the route of the page that shows the OpenAPI document of `app`."""
     api, template = APIRouter(include_in_schema=False), templates().get_template("docs.html")
 
     @api.get("/docs")
@@ -42,7 +42,7 @@ def routes(app: FastAPI) -> APIRouter:
 
 
 def sections(document: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Returns the tags with their operations."""
+    """Returns the tags of an OpenAPI document, each with its operations."""
     found = [
         {"path": path, **operation, "parameters": [*map(parameter, operation.get("parameters", ()))]}
         | answer_of(operation["responses"]["200"].get("content", {}))
@@ -68,7 +68,8 @@ def default_of(described: Mapping[str, Any]) -> str:
 
 
 def answer_of(content: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the answer's type, and the lines of its example."""
+    """Returns the media type of an answer, the name of its schema, and the lines of its example. They are empty if the
+    operation has no content."""
     for media_type, described in content.items():
         example = described.get("example", "")
         text = example if isinstance(example, str) else json.dumps(example, indent=2)
@@ -88,7 +89,7 @@ def fields(schema: Mapping[str, Any]) -> Iterable[dict[str, Any]]:
 
 
 def type_of(schema: Mapping[str, Any]) -> str:
-    """Returns the type in words: `array of integer or null`."""
+    """Returns the type that a schema describes, in words: `array of integer or null`."""
     if "$ref" in schema:
         return str(named(schema))
     if "anyOf" in schema:
@@ -101,7 +102,8 @@ def type_of(schema: Mapping[str, Any]) -> str:
 
 
 def named(schema: Mapping[str, Any]) -> str | None:
-    """Returns the name of the object that a schema describes, or of the objects in its list."""
+    """Returns the name of the object that a schema describes, or of the objects in its list; None if it describes
+    neither."""
     inner = (schema, schema.get("items", {}), *schema.get("anyOf", ()))
     deep = (*inner, *(each.get("items", {}) for each in inner))
     return next((each["$ref"].removeprefix(REFERENCE) for each in deep if "$ref" in each), None)

@@ -1,10 +1,11 @@
 """Authenticates users before a page or its JSON is shown: by a password, or by the name that a trusted proxy sends.
 
 - A header with a name is trusted only if it comes once, and from a peer that was given as a proxy. The peer is the
-other end of the connection; headers about the origin of a request are ignored. - A user who was let in lately does not
-wait. Other passwords are checked one after the other, in a thread of their own, and in turn among the addresses that
-they come from (`jobs.serve.turns`): somebody who guesses delays no page and no answer, and no user from another
-address. When too many wait, the rest are asked to try again later.
+  other end of the connection; headers about the origin of a request are ignored.
+- A user whose password was verified lately does not wait. Other passwords are checked one after the other, in a thread
+  of their own, and in turn among the addresses that they come from (`jobs.serve.turns`). So somebody who guesses delays
+  no page, no answer, and no user from another address. When too many passwords wait, further users are asked to try
+  again later.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class Proxy:
         return len(sent) == 1 and bool(sent[0].strip()) and self.trusts(scope)
 
     def trusts(self, scope: Scope) -> bool:
-        """Returns whether the peer is one of the proxies."""
+        """Returns whether the peer that sent the request is one of the proxies."""
         client = scope.get("client")
         if client is None:
             return False
@@ -65,7 +66,8 @@ class Proxy:
 
 @dataclass(slots=True)
 class Entrance:
-    """An ASGI application around another one, for users with a password or whose name a proxy sends."""
+    """Passes a request to the application `app` only if it has a right name and password, or if a trusted proxy sends
+    the user's name."""
 
     app: ASGIApp
     passwords: Passwords | None = None
@@ -112,7 +114,7 @@ class Entrance:
 
 
 def credentials_in(header: str) -> tuple[str, bytes] | None:
-    """Returns the name and the password in a header (RFC 7617); None if it has none."""
+    """Returns the name and the password in an Authorization header (Basic, RFC 7617); None if it has no such pair."""
     scheme, _, encoded = header.partition(" ")
     try:
         name, colon, password = base64.b64decode(encoded.strip(), validate=True).partition(b":")
@@ -122,7 +124,8 @@ def credentials_in(header: str) -> tuple[str, bytes] | None:
 
 
 def proxy_of(header: str, peers: Iterable[str]) -> Proxy:
-    """Returns the proxy for peers, each an address or a network. Raises InputError for any other text."""
+    """Returns a proxy that sends names in `header`, from one of `peers`, each an address or a network. Raises
+    InputError if a peer is neither."""
     return Proxy(header, [network_of(peer) for peer in peers])
 
 

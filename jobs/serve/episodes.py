@@ -32,18 +32,18 @@ class Episode:
 
     @property
     def proofs(self) -> list[Answer]:
-        """The rows that prove it, each once."""
+        """Returns the rows that prove the episode's incidents, each once."""
         every = [proof for row in self.incidents for proof in row["proofs"] or ()]
         return [*{(each["table_name"], each["row_key"]): each for each in every}.values()]
 
 
 def of_summary(group_id: str, summary: EpisodeSummary) -> Episode:
-    """Returns the episode of a diagnosis that no incident belongs to."""
+    """Returns an episode without incidents, for a diagnosis of a group that no incident is about."""
     return Episode(episode_id="", summary=summary, group_id=group_id, root=None, kinds=(), incidents=())
 
 
 def joined(one: Episode, other: Episode) -> Episode:
-    """Returns an episode with the incidents of another one."""
+    """Returns the episode `one`, with the kinds and the incidents of `other` added."""
     incidents = sorted((*one.incidents, *other.incidents), key=_begun)
     return replace(one, kinds=[*dict.fromkeys((*one.kinds, *other.kinds))], incidents=incidents)
 
@@ -53,7 +53,7 @@ def _begun(row: Answer) -> tuple[datetime, str]:
 
 
 def episodes_of(rows: Sequence[Answer]) -> list[Episode]:
-    """Returns the episodes of incidents, the most harmful first."""
+    """Returns the episodes that some incidents belong to, the most harmful first."""
     of_episodes: defaultdict[str, list[Answer]] = defaultdict(list)
     for row in rows:
         of_episodes[row["episode_id"]].append(row)
@@ -71,7 +71,7 @@ def episodes_of(rows: Sequence[Answer]) -> list[Episode]:
 
 
 def by_groups(episodes: Iterable[Episode]) -> dict[str | None, list[Episode]]:
-    """Returns the episodes of each group, in their order."""
+    """Returns the episodes by group; those of a group stay in the given order."""
     found: defaultdict[str | None, list[Episode]] = defaultdict(list)
     for each in episodes:
         found[each.group_id].append(each)
@@ -85,7 +85,8 @@ def incidents_within(
     severity: str = Severity.WARNING,
     names: Sequence[str] | None = None,
 ) -> list[Answer]:
-    """Returns the incidents of some groups or of all that overlap [since, until)."""
+    """Returns the incidents of at least `severity` that overlap [since, until), of the groups in `names`, or of all
+    groups if there are no names. Returns an empty list if the table does not exist."""
     if not tables.exists("incidents"):
         return []
     found = incidents_of(tables, names or None, since, None, severity)

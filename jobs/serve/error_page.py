@@ -1,6 +1,6 @@
 """Shows an error to a person: the sentence that programs get as problem details, and where to go from there.
 
-A name that the ledger does not know has links to those like it. What can't be read now has a link to ask again.
+If the ledger does not know a name, the page has links to similar names. For any other error it has a link to ask again.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def is_for_people(request: Request) -> bool:
 
 
 def error_page(environment: Environment, warehouse: Warehouse, request: Request, status: int, detail: str) -> str:
-    """Returns the page."""
+    """Returns the page for an error, as HTML. `status` is the HTTP status, `detail` the sentence."""
     cluster: str | None = None
     links: list[tuple[str, str]] = []
     if status == NOT_FOUND:
@@ -43,7 +43,9 @@ def error_page(environment: Environment, warehouse: Warehouse, request: Request,
 
 
 def nearest(warehouse: Warehouse, path: str) -> tuple[str | None, list[tuple[str, str]]]:
-    """Returns the cluster in a path, if the warehouse has it, and similar names with their URLs."""
+    """Returns the cluster in a path, and the groups whose names are most like the one in the path, with their URLs. If
+    the warehouse has no such cluster, returns None and all clusters with their URLs. If the tables can't be read,
+    returns None and an empty list."""
     asked = CLUSTER.fullmatch(path)
     try:
         clusters = warehouse.clusters()

@@ -1,9 +1,10 @@
-"""Server-sent events of a cluster: `round` when a sampling round was added, `incident` for each that is new.
+"""Sends server-sent events of a cluster: `round` when a sampling round was added, `incident` for each new incident.
 
-A client that reconnects gets only new events: earlier ones are in the tables. The same applies to an incident that
-ended more than a day before the newest one, as may happen with a log that is imported late. Each client costs a look at
-the versions of two tables every few seconds, so there is a bound on them, for one address, too; what has changed is
-read once for all. A client has its place from before the first look, so that many who come at once are not all let in.
+A client that reconnects gets only new events, because earlier ones are in the tables. It also gets no event for an
+incident that ended more than a day before the newest one, as may happen with a log that is imported late. For each
+client the server looks up the versions of two tables every POLL_S seconds, so the number of clients is limited, in all
+and for one address. Changed rows are read once for all clients. A client is counted before its first look-up, so that
+many who come at once are not all let in.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ EVENTS = {
 
 
 def routes(warehouse: Warehouse, proxy: Proxy | None) -> APIRouter:
-    """Returns the route of a warehouse."""
+    """Returns the route of the events of the warehouse's clusters."""
     api = described_router()
     places = Places(CLIENTS_MAX, OF_ONE_ADDRESS, proxy)
 
@@ -52,8 +53,9 @@ def routes(warehouse: Warehouse, proxy: Proxy | None) -> APIRouter:
         responses={200: {"description": "A stream without an end.", "content": {"text/event-stream": EVENTS}}},
     )
     async def events(request: Request, cluster: InCluster) -> Response:
-        """An event `round` when a sampling round was added, with its instant; `incident` for each that is new, with its
-        row; and `problem`, with a sentence, while the tables can't be read."""
+        """A stream of events without an end. `round`: a sampling round was added; the event has its instant.
+        `incident`: an incident is new; the event has its row. `problem`: the tables can't be read now; the event has a
+        sentence."""
         with ExitStack() as stack:
             try:
                 stack.enter_context(places.one(request.scope))
@@ -68,7 +70,7 @@ def routes(warehouse: Warehouse, proxy: Proxy | None) -> APIRouter:
 
 
 class Stream(StreamingResponse):
-    """A response without an end, which releases its place when it is over, even if it has never begun."""
+    """A response without an end. It gives up `place`, its place among the clients, when sending ends for any reason."""
 
     def __init__(self, content: AsyncIterator[str], place: ExitStack) -> None:
         super().__init__(content, media_type="text/event-stream")

@@ -1,4 +1,4 @@
-"""Serves the forecasts of a group as JSON; its page has the same in sentences."""
+"""Serves the forecasts of a group as JSON. The group's page has the same forecasts in sentences."""
 
 from __future__ import annotations
 

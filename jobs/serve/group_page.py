@@ -1,8 +1,8 @@
-"""Serves the page of a group at any instant: the verdict of the day that ends with its window, a picture, and the
-owners.
+"""Serves the page of a group at any instant: a verdict, a picture of a window of time, and the owners.
 
-The verdict is that of `groupledger why`. Asked for an instant, it begins with the episode that was going on then. A
-group that has ended is shown in its last hour, unless an instant is asked for.
+The verdict is that of `groupledger why`, for the 24 hours up to the window's end, or for the window if it is longer. If
+the request has an instant, the episodes in progress at it come first. For a group that has ended, the usual window is
+its last hour, unless the request has an instant.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ BESIDE = timedelta(minutes=2)
 
 
 def routes(warehouse: Warehouse, environment: Environment) -> APIRouter:
-    """Returns the routes of a warehouse."""
+    """Returns the route of the page."""
     pages = APIRouter(default_response_class=HTMLResponse, include_in_schema=False)
 
     @pages.get("/clusters/{cluster}/groups/{group}")
@@ -91,15 +91,16 @@ def routes(warehouse: Warehouse, environment: Environment) -> APIRouter:
 
 
 def judged(warehouse: Warehouse, tables: ClusterRows, rows: GroupRows, within: Window) -> dict[str, Any]:
-    """Returns the sentences that are made of many rounds, which are kept as the verdict is."""
+    """Returns the values of `from_rounds`. They are cached as the verdict is, since they need many rounds."""
     key = ("rounds", rows.history.group["group_id"], within.until, rows.sampled_at)
     no_commit = warehouse.settings.lag.no_commit
     return warehouse.verdicts.get(key, tables, lambda: from_rounds(tables, rows, no_commit, within.until))
 
 
 def from_rounds(tables: ClusterRows, rows: GroupRows, no_commit: str, until: datetime) -> dict[str, Any]:
-    """Returns sentences about the capacity and the forecasts of a group, for which each partition is read in many
-    rounds; empty for a group with more partitions than a page shows."""
+    """Returns two values for the template: `capacity`, sentences about capacity, and `coming`, sentences about
+    forecasts. To make them, each partition is read in many rounds; for a group with more partitions than a page shows,
+    they are None and empty."""
     if len(rows.standing) > OWNERS_MAX:
         return {"capacity": None, "coming": []}
     capacity = capacity_line(tables, rows.history.group["group_id"], no_commit, until)
@@ -107,8 +108,8 @@ def from_rounds(tables: ClusterRows, rows: GroupRows, no_commit: str, until: dat
 
 
 def coming(tables: ClusterRows, rows: GroupRows) -> list[str]:
-    """Returns sentences about the forecasts of a group at the instant; empty for a group that was not sampled, or has
-    no lag of its own."""
+    """Returns sentences about the forecasts of a group in the round at `rows.sampled_at`. Returns an empty list for a
+    share group, for a group without a round, and for one without rows in it."""
     if rows.sampled_at is None or not rows.standing or rows.history.group["group_type"] == GroupType.SHARE:
         return []
     return sentences(forecasts(tables, rows.history.group["group_id"], rows.sampled_at)[1])
@@ -116,7 +117,8 @@ def coming(tables: ClusterRows, rows: GroupRows) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class DaysVerdict:
-    """The verdict of a group since an instant, with the summaries of what did harm, or else of what did none."""
+    """Holds the verdict of a group since an instant. `lasts` is the length of that time in words. `episodes` are the
+    summaries of episodes that did harm; only if there are none, `mild` has those that did none."""
 
     since: datetime
     lasts: str
@@ -126,8 +128,8 @@ class DaysVerdict:
 
 
 def verdict_of(warehouse: Warehouse, tables: ClusterRows, name: str, within: Window) -> DaysVerdict:
-    """Returns the verdict of the day that ends with a window, or of the window if it is longer. It is most of the work
-    of a page, so that it is kept."""
+    """Returns the verdict of the 24 hours that end with a window, or of the window if it is longer. The verdict is
+    cached, because it is most of the work of a page."""
 
     def made() -> DaysVerdict:
         _, verdict = why(tables, name, since, within.until + timedelta(milliseconds=1))
@@ -140,7 +142,8 @@ def verdict_of(warehouse: Warehouse, tables: ClusterRows, name: str, within: Win
 
 
 def verdict_values(found: DaysVerdict, asked: datetime | None) -> dict[str, Any]:
-    """Returns the episodes of a verdict: those at the given instant first, or else the most harmful first."""
+    """Returns the values of a verdict for the template. Its episodes come in the order of harm, those in progress at
+    `asked` before the others."""
     episodes = found.episodes if asked is None else sorted(found.episodes, key=lambda each: not _is_of(each, asked))
     return {
         "verdict": found.verdict,
@@ -161,22 +164,25 @@ def has_ended(history: GroupHistory) -> bool:
 
 
 def usual_window(history: GroupHistory, at: datetime | None) -> str:
-    """Returns the window that nobody chose: two hours, or less if the group is younger."""
+    """Returns the length of the window if the request has none. For a group that has ended it is an hour, unless the
+    request has an instant. For others it is the shortest of USUAL that covers the time since the group's creation, or
+    the longest."""
     if has_ended(history) and at is None:
         return OF_ENDED
     return shortest_window(USUAL, history.group["first_seen_at"], history.known_until)
 
 
 def shortest_window(windows: Sequence[str], begun: datetime | None, end: datetime | None) -> str:
-    """Returns the first of some windows, the shortest first, that holds a time; the last one if none does, or if the
-    time is not known."""
+    """Returns the first of `windows`, which are in ascending order, that is at least as long as the time from `begun`
+    to `end`. Returns the last one if none is, or if one of the instants is not known."""
     if begun is None or end is None:
         return windows[-1]
     return next((each for each in windows if end - begun <= length(each)), windows[-1])
 
 
 def length(text: str) -> timedelta:
-    """Returns the length of a window. Raises InputError."""
+    """Returns the length of a window such as `30m`, `2h` or `7d`. Raises InputError for any other text, and for more
+    than 366 days."""
     found = AGO.fullmatch(text)
     lasts = found and timedelta(**{UNITS[found[2]]: min(int(found[1]), 10_000_000)})
     if not lasts or lasts > 366 * DAY:
@@ -185,8 +191,9 @@ def length(text: str) -> timedelta:
 
 
 def window_of(history: GroupHistory, at: datetime | None, until: datetime | None, lasts: timedelta) -> Window:
-    """Returns the window of a page. If `until` is missing, or the instant lies outside, the window is around the
-    instant, or around the last known one."""
+    """Returns the window of a page, which is `lasts` long. It ends at `until`, unless that is missing or `at` lies
+    outside. Otherwise it is centred on `at`, or ends earlier, at the last known instant or at `at`, whichever is later.
+    Without `at` it ends at the last known instant."""
     end = history.group["last_seen_at"] if has_ended(history) else None
     last = end or history.known_until or history.group["last_seen_at"]
     if at is not None and until is not None and not until - lasts <= at <= until:

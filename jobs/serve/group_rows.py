@@ -1,6 +1,6 @@
-"""Reads the rows for the picture of a group: for a page one group, for the report many at a time.
+"""Reads the rows for the pictures of groups: of one group for its page, of many at a time for the report.
 
-A window without rows has a picture, too. What started before a window and goes on in it is part of it.
+A window without rows has a picture, too. An interval that began before the window and lasts into it is a part of it.
 """
 
 from __future__ import annotations
@@ -36,11 +36,15 @@ Standing = dict[tuple[str, int], Any]  # rows of lag, or of where a share group 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupRows:
-    """Holds a group's rows: `incidents` and `rebalances` of a window in the order in which they began, the round of lag
-    at an instant in it by topic and partition (`standing`), and over the window `lag_points`. A share group has a start
-    in place of a committed offset; `copies` are those of a streams group's tasks, by member. A connector of a Connect
-    group stands as a topic, its tasks as partitions. `before` and `after` are the rebalances next to the instant;
-    `troubles` say which steps can't judge the group."""
+    """Holds the rows of a group for a window and for an instant in it.
+
+    `incidents` and `rebalances` are those of the window, in the order in which they began. `lag_points` are the sums of
+    lag over the window. `standing` has the rows of lag of the round at `sampled_at`, by topic and partition; the rows
+    of a share group have its start offset in place of a committed offset. `before` and `after` are the times of the
+    rebalances next to the instant. `copies` has in words the tasks of a streams group that are not active, by member.
+    In `connect_assignments`, a connector is the topic and its task the partition. `troubles` say which steps can't
+    judge the group.
+    """
 
     history: GroupHistory
     connect_assignments: list[Answer]
@@ -60,8 +64,8 @@ class GroupRows:
 def read_groups(
     tables: ClusterRows, histories: Sequence[GroupHistory], since: datetime, until: datetime, at: datetime
 ) -> Iterator[GroupRows]:
-    """Yields the rows of each group with one read of each table, except the rows that only share and streams groups
-    have."""
+    """Yields the rows of each group, for the window from `since` to `until` and the instant `at`. Each table is read
+    once for all groups, except the tables that only share and streams groups have."""
     names = [history.group["group_id"] for history in histories]
     connect = by_group(_connect_assignments(tables, names))
     rebalances = by_group(true_rebalances(tables, names, None, None) if tables.exists("rebalances") else ())

@@ -65,17 +65,18 @@ def group_values(rows: GroupRows, window: Window, at: datetime, rebalances_max: 
 
 
 def standing_of(rows: GroupRows) -> Rollup | None:
-    """Returns the sums of the group's lag at the instant; None if it was not sampled."""
+    """Returns the sums of the group's lag at the instant; None if no partition has a lag status."""
     return next(iter(rollup(sampled(rows))), None)
 
 
 def sampled(rows: GroupRows) -> list[LagRow]:
-    """Returns the rows of lag at the instant that have a status, which those of a share group have not."""
+    """Returns the rows of lag at the instant that have a lag status. Rows of a share group never have one."""
     return [row for row in rows.standing.values() if isinstance(row, LagRow) and row.status]
 
 
 def most_behind(owners: list[Answer], standing: Standing) -> list[Answer]:
-    """Returns the rows that a page shows, in their order: all, or those of the partitions with the most lag."""
+    """Returns those of `owners` that a page shows, in the given order: all, or if there are more than OWNERS_MAX, those
+    of the partitions with the most lag."""
     if len(owners) <= OWNERS_MAX:
         return owners
 

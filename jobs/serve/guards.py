@@ -1,14 +1,15 @@
 """Checks every request and every response of the pages and their JSON.
 
 - A path is matched as it was sent, with its percent signs: so a group named `a/owners` is another path than the owners
-  of `a`. What the path names is decoded where it is used.
+  of `a`. The names in a path are decoded where they are used.
 - The Host header has to be one that this server was started for. A page that somebody visits can make their browser
-  send requests to 127.0.0.1, and name a host of its own that it lets resolve to it: only the header shows it.
+  send requests to 127.0.0.1, under a host name of the page's own that resolves to it. Only the header shows this.
 - A page may load nothing from elsewhere, run no script but ours, and be framed by nobody.
-- Only GET is accepted, except where a question is a body (`--mcp`), and there nothing from pages of other sites.
+- Only GET and HEAD are accepted. A path of the Model Context Protocol (`--mcp`) accepts only POST instead, and nothing
+  from pages of other sites.
 - `/livez` and `/readyz` are answered here, before any other request: a supervisor that restarts a silent server would
   otherwise restart a busy one.
-- HEAD gets the answer of GET without its body, also where that body has no end.
+- HEAD gets the answer of GET without its body, also if that body has no end.
 """
 
 from __future__ import annotations
@@ -41,9 +42,9 @@ HEADERS = {
 
 
 class Guards:
-    """An ASGI application around another one. `hosts` are the allowed names in the Host header, without ports; empty
-    means any. `health` has, by path, a function that returns why the server can't work, None if it can. `posted` are
-    the paths that accept a body."""
+    """Passes requests that are allowed to the application `app`. `hosts` are the allowed names in the Host header,
+    without ports; empty means any. `health` has, by path, a function that returns why the server can't work, or None if
+    it can. `posted` are the paths that accept POST, and only POST."""
 
     def __init__(
         self,
@@ -92,8 +93,8 @@ class Guards:
 
 
 async def without_body(app: ASGIApp, scope: Scope, send: Send) -> None:
-    """Sends only the head of an application's response. Then the application sees a disconnected client, which ends a
-    response without an end."""
+    """Sends only the head of an application's response. Then the application sees that the client has disconnected, so
+    that it stops sending, even a response without an end."""
     is_sent = anyio.Event()
 
     async def gone() -> Message:
@@ -110,8 +111,8 @@ async def without_body(app: ASGIApp, scope: Scope, send: Send) -> None:
 
 
 def path_as_sent(scope: Scope) -> str:
-    """Returns the path with its percent signs, as in the request line, with the empty name between two slashes written
-    out."""
+    """Returns the path with its percent signs, as in the request line. Between two slashes that have nothing between
+    them, it has the form that the empty name takes in paths."""
     raw: bytes = scope.get("raw_path") or scope["path"].encode()
     return BETWEEN_SLASHES.sub(f"/{part('')}", raw.partition(b"?")[0].decode("latin-1"))
 

@@ -1,7 +1,7 @@
 """Says whether the server can do its work. `/livez` says that it runs; `/readyz` whether its warehouse can be read.
 
-However often it is asked, the warehouse is looked at once in a while, in a thread of its own, so that neither questions
-nor a store that does not answer keep anybody from an answer.
+However often `/readyz` is requested, the warehouse is read at most every FRESH_S seconds, in a thread of its own. So
+neither questions nor a storage that does not respond delay the answer by more than WAIT_S seconds.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ async def lives() -> str | None:
 
 @dataclass(slots=True)
 class Readiness:
-    """Whether the warehouse could be read recently."""
+    """Says whether the warehouse can be read, from a look that is at most FRESH_S seconds old or still in progress."""
 
     warehouse: Warehouse
     _limiter: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(1))
@@ -37,7 +37,7 @@ class Readiness:
     _began: float = 0.0
 
     async def __call__(self) -> str | None:
-        """Returns why it is not ready, None if it is."""
+        """Returns why the server is not ready; None if it is."""
         now = time.monotonic()
         if self._look is None or (self._look.done() and now - self._began >= FRESH_S):
             self._look = asyncio.create_task(to_thread.run_sync(self.warehouse.clusters, limiter=self._limiter))

@@ -1,4 +1,4 @@
-"""Reads the lag of each partition in a picture: the most in each part of the window."""
+"""Reads the lag of each partition in a picture: the greatest lag in each of PARTS parts of the window."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ PARTS = 96
 def heat_of(
     tables: ClusterRows, rows: GroupRows, window: Window
 ) -> dict[tuple[str, int], list[tuple[datetime, datetime, int, int]]]:
-    """Returns, for each drawn partition, stretches of time with their lag, and the most lag of all partitions."""
+    """Returns, for each partition that the picture draws, its stretches of time. A stretch is a tuple of its beginning,
+    its end, the greatest lag in it, and the greatest lag of all drawn partitions in the window."""
     units, name = {*chosen(rows)}, rows.history.group["group_id"]
     parts = lag_in_parts(tables, name, units, (window.since, window.until), PARTS)
     most = max((lag for of_unit in parts.values() for lag in of_unit.values()), default=0)

@@ -1,7 +1,8 @@
 """Serves the page of a cluster's incidents, by episode and day, and the page of one row that proves an incident.
 
-An episode is shown once, with what probably began it first, then what went with it. The window is the last day that was
-searched, unless one is asked for; a filter by kind finds an episode by any of its incidents.
+An episode is shown once, with the incident that probably began it before its other incidents. The window is the last
+day that was searched for incidents, unless the request has one. A filter by kind finds an episode by any of its
+incidents.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ FACETS_MAX = 40
 
 
 def routes(warehouse: Warehouse, environment: Environment) -> APIRouter:
-    """Returns the routes of a warehouse."""
+    """Returns the routes of the two pages."""
     pages = APIRouter(default_response_class=HTMLResponse, include_in_schema=False)
 
     @pages.get("/clusters/{cluster}/incidents")
@@ -102,8 +103,8 @@ def routes(warehouse: Warehouse, environment: Environment) -> APIRouter:
 
 
 def row_path(tables: ClusterRows, proof: Answer) -> str | None:
-    """Returns the URL of the page of a row that proves an incident; None if the warehouse lacks its table, as a demo
-    does."""
+    """Returns the URL of the page of a row that proves an incident; None if the warehouse does not have the row's
+    table, as in a demo."""
     if not tables.exists(proof["table_name"]):
         return None
     return link(f"/clusters/{part(tables.cluster)}/rows/{part(proof['table_name'])}", key=proof["row_key"])

@@ -23,7 +23,8 @@ def api_routes(api: APIRouter, warehouse: Warehouse) -> None:
         **answering("inventory", CLUSTERS, Inventory),
     )
     def clients(cluster: InCluster, group: Annotated[str | None, GROUP] = None) -> Response:
-        """The present members of groups, how many are static, and what keeps them from the protocol of KIP-848. Only
-        the brokers' request log says which library a client is."""
+        """The present members of groups by library, version, protocol and assignor: how many there are, how many are
+        static, and what keeps them from the protocol of KIP-848. Only the brokers' request log shows the library of a
+        client."""
         tables = warehouse.rows(cluster)
         return known_answer({"clients": inventory(tables, group)}, tables, (Source.HISTORY,))

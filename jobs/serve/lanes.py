@@ -1,13 +1,13 @@
 """Lays out a group's window of time as shapes: a lane for each partition with its owners, by topic, and the lag below.
 
 Everything is drawn on one time axis: owners, times without an owner, unknown times, rebalances and incidents. A shape
-has positions in per cent of the width, a class for the style sheet and a text; the template makes SVG of them, and
-escapes the texts. The answers are those of `transforms.report.rules.report_ownership`. A week may have more of them
-than a lane has pixels: a shape within a pixel that is already filled is not drawn. The same data is also returned as
-rows, for a table beside the picture.
+has positions in per cent of the width, a class for the style sheet and a text. The template makes SVG of the shapes,
+and escapes the texts. `transforms.report.rules.report_ownership` decides who owned a partition when. A week may have
+more shapes than a lane has pixels: a shape within a pixel that is already filled is not drawn. The same data is also
+returned as rows, for a table beside the picture.
 
-Only an outage has the colour of alarm: a partition that nobody owns while the group is there, and a group without
-members for which records wait, or nobody knows whether any do.
+Only an outage has the colour of alarm. It is either a time in which a partition has no owner although the group has
+members, or a time in which the group has no members, unless it is known that no records wait.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ LABEL_MIN = 6.0
 
 
 class Shape(NamedTuple):
-    """A shape. `label` is drawn in the shape, if there is room; `text` has all its information."""
+    """A shape of a lane; `x` and `width` are in per cent of the width. `label` is drawn in the shape, if there is room;
+    `text` has all its information."""
 
     x: float
     width: float
@@ -63,7 +64,7 @@ class Mark(NamedTuple):
 
 
 class Stretch(NamedTuple):
-    """A time in which a partition had one owner, or nobody owned it, or that is not known."""
+    """A time in which a partition had one owner, had no owner, or had an unknown one. `owner` says this in words."""
 
     topic: str
     partition: int
@@ -98,7 +99,8 @@ class TopicLanes:
 
 @dataclass(slots=True)
 class LagChart:
-    """`line` is a path in a box of 1000 to LAG_HEIGHT; `levels` are the heights of grid lines with what they mean."""
+    """Holds the curve of a group's lag. `line` has the points of the curve, in a box that is 1000 wide and LAG_HEIGHT
+    high. `levels` has for each grid line its position from the top and its lag. `most` is the lag at the top."""
 
     line: str = ""
     points: list[Mark] = field(default_factory=list)
@@ -108,8 +110,8 @@ class LagChart:
 
 @dataclass(slots=True)
 class Drawing:
-    """Holds the shapes, in the order in which they are drawn. `owners` are the members, by their look; `stretches` are
-    the lanes as rows, the last ones."""
+    """Holds the shapes of a picture, in the order in which they are drawn. `owners` has the look of each member, by its
+    id. `stretches` has the newest STRETCHES_MAX stretches of the drawn partitions, for the table beside the picture."""
 
     topics: list[TopicLanes] = field(default_factory=list)
     rebalances: list[Mark] = field(default_factory=list)
@@ -121,7 +123,7 @@ class Drawing:
 
     @property
     def keys(self) -> list[Look]:
-        """Returns the owners for the legend: each once, even if it restarted."""
+        """Returns the looks for the legend: each name once, even if several members had it, as after a restart."""
         return [*{look.name: look for look in reversed(self.owners.values())}.values()][::-1]
 
     partitions_left_out: int = 0
@@ -147,8 +149,8 @@ def draw(rows: GroupRows, window: Window, at: datetime) -> Drawing:
 
 
 def chosen(rows: GroupRows) -> list[tuple[str, int]]:
-    """Returns the partitions to draw, by topic and number: all, or those with the most trouble. A group may have
-    100,000 partitions."""
+    """Returns the partitions to draw, sorted by topic and number: all, or if there are more than LANES_MAX, those with
+    the most lag. A group may have 100,000 partitions."""
     units = sorted({(row["topic"], row["partition"]) for row in _assigned(rows)})
     if len(units) <= LANES_MAX:
         return units
@@ -286,6 +288,6 @@ def _lag(window: Window, points: Sequence[Answer]) -> LagChart:
 
 
 def round_up(value: int) -> int:
-    """Returns the next number of the form 1, 2 or 5 with zeros, for the end of an axis."""
+    """Returns the lowest number that is not below `value` and is 1, 2 or 5, followed by zeros; the end of an axis."""
     unit = 10 ** (len(str(max(value, 1))) - 1)
     return next(unit * factor for factor in (1, 2, 5, 10) if unit * factor >= value) if value > 0 else 1

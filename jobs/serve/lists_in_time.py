@@ -1,6 +1,6 @@
 """Serves lists of events in a time, of a group or of all groups of a cluster, as JSON and as a page.
 
-`audit_pages` and `deploy_pages` name what is listed. Only the last rows are sent or shown.
+`audit_pages` and `deploy_pages` define the two lists. Only the last rows are sent or shown.
 """
 
 from __future__ import annotations
@@ -31,8 +31,9 @@ SHOWN_MAX = 200
 
 @dataclass(frozen=True)
 class ListInTime:
-    """`name` is the name of the rows, in the JSON and in the template. `find` returns them in the order of time, of a
-    group or, without one, of all. `shown` returns further values for its page."""
+    """A list of events, such as deployments. `name` is the name of its rows, in the JSON and in the template. `find`
+    returns the rows in the order of time, for the group in its second argument, or for all groups if that is None.
+    `shown` has further values for the template."""
 
     warehouse: Warehouse
     name: str
@@ -41,7 +42,7 @@ class ListInTime:
     shown: Mapping[str, object]
 
     def answer(self, cluster: str, group: str | None, since: str | None, until: str | None, limit: int) -> Response:
-        """Returns the last rows as JSON. Cluster and group are encoded as in a path."""
+        """Returns the last `limit` rows as JSON. `cluster` and `group` are encoded as in a URL's path."""
         tables, name, time, found = self._events(cluster, group, since, until)
         answer = {self.name: found[-limit:], "left_out": max(len(found) - limit, 0)}
         return known_answer(answer, tables, HISTORY, time, _names(name))
@@ -49,7 +50,7 @@ class ListInTime:
     def page(
         self, environment: Environment, cluster: str, group: str | None, since: str | None, until: str | None
     ) -> HTMLResponse:
-        """Returns the last rows as a page."""
+        """Returns a page with the last SHOWN_MAX rows, the newest first."""
         tables, name, time, found = self._events(cluster, group, since, until)
         text = environment.get_template(self.template).render(
             cluster=tables.cluster,

@@ -1,7 +1,8 @@
-"""Serves the tools (`jobs.serve.tools_of_api`) by the Model Context Protocol with its own SDK: over standard input and
-output to a client that started this process, and over HTTP at `/mcp`, where serve's login, hosts and limits apply.
+"""Serves the tools (`jobs.serve.tools_of_api`) by the Model Context Protocol with its own SDK. It does so over standard
+input and output to a client that started this process, and over HTTP at `/mcp`, with the login, hosts and limits of
+`groupledger serve`.
 
-Over HTTP no state is kept between requests: each is answered by one JSON object.
+Over HTTP no state is stored between requests: each is answered by one JSON object.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ READ_ONLY = ToolAnnotations(read_only_hint=True, destructive_hint=False, idempot
 
 
 def mcp_server(app: FastAPI) -> Server[Any]:
-    """Returns the server of an application's questions."""
+    """Returns a server of the protocol, whose tools answer with the operations of `app`."""
     tools = tools_of(app.openapi())
 
     async def list_tools(_context: Any, _params: PaginatedRequestParams | None) -> ListToolsResult:
@@ -75,8 +76,8 @@ def mcp_server(app: FastAPI) -> Server[Any]:
 
 
 def result(value: Mapping[str, Any], *, is_error: bool) -> CallToolResult:
-    """Returns an answer as data, and the same as text for clients that support no other form. An error is text alone:
-    clients refuse data that is not of the tool's output schema, and show nothing of it."""
+    """Returns an answer as data, and again as text for clients that support no data. An error is text alone, because
+    clients refuse data that does not match the tool's output schema, and then show nothing."""
     return CallToolResult(
         content=[TextContent(type="text", text=json_text(value))],
         structured_content=None if is_error else value,
@@ -85,7 +86,7 @@ def result(value: Mapping[str, Any], *, is_error: bool) -> CallToolResult:
 
 
 def serve_stdio(app: FastAPI) -> None:
-    """Serves on standard input and output until the client ends."""
+    """Serves the tools of `app` on standard input and output until the client closes them."""
 
     async def run() -> None:
         to_thread.current_default_thread_limiter().total_tokens = THREADS
@@ -97,7 +98,7 @@ def serve_stdio(app: FastAPI) -> None:
 
 
 class WithMcp:
-    """An ASGI application that serves the protocol at one path, and passes all others to another application."""
+    """Serves the Model Context Protocol at `path`, and passes requests for other paths to `app`."""
 
     def __init__(self, app: FastAPI, path: str) -> None:
         self.app: ASGIApp = app

@@ -1,7 +1,7 @@
-"""Serves the results of groups by their objectives of lag: the page and its JSON. `groupledger objectives` prints the
-same.
+"""Serves how far groups meet their objectives of lag, as a page and as JSON. `groupledger objectives` prints the same.
 
-Its windows are long, and all rounds in them are read: it is a page of its own and not a part of the group's.
+The window of an objective is long, and every round in it is read. So this is a page of its own, and not a part of the
+group's page.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ def api_routes(api: APIRouter, warehouse: Warehouse) -> None:
     def standings(
         cluster: InCluster, group: Annotated[str | None, GROUP] = None, until: Annotated[str | None, UNTIL] = None
     ) -> Response:
-        """Attainment, budget left and burn rates of each objective and group; those that use up their budget come
-        first."""
+        """Attainment, budget left and burn rates of each objective and group. Those that use up their budget fastest
+        come first."""
         tables, end = warehouse.rows(cluster), instant_in(until)
         counted_until, found = minutes_and_rows(warehouse, tables, group, end)
         answer = {"counted_until": counted_until, "objectives": found}
@@ -50,7 +50,7 @@ def api_routes(api: APIRouter, warehouse: Warehouse) -> None:
 
 
 def page_routes(warehouse: Warehouse, environment: Environment) -> APIRouter:
-    """Returns the routes of a warehouse."""
+    """Returns the route of the page."""
     pages = APIRouter(default_response_class=HTMLResponse, include_in_schema=False)
 
     @pages.get("/clusters/{cluster}/objectives")
@@ -73,7 +73,8 @@ def page_routes(warehouse: Warehouse, environment: Environment) -> APIRouter:
 def minutes_and_rows(
     warehouse: Warehouse, tables: ClusterRows, group: str | None, until: datetime | None
 ) -> tuple[datetime | None, list[Answer]]:
-    """Returns until when minutes are counted, and the rows; no rows if the settings have no objectives."""
+    """Returns the instant up to which minutes are counted, and a row for each objective of each group, or of `group`
+    alone. Returns None and an empty list if the settings have no objectives."""
     if group is not None:
         group_row(tables, group)
     if not warehouse.settings.objectives:

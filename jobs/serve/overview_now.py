@@ -1,7 +1,7 @@
-"""Says which groups are in trouble now: by the lag of the last sampling round, and by incidents that go on.
+"""Says which groups are in trouble now: by the lag of the last sampling round, and by episodes in progress.
 
-A group whose lag is in trouble without an incident that goes on is diagnosed by itself (`jobs.serve.diagnoses`). Until
-its turn has come, and if nothing is found, its status is put into words.
+A group whose lag status is trouble, but which has no episode in progress, gets a diagnosis of its own
+(`jobs.serve.diagnoses`). Until that is made, and if it finds nothing, a sentence says what the lag status means.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ MEANS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InTrouble:
-    """A group that is in trouble now: how grave it is, what is wrong, and the episode or the diagnosis of it, if there
-    is one."""
+    """A group that is in trouble now. `what` says what is wrong. `episode` is the episode in progress, or the diagnosis
+    of the group; None if it has neither."""
 
     row: Answer
     severity: str
@@ -47,8 +47,9 @@ class InTrouble:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Now:
-    """All groups that live, as of the last round (None if there was none), and those in trouble, the gravest first;
-    `others` are not shown."""
+    """Holds what is known of all groups that have not ended, as of the last round (None if there was none). `count` is
+    their number, `groups` are the worst of those in trouble, the most severe first, and `others` is how many more are
+    in trouble. `is_old` says that the round was too long ago to describe the present."""
 
     count: int
     as_of: datetime | None
@@ -65,7 +66,7 @@ class Now:
 
     @property
     def sentence(self) -> str:
-        """Returns how many groups are in trouble, and what it is."""
+        """Returns a sentence about how many groups are in trouble, or that this is not known."""
         if not self.groups:
             if self.as_of is None:
                 return "Whether a group is in trouble is not known: their lag was never sampled"
@@ -76,8 +77,8 @@ class Now:
 
 
 def in_trouble(rows: Sequence[Answer]) -> list[Answer]:
-    """Returns those of groups that live which are in trouble now, the worst status first; `worst` of a row is the
-    episode that goes on, if there is one."""
+    """Returns the rows of groups that are in trouble now, the worst status first. `rows` are groups that have not
+    ended; `worst` of a row is its episode in progress, if it has one."""
     return sorted((row for row in rows if row["status"] in TROUBLED or goes_on(row)), key=rank)
 
 
@@ -86,8 +87,9 @@ def goes_on(row: Answer) -> bool:
 
 
 def overview_now(count: int, troubled: Sequence[Answer], others: int, as_of: datetime | None, at: datetime) -> Now:
-    """Returns what is known of now. `count` is the number of groups that live, `troubled` are the worst of those in
-    trouble, with diagnoses, and `others` how many more there are."""
+    """Returns what is known of now. `count` is the number of groups that have not ended, `troubled` are the worst of
+    those in trouble, with diagnoses, and `others` is how many more are in trouble. `as_of` is the time of the last
+    round, and `at` the present."""
     found = sorted(map(_in_words, troubled), key=lambda each: -SEVERITIES.index(each.severity))
     return Now(
         count=count,

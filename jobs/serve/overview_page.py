@@ -1,8 +1,8 @@
 """Serves the overview: the troubles in a window of time, and a list of groups as strips over it, newest trouble on top.
 
-The window ends with what the ledger knows, so that the tables of a cluster that is gone open on their own last day. The
-list shows a page of groups: 10,000 cost little more than a hundred. A search finds groups that have ended, too, by
-their names and by their topics, clients and hosts.
+The window ends at the last instant that the ledger knows, so that the tables of a cluster that no longer exists open on
+its last day. The list shows one page of groups at a time, so 10,000 groups cost little more than a hundred. A search
+finds groups by their names, topics, clients and hosts, also groups that have ended.
 """
 
 from __future__ import annotations
@@ -93,20 +93,20 @@ class LinkParameters:
         return any((self.q, self.status, self.type, self.team, self.topic, self.client, self.host))
 
     def link(self, **changed: object) -> str:
-        """Returns a link to the same page with some parameters changed; it begins at the first row."""
+        """Returns a link to the overview with the parameters in `changed` replaced, at the list's first page."""
         now: dict[str, object] = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "page"}
         now |= {"all": "true" if self.all else None, "sort": None if self.sort == TROUBLE else self.sort}
         now |= {"window": None if self.window == A_DAY else self.window}
         return link("", **{**now, **changed}) or "?"
 
     def sorted_by(self, column: str) -> str:
-        """Returns a link to the list sorted by a column, reversed if it is sorted by it already."""
+        """Returns a link to the list sorted by a column, or in reverse if it is sorted by that column already."""
         return self.link(sort=f"-{column}" if self.sort == column else column)
 
 
 @dataclass(frozen=True, slots=True)
 class OfWindow:
-    """The data that all pages of a window share."""
+    """Holds the data of a window that is the same on all pages of the list."""
 
     period: Period
     values: dict[str, Any]
@@ -115,8 +115,9 @@ class OfWindow:
 
 @dataclass(frozen=True, slots=True)
 class OfGroups:
-    """All groups of a window, those with the newest trouble first; how many live, and which are in trouble now, the
-    worst first; and the numbers of groups by state and trouble."""
+    """Holds the groups of a window. `rows` are all of them, those with the newest trouble first; `living` is how many
+    have not ended; `troubled` are those in trouble now, the worst first; `counts` are the values that stand above the
+    list."""
 
     rows: list[Answer]
     living: int
@@ -125,7 +126,7 @@ class OfGroups:
 
 
 def routes(warehouse: Warehouse, environment: Environment) -> APIRouter:
-    """Returns the route of a warehouse."""
+    """Returns the route of the page."""
     pages = APIRouter(default_response_class=HTMLResponse, include_in_schema=False)
 
     @pages.get("/clusters/{cluster}")
@@ -166,13 +167,14 @@ def routes(warehouse: Warehouse, environment: Environment) -> APIRouter:
 
 
 def usual_window(groups: Sequence[Answer], end: datetime | None) -> str:
-    """Returns the window that nobody chose: a day, or less if all groups are younger."""
+    """Returns the length of the window if the request has none: a day, or the shortest of USUAL that covers all groups
+    since their creation."""
     begun = min((row["first_seen_at"] for row in groups if row["first_seen_at"] is not None), default=None)
     return shortest_window(USUAL, begun, end)
 
 
 def overview_values(warehouse: Warehouse, tables: ClusterRows, asked: LinkParameters) -> dict[str, Any]:
-    """Returns the values for the template, by name."""
+    """Returns the values for the overview's template, by name."""
     end = instant_in(asked.until)
     last = end or last_known(tables) or instant_of_ms(now_ms())
     within = Window(last - length(asked.window), last)

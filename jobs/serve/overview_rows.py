@@ -48,7 +48,7 @@ def of_period(tables: ClusterRows, window: Window, names: Sequence[str], diagnos
 
 
 def period_values(tables: ClusterRows, period: Period) -> dict[str, Any]:
-    """Returns the values of a period for the templates, beside the list of groups."""
+    """Returns the values of a period that the templates show beside the list of groups, by name."""
     since, until = period.window.since, period.window.until
     has_history = tables.exists("rebalances")
     return {
@@ -66,8 +66,9 @@ def period_values(tables: ClusterRows, period: Period) -> dict[str, Any]:
 
 
 def with_episodes(groups: Sequence[Answer], period: Period) -> list[Answer]:
-    """Returns rows of groups with `worst`, the most harmful episode of those that go on, or else of all, the number of
-    episodes, and `trouble_at`, when trouble was last seen: the window's end while it goes on."""
+    """Returns rows of groups with three values added. `worst` is the most harmful of the group's episodes in progress
+    or, if none is, of all its episodes. `incidents` is the number of its episodes. `trouble_at` is the time at which
+    trouble was last seen, which is the window's end for trouble in progress."""
     of_groups = by_groups(period.episodes)
     rows = []
     for row in groups:
@@ -81,8 +82,8 @@ def with_episodes(groups: Sequence[Answer], period: Period) -> list[Answer]:
 
 
 def newest_trouble(row: Answer) -> tuple[Any, ...]:
-    """Returns the sort key of a group in a list: the newest trouble first, of that the gravest, then groups that are
-    alive."""
+    """Returns the sort key of a row that `with_episodes` returned. The newest trouble comes first; at the same time,
+    the most severe trouble; then groups that have not ended before the others."""
     at: datetime | None = row["trouble_at"]
     of_status = Severity.ERROR if row["status"] in HURTS else Severity.WARNING if row["status"] in TROUBLED else None
     of_worst = None if row["worst"] is None else row["worst"].summary.severity
@@ -91,7 +92,8 @@ def newest_trouble(row: Answer) -> tuple[Any, ...]:
 
 
 def incident_kinds(incidents: Iterable[Answer]) -> list[Answer]:
-    """Returns one row for each kind, the most severe first."""
+    """Returns one row for each kind, severity and evidence of incidents, with the numbers of incidents and of groups.
+    The most severe come first, then the most frequent."""
     of_kinds: dict[tuple[str, str, str], list[Answer]] = {}
     for row in incidents:
         of_kinds.setdefault((row["severity"], row["kind"], row["evidence"]), []).append(row)
@@ -108,8 +110,9 @@ def incident_kinds(incidents: Iterable[Answer]) -> list[Answer]:
 
 
 def coverage(rows: Iterable[Answer]) -> dict[str, Any]:
-    """Returns for how many partitions of `__consumer_offsets` the ledger has coverage, and which stretches were not
-    read. A row without `completeness` comes from another engine, and is ignored."""
+    """Returns how many partitions of `__consumer_offsets` the ledger has read completely, or after a compaction, and
+    the stretches that were not read. A row without `completeness` was written by an engine other than groupledger, and
+    is ignored."""
     kinds: dict[str, list[Answer]] = {kind: [] for kind in words_of(Completeness)}
     for row in rows:
         if row["completeness"] is not None:
@@ -127,7 +130,8 @@ def coverage(rows: Iterable[Answer]) -> dict[str, Any]:
 
 
 def counts(every: list[dict[str, Any]]) -> dict[str, Any]:
-    """Returns the numbers above the list: how many groups are in each state, and in each trouble."""
+    """Returns the values above the list: how many groups are in each state and have each lag status, and whether any
+    group has a team."""
     return {
         "has_teams": any(row["team"] for row in every),
         "states": Counter(row["state"] or "with members" for row in every).most_common(),

@@ -1,9 +1,10 @@
 """Gives each owner in a picture a colour by its identity, so that a pod keeps its colour after a restart, in another
 shade.
 
-The identity is the instance id, or else the client id, or else the member id. Where several members have one client id
-at the same time, the host distinguishes them. A colour is chosen by a hash of that, so that it is the same in every
-window, and the next free one where two have the same; with more owners than colours some share one.
+The identity is the instance id, or else the client id, or else the member id. If several members have one client id at
+the same time, the identity includes the host. A hash of the identity chooses the colour, so that it is the same in
+every window. If two identities have the same hash, the second gets the next free colour. If there are more identities
+than colours, some share one.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ SHORT_MAX = 20
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """How a member is drawn: `name` is whole, `short` fits into a bar, and `whole` has all that is known of it."""
+    """Describes how a member is drawn. `name` is its identity, and `short` as much of the name as fits into a bar.
+    `whole` has member id, client id and host, and `style` the classes for the style sheet."""
 
     name: str
     whole: str
@@ -37,7 +39,8 @@ class Look:
 
 
 def looks(members: Sequence[Answer], drawn: Iterable[str]) -> dict[str, Look]:
-    """Returns how each member is drawn; `members` are tenures in the order of the log, `drawn` the ids to be drawn."""
+    """Returns how each member is drawn, by member id. `members` are tenures in the order of the log; `drawn` are the
+    ids of the members to draw."""
     tenures: defaultdict[str, list[Answer]] = defaultdict(list)
     for row in members:
         tenures[row["member_id"]].append(row)

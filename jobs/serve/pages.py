@@ -30,7 +30,7 @@ STATIC = {"page.css": "text/css", **dict.fromkeys(("page.js", "picture.js", "tim
 
 
 def routes(warehouse: Warehouse) -> APIRouter:
-    """Returns the routes of a warehouse."""
+    """Returns the routes of all pages of a warehouse, and of their style sheet and scripts."""
     pages, environment = APIRouter(default_response_class=HTMLResponse, include_in_schema=False), templates()
 
     def shown(template: str, **values: Any) -> HTMLResponse:

@@ -1,10 +1,13 @@
 """Holds the names and passwords of `serve --auth-file`, a file as Apache's `htpasswd -B` writes it.
 
-- Only bcrypt is taken: the other kinds of htpasswd (MD5, SHA-1, crypt, plain text) are guessed by the million. - The
-file is read again when it has changed, so that a user who is removed from it is refused at once. A file that can't be
-read lets nobody in. - A name that the file lacks costs as much time as one that it has. - bcrypt is slow on purpose.
-What was right is remembered for some hours from its last use on, by a digest whose key is of this process and which
-covers the line of the file: no password stays in memory, and none outlives its line.
+- Only bcrypt is accepted, since the other kinds of htpasswd (MD5, SHA-1, crypt, plain text) can be guessed by the
+  million.
+- The file is read again when it has changed, so that a user who is removed from it is refused at once. While the file
+  can't be read, nobody is let in.
+- A name that the file lacks costs as much time as one that it has.
+- bcrypt is slow on purpose. So a verified password is remembered for some hours after its last use, as a digest whose
+  key belongs to this process, and which covers the line of the file. No password stays in memory, and a changed line
+  makes the digest useless.
 """
 
 from __future__ import annotations
@@ -39,8 +42,8 @@ REMEMBERED_MAX = 1_024
 
 
 class Passwords:
-    """The names of a file with their hashes. Raises InputError if a line of it is not of bcrypt, OutsideError if it
-    can't be read."""
+    """Verifies names and passwords against a file. The constructor and the methods raise InputError if a line of the
+    file is not a name with a bcrypt hash, and OutsideError if the file can't be read."""
 
     def __init__(self, file: Path) -> None:
         self.file = file
@@ -54,7 +57,8 @@ class Passwords:
         self._refresh()
 
     def remembers(self, name: str, password: bytes) -> bool:
-        """Returns whether this password was verified, or used, recently. It costs next to nothing."""
+        """Returns whether this password of this name was verified, or used once more, in the last REMEMBERED_S seconds.
+        It does not compute bcrypt, so it costs next to nothing."""
         self._refresh()
         digest, now = self._digest(name, self._hashes.get(name, b""), password), time.monotonic()
         with self._one:
@@ -64,8 +68,8 @@ class Passwords:
         return True
 
     def are_right(self, name: str, password: bytes) -> bool:
-        """Returns whether this is a name of the file with its password. Unless it was verified recently, it takes the
-        time that bcrypt needs."""
+        """Returns whether the file has this name with this password. It takes the time that bcrypt needs, unless the
+        password was verified recently."""
         # A page asks for its files at once, each with the same password, which is tried once.
         if self.remembers(name, password):
             return True
@@ -107,8 +111,8 @@ class Passwords:
 
 
 def hashes_in(text: str, file: Path) -> dict[str, bytes]:
-    """Returns the hash of each name. Raises InputError, which shows no hash, for a line that is not a name with a
-    bcrypt hash."""
+    """Returns the bcrypt hash of each name in the text of a file. Raises InputError, which shows no hash, for a line
+    without a name or a hash of permitted cost, for a name that comes twice, and for a text without names."""
     hashes: dict[str, bytes] = {}
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip() or line.startswith("#"):

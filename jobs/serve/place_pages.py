@@ -1,5 +1,5 @@
-"""Serves the page of a client or of a host: all groups that it is or was a member of, which shows that one bad node
-affects many."""
+"""Serves the page of a client or of a host. It lists all groups that the client or host is a member of, or lately was,
+which shows that one bad node affects many groups."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ GROUPS_MAX = 1_000
 
 
 def routes(warehouse: Warehouse, environment: Environment) -> APIRouter:
-    """Returns the routes of a warehouse."""
+    """Returns the routes of the two pages."""
     pages = APIRouter(default_response_class=HTMLResponse, include_in_schema=False)
 
     def shown(cluster: str, kind: str, place: str) -> HTMLResponse:
@@ -68,7 +68,8 @@ def routes(warehouse: Warehouse, environment: Environment) -> APIRouter:
 def place_values(
     tables: ClusterRows, kind: str, name: str, groups: dict[str, Answer], diagnoses: Diagnoses
 ) -> dict[str, Any]:
-    """Returns the groups of a place, those that it left last first, and the episodes of the last week that name it."""
+    """Returns the values for the template of a client or a host, by name. The groups that it left last come first. The
+    episodes are those of the last week with an incident that names the client or host."""
     column = "client_id" if kind == CLIENT else "client_host"
     names = [name] if kind == CLIENT else broker_names(name)
     last = last_known(tables)

@@ -1,7 +1,7 @@
-"""Serves the queries that groupledger ships to programs: their list, and the result of one. Other queries are refused.
+"""Serves to programs the list of the queries that groupledger ships, and the rows of each. Other queries are refused.
 
-A query runs in a process of its own (`jobs.ask.query_client`), within the time of a question and part of its memory,
-and returns a limited number of rows. Only a few run at once.
+A query runs in a process of its own (`jobs.ask.query_client`), with limits on its time, its memory and its rows. At
+most AT_ONCE queries run at the same time.
 """
 
 from __future__ import annotations
@@ -42,13 +42,14 @@ def api_routes(api: APIRouter, warehouse: Warehouse) -> None:
 
     @api.get("/queries", summary="The queries that come with groupledger", **answering("queries", CLUSTERS, Queries))
     def queries() -> Response:
-        """What each returns, and its parameters: one without a value has to be given."""
+        """Each query with what it returns and its parameters. A parameter whose value is null must be given."""
         found = [asdict(query) for query in NAMED.values()]
         return json_answer({"queries": [{name: each[name] for name in SHOWN} for each in found]})
 
     @api.get("/queries/{query}", summary="The rows of one of these", **answering("query", CLUSTERS, QueryRows))
     def query(query: Named, parameter: Given = None, limit: Limit = 100) -> Response:
-        """Over all clusters of the warehouse. Only these queries are taken, with a bound on their time and memory."""
+        """The rows of one of these queries, over all clusters of the warehouse. Any other query is refused; time and
+        memory of a query are limited."""
         found = NAMED.get(name_in(query))
         if found is None:
             raise UnknownNameError(f"There is no such query: there are {', '.join(NAMED)}.")

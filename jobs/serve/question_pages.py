@@ -1,7 +1,8 @@
 """Serves the pages that answer one question: why a group is in trouble, what changed between two instants, who reads a
 topic.
 
-They show what `groupledger why`, `diff` and `readers` print; each instant in them leads to the group's page at it.
+They show what `groupledger why`, `diff` and `readers` print. Each instant in them is a link to the group's page at that
+instant.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ OF_LAG = ("lag_sum", "partitions_without_lag", "lag_seconds_max", "status")
 
 
 def routes(warehouse: Warehouse, environment: Environment) -> APIRouter:
-    """Returns the routes of a warehouse."""
+    """Returns the routes of the three pages."""
     pages = APIRouter(default_response_class=HTMLResponse, include_in_schema=False)
 
     def shown(template: str, **values: Any) -> HTMLResponse:
@@ -90,8 +91,8 @@ def routes(warehouse: Warehouse, environment: Environment) -> APIRouter:
 
 
 def readers_with_lag(tables: ClusterRows, topic: str) -> dict[str, Any]:
-    """Returns the groups that read a topic, each with its lag there in the last sampling round, and that round; for an
-    unknown topic, topics with similar names."""
+    """Returns the groups that read a topic, each with its lag in the topic in the last sampling round; the time of that
+    round; and, if the ledger never saw the topic, the topics with similar names."""
     sampled_at = last_round(tables, "lag") if tables.exists("lag") else None
     sums = [] if sampled_at is None else sums_of_round(tables, sampled_at, None, by_topic=True)
     of_group = {row["group_id"]: row for row in sums if row["topic"] == topic}

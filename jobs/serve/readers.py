@@ -1,8 +1,9 @@
-"""Words errors for those who read pages and their JSON. They can run no command here, and the path of the warehouse is
-nothing to them: they are referred to the operator of groupledger, and the server's log has the whole sentence.
+"""Words errors for those who read pages and their JSON. They can't run commands on the server, and the path of the
+warehouse says nothing to them. So a sentence refers them to whoever runs groupledger, and the server's log has the full
+sentence.
 
-A wrong question gets its sentence unchanged, except for a command in the remedy. An error of the outside gets a general
-sentence, since its own text may name files.
+The sentence about a wrong question is unchanged, except for a command in the remedy. An error of the outside, such as a
+storage that fails, gets a general sentence, since its own text may name files.
 """
 
 from __future__ import annotations
@@ -24,12 +25,12 @@ FOR_OPERATORS = re.compile("`|(?:^| )--[a-z]")
 
 
 class BusyError(JobError):
-    """Too many requests ask for this at the same time."""
+    """Says that too many requests of one kind are being answered at the same time."""
 
 
 def status_and_sentence(error: BaseException, warehouse: str) -> tuple[int, str]:
-    """Returns the status and the sentence of the response for an error. Details that clients must not see are
-    logged."""
+    """Returns the HTTP status and the sentence of the response for an error. `warehouse` is the warehouse's path, which
+    the sentence must not show. Details that clients must not see are logged."""
     known = explain(error)
     if known is None:
         sentence = f"groupledger serve: a request failed by a fault of groupledger ({type(error).__name__})"
@@ -46,13 +47,15 @@ def status_and_sentence(error: BaseException, warehouse: str) -> tuple[int, str]
 
 
 def place_of(error: BaseException) -> str:
-    """Returns where an error was raised, which does not depend on the names in its sentence."""
+    """Returns the type of an error, and the file and line that raised it. Unlike its sentence, they do not depend on
+    names."""
     *_, (frame, line) = walk_tb(error.__traceback__) if error.__traceback__ else [(None, 0)]
     return f"{type(error).__name__} {frame and frame.f_code.co_filename}:{line}"
 
 
 def for_readers(sentence: str, warehouse: str = "") -> str:
-    """Returns a sentence without the warehouse's path and without commands."""
+    """Returns a sentence without the path `warehouse`, and with a general remedy in place of a command. If what is left
+    of it still names a command or an option, returns a general sentence."""
     shown = COMMAND.sub(ASK, sentence)
     if warehouse:
         shown = shown.replace(f" {warehouse}", "")

@@ -40,8 +40,9 @@ def serve(
     proxy: Proxy | None = None,
     with_mcp: bool = False,
 ) -> None:
-    """Serves at an address, `HOST:PORT`, to those that ask for it by that host, or by one of `hosts`. Raises InputError
-    for an invalid address, OutsideError if it is taken."""
+    """Serves at `listen`, which is `HOST:PORT`, until a signal stops it. It accepts requests whose Host header names
+    that host, a loopback name, or one of `hosts`. `say` gets the messages for the operator. Raises InputError for an
+    invalid address, OutsideError if it can't be listened at."""
     host, port = address(listen)
     if passwords is None and proxy is None and not is_loopback(host):
         say(
@@ -60,7 +61,8 @@ def serve(
 
 
 def limits_of(settings: ServeSettings, say: Callable[[str], None]) -> ClientLimits:
-    """Returns the limits for clients. It reports if the process may not open as many connections."""
+    """Returns the limits for clients. If the process may not open as many connections as the settings allow, the limit
+    is lower, and `say` gets a message."""
     room = room_for(settings.connections_max)
     if room < settings.connections_max:
         say(f"groupledger may open so few files that it takes {room} connections only: raise the limit (`ulimit -n`)")
@@ -68,8 +70,9 @@ def limits_of(settings: ServeSettings, say: Callable[[str], None]) -> ClientLimi
 
 
 def run_until_stopped(server: uvicorn.Server, socket: Socket, say_ready: Callable[[], None]) -> None:
-    """Runs the server in a thread of its own, where it leaves signals to us: it would raise them again at its end.
-    Whoever learns that it serves can end it: a background job's shell has SIGINT ignored until it is asked for."""
+    """Runs the server until a signal. It runs in a thread of its own, where it leaves signals to us; in the main thread
+    it would handle them, and raise them again at its end. `say_ready` is called only once we handle signals, so that
+    whoever reads its message can end the server: the shell of a background job has SIGINT ignored until then."""
     with StopOnSignal() as stop:
         say_ready()
         worker = Worker("server", lambda: server.run([socket]))

@@ -1,7 +1,9 @@
-"""Bounds how many questions are answered at once: in all, and for one address. The rest are asked to try again later.
+"""Limits how many questions are answered at once: in all, and from one address. Further requests are asked to try again
+later.
 
-What a trusted proxy asks has no bound of its own, since all users come from there. `/livez` and `/readyz` need no place
-(`jobs.serve.guards`), nor do guesses of passwords (`jobs.serve.entrance`); streams of events have places of their own.
+Requests from a trusted proxy have no limit for their address, since all users come from there. `/livez` and `/readyz`
+need no place (`jobs.serve.guards`), nor do guesses of passwords (`jobs.serve.entrance`). Streams of events have places
+of their own (`jobs.serve.events`).
 """
 
 from __future__ import annotations
@@ -34,7 +36,8 @@ class NoPlaceError(Exception):
 
 @dataclass(slots=True)
 class Places:
-    """A number of places, with a limit for one address."""
+    """Counts the requests that have a place: at most `every` in all, and at most `of_one` from one address. That limit
+    does not apply to requests from `proxy`."""
 
     every: int
     of_one: int
@@ -43,7 +46,7 @@ class Places:
 
     @contextmanager
     def one(self, scope: Scope) -> Iterator[None]:
-        """Takes a place for a request. Raises NoPlaceError."""
+        """Takes a place for a request until the end of the block. Raises NoPlaceError if there is none."""
         client = scope.get("client")
         address = address_of(client[0]) if client else ""
         is_shared = self.proxy is not None and self.proxy.trusts(scope)
@@ -60,7 +63,8 @@ class Places:
 
 @dataclass(frozen=True, slots=True)
 class Slots:
-    """An ASGI application around another one; each request takes a place, except streams of events."""
+    """Passes requests to the application `app`. Each request takes a place while it is answered, except streams of
+    events."""
 
     app: ASGIApp
     places: Places

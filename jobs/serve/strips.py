@@ -1,8 +1,10 @@
-"""Lays out a window of time of many groups: a strip for each, and above them how much happened to all.
+"""Lays out a window of time of many groups: a strip for each group, and above the strips a histogram of what happened
+to all groups.
 
-A strip has the status of lag as colour, rebalances as ticks and incidents as marks. A group is there from when it was
-first seen until it ended; between two rounds its status is the last one, and where rounds are missing there is nothing.
-Shapes are numbers in per cent of the width, a class for the style sheet and a text; the template makes SVG of them.
+A strip shows the status of lag as its colour, rebalances as ticks and incidents as marks. It says when the group was
+not there yet, and when it had ended. Between two rounds a group has the status of the earlier one; if rounds are
+missing, the strip is empty. Shapes are numbers in per cent of the width, a class for the style sheet and a text; the
+template makes SVG of them.
 """
 
 from __future__ import annotations
@@ -45,7 +47,8 @@ class Shape(NamedTuple):
 
 
 class Bar(NamedTuple):
-    """The events of all groups in a part of the window; `height` is in pixels from `y` down."""
+    """A bar of the histogram: how often one kind of event happened in a part of the window, in all groups. `x` and
+    `width` are in per cent of the window; `y`, the upper end, and `height` are in pixels."""
 
     x: float
     width: float
@@ -78,7 +81,8 @@ class Picture:
 def picture(
     tables: ClusterRows, window: Window, groups: Sequence[Answer], incidents: Sequence[Answer], bars: list[Bar]
 ) -> Picture:
-    """Returns the picture of some groups, which are rows of the list of groups; it takes two reads for all of them."""
+    """Returns the picture of some groups, which are rows of the list of groups. Statuses and rebalances are each read
+    once for all of them."""
     names, bounds = [row["group_id"] for row in groups], (window.since, window.until)
     statuses = statuses_in_parts(tables, names, bounds, PARTS) if names else {}
     rebalances = rebalances_in_parts(tables, bounds, PARTS, names) if names else {}
@@ -103,7 +107,8 @@ def picture(
 
 
 def histogram(tables: ClusterRows, window: Window, incidents: Iterable[Answer]) -> list[Bar]:
-    """Returns the numbers of rebalances and incidents of all groups in each part of the window."""
+    """Returns the bars for the numbers of rebalances, and of incidents above the lowest severity, in each part of the
+    window, for all groups."""
     rebalances = rebalances_in_parts(tables, (window.since, window.until), BARS).get(None, {})
     counted: dict[str, dict[int, int]] = {each: {} for each in SEVERITIES[:-1]}
     for row in incidents:
@@ -133,7 +138,8 @@ def _bars(window: Window, counted: Mapping[str, Mapping[int, int]], top: int, wh
 
 
 def held(of_groups: Mapping[Any, Mapping[int, Any]]) -> int:
-    """Returns for how many parts a status holds without another round."""
+    """Returns for how many parts of the window a value holds if no round follows: ROUNDS_MISSED times the median
+    distance of two parts that have a value, and at least one. `of_groups` has values by part."""
     distances = [
         after - before
         for parts in of_groups.values()

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
 REFERENCE, DEFINITIONS = "#/components/schemas/", "#/$defs/"
-# Of operations. The others answer the same in another form, or by no JSON.
+# The operations that are tools. The others answer the same in another form, or without JSON.
 NAMES = (
     *("clusters", "groups", "why", "owner", "owners", "members", "diff", "timeline", "rebalances", "incidents"),
     *("incidents_of_group", "audit", "audit_of_group", "lag", "offsets", "objectives", "inventory"),
@@ -55,7 +55,7 @@ class Tool(NamedTuple):
 
 
 def tools_of(document: Mapping[str, Any]) -> dict[str, Tool]:
-    """Returns the tools by name."""
+    """Returns the tools, by name, from the operations of an OpenAPI document."""
     operations = {
         each["operationId"]: (path, each) for path, methods in document["paths"].items() for each in methods.values()
     }
@@ -118,7 +118,8 @@ def referred_to(schema: Any, schemas: Mapping[str, Any]) -> Iterator[str]:
 
 
 async def call(app: ASGIApp, tool: Tool, arguments: Mapping[str, Any]) -> Response:
-    """Returns the application's response to a tool's operation; a problem if the arguments are invalid."""
+    """Returns the application's response to the operation of a tool. If the arguments are invalid, returns a problem
+    with status 400."""
     given = {name: value for name, value in arguments.items() if value is not None}
     try:
         if "{cluster}" in tool.path and "cluster" not in given:
@@ -143,8 +144,8 @@ def the_only_one(clusters: Any) -> str:
 
 
 def check(tool: Tool, given: Mapping[str, Any]) -> None:
-    """Raises InputError for arguments that can't be put into a path and its parameters; the operation checks their
-    meaning."""
+    """Raises InputError if an argument is missing or unknown, or can't be a part of a URL. The operation itself checks
+    the values."""
     known, required = tool.arguments["properties"], tool.arguments["required"]
     missing = [name for name in required if name not in given]
     strange = [name for name in given if name not in known]

@@ -34,7 +34,8 @@ class Turns:
 
     @asynccontextmanager
     async def one(self, address: str) -> AsyncIterator[None]:
-        """Waits for a turn. Raises NoTurnError if too many wait."""
+        """Waits for a turn, and has it until the end of the block. Raises NoTurnError if too many requests wait
+        already."""
         if self._is_taken:
             await self._wait(address)
         self._is_taken = True

@@ -1,7 +1,8 @@
 """Serves the page that answers `groupledger what-if` for a group: a form for the settings, and their simulated results.
 
-The form asks by GET, so that an answer has an address, and works without a script. A setting that is left as it is is
-not asked about. An answer is computed in a process of its own (`jobs.ask.what_if_process`), few at once.
+The form asks by GET, so that an answer has an address, and works without a script. The question has only those settings
+that the user fills in. An answer is computed in a process of its own (`jobs.ask.what_if_process`), at most AT_ONCE at
+the same time.
 """
 
 from __future__ import annotations
@@ -35,12 +36,12 @@ if TYPE_CHECKING:
 
 AT_ONCE = 2
 WORDS: dict[str, tuple[str, ...]] = {"assignor": ASSIGNED_BY, "members": tuple(MEMBERSHIP)}
-"""By field of the form: the settings that it takes. The other fields are TIMES, in milliseconds."""
+"""The settings that each field of the form accepts. The other fields for settings are TIMES, in milliseconds."""
 FIELDS = (*WORDS, *TIMES, "actual", "since", "until")
 
 
 def routes(warehouse: Warehouse, environment: Environment) -> APIRouter:
-    """Returns the routes of a warehouse."""
+    """Returns the route of the page."""
     pages = APIRouter(default_response_class=HTMLResponse, include_in_schema=False)
     places = BoundedSemaphore(AT_ONCE)
 
@@ -86,7 +87,8 @@ def routes(warehouse: Warehouse, environment: Environment) -> APIRouter:
 
 
 def settings_of(given: Mapping[str, str]) -> Iterator[str]:
-    """Yields the settings in a form. Raises InputError for an unknown field or value."""
+    """Yields the settings to ask about, from the fields of a form: a word, or NAME=MILLISECONDS. Raises InputError for
+    an unknown field or word."""
     unknown = next((field for field in given if field not in FIELDS), None)
     if unknown is not None:
         raise InputError(f"This page has no parameter {printable(unknown)}: it has {', '.join(FIELDS)}.")
@@ -99,7 +101,8 @@ def settings_of(given: Mapping[str, str]) -> Iterator[str]:
 
 
 def lead(answer: Answer) -> tuple[str, str]:
-    """Returns the one number of an answer, and what it counts; or why there is none."""
+    """Returns the most important number of an answer as text, and what it counts. If there is none, returns `unknown`
+    or `unclear`, and the reason."""
     figure = answer["rebalances"]
     if answer["refusal"] is not None:
         return "unknown", str(answer["refusal"])
@@ -113,7 +116,7 @@ def lead(answer: Answer) -> tuple[str, str]:
 
 
 def figures(answer: Answer) -> Iterator[dict[str, Any]]:
-    """Yields a row for each figure that is known."""
+    """Yields the values of a row of the page's table for each figure that is known."""
     for name, what in FIGURES.items():
         figure = answer[name]
         if figure is not None:
