@@ -2,9 +2,9 @@
 
 An event counts once, and only if its record is from after the monitor's start: Prometheus expects counters to begin at
 zero with the process. The history writes a row again when it learns more of it (the first commit after a rebalance ends
-a pause), so the events of the last hours are remembered by their keys; events that come later than that are not
-counted. The window moves with the records that were read, not with the clock. So a history that is hours late loses no
-event.
+a pause). So the keys of the events of the last hours are remembered, and an event that is written later than that is
+not counted. These hours end with the newest event that was read, not with the present, so a history that is hours late
+loses no event.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ GENERATION_COLUMNS = ("group_id", "incarnation", "generation", "revision", "star
 
 
 class Count(Enum):
-    """Kinds of counters."""
+    """The kinds of events that are counted. TOOK and PAUSED are durations in histograms."""
 
     JOINED = auto()
     LEFT = auto()
@@ -49,7 +49,9 @@ class Count(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """An event in a group: `key` identifies it, `why` is a word of the ledger."""
+    """An event in a group. `key` identifies it among the events of its kind, `count`. `why` is the cause of a departure
+    or the trigger of a rebalance, as the ledger's tables name it. `seconds` is the duration, for kinds that are
+    histograms."""
 
     count: Count
     key: tuple[Any, ...]
@@ -61,7 +63,8 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Durations:
-    """A histogram of durations: how many there were up to each of `BOUNDS_S` and above the last, and their sum."""
+    """A histogram of durations. `counts` has how many fall into each of the intervals that end at `BOUNDS_S`, and how
+    many are longer than the last; `sum_s` is their sum."""
 
     counts: tuple[int, ...] = (0,) * (len(BOUNDS_S) + 1)
     sum_s: float = 0.0
@@ -74,7 +77,8 @@ class Durations:
 
 @dataclass(frozen=True, slots=True)
 class Activity:
-    """Counts by group and word. `from_ms` is the beginning of the window in which events can still come twice."""
+    """Counts events by kind, then by group and `why`. `from_ms` is the beginning of the time in which the history may
+    write an event again; `seen` has the keys of the events in that time."""
 
     from_ms: int
     counts: Mapping[Count, Mapping[tuple[str, str], int]] = field(default_factory=dict)
@@ -82,7 +86,7 @@ class Activity:
     seen: frozenset[tuple[Any, ...]] = frozenset()
 
     def after(self, events: Iterable[Event]) -> Activity:
-        """Returns the counts with the new events added. `events` are all events since `from_ms`."""
+        """Returns the counts with the new ones of `events` added. `events` must be all events since `from_ms`."""
         counts = {kind: Counter(self.counts.get(kind, {})) for kind in Count}
         durations = {kind: dict(self.durations.get(kind, {})) for kind in (Count.TOOK, Count.PAUSED)}
         in_window = {(event.count, *event.key): event for event in events if event.at_ms >= self.from_ms}
@@ -100,8 +104,9 @@ class Activity:
 
 
 def events_of(rebalances: Iterable[Row], members: Iterable[Row], generations: Iterable[Row]) -> Iterator[Event]:
-    """Yields the events of rows of these tables, whose times are microseconds. A group's creation does not count as a
-    rebalance, and the first members of a group that existed before the log began do not count as joins."""
+    """Yields the events that rows of `rebalances`, `members` and `generations` show. The rows have times in
+    microseconds. A group's creation does not count as a rebalance, and the first members of a group that existed before
+    the log began do not count as joins."""
     triggers: dict[tuple[Any, ...], str] = {}
     for row in rebalances:
         if row["from_generation"]:

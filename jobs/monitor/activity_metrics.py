@@ -1,8 +1,8 @@
 """Makes metrics of the events in groups: counters and histograms that begin at zero with the monitor.
 
-The words of `cause` and `trigger` are those of `members.leave_cause` and `rebalances.inferred_trigger`; those of
-departures are published from the start, with 0, so that `increase` sees the first departure. A group that is left out
-of the other metrics is left out here.
+The label `cause` has the words of `members.leave_cause`, and `trigger` those of `rebalances.inferred_trigger`. Every
+usual cause of a departure is published from the start, with 0, so that `increase` sees the first departure. A group
+that is left out of the other metrics is left out here.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ CAUSES = (LEFT.name, LEFT_POLL_TIMEOUT.name, SESSION_EXPIRED.name, REBALANCE_TIM
 
 @dataclass(frozen=True, slots=True)
 class PartitionSpread:
-    """How the partitions of a group are spread: how many are assigned, how many of them one member owns at most, and
-    how many members own any."""
+    """Says how the partitions of a group are spread: `assigned` partitions have an owner, the member with the most
+    partitions owns `most`, and `owners` members own any."""
 
     assigned: int
     most: int
@@ -38,8 +38,8 @@ class PartitionSpread:
 
 @dataclass(frozen=True, slots=True)
 class GroupActivity:
-    """The figures of groups beside their lag. Commits and holdings are by group; changes of coordinator are by
-    partition of `__consumer_offsets`."""
+    """Holds the figures of groups besides lag. `coordinator_moves` is by partition of `__consumer_offsets`; the other
+    mappings are by group. `retention_loss_s` and `offsets_expire_s` are seconds until records or offsets are lost."""
 
     activity: Activity
     commits: Mapping[str, int] = field(default_factory=dict)

@@ -3,11 +3,14 @@
 Each cluster has its own thread, lease, stream and state in memory (`jobs.monitor.monitor`).
 
 Rules.
-- If one of several clusters fails, the others go on. Its error message is logged and returned by /readyz; its metrics
-  are removed, since they would be old; its lease is released, so that the remedy in the message can be carried out; and
-  it starts again a minute later. An error that is not explained ends the process, so that its supervisor restarts it.
+
+- If one of several clusters fails, the others continue. Its error message is logged and returned by /readyz. Its
+  metrics are removed, since they would be old. Its lease is released, so that the remedy in the message can be carried
+  out. It starts again a minute later. An error that is not explained ends the process, so that its supervisor restarts
+  it.
 - If the only cluster fails, the process ends with the message and an exit code.
-- A signal ends all of them, at once. The process has to be started again (/livez) when no cluster goes on.
+- A signal ends the monitors of all clusters at once. If no cluster is watched any more, /livez says that the process
+  has to be started again.
 """
 
 from __future__ import annotations
@@ -51,7 +54,8 @@ class MonitoredCluster:
 def run_monitor(
     warehouse: str, clusters: Sequence[MonitoredCluster], interval_s: int, port: int, stop: threading.Event
 ) -> None:
-    """Watches clusters until `stop` is set. Raises the error that ends the monitor of the only cluster, or of all."""
+    """Watches clusters until `stop` is set, with a round every `interval_s` seconds. Raises the error that ended the
+    watch of the only cluster, or an unexplained error of any cluster."""
     say("starting Spark")
     is_alone = len(clusters) == 1
     spark = spark_session(f"groupledger {COMMAND}", {} if is_alone else beside_each_other(len(clusters)))
@@ -83,7 +87,7 @@ def run_monitor(
 
 
 class ClusterWatch:
-    """One cluster's part of a monitor."""
+    """Watches one cluster. `run` does so until the monitor stops; the other methods say how the cluster is."""
 
     def __init__(self, cluster: MonitoredCluster, common: Common, stop: threading.Event, *, is_alone: bool) -> None:
         self.name = cluster.settings.cluster
@@ -96,7 +100,8 @@ class ClusterWatch:
         self._why_not = NOT_BEGUN
 
     def run(self) -> None:
-        """Watches the cluster until stopped. After an error it starts again if there are other clusters."""
+        """Watches the cluster until the monitor stops. If there are other clusters, it starts again some time after an
+        error that has an explanation; it raises all others."""
         while not self._stop.is_set():
             self._stop_once = threading.Event()
             if self._stop.is_set():  # `end` may have met the event before
@@ -114,14 +119,14 @@ class ClusterWatch:
             self._stop.wait(BEGIN_AGAIN_S)
 
     def end(self) -> None:
-        """Ends a running watch, because the process stops."""
+        """Ends a running watch. Call it when the process stops."""
         self._stop_once.set()
 
     def troubles(self) -> list[str]:
         return [self._why_not] if self._rounds is None else self._rounds.troubles()
 
     def why_dead(self) -> list[str]:
-        """Returns the reasons why the cluster is not watched, once it has begun."""
+        """Returns the reasons why the cluster is not watched; an empty list until its watch has begun once."""
         if self._rounds is not None:
             return self._rounds.why_dead()
         return [] if self._why_not is NOT_BEGUN else [self._why_not]
@@ -139,12 +144,12 @@ class ClusterWatch:
 
 
 def sentences_of(watches: Sequence[ClusterWatch], of: Callable[[ClusterWatch], list[str]]) -> Iterator[str]:
-    """Yields sentences, with the name of the cluster where there are several."""
+    """Yields the sentences that `of` returns for each cluster, with the name of the cluster if there are several."""
     for watch in watches:
         for sentence in of(watch):
             yield sentence if watch.is_alone else f"{watch.name}: {sentence}"
 
 
 def why_dead(watches: Sequence[ClusterWatch]) -> list[str]:
-    """Returns the reasons why no cluster is watched; empty while one is."""
+    """Returns the reasons why no cluster is watched; an empty list while one of them is."""
     return [*sentences_of(watches, ClusterWatch.why_dead)] if all(watch.why_dead() for watch in watches) else []

@@ -20,20 +20,21 @@ if TYPE_CHECKING:
 
 
 def commits_in(ledger: Ledger, files: AddedFiles) -> DataFrame:
-    """Returns the commits in some files of our cluster, as `commit_log` does."""
+    """Returns the offset commits in some files of `coordinator_records`, of the ledger's cluster, with the columns of
+    `commit_log`."""
     return commit_log(rows_in(ledger, COORDINATOR_RECORDS, files))
 
 
 def ingest_positions(ledger: Ledger) -> dict[int, int]:
-    """Returns, by partition of `__consumer_offsets`, the offset below which the table has all records; empty before the
-    first batch of the stream."""
+    """Returns, by partition of `__consumer_offsets`, the offset below which `coordinator_records` has all records;
+    empty before the first batch of the stream."""
     checkpoint = read_checkpoint(ledger.storage, ledger.checkpoint_folder)
     batch = None if checkpoint is None else checkpoint.committed_batch
     return kafka_positions(source_offset(ledger.storage, ledger.checkpoint_folder, batch), OFFSETS_TOPIC)
 
 
 def unread_offsets(positions: Mapping[int, int], ends: Mapping[int, int]) -> dict[int, int]:
-    """Returns, by partition, how many offsets the ingest still has to read up to the ends; partitions without any are
-    left out."""
+    """Returns, by partition of `__consumer_offsets`, how many offsets the ingest still has to read up to `ends`.
+    Partitions where it has none to read are left out."""
     missing = {partition: end - positions.get(partition, 0) for partition, end in ends.items()}
     return {partition: offsets for partition, offsets in missing.items() if offsets > 0}

@@ -1,6 +1,6 @@
 """Computes the time until the first committed offset of a group without members expires.
 
-What expires, and when, is decided by `transforms.history.rules.expiring_offsets`, from the tables as the history's last
+`transforms.history.rules.expiring_offsets` decides which offsets expire and when, from the tables as the history's last
 pass left them. Only groups without members are read, so the cost of a pass depends on the number of their offsets.
 No time is computed
 
@@ -43,21 +43,24 @@ class ExpiryAhead:
         self._expire_ms: dict[str, int] = {}
 
     def read(self, tables: ClusterTables, hidden_ends: Mapping[int, Sequence[int]]) -> None:
-        """Reads the groups without members. `hidden_ends` are the offsets, by partition of `__consumer_offsets`, before
-        which offsets may have been removed unseen."""
+        """Reads when the offsets of groups without members expire, if the brokers' retention is known. `hidden_ends`
+        are, by partition of `__consumer_offsets`, the offsets below which a removal of committed offsets may be
+        unseen."""
         if self.retention_s is not None:
             self._expire_ms = first_expiries(tables, self.retention_s * 1_000, hidden_ends)
 
     def seconds(self, at_ms: int, with_members: Collection[str]) -> dict[str, float]:
-        """Returns, for each group without members, the seconds until its first offset expires. 0 means that it is due:
-        the brokers check every ten minutes, and may not have removed it yet."""
+        """Returns, for each group that has no members and is not in `with_members`, the seconds from `at_ms` until its
+        first offset expires. 0 means that the offset is due: the brokers check every ten minutes, and may not have
+        removed it yet."""
         left = {name: max(ms - at_ms, 0) / 1_000 for name, ms in self._expire_ms.items()}
         return {name: seconds for name, seconds in left.items() if name not in with_members}
 
 
 def known_retention_s(ledger: Ledger, bootstrap_servers: str) -> int | None:
-    """Returns for how many seconds the brokers keep offsets: as the settings say, or else as a broker does; None
-    without the permission to see it. Raises OutsideError if no broker answers."""
+    """Returns for how many seconds the brokers keep offsets: as the settings say or, if they do not, as a broker does.
+    Returns None if the settings do not say it and this user may not read the broker's configuration. Raises
+    OutsideError if no broker answers."""
     assumed = ledger.settings.offsets.retention_s
     if is_given(ledger.settings, "offsets", "retention_s"):
         return assumed
@@ -73,7 +76,8 @@ def known_retention_s(ledger: Ledger, bootstrap_servers: str) -> int | None:
 def first_expiries(
     tables: ClusterTables, retention_ms: int, hidden_ends: Mapping[int, Sequence[int]]
 ) -> dict[str, int]:
-    """Returns when the first offset of each group without members expires, in milliseconds since 1970."""
+    """Returns, by group, when the first offset of a group without members expires, in milliseconds since 1970. Commits
+    below one of `hidden_ends` of their partition do not count, as they may have been removed unseen."""
     is_empty = pc.field("is_alive") & (pc.field("is_simple") | (pc.field("member_count") == 0))
     groups = rows_with_times(tables, GROUPS, is_empty, GROUP_COLUMNS)
     if not groups:

@@ -1,8 +1,8 @@
-"""Keeps the metrics of the last round as bytes, in Prometheus' text format and in OpenMetrics.
+"""Stores the metrics of the last round as bytes, in Prometheus' text format and in OpenMetrics.
 
-Encoding takes longer than a scrape should, so it is done when a round is published, for each format that was ever asked
-for; the first scrape in the other format waits for it once. Each cluster's round is encoded by itself: a scrape only
-puts together what the clusters have of each family, because a format has each family once.
+Encoding takes longer than a scrape should, so a round is encoded when it is published, in each format that was ever
+asked for. Only the first scrape in a format has to wait for that. Each cluster's round is encoded by itself. A scrape
+then merges the clusters' samples of each metric, since both formats allow the head of a metric only once.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ FAMILY, END = b"\n# HELP ", b"# EOF\n"
 
 
 class RoundMetrics:
-    """The metrics of one round, as a collector."""
+    """Passes the metrics of one round to Prometheus' library, as a collector."""
 
     def __init__(self, metrics: Sequence[Metric]) -> None:
         self._metrics = metrics
@@ -38,8 +38,8 @@ class RoundMetrics:
 
 
 class Published:
-    """The metrics of one round. Gauges with a sample for each partition (`ManyGauges`) are converted to text once,
-    here; the others are encoded for each request, in the requested format."""
+    """Holds the metrics of one round. Gauges with a sample for each partition (`ManyGauges`) are converted to text
+    once, here; the others are encoded in each call of `encoded`."""
 
     def __init__(self, metrics: Sequence[Metric]) -> None:
         self._written = "".join(each.written() for each in metrics if isinstance(each, ManyGauges)).encode()
@@ -63,7 +63,7 @@ def joined(bodies: Sequence[bytes]) -> bytes:
 
 
 class Exposition:
-    """The content of `/metrics`: the last round of each cluster, empty before the first."""
+    """Holds the content of `/metrics`: the metrics of each cluster's last round. It is empty before the first round."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -82,7 +82,7 @@ class Exposition:
                 self._bodies[content_type][name] = body
 
     def answer(self, accept: str) -> tuple[str, bytes]:
-        """Returns the content type that suits an `Accept` header, and the body."""
+        """Returns the content type that suits an `Accept` header, and the metrics of all clusters in that format."""
         # The client's own reading of versions and escapings would let anybody ask for formats without end.
         encoder, content_type = choose_encoder(OPEN_METRICS if OPEN_METRICS in accept else "")
         with self._lock:

@@ -1,8 +1,8 @@
 """Builds metrics: families of samples. An unknown value gets no sample.
 
-The library writes each sample by itself: it sorts and escapes the labels again for each family. For families with a
-sample for each partition that takes most of a round. They are written here, as the library writes them, from labels
-that are written once for all of these families.
+Prometheus' library sorts and escapes the labels of each sample again for each family. For families with a sample for
+each partition, that takes most of a round. So these families are written here, in the library's format, and the text of
+a partition's labels is made once for all of them.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ def histogram(
     bounds: Sequence[float],
     samples: Iterable[tuple[Sequence[str], Sequence[int], float]],
 ) -> Metric:
-    """Returns a histogram metric. Each sample has the values of the labels, the counts up to each bound and above the
-    last, and the sum."""
+    """Returns a histogram metric. Each sample has the values of the labels, the count of each interval that ends at a
+    bound and of the one above the last bound, and the sum of all observed values."""
     made = HistogramMetricFamily(name, text, labels=labels)
     ends = [*map(floatToGoString, bounds), "+Inf"]
     for values, counts, total in samples:
@@ -60,7 +60,7 @@ def text_of(number: float) -> str:
 
 
 class Places:
-    """The label values of many samples, with their text."""
+    """Holds the label values of many samples, and the text of each sample's labels."""
 
     def __init__(self, names: Sequence[str], values: Sequence[tuple[str, ...]]) -> None:
         self.names = names
@@ -76,8 +76,8 @@ def _escaped(value: str) -> str:
 
 
 class ManyGauges(Metric):
-    """A gauge with a sample for each place whose number is known; `written` is its text in either of Prometheus'
-    formats."""
+    """A gauge with a sample for each of `places` whose number is known. `written` returns its text, which is the same
+    in both of Prometheus' formats."""
 
     def __init__(self, name: str, text: str, places: Places, numbers: Sequence[float | None]) -> None:
         self._places = places
@@ -86,7 +86,7 @@ class ManyGauges(Metric):
 
     @property
     def samples(self) -> list[Sample]:
-        """The samples in the library's form."""
+        """Returns the samples in the library's form."""
         names, known = self._places.names, zip(self._places.values, self._numbers, strict=True)
         return [
             Sample(self.name, dict(zip(names, values, strict=True)), number)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class GroupInfo:
-    """Facts of a group; None is unknown. `idle_since_ms` is when it lost its last member, or when a simple consumer
-    last committed; None while it has members."""
+    """Facts of a group; None if a fact is unknown. `idle_since_ms` is the time at which the group lost its last member
+    or, for a simple consumer, last committed; it is also None while the group has members."""
 
     rebalances: int | None = None
     generation: int | None = None

@@ -45,8 +45,9 @@ def serve(
     metrics: Callable[[str], tuple[str, bytes]],
     troubles: Mapping[str, Callable[[], Sequence[str]]],
 ) -> Iterator[int]:
-    """Serves until the end of the block, and yields the port, which is a free one for 0. `metrics` returns content type
-    and body for an `Accept` header. `troubles` returns sentences by path; a path without any answers 200.
+    """Serves until the end of the block, and yields the port; if `port` is 0, that is a free one. `metrics` returns
+    content type and body for an `Accept` header. `troubles` has for each path of a health check a function that returns
+    sentences; the path answers 503 with them, or 200 if there are none.
 
     Raises OutsideError if the port is taken.
     """
@@ -69,7 +70,7 @@ def serve(
 
 
 def shown(metrics: Callable[[str], tuple[str, bytes]], troubles: Mapping[str, Callable[[], Sequence[str]]]) -> ASGIApp:
-    """Returns the ASGI application."""
+    """Returns the ASGI application that answers `/metrics` and the paths of `troubles`."""
     scraping, asking = anyio.CapacityLimiter(SCRAPED_AT_ONCE), anyio.CapacityLimiter(1)
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:

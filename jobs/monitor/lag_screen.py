@@ -1,6 +1,6 @@
 """Shows the groups of a round as a table on a terminal, which is updated in place, the worst groups first.
 
-It is written to standard error as all other progress, and only if that is a terminal; names are escaped as everywhere.
+The table is written to standard error, as all progress is, and only if that is a terminal. Names in it are escaped.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ LINES_AROUND = 5  # title, headings, rules
 
 
 class LagScreen:
-    """A context manager; `show` replaces the table of the cluster. Several clusters share the lines of the screen."""
+    """Shows a table for each cluster, until the end of its block. The clusters share the lines of the screen."""
 
     def __init__(self, console: Console | None = None) -> None:
         self._lock = threading.Lock()
@@ -52,7 +52,7 @@ class LagScreen:
         self._live.stop()
 
     def show(self, cluster: str, title: str, rollups: list[Rollup]) -> None:
-        """Shows the rollups of a round; those of topics are left out."""
+        """Replaces the table of a cluster by one of `rollups`, the sums of a round; sums by topic are left out."""
         if not self._console.is_terminal:
             return
         with self._lock:
@@ -63,7 +63,7 @@ class LagScreen:
 
 
 def table_of(title: str, rollups: Iterable[Rollup], lines: int) -> Table:
-    """Returns a table of at most `lines` groups, by status, then by lag."""
+    """Returns a table of at most `lines` groups: the worst status first, then the most lag."""
     groups = sorted(
         (each for each in rollups if each.topic is None),
         key=lambda each: (-status.SEVERITY[each.status], -(each.lag_sum or 0), each.group_id),
@@ -97,7 +97,7 @@ def _seconds(each: Rollup) -> str | None:
 
 
 def duration(seconds: float | None) -> str | None:
-    """Returns 45s, 12m, 3h or 2d."""
+    """Returns a duration in a single unit: 45s, 12m, 3h or 2d; None if it is not known."""
     if seconds is None:
         return None
     for unit_s, name in ((86_400, "d"), (3_600, "h"), (60, "m")):

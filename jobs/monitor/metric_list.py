@@ -1,12 +1,13 @@
 """Lists every metric that a monitor serves: its whole name, type, labels, unit and HELP.
 
-The exposition and docs/metrics.md derive from this list, and tests compare the dashboard and the alert rules with it. A
-metric is served by its name here (`listed`), so that one search finds a name. Names of counters end in `_total`.
+The exposition and docs/metrics.md derive from this list, and tests compare the dashboard and the alert rules with it.
+Code serves a metric by its name in the list (`listed`), so that one search finds all its uses. Names of counters end in
+`_total`.
 
-The names that begin with `kafka_` are those of kafka-lag-exporter where it has the metric, so that its dashboards work.
-`process_*` and `jvm_process_*` are not here: Prometheus' own library serves them.
+If kafka-lag-exporter has a metric, the metric has the same name here, which begins with `kafka_`, so that dashboards
+for the exporter work. `process_*` and `jvm_process_*` are not in the list: Prometheus' own library serves them.
 
-An unknown value has no sample. The labels are bounded by the cluster and by the settings.
+An unknown value has no sample. The number of label values is limited by the cluster and by the settings.
 """
 
 from __future__ import annotations
@@ -366,7 +367,7 @@ BY_NAME: Final = {each.name: each for each in METRICS}
 
 
 def listed(name: str, samples: Iterable[tuple[Sequence[str], float | None]]) -> Metric:
-    """Returns a gauge or counter of the list with these samples."""
+    """Returns the gauge or counter `name` of the list, with `samples`."""
     metric = BY_NAME[name]
     return family(Counter if metric.type == COUNTER else Gauge, name, metric.help, metric.labels, samples)
 
@@ -374,11 +375,11 @@ def listed(name: str, samples: Iterable[tuple[Sequence[str], float | None]]) -> 
 def listed_histogram(
     name: str, bounds: Sequence[float], samples: Iterable[tuple[Sequence[str], Sequence[int], float]]
 ) -> Metric:
-    """Returns a histogram of the list with these samples, as `families.histogram` takes them."""
+    """Returns the histogram `name` of the list, with `samples` as `families.histogram` takes them."""
     metric = BY_NAME[name]
     return histogram(name, metric.help, metric.labels, bounds, samples)
 
 
 def listed_gauges(name: str, places: Places, numbers: Sequence[float | None]) -> ManyGauges:
-    """Returns a gauge of the list with a number for each place."""
+    """Returns the gauge `name` of the list, with a number for each of `places`."""
     return ManyGauges(name, BY_NAME[name].help, places, numbers)

@@ -4,17 +4,18 @@ writes it into the tables. `jobs.monitor.clusters` runs it for one or several cl
 These run at the same time, each in a thread of its own:
 
     ingest    the stream of `ingest --continuous`, with the same checkpoint
-    rounds    at each interval: sample the brokers, wait until the ingest has passed the ends that were read first, take
-              the commits of the new versions of `coordinator_records`, compute lag, publish it; a round that the ingest
-              has not passed by the next one waits on (`pending`)
+    rounds    at each interval: read the ends of `__consumer_offsets`, sample the brokers, wait until the ingest has
+              passed these ends, take the commits of the new versions of `coordinator_records`, compute lag, publish it;
+              a round that the ingest has not passed by the next one waits further (`jobs.monitor.pending`)
     writer    each round into the tables, in their order, while the next one is sampled
-    history   first the tables are read into memory; then `update_history` on a slower trigger, whose results feed the
-              rounds after it; between two of its writes it waits until no round is under way, an interval at most;
-              after it, when they are due, incidents and the maintenance of the tables (`upkeep`)
+    history   first the tables are read into memory; then `update_history` on a slower trigger, whose results are used
+              by the rounds after it; between two of its writes it waits until no round is running, an interval at
+              most; after it, when they are due, incidents and the maintenance of the tables (`jobs.monitor.upkeep`)
     logs      the brokers' logs that the settings name, as `import-logs --continuous`, under the lease on their tables
     notify    sends incidents to receivers
 
 Rules.
+
 - Metrics come from memory and are published before anything is written, so that no table is in their way. Writing may
   be a few rounds late; if too many rounds wait, further ones are published but left out of the tables.
 - Lag is published only from commits and ends of one round. While the ingest is late, the newest round that it has
@@ -24,7 +25,8 @@ Rules.
 - Nothing is served before the first round is complete: an ingest that is still reading last year's commits would show
   last year's lag.
 - Memory is only a copy. It is read back from the tables at the start, rounds that were sampled and not computed are
-  computed, and each table takes each round once; so a monitor that is killed loses and repeats nothing in them.
+  computed, and each table takes each round once. So a monitor that is killed loses no row of the tables and repeats
+  none.
 - A broker that is away costs rounds, not the monitor. Any other failure ends it, with one sentence and an exit code, so
   that its supervisor restarts it.
 """
@@ -134,8 +136,8 @@ class Common:
 def watch_cluster(
     ledger: Ledger, bootstrap_servers: str, common: Common, stop: threading.Event, begun: Callable[[RoundLoop], None]
 ) -> None:
-    """Watches a cluster until `stop` is set; calls `begun` when it has begun. Raises the errors of the ingest, the
-    history or the rounds, after setting `stop`."""
+    """Watches a cluster until `stop` is set. Calls `begun` with the loop of its rounds as soon as the ingest runs.
+    Raises the errors of the ingest, the history or the rounds, after setting `stop`."""
     settings = ledger.settings
     ingest = settings.ingest.model_copy(update={"trigger_interval_s": common.interval_s})
     followed = KafkaIngest(settings.model_copy(update={"ingest": ingest}), bootstrap_servers, is_continuous=True)
@@ -167,13 +169,13 @@ def watch_cluster(
 
 
 def hold(lease: Lease, common: Common, stack: ExitStack) -> None:
-    """Lets the maintenance use a lease, too, as long as it is held."""
+    """Lets the maintenance of the tables use a lease, too, until `stack` is closed."""
     common.maintenance.held.append(lease)
     stack.callback(common.maintenance.held.remove, lease)
 
 
 def history_of(cluster: str) -> str:
-    """Returns the tag of a cluster's Spark jobs, by which they are cancelled."""
+    """Returns the tag of the Spark jobs of a cluster's history, by which they are cancelled."""
     return f"{HISTORY} of {cluster}"
 
 
@@ -299,7 +301,8 @@ class RoundLoop:
         return behind_ms(known_ms, now_ms())
 
     def has_time(self, shedding: Shedding) -> bool:
-        """Returns whether there is time for work beside the rounds."""
+        """Returns whether work other than the rounds may run now: at any time while the ingest is on time, otherwise as
+        often as `shedding` allows."""
         known_ms = self._pending.known_ms
         is_behind = known_ms is not None and now_ms() - known_ms > ROUNDS_IN_TIME * self._interval_s * 1000
         return shedding.may_work(time.monotonic(), is_behind=is_behind)
@@ -307,7 +310,7 @@ class RoundLoop:
     # What is done
 
     def catch_up(self) -> None:
-        """Waits until the ingest has read all records that the topic had when this was called."""
+        """Waits until the ingest has read all records that `__consumer_offsets` had when this was called."""
         ends = ends_of(self._sample_ends())
         while not self._stop.wait(CATCH_UP_POLL_S):
             self._ingesting.check()

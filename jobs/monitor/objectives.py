@@ -1,9 +1,10 @@
 """Follows the objectives of lag in a monitor: the minutes of each group that has one, and their metrics
 (`groupledger_objective_*` of `metric_list`).
 
-Each round is added to the minute that it lies in; past rounds are not read again (`transforms.objectives.rules.live`).
-The minutes before the start are read once from the table `lag`, with the query of the command. An unknown value has no
-sample. `metrics.groups_max` limits the number of groups, as each takes a byte for each minute of its window.
+Each round is added to the minute that it lies in; no earlier round is read again (`transforms.objectives.rules.live`).
+The minutes before the start are read once from the table `lag`, with the query of `groupledger objectives`. An unknown
+value has no sample. `metrics.groups_max` limits the number of pairs of an objective and a group, as each takes a byte
+for each minute of its window.
 """
 
 from __future__ import annotations
@@ -42,8 +43,8 @@ class LiveObjectives:
         self._windows: dict[tuple[str, str], tuple[Objective, LiveWindows]] = {}
 
     def restore(self, tables: ClusterRows, names: Collection[str], last_ms: int) -> None:
-        """Reads the minutes up to the last round, at `last_ms`, from the tables; also for groups that may have no
-        rounds any more."""
+        """Reads the minutes up to the last round, at `last_ms`, from the tables. `names` may have groups that get no
+        more rounds."""
         end = last_ms // MINUTE_MS
         self._learn(names)
         held = {name: self._objectives[name] for name in names if self._objectives[name]}
@@ -52,7 +53,8 @@ class LiveObjectives:
             self._windows[objective, name] = (each, LiveWindows(_lengths(each), end, runs))
 
     def observe(self, sampled_at_ms: int, rows: Iterable[LagRow]) -> None:
-        """Takes the rows of a round, group by group; rounds come in the order of time."""
+        """Adds the rows of a round to its minute. The rows must be ordered by group, and rounds must come in the order
+        of time."""
         if not self._settings.objectives:
             return
         minute = sampled_at_ms // MINUTE_MS
@@ -67,14 +69,15 @@ class LiveObjectives:
         self.close_before(sampled_at_ms)
 
     def close_before(self, at_ms: int) -> None:
-        """Ends the minutes before an instant: those without a round are unknown."""
+        """Completes the minutes before `at_ms`; minutes without a round are unknown. Drops the groups of which no
+        minute is known."""
         for key, (_, windows) in [*self._windows.items()]:
             windows.close_before(at_ms // MINUTE_MS)
             if windows.knows_nothing:
                 del self._windows[key]
 
     def standings(self) -> Iterator[tuple[Objective, str, ObjectiveStanding]]:
-        """Yields the result of each group by each of its objectives."""
+        """Yields objective, group and result, for each group and each of its objectives."""
         for (_, name), (objective, windows) in sorted(self._windows.items()):
             counts = windows.counts()
             yield objective, name, standing(objective, counts[WHOLE], counts)

@@ -1,8 +1,8 @@
 """Counts the diagnoses of open episodes for the metrics, so that `/metrics` has the same causes as `groupledger why`.
 
-A diagnosis takes some 0.2 s of CPU, so only episodes above info are diagnosed, `DIAGNOSED_MAX` in one pass, and again
-only after their incidents changed; those that have no diagnosis yet come first. Those that a pass does not reach keep
-their last diagnosis; one that has none yet is not counted, since nothing is known of its cause.
+A diagnosis takes some 0.2 s of CPU. So only episodes above info are diagnosed, at most `DIAGNOSED_MAX` in one pass, and
+again only after their incidents changed. Episodes without a diagnosis come first. An episode that a pass does not reach
+has its last diagnosis; if it has none yet, it is not counted, since its cause is not known.
 """
 
 from __future__ import annotations
@@ -36,15 +36,16 @@ class _Diagnosed:
 
 
 class OpenDiagnoses:
-    """Diagnoses the open episodes of one cluster. `ask` gets a group, an episode and its beginning."""
+    """Diagnoses the open episodes of one cluster. `ask` is called with a group, an episode's id and its beginning, and
+    returns the diagnosis, or None if there is none."""
 
     def __init__(self, ask: Ask) -> None:
         self._ask = ask
         self._found: dict[str, _Diagnosed] = {}
 
     def of(self, rows: Iterable[Row]) -> Counter[tuple[str, str, str]]:
-        """Returns the number of diagnoses by group, cause and severity, from the open rows of `incidents`. Episodes of
-        one diagnosis count once."""
+        """Returns the number of diagnoses by group, cause and severity, from the open rows of `incidents`. Episodes
+        that share a diagnosis count once."""
         episodes: dict[str, list[Row]] = {}
         for row in rows:
             if row["group_id"] is not None and row["severity"] != Severity.INFO:

@@ -1,4 +1,4 @@
-"""Makes the monitor's metrics about itself, beside the lag: they show whether its numbers can be trusted."""
+"""Makes the monitor's metrics about itself. They show whether its metrics of lag can be trusted."""
 
 from __future__ import annotations
 
@@ -68,9 +68,9 @@ def incident_metrics(
     incidents: Mapping[tuple[str, str, str], int] | None = None,
     diagnoses: Mapping[tuple[str, str, str], int] | None = None,
 ) -> Iterator[Metric]:
-    """Yields the numbers of open incidents by group, kind and severity, of their diagnoses by group, cause and
-    severity, of all `incidents` that were found by kind, severity and evidence, and of messages about them by receiver
-    and outcome."""
+    """Yields the metrics of incidents. `open_incidents` are numbers by group, kind and severity, `diagnoses` of open
+    incidents by group, cause and severity, `incidents` of all that were found by kind, severity and evidence, and
+    `messages` about them by receiver and outcome."""
     values: Mapping[Any, int]
     for name, values in (
         ("groupledger_open_incidents", open_incidents),
@@ -84,8 +84,8 @@ def incident_metrics(
 def step_metrics(
     cluster: str, steps: Mapping[str, LastRun], troubled: Mapping[str, int] | None = None, nobody: Collection[str] = ()
 ) -> Iterator[Metric]:
-    """Yields for each step beside the rounds when it last ran, how long it took, on how many groups it failed, and
-    whether it failed on all groups (`nobody`)."""
+    """Yields the metrics of each step beside the rounds, such as the history: when it last ended, how long it took, on
+    how many groups it failed (`troubled`), and whether it failed on all groups (`nobody`)."""
     values: Mapping[str, float]
     for name, values in (
         ("groupledger_troubled_groups", troubled or {}),
@@ -97,7 +97,7 @@ def step_metrics(
 
 
 def source_metrics(cluster: str, known_until_ms: Mapping[str, int], sampled_at_ms: int | None) -> Iterator[Metric]:
-    """Yields until when each source is known; for rounds, the time of the last one."""
+    """Yields the instant up to which each source was read; for the samples, that is the time of the last round."""
     rounds = {} if sampled_at_ms is None else {Source.SAMPLES: sampled_at_ms}
     samples = (((cluster, source), ms / 1_000) for source, ms in sorted({**known_until_ms, **rounds}.items()))
     yield listed("groupledger_known_until_seconds", samples)
@@ -110,7 +110,7 @@ def behind_metrics(cluster: str, behind_ms: Mapping[str, int]) -> Iterator[Metri
 
 
 def ingest_metrics(cluster: str, totals: Totals) -> Iterator[Metric]:
-    """Yields what the streaming query has read, and the time of each phase of its last micro-batch."""
+    """Yields how much the streaming query has read, and the time of each phase of its last micro-batch."""
     for name, value in (
         ("groupledger_ingest_batches_total", totals.batches),
         ("groupledger_ingest_records_total", totals.rows),

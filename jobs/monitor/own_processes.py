@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 
 class OwnProcesses:
-    """The processes of this monitor. Asking the JVM takes some milliseconds, so it is done once in a round."""
+    """Reads the figures of this monitor's processes. Asking the JVM takes some milliseconds, so it is done once in a
+    round."""
 
     def __init__(self, spark: SparkSession) -> None:
         java = spark.sparkContext._jvm.java  # type: ignore[union-attr]  # noqa: SLF001 - pyspark has no other way

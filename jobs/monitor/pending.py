@@ -1,13 +1,13 @@
-"""Keeps the rounds that were sampled and whose commits the ingest has not read yet.
+"""Holds the rounds that were sampled and whose commits the ingest has not read yet.
 
 Lag is computed from two inputs that are read separately: the ends of the logs, which a round samples, and the commits,
 which the ingest reads later. Both must be of one round. So a round waits here until the ingest has passed the ends of
-`__consumer_offsets` that the round saw. It is then correct, though published late. When a batch takes longer than the
-interval, rounds come faster than they can be published: if several are passed at once, the newest one is published, and
-if too many wait, every second one is dropped.
+`__consumer_offsets` that the round saw. Its lag is then correct, though published late. When a micro-batch takes longer
+than the interval, rounds come faster than they can be published. If the ingest passes several at once, only the newest
+is published; if too many wait, every second one is dropped.
 
-A round that has waited for too long is published without the groups whose commits are not read up to it; the other
-groups are complete.
+A round that has waited for too long is published without the groups whose commits the ingest has not read up to its
+ends; the other groups are complete.
 """
 
 from __future__ import annotations
@@ -28,15 +28,17 @@ WAITING_MAX = 12
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """A round to compute: `passed` are the partitions of `__consumer_offsets` whose commits it has."""
+    """A round to compute. `passed` are the partitions of `__consumer_offsets` that the ingest has read up to the
+    round's ends."""
 
     sampled: SampledRound
     passed: Collection[int]
 
 
 class PendingRounds:
-    """The rounds that wait, oldest first. `known_ms` is the newest round whose commits are all read, None before the
-    first; after `age_max_ms` a round is published even if some of its commits are missing."""
+    """Holds the rounds that wait, oldest first. `known_ms` is the time of the newest round whose commits are all read;
+    None before the first. After `age_max_ms` without a round to publish, one is published even if some of its commits
+    are missing."""
 
     def __init__(self, age_max_ms: int) -> None:
         self.known_ms: int | None = None
@@ -50,8 +52,9 @@ class PendingRounds:
             self._waiting = self._waiting[::-2][::-1]  # the newest stays
 
     def take(self, positions: Mapping[int, int], now_ms: int) -> Ready | None:
-        """Returns the round to compute, and removes it; None if none can be published yet. Rounds are published in
-        order. `positions` are the next offsets that the ingest reads."""
+        """Returns the round to compute, and removes it if all its commits are read; None if no round can be published
+        yet. Rounds are published in the order of time. `positions` are the next offsets that the ingest reads, by
+        partition."""
         passed = [each for each in self._waiting if not unread_offsets(positions, ends_of(each.watermarks))]
         if passed:
             newest = passed[-1]

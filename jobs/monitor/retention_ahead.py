@@ -1,8 +1,9 @@
-"""Forecasts in how long retention overtakes the commits of a group, from the rounds of this monitor.
+"""Forecasts when retention deletes records that a group has not committed, from the rounds of this monitor.
 
-It remembers when the start of each log moved, and takes the commits of the status window from the state of the lag
-(`transforms.lag.rules.forecast` has the method). Until the start of a log has moved six times since the monitor began,
-there is no forecast for it. `groupledger forecast` shows the interval, from the tables.
+The time is that at which the start of the log, at its present pace, reaches the committed offset
+(`transforms.lag.rules.forecast` has the method). The module remembers when the start of each log moved, and takes the
+commits of the status window from the state of the lag. Until the start of a log has moved six times since the monitor
+began, there is no forecast for it. `groupledger forecast` also shows the earliest and the latest time, from the tables.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ class RetentionAhead:
         self._moves: dict[TopicPartition, deque[tuple[float, float]]] = {}
 
     def look(self, rows: Iterable[LagRow]) -> None:
-        """Records the starts of the logs in a round."""
+        """Records the starts of the logs of a round's partitions."""
         for row in rows:
             place, start = TopicPartition(row.topic, row.partition), row.log_start_offset
             if start is None:
@@ -43,7 +44,9 @@ class RetentionAhead:
     def seconds(
         self, rows: Iterable[LagRow], windows: Mapping[str, Mapping[TopicPartition, PartitionWindow]]
     ) -> dict[str, float]:
-        """Returns, for each group with a partition at risk, in how many seconds the first of them is overtaken."""
+        """Returns, by group, the seconds until the start of a log reaches the group's committed offset, for the
+        partition where that is first. Groups without a forecast are left out. `windows` has the recent commits, by
+        group and partition."""
         found: dict[str, float] = {}
         for row in rows:
             place = TopicPartition(row.topic, row.partition)

@@ -26,7 +26,7 @@ PAUSE_GROWTH = 1.4
 
 
 def interval_seconds(text: str) -> int | None:
-    """Returns the seconds of `15s` or `2m`; None if the text is neither, or zero."""
+    """Returns how many seconds a text such as `15s` or `2m` says; None for 0 and for a text of any other form."""
     match = INTERVAL.fullmatch(text)
     return None if match is None else int(match[1]) * {"s": 1, "m": 60}[match[2]] or None
 
@@ -34,8 +34,8 @@ def interval_seconds(text: str) -> int | None:
 def await_none_missing(
     missing: Callable[[], dict[int, int]], wait: Callable[[float], bool], now_s: Callable[[], float], limit_s: float
 ) -> dict[int, int]:
-    """Waits until nothing is missing, `limit_s` seconds at most, and returns what is still missing. `wait` waits for as
-    many seconds, and returns whether to stop.
+    """Waits until `missing` returns an empty mapping, `limit_s` seconds at most, and returns its last result. `wait`
+    waits for the given seconds, and returns whether to stop.
 
     Each check reads files of the checkpoint. So the pauses between checks grow up to a limit, and a round is only a
     little later than necessary.
@@ -48,20 +48,20 @@ def await_none_missing(
 
 
 def next_round_at(now_s: float, interval_s: int, ends_took_s: float) -> float:
-    """Returns the next instant, in seconds since the epoch, at which to start a round: early enough before a batch, if
-    the ends are read as fast as the last time."""
+    """Returns the next instant, in seconds since the epoch, at which to start a round. It is so long before a batch of
+    the ingest that the ends are read by then, if that takes as long as the last time, `ends_took_s`."""
     lead_s = min(max(LEAD_S_MIN, 2 * ends_took_s), interval_s / 2)
     return ((now_s + lead_s) // interval_s + 1) * interval_s - lead_s
 
 
 def wait_s(now_s: float, interval_s: int, ends_took_s: float) -> float:
-    """Returns how long to wait for the next round, an interval at most, whatever the clock says."""
+    """Returns how many seconds to wait for the next round: an interval at most, even if the clock was set."""
     return min(max(next_round_at(now_s, interval_s, ends_took_s) - now_s, 0), interval_s)
 
 
 class WorkPace:
-    """Decides when work is due: at intervals, counted from one begin to the next, but not before it has rested for
-    `rest` times as long as it took."""
+    """Decides when work is due: `interval_s` after the previous run began, but not before a rest that is `rest` times
+    as long as that run."""
 
     def __init__(self, interval_s: float, rest: float = REST) -> None:
         self._interval_s = interval_s
@@ -72,7 +72,8 @@ class WorkPace:
         return now_s >= self._due_s
 
     def done(self, began_s: float, ended_s: float) -> None:
-        """Notes when a run began and ended, on the same clock as `is_due`: a slow run makes the next one due later."""
+        """Records when a run began and ended, on the same clock as `is_due`; a slow run makes the next one due
+        later."""
         self._due_s = max(began_s + self._interval_s, ended_s + (ended_s - began_s) * self._rest)
 
     def until_due_s(self, now_s: float) -> float:
@@ -80,7 +81,8 @@ class WorkPace:
 
 
 def lag_age_max_ms(setting_s: int, interval_s: int) -> int:
-    """Returns the greatest age of a round whose lag is shown: at least three intervals, since each round takes time."""
+    """Returns the greatest age, in milliseconds, of a round whose lag is shown: the setting, but at least three
+    intervals, since each round takes time."""
     return max(setting_s, ROUNDS_MISSED_MAX * interval_s) * 1000
 
 
@@ -90,8 +92,8 @@ def behind_ms(known_ms: Mapping[str, int], now_ms: int) -> dict[str, int]:
 
 
 class Shedding:
-    """Decides when work beside the rounds may be done: at any time while the ingest is on time, and every `every_s`
-    seconds while it is late. So the work is also done on a machine that is always too slow."""
+    """Decides when work other than the rounds may be done: at any time while the ingest is on time, and once in
+    `every_s` seconds while it is late. So the work is also done on a machine that is always too slow."""
 
     def __init__(self, every_s: float) -> None:
         self._every_s = every_s
@@ -111,7 +113,8 @@ class Shedding:
 
 @dataclass(frozen=True, slots=True)
 class Stall:
-    """The ends of a partition. `since_ms` is when its present last stable offset was first seen."""
+    """The ends of a partition. `since_ms` is the time since which its last stable offset has stayed the same, below the
+    high watermark."""
 
     last_stable_offset: int
     high_watermark: int
@@ -119,14 +122,15 @@ class Stall:
 
 
 class Stalls:
-    """Finds partitions of `__consumer_offsets` whose last stable offset stays while the high watermark advances: an
-    open transaction blocks every read_committed reader, and so hides later commits of all groups there."""
+    """Finds partitions of `__consumer_offsets` whose last stable offset stays while the high watermark is above it. An
+    open transaction then blocks every read_committed reader, which does not see later commits of the partition's
+    groups."""
 
     def __init__(self) -> None:
         self._seen: dict[int, Stall] = {}
 
     def look(self, ends: Iterable[tuple[int, int, int]], at_ms: int) -> None:
-        """Records partition, high watermark and last stable offset."""
+        """Records the ends that were read at `at_ms`: partition, high watermark and last stable offset."""
         for partition, high_watermark, last_stable_offset in ends:
             before = self._seen.get(partition)
             has_stayed = before is not None and before.last_stable_offset == last_stable_offset < high_watermark
@@ -134,7 +138,7 @@ class Stalls:
             self._seen[partition] = Stall(last_stable_offset, high_watermark, since_ms)
 
     def hidden(self) -> Mapping[int, int]:
-        """Returns, by partition, the number of offsets that no read_committed reader can see; partitions without any
+        """Returns, by partition, the number of offsets that no read_committed reader can see. Partitions where it is 0
         are left out."""
         return {
             partition: seen.high_watermark - seen.last_stable_offset
@@ -143,21 +147,21 @@ class Stalls:
         }
 
     def stalled_ms(self, at_ms: int) -> dict[int, int]:
-        """Returns, by partition, for how many milliseconds the reader has been blocked; other partitions are left
-        out."""
+        """Returns, by partition, for how many milliseconds readers have been blocked. Partitions that block nobody are
+        left out."""
         return {partition: at_ms - self._seen[partition].since_ms for partition in self.hidden()}
 
 
 class Elections:
-    """Counts how often partitions of `__consumer_offsets` got a new leader: their groups then have a new coordinator.
-    `moves` has every partition that was seen."""
+    """Counts how often each partition of `__consumer_offsets` got a new leader; the partition's groups then have a new
+    coordinator. `moves` has every partition that was seen."""
 
     def __init__(self) -> None:
         self.moves: dict[int, int] = {}
         self._epochs: dict[int, int] = {}
 
     def look(self, epochs: Iterable[tuple[int, int | None]]) -> None:
-        """Records partition and leader epoch, which is None where the leader did not answer."""
+        """Records partition and leader epoch, which is None if the leader did not answer."""
         for partition, epoch in epochs:
             if epoch is not None:
                 elections = max(epoch - self._epochs.get(partition, epoch), 0)
@@ -167,10 +171,10 @@ class Elections:
 
 @dataclass(frozen=True, slots=True)
 class Vitals:
-    """The values that health is judged by. `round_age_ms` is how long ago the last round was published, None before the
-    first, and `ahead_ms` how far its time is ahead of the host's clock, which was set back then;
-    `lag_offsets` is how many offsets the ingest was short of that round's ends, `commits_known_ms` the newest round
-    whose commits are all read."""
+    """Holds the values that decide whether the monitor is healthy. `round_age_ms` is how long ago the last round was
+    published, None before the first; `lag_offsets` is how many offsets the ingest had not read of those below that
+    round's ends. `commits_known_ms` is the time of the newest round whose commits are all read. `ahead_ms` is how far
+    the last round's time is ahead of the host's clock; above 0, the clock was set back."""
 
     is_ingesting: bool
     round_age_ms: int | None
@@ -181,9 +185,9 @@ class Vitals:
 
 
 def clock_is_behind(ahead_ms: int, interval_s: int) -> str | None:
-    """Returns the sentence about rounds whose time is so far ahead of the clock; None if that is a few rounds at most.
-    A table takes rounds in their order, so that each has a time just after the one before it until the clock has caught
-    up."""
+    """Returns a sentence if the last round's time is more than a few intervals ahead of this host's clock; otherwise
+    None. `ahead_ms` is how far it is ahead. A table takes rounds in the order of time, so until the clock has caught
+    up, each round has a time just after the one before it."""
     if ahead_ms <= ROUNDS_MISSED_MAX * interval_s * 1000:
         return None
     return (
@@ -194,7 +198,7 @@ def clock_is_behind(ahead_ms: int, interval_s: int) -> str | None:
 
 
 def troubles(vitals: Vitals, now_ms: int, interval_s: int, stalled_after_s: int, lag_age_max_ms: int) -> list[str]:
-    """Returns a sentence for each problem."""
+    """Returns a sentence for each reason why the monitor is not healthy."""
     found = []
     if not vitals.is_ingesting:
         found.append(INGEST_ENDED)

@@ -1,5 +1,5 @@
-"""Makes the metrics that autoscalers may use beside the sum of a group's lag (`transforms.lag.rules.scaling`), one by
-group. A group without a known lag has no sample."""
+"""Makes the metrics that autoscalers may use besides the sum of a group's lag (`transforms.lag.rules.scaling`), with a
+sample for each group. A group without a known lag has no sample."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Keeps the state of a monitor in memory: commits and ends as `transforms.lag.rules` keeps them, and facts from the
+"""Holds the state of a monitor in memory: commits and ends, as `transforms.lag.rules` needs them, and facts from the
 history.
 
-All of it is a copy of what the tables hold, brought up to date by what each round adds.
+All of it is a copy of rows of the tables, which each round brings up to date.
 """
 
 from __future__ import annotations
@@ -121,8 +121,8 @@ class MonitorState:
     # From the tables
 
     def start(self, stop: threading.Event) -> None:
-        """Computes the rounds that were sampled but not computed, with the owners of that time; then reads the
-        tables."""
+        """Computes the lag of rounds that were sampled but not computed, after the history, so that they have the
+        owners of their time. Then reads the tables into memory, and sets `is_recovered`."""
         if rounds_after(self._ledger, last_sampled_at_ms(self._ledger, LAG)):
             update_history(self._ledger, stop)
             update_lag(self._ledger, stop)
@@ -132,7 +132,8 @@ class MonitorState:
         self.is_recovered.set()
 
     def recover(self) -> None:
-        """Reads the commits from the tables. Every round in the tables has its lag by then."""
+        """Reads the commits from the tables, after all queued rounds were written; so every round in the tables has its
+        lag."""
         self.await_written()
         ledger = self._ledger
         # Before the table is read: commits that come twice are passed over, and none must be left out.
@@ -166,7 +167,7 @@ class MonitorState:
         self._lag.losses = log_losses(self._ledger)
 
     def read_commits(self) -> None:
-        """Reads the commits that the ingest has added to the table since the last call."""
+        """Reads the commits that the ingest has added to `coordinator_records` since the last call."""
         files = added_since(self._ledger, COORDINATOR_RECORDS, self._version)
         self._lag.losses = with_thinned(self._ledger, self._lag.losses)
         if files.row_count > ROWS_FOLLOWED_MAX:
@@ -186,21 +187,23 @@ class MonitorState:
     # A round
 
     def topics(self) -> set[str] | None:
-        """Returns the topics to sample: those with commits, and those subscribed to; None (all topics) while none is
-        known."""
+        """Returns the topics to sample: those with commits, and those that groups subscribe to. None means all topics,
+        as long as no such topic is known."""
         return self._topics
 
     def resting(self) -> dict[TopicPartition, Resting]:
-        """Returns the places where groups rested in the last round and only markers may be left to read."""
+        """Returns the partitions where, in the last round, a group had committed all but a few offsets, which may be
+        transaction markers alone."""
         return resting_places(self._rows)
 
     def standing(self) -> dict[TopicPartition, int]:
-        """Returns the commits at which groups stood in the last two rounds, closest to the end."""
+        """Returns, for each partition where a group had the same committed offset in the last two rounds, the highest
+        such offset."""
         return standing_places(self._rows)
 
     def compute(self, sampled: SampledRound, passed: Collection[int]) -> None:
-        """Computes the lag of a round; `passed` are the partitions of `__consumer_offsets` that the ingest has read so
-        far."""
+        """Computes the lag of a round. `passed` are the partitions of `__consumer_offsets` that the ingest has read up
+        to the round's ends."""
         self.sampled_at_ms = sampled.sampled_at_ms
         told = {row.group_id: row for row in sampled.group_states}
         others = ((name, of) for name, of in self._histories.items() if name not in told)
@@ -223,8 +226,8 @@ class MonitorState:
         self._topics = (subscribed | committed) - {OFFSETS_TOPIC} or None
 
     def forget_old(self, before_ms: int, states: Mapping[str, str | None]) -> None:
-        """Removes results that are shown if their round was before an instant. `states` are the present states of the
-        groups."""
+        """Makes the lag that is shown unknown if its round was before `before_ms`. `states` are the present states of
+        the groups."""
         if self.sampled_at_ms is None or self.sampled_at_ms >= before_ms:
             return
         self._objectives.close_before(before_ms)
@@ -254,7 +257,7 @@ class MonitorState:
         yield from objective_metrics(cluster, [*self._objectives.standings()])
 
     def append(self, sampled: SampledRound) -> bool:
-        """Queues the last round for the writer, after earlier rounds; if too many wait, leaves it out of the tables.
+        """Queues the last round for the writer, after earlier rounds. If too many wait, leaves it out of the tables.
         Returns whether it is queued."""
         self.await_written(ROUNDS_WAITING_MAX)
         troubles, self._troubles = self._troubles, {}
@@ -333,7 +336,7 @@ def group_infos(tables: Tables) -> dict[str, GroupInfo]:
 
 
 def events_since(tables: ClusterTables, from_ms: int) -> Iterator[Event]:
-    """Yields the events in the groups since an instant, as far as the history has written them. The tables' statistics
+    """Yields the events in groups since `from_ms`, as far as the history has written them. The tables' statistics
     decide which files to open, so the cost depends on new rows only."""
     since = pa.scalar(from_ms * 1_000, pa.timestamp("us", "UTC"))
     is_open = pc.field("is_open") == 1

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 def rows_with_times(
     tables: ClusterTables, table: Table, condition: pc.Expression, columns: tuple[str, ...]
 ) -> list[dict[str, Any]]:
-    """Returns rows of a table with their times as microseconds; none if the table does not exist."""
+    """Returns the rows of a table that meet `condition`, with their times as microseconds since 1970; an empty list if
+    the table does not exist."""
     if not tables.exists(table):
         return []
     rows = tables.arrow(table, condition, columns)

@@ -1,9 +1,11 @@
-"""Does a monitor's work between its rounds: incidents, the seeds of lag, and the maintenance of the tables.
+"""Does a monitor's work between its rounds: incidents, the seeds of lag (the stored state of its computation), and the
+maintenance of the tables.
 
 Each piece of work has an interval, and takes at most a quarter of the time: if the search for incidents takes a minute,
-it runs every four minutes. Between two writes it lets a round run first, as the history does. The open incidents are
-kept for the metrics. Maintenance covers all clusters of a process: one cluster's thread at a time does it for all,
-under their leases, whichever clusters of the warehouse other processes write.
+it runs every four minutes. Between two writes it lets a round run first, as the history does. The numbers of open
+incidents stay in memory for the metrics. Maintenance is for all clusters of a process: the thread of one cluster at a
+time does it for all, under the leases of these clusters. Meanwhile other processes may write other clusters of the
+warehouse.
 """
 
 from __future__ import annotations
@@ -59,9 +61,9 @@ class LastRun:
 
 
 class MaintenanceTurns:
-    """The order in which the clusters of a process are maintained, under the leases `held`. One thread at a time has
-    the `turn`. The age of files is judged by this host's clock: if the clock was set since the process began, nothing
-    is removed."""
+    """Lets the threads of a process take turns at maintaining its clusters, under the leases `held`. One thread at a
+    time has the `turn`. The age of files is judged by this host's clock: if the clock was set since the process began,
+    nothing is removed."""
 
     def __init__(self, settings: MonitorSettings) -> None:
         self.held: list[Lease] = []
@@ -76,10 +78,11 @@ class MaintenanceTurns:
 
 
 class Upkeep:
-    """The work between the rounds of one cluster's monitor. `open_incidents` has, by group, kind and severity, how many
-    are open, `open_diagnoses`, by group, cause and severity, how many diagnoses they have, and `found_incidents`, by
-    kind, severity and evidence, how many were found. `steps` has the last run of each step, `known_until_ms` until when
-    each source is known, and `troubled_groups` on how many groups each step failed."""
+    """Does the work between the rounds of one cluster's monitor, and holds its results for the metrics.
+    `open_incidents` has the numbers of open incidents, by group, kind and severity; `open_diagnoses` those of their
+    diagnoses, by group, cause and severity; `found_incidents` those of all incidents since the start, by kind, severity
+    and evidence. `steps` has the last run of each step, `known_until_ms` the time up to which each source was read, and
+    `troubled_groups` on how many groups each step failed."""
 
     def __init__(self, ledger: Ledger, maintenance: MaintenanceTurns) -> None:
         self.open_incidents: Mapping[tuple[str, str, str], int] = {}
@@ -117,7 +120,7 @@ class Upkeep:
         self.known_until_ms = known_until_ms(self._ledger)
 
     def timed(self, step: str, work: Callable[[], None]) -> None:
-        """Does a piece of work, and records when."""
+        """Does the work of a step, and records in `steps` when it ended and how long it took."""
         began_s = time.monotonic()
         work()
         self.steps = {**self.steps, step: LastRun(time.time(), time.monotonic() - began_s)}
