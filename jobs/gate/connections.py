@@ -28,7 +28,8 @@ IPV6_NETWORK_BITS = 64
 
 @dataclass(frozen=True, slots=True)
 class ClientLimits:
-    """The limits for clients: number of connections, seconds, and unread bytes of responses."""
+    """Holds the limits for clients: the number of connections, the seconds until the head of a request is complete
+    (`head_s`) and until a response is read (`answer_s`), and the unread bytes of the responses of all connections."""
 
     connections: int
     head_s: float
@@ -66,8 +67,8 @@ class Connections(Generic[Kind]):
         return len(self._every)
 
     def opened(self, connection: Kind, now: float) -> Kind | None:
-        """Adds a new connection. Returns the connection that has to be closed for it: the new one if requests of all
-        others are being answered."""
+        """Adds a new connection. Returns the connection that has to be closed for it, or None if there is room. If
+        requests of all others are being answered, that is the new one, which is then not added."""
         leaves = self._longest() if len(self._every) >= self.limits.connections else None
         if leaves is not None:
             self.closed(leaves)
@@ -104,7 +105,8 @@ class Connections(Generic[Kind]):
             del self._of_address[connection.address]
 
     def overdue(self, now: float) -> Iterator[Kind]:
-        """Yields the connections that have to be closed now. A connection with unread bytes is not idle."""
+        """Yields the connections that have to be closed now, because they exceed a limit. The time limit for the next
+        request does not apply to a connection with unread bytes."""
         sizes = {each: each.unread() for each in self._every}
         self._unread = {each: self._unread.get(each, now) for each, size in sizes.items() if size}
         held = sum(sizes.values())
@@ -130,8 +132,9 @@ class Connections(Generic[Kind]):
 
 
 def address_of(host: str) -> str:
-    """Returns the address by which a peer is counted: IPv4 as it is, also inside IPv6; for other IPv6 its network. A
-    text that is not an address, such as the name of a Unix socket, stays as it is."""
+    """Returns the address by which a peer is counted. An IPv4 address stays as it is, also if it is mapped into IPv6;
+    another IPv6 address is replaced by its network of IPV6_NETWORK_BITS. A text that is not an address, such as the
+    name of a Unix socket, stays as it is."""
     try:
         found = ip_address(host.partition("%")[0])
     except ValueError:

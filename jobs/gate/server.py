@@ -88,8 +88,8 @@ class Visitor(H11Protocol):
         return self.transport.get_write_buffer_size()
 
     def begins(self) -> bool:
-        """Records that a request is being answered from now on. Returns whether it was sent too early for the
-        connection to go on."""
+        """Records that a request is being answered from now on. Returns whether it was sent before the previous
+        response ended, so that the connection has to be closed after this response."""
         is_too_early = self.is_early or not self.has_sent
         self.is_answered, self.has_sent, self.is_early = True, False, False
         self.gate.connections.asks(self)
@@ -100,7 +100,7 @@ class Visitor(H11Protocol):
         self.gate.connections.waits(self, time.monotonic())
 
     def leave(self) -> None:
-        """Closes the connection; with unread bytes, at once."""
+        """Closes the connection. Bytes that the client has not read are discarded."""
         if self.unread():
             connected = self.transport.get_extra_info("socket")
             connected.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, AT_ONCE)
@@ -108,7 +108,8 @@ class Visitor(H11Protocol):
 
 
 class Gate:
-    """An ASGI application around another one; it knows the connection of each request."""
+    """Passes a request to the application `app` once the client has read the previous response of its connection, and
+    closes the connections that exceed the limits."""
 
     def __init__(self, app: ASGIApp, limits: ClientLimits) -> None:
         self.app = app
@@ -151,7 +152,7 @@ class Gate:
 
 
 def closing(send: Send) -> Send:
-    """Returns a `send` that announces the end of the connection in the response."""
+    """Returns a `send` whose response says that the connection is closed after it (`Connection: close`)."""
 
     async def sending(message: Message) -> None:
         if message["type"] == "http.response.start":
@@ -168,7 +169,7 @@ def is_gone(scope: Scope) -> bool:
 
 
 def gated(app: ASGIApp, limits: ClientLimits, **options: Any) -> uvicorn.Server:
-    """Returns a server for an application, with these limits."""
+    """Returns a server for an application that holds clients to `limits`. `options` are those of uvicorn."""
     gate = Gate(app, limits)
     config = uvicorn.Config(
         gate,
@@ -196,7 +197,8 @@ def listening(host: str, port: int) -> socket.socket:
 
 
 def room_for(connections: int) -> int:
-    """Returns how many connections the process can have, after raising its limit of open files to the hard limit."""
+    """Returns how many connections the process can have, at most `connections`. First raises the process's soft limit
+    of open files, up to the hard limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = 2 * connections + BACKLOG
     if soft != resource.RLIM_INFINITY and soft < wanted:

@@ -29,7 +29,7 @@ KAFKA_EVENT_LOOP_LOGGER = "kafka.net.selector"
 
 @dataclass(slots=True)
 class Troubles:
-    """The logged troubles, by kind: when, and how many were suppressed since."""
+    """Remembers, for each kind of trouble, when a line was last logged, and how many lines were suppressed since."""
 
     _said: dict[str, tuple[float, int]] = field(default_factory=dict)
     _one: threading.Lock = field(default_factory=threading.Lock)
@@ -58,8 +58,8 @@ def log_trouble(kind: str, text: str) -> None:
 
 
 class LibraryLogHandler(logging.Handler):
-    """Receives the log lines of libraries, and logs them with the library's name. Their errors have a traceback only if
-    they are a fault of ours; an unreachable broker is not."""
+    """Receives the log lines of a library, and logs them with the library's name, `whose`. `with_traces` says whether
+    errors have a traceback, which they need only if they are a fault of ours; an unreachable broker is not."""
 
     def __init__(self, whose: str, *, with_traces: bool) -> None:
         super().__init__(logging.WARNING)

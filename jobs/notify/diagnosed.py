@@ -1,8 +1,8 @@
 """Adds the diagnosis of its group to an episode, so that a message agrees with `groupledger why` and the pages.
 
 Only an episode that is about to be sent is diagnosed, once. In one round at most `DIAGNOSED_MAX` episodes are
-diagnosed, each within `DIAGNOSIS_S`: the others, and those whose group can't be read now, keep the sentence of their
-worst incident. A message in time matters more than its diagnosis.
+diagnosed, each within `DIAGNOSIS_S`. The others, and those whose group can't be read now, are sent with the sentence of
+their worst incident. A message in time matters more than its diagnosis.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ class Diagnoser:
         self._lock = threading.Lock()
 
     def begin(self, episodes: Iterable[Episode]) -> None:
-        """Begins a round: drops the diagnoses of episodes that no longer exist."""
+        """Begins a round of messages: drops the diagnoses of episodes that no longer exist, and allows `DIAGNOSED_MAX`
+        new ones."""
         with self._lock:
             there = {episode.episode_id for episode in episodes}
             self._found = {key: found for key, found in self._found.items() if key in there}

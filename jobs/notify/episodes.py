@@ -1,12 +1,12 @@
 """Decides which receiver gets which message: one when an episode of incidents is found, and one when it is over.
 
-An episode is sent to a receiver if it is as severe as the receiver's settings ask for, concerns a selected group, and
-was last seen recently: older episodes that a first run or a late log reveals are not sent. An episode is over when none
-of its incidents is open any more, or when it is no longer in the table, because a later log corrected it. An episode
-that reopens is sent again, under the same id.
+An episode is sent to a receiver if it is at least as severe as the receiver's settings ask for, concerns a selected
+group, and was last seen recently: older episodes that a first run or a late log reveals are not sent. An episode is
+over when none of its incidents is open any more, or when it is no longer in the table, because a later log corrected
+it. An episode that reopens is sent again, under the same id.
 
-The sent messages are kept by receiver (`Notified`), so that a restart repeats nothing. A receiver whose alerts expire
-(Alertmanager) gets an open episode in each round.
+The messages that were sent are stored by receiver (`Notified`), so that a restart repeats nothing. A receiver whose
+alerts expire (Alertmanager) gets an open episode in each round.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ SEVERITIES = words_of(Severity)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Episode:
-    """All incidents that one cause brought about. If the episode has a diagnosis (`diagnosed`), it gives the sentence,
-    the cause, the member, the harm, the advice and the evidence; otherwise the sentence is that of the worst
-    incident."""
+    """Holds all incidents that one cause brought about. If the episode has a diagnosis (`jobs.notify.diagnosed`), the
+    fields `cause`, `sentence`, `who` (the member), `harm`, `advice` and `known` (the evidence) come from it. Otherwise
+    the sentence is that of the worst incident."""
 
     episode_id: str
     group_id: str | None
@@ -57,7 +57,7 @@ class Episode:
 
 @dataclass(frozen=True, slots=True)
 class Notified:
-    """An episode that was sent to a receiver, and its state then."""
+    """The state that an episode had when the last message about it was sent to a receiver."""
 
     last_seen_ms: int
     is_over: bool = False
@@ -65,7 +65,9 @@ class Notified:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ReceiverFilter:
-    """The filter of a receiver; empty kinds and teams mean all. `groups` are the names that its pattern matches."""
+    """Says which episodes a receiver wants: those of at least `severity`, and of these kinds and teams. Empty kinds or
+    teams mean all. `groups` are the names that the receiver's pattern matches. `forgets` says that the receiver drops
+    an alert that is not repeated."""
 
     severity: str
     kinds: Sequence[str]
@@ -84,7 +86,8 @@ class Message:
 
 
 def episodes_of(rows: Iterable[Row], team_of: Mapping[str, str]) -> list[Episode]:
-    """Returns the episodes of rows of `incidents`, in order of their beginnings."""
+    """Returns the episodes of rows of `incidents`, in order of their beginnings. `team_of` has the team of each group
+    with one."""
     ordered = sorted(rows, key=itemgetter("episode_id"))
     found = [_episode([*of_episode], team_of) for _, of_episode in groupby(ordered, key=itemgetter("episode_id"))]
     return sorted(found, key=attrgetter("first_seen_ms", "episode_id"))
@@ -111,8 +114,8 @@ def _episode(rows: Sequence[Row], team_of: Mapping[str, str]) -> Episode:
 def messages(
     episodes: Sequence[Episode], sent: Mapping[str, Notified], wanted: ReceiverFilter, since_ms: int
 ) -> Iterator[Message]:
-    """Yields the messages for a receiver, in order. An episode that was last seen before `since_ms` is not sent. `sent`
-    are the episodes sent before."""
+    """Yields the messages for a receiver, in order. `sent` are the episodes that were sent to it before. An episode
+    that was last seen before `since_ms` is not sent."""
     there = {episode.episode_id: episode for episode in episodes}
     for key, known in sent.items():
         if key not in there and not known.is_over:
@@ -140,13 +143,13 @@ def _is_wanted(episode: Episode, wanted: ReceiverFilter) -> bool:
 
 
 def after(sent: Mapping[str, Notified], message: Message) -> dict[str, Notified]:
-    """Returns the sent episodes of a receiver after one more message."""
+    """Returns the episodes that were sent to a receiver, `sent`, brought up to date after `message` was sent, too."""
     last_seen_ms = sent[message.episode_id].last_seen_ms if message.episode is None else message.episode.last_seen_ms
     return {**sent, message.episode_id: Notified(last_seen_ms, is_over=message.event == "resolved")}
 
 
 def still_needed(sent: Mapping[str, Notified], since_ms: int) -> dict[str, Notified]:
-    """Returns the sent episodes that have to be remembered: those that are not over, and those that are recent, also by
-    a clock that was set back."""
+    """Returns the sent episodes that have to be stored further: those that are not over, and those that were last seen
+    after `since_ms`, or up to SET_BACK_MS before it, in case the clock is set back."""
     kept_ms = since_ms - SET_BACK_MS
     return {key: known for key, known in sent.items() if not known.is_over or known.last_seen_ms >= kept_ms}

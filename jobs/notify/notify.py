@@ -1,4 +1,5 @@
-"""Sends incidents to the receivers of the settings `notify`: reads the table, sends, and keeps what was sent.
+"""Sends incidents to the receivers of the settings `notify`: reads the table, sends messages, and stores which were
+sent.
 
 The sent messages are in a small file, `_groupledger/<cluster>/notified.json`, written after each message, so that after
 a crash at most the one message in progress is repeated. Only the holder of the lease sends.
@@ -232,7 +233,8 @@ def wanted_of(settings: ReceiverSettings, episodes: list[Episode]) -> ReceiverFi
 
 
 def send_test(settings: Settings, now_ms: int) -> Iterator[tuple[str, str]]:
-    """Sends a test message and its end to each receiver; yields the receiver's name and the outcome."""
+    """Sends to each receiver a test message, and then the message that the test is over. Yields the receiver's name,
+    and the sentence of the error, which is empty after a success."""
     episode = Episode(
         episode_id="groupledger-test",
         group_id="groupledger-test",

@@ -39,7 +39,8 @@ FENCE = "```"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MessageContext:
-    """Values that a text needs beside the message."""
+    """Holds the values that a text needs besides the message. `link` is the address of `groupledger serve`, and `key`
+    the receiver's secret; each is None if the settings have none."""
 
     cluster: str
     link: str | None
@@ -48,7 +49,7 @@ class MessageContext:
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """The request: a path below the receiver's URL, and JSON."""
+    """Holds the request: a path below the receiver's URL, the content as JSON, and further headers."""
 
     json: Any
     path: str = ""
@@ -60,8 +61,8 @@ class Body:
 
 
 def page_of(episode: Episode, context: MessageContext) -> str | None:
-    """Returns the page of `groupledger serve` that shows the group at the beginning of the episode, or the incidents of
-    the cluster for an episode without a group."""
+    """Returns the URL of the page of `groupledger serve` that shows the group at the beginning of the episode, or the
+    incidents of the cluster for an episode without a group. Returns None if the settings have no link to pages."""
     if context.link is None:
         return None
     cluster = f"{context.link.rstrip('/')}/clusters/{part(context.cluster)}"
@@ -202,5 +203,5 @@ BODIES: dict[str, Callable[[Message, MessageContext], Body | None]] = {
     "pagerduty": _pagerduty,
     "alertmanager": _alertmanager,
 }
-"""By kind; None where there is nothing to send."""
+"""The function for each kind of receiver. It returns None if there is nothing to send."""
 FORGETS = ("alertmanager",)

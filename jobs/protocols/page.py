@@ -1,4 +1,5 @@
-"""Draws how a script went under each protocol: the partitions as lanes, one protocol below the other, on one time axis.
+"""Draws what a script does to a group under each group protocol: the partitions as lanes, one protocol below the other,
+on one time axis.
 
 Shapes and style sheet are those of the group's page. The style sheet is included, so the page is self-contained.
 """
@@ -56,7 +57,7 @@ class Label(NamedTuple):
 
 @dataclass(slots=True)
 class Drawing:
-    """Holds the shapes of one protocol, in the order in which they are drawn; `owners` are the members, by style."""
+    """Holds the shapes of one protocol, in the order in which they are drawn. `owners` has the style of each member."""
 
     height: int = 0
     rectangles: list[Rectangle] = field(default_factory=list)
@@ -67,7 +68,8 @@ class Drawing:
 
 
 class Axis:
-    """The time of a script that is drawn: from shortly before its first event until all have settled."""
+    """Maps the drawn time to positions. It lasts from shortly before the script's first event until shortly after its
+    last event, or after the last time that a partition got an owner."""
 
     def __init__(self, script: Script, outcomes: Sequence[ProtocolOutcome]) -> None:
         last = max((max(each.from_ms for each in outcome.intervals) for outcome in outcomes), default=0)
@@ -82,7 +84,7 @@ class Axis:
 def page(
     script: Script, outcomes: Sequence[ProtocolOutcome], rows: Sequence[Sequence[object]], columns: Sequence[str]
 ) -> str:
-    """Returns the page's text; `rows` and `columns` are the table that goes with the lanes."""
+    """Returns the page as HTML. `rows` and `columns` are the table that is shown with the lanes."""
     environment = Environment(
         loader=PackageLoader("groupledger.jobs.protocols"),
         autoescape=True,

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
 
 def find_script(name: str) -> Script:
-    """Returns the script. Raises InputError if there is none with this name, or if it can't be played."""
+    """Returns the shipped script with this name, or else the script in the file with this name. Raises InputError if
+    there is neither, or if the script can't be played."""
     if name in SCRIPTS:
         return SCRIPTS[name]
     file = Path(name)

@@ -1,7 +1,7 @@
-"""`groupledger report` writes the pages that `serve` shows into one HTML file, about a period.
+"""Writes the pages that `serve` shows into one HTML file, about a period: `groupledger report`.
 
 The overview is text, with all groups. The page of a group, with its picture, is compressed, and a script of the file
-unpacks it when its link is taken: so 10,000 groups are some tens of megabytes, and a browser lays out only the pages
+unpacks it when its link is followed: so 10,000 groups are some tens of megabytes, and a browser lays out only the pages
 that are opened. Groups are read many at a time. The file gets its name only when it is complete. It needs no network,
 and its content security policy allows only its own script and style.
 """
@@ -70,7 +70,8 @@ def write_report(
     until: datetime | None = None,
     teams: Mapping[str, str] | None = None,
 ) -> None:
-    """Writes the report. Raises InputError for an invalid file name, an empty period and an unknown group."""
+    """Writes the report about the groups in `names`, or about all groups, into `file`. `teams` has a pattern of group
+    names by team. Raises InputError for an invalid file name, an empty period and an unknown group."""
     check_target(file)
     until = until or known_until(tables)
     since = since or begin_of_period(known_from(tables), until)
@@ -89,7 +90,7 @@ def write_report(
 
 
 def page(tables: ClusterRows, groups: list[Answer], window: Window, names: Sequence[str]) -> Iterator[str]:
-    """Yields the text of the page."""
+    """Yields the text of the report, in parts."""
     environment = templates()
     own = PackageLoader("groupledger.jobs.report")
     environment.loader = ChoiceLoader([own, PackageLoader("groupledger.jobs.serve")])
@@ -140,7 +141,7 @@ def group_pages(
 
 
 def nowhere(*_values: object) -> None:
-    """Returns nothing: the report has no target for this link of `serve`."""
+    """Returns None, because the report has no page for this link of `serve`."""
 
 
 def packed(text: str) -> str:
@@ -148,7 +149,7 @@ def packed(text: str) -> str:
 
 
 def sha256(text: str) -> str:
-    """Returns the hash by which a policy allows a script or style."""
+    """Returns the hash by which a content security policy allows a script or a style sheet."""
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
 
 
@@ -165,7 +166,8 @@ def begin_of_period(known: datetime | None, until: datetime) -> datetime:
 
 
 def known_from(tables: ClusterRows) -> datetime | None:
-    """Returns the first instant from which the ledger followed the topic."""
+    """Returns the first instant from which the ledger has a complete stretch of `__consumer_offsets`; None if it has
+    none."""
     rows = tables.rows("coverage", ("completeness", "=", Completeness.COMPLETE), columns=("from_time",))
     return min((row["from_time"] for row in rows if row["from_time"] is not None), default=None)
 
@@ -178,8 +180,8 @@ def check_target(file: Path) -> None:
 
 
 def write_whole(file: Path, parts: Iterable[str]) -> None:
-    """Writes the parts into a temporary file and renames it. Raises OutsideError on failure; then an existing file
-    stays."""
+    """Writes the parts into a temporary file and renames it. Raises OutsideError on failure; an existing `file` is then
+    left unchanged."""
     temporary = file.with_name(f".report-{uuid.uuid4().hex}")
     try:
         with temporary.open("x", encoding="utf-8", newline="\n") as target:
