@@ -1,10 +1,10 @@
 """Converts Python values to Arrow columns and back, as pyarrow does, but without importing pandas.
 
-For every value that it makes an array or a scalar of, pyarrow checks whether it comes from pandas, and for every
-instant with a zone whether to return pandas' type. For that it imports pandas if it is installed, which takes a third
-of a question's time. So code that answers questions must not call `pa.array`, `pa.scalar` or `from_pylist`, compare a
-column with a plain value, or convert instants by `to_pylist`: it uses these functions, which cover the types of filters
-and small tables.
+When pyarrow makes an array or a scalar, it checks whether each value comes from pandas. When it converts an instant
+with a zone to Python, it checks whether to return pandas' type. For these checks it imports pandas if pandas is
+installed, which takes a third of a question's time. So code that answers questions must not call `pa.array`,
+`pa.scalar` or `from_pylist`, compare a column with a plain value, or convert instants by `to_pylist`. It uses the
+functions of this module, which cover the types of filters and small tables.
 """
 
 from __future__ import annotations
@@ -72,8 +72,8 @@ def values_of(column: pa.ChunkedArray | pa.Array) -> list[Any]:
 
 
 def plain(answer: pa.Table) -> pa.Table:
-    """Returns a result of DuckDB in Spark's types: sums of BIGINT, which DuckDB widens, become BIGINT again if they
-    fit, and an instant without a zone gets UTC, the zone of the connection."""
+    """Returns a result of DuckDB in Spark's types. Sums of BIGINT, which DuckDB widens to a decimal, become BIGINT
+    again if they fit. An instant without a zone gets UTC, the zone of the connection."""
     for index, field in enumerate(answer.schema):
         if _is_whole(field.type):
             wanted = pa.int64()

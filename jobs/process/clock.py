@@ -13,12 +13,12 @@ def now_ms() -> int:
 
 
 def uptime_ms() -> int:
-    """Returns milliseconds of a clock that nobody sets. It goes on while the machine sleeps, where the system has
-    one that does."""
+    """Returns the milliseconds since the machine was started, by a clock that nobody can set. If the system has
+    CLOCK_BOOTTIME, the time in which the machine sleeps counts, too."""
     return time.clock_gettime_ns(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)) // 1_000_000
 
 
 def began_ms() -> int:
-    """Returns when the machine began by its present clock. If the clock is set, the result changes by as much, so two
-    results of one process show by how much it was set."""
+    """Returns when the machine was started, in milliseconds since the epoch, by its present clock. If the clock is set,
+    the result changes by as much, so two results of one process show by how much the clock was set in between."""
     return now_ms() - uptime_ms()

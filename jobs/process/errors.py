@@ -26,7 +26,7 @@ class UnknownNameError(InputError):
 
 
 class NotKnownError(InputError):
-    """The ledger does not know all of the time that was asked for: it was not read yet, or can't be known."""
+    """The ledger does not know all of the time that was asked for: a part of it was not read yet, or can't be known."""
 
     exit_code = 4
 

@@ -1,12 +1,12 @@
 """Parses the instants that users type, and formats instants in the user's time zone.
 
     2026-01-31T14:03:00Z    also without the Z, the seconds or the time
-    14:03                   the last time that it was 14:03; of two on the day when clocks are put back, the second
+    14:03                   the last time that clocks showed 14:03; the second one if they showed it twice
     2h                      two hours ago; s, m, h, d and w
     now
 
-An instant without a zone is in the zone of `--tz`, by default UTC. Tables show instants in it, too; JSON is in UTC
-always. A local time that occurred twice in that zone is refused with the two instants that it can mean, and one that
+An instant without a zone is in the zone of `--tz`, by default UTC. Tables show instants in that zone, too; JSON always
+has UTC. A date and time that occurred twice in that zone is refused with the two instants that it can mean. One that
 the clocks skipped is refused, too.
 """
 
@@ -50,8 +50,9 @@ def read_instant(text: str, now: datetime, zone: tzinfo) -> datetime:
 
 
 def last_time_of_day(wanted: time, now: datetime, zone: tzinfo) -> datetime:
-    """Returns the last instant at which the clocks showed a time of day: in a repeated hour the second one, if that is
-    over. A day on which the clocks skipped that time is passed over."""
+    """Returns the last instant up to `now` at which the clocks of `zone` showed the time of day `wanted`. If an hour is
+    repeated, that may be its second pass. A day on which the clocks skipped that time is passed over. Raises ValueError
+    if `wanted` names a zone."""
     if wanted.tzinfo is not None:
         raise ValueError(f"{wanted} names a zone: write the date, too")
     today = now.astimezone(zone).date()
@@ -61,8 +62,8 @@ def last_time_of_day(wanted: time, now: datetime, zone: tzinfo) -> datetime:
 
 
 def instants_of(local: datetime, zone: tzinfo) -> list[datetime]:
-    """Returns the instants, in UTC, at which the clocks of a zone show a local time: one, two in a repeated hour, none
-    in a skipped one."""
+    """Returns the instants, in UTC, at which the clocks of `zone` show the time `local`: one normally, two in an hour
+    that is repeated, an empty list in an hour that is skipped."""
     both = {local.replace(tzinfo=zone, fold=fold).astimezone(timezone.utc) for fold in (0, 1)}
     return sorted(at for at in both if at.astimezone(zone).replace(tzinfo=None) == local)
 

@@ -1,8 +1,9 @@
-"""Knows the tested JARs by their hashes, and checks whether those of a folder are the same.
+"""Lists the tested JARs with their hashes, and checks whether the JARs in a folder are the same.
 
-`conf/ivy/<part>.sha256` lists every JAR of a part in the form of `sha256sum`, including transitive dependencies. Ivy
-compares a file only with the checksum of the same repository; these lists come with the code. `make lock` makes them
-again (`tools/lock_jars.py`).
+A part is a set of JARs that are used together, such as `spark`, `s3` or `kafka`. `conf/ivy/<part>.sha256` lists every
+JAR of a part in the form of `sha256sum`, including transitive dependencies. Ivy compares a file only with the checksum
+in the repository that serves the file; these lists come with the code. `make lock` makes them again
+(`tools/lock_jars.py`).
 
 The JARs go with the pyspark that is installed: `spark.xml` and `spark.sha256` with the newest that is supported, and
 `spark-4.0.xml` and `spark-4.0.sha256` with 4.0.
@@ -41,7 +42,8 @@ def ivy_of(part: str) -> Path:
 
 
 def name_of(part: str) -> str:
-    """Returns the name of a part's files, which is that of the part unless the pyspark here has files of its own."""
+    """Returns the name that the Ivy file and the list of a part have, without suffix. It is that of the part, or
+    `<part>-4.0` if pyspark 4.0 is installed and the part has files for it."""
     older = f"{part}-{OLDER}"
     return older if spark_release() == OLDER and (IVY / f"{older}.xml").is_file() else part
 

@@ -89,8 +89,9 @@ def set_up(
     parts: Sequence[str] = (SPARK,),
     with_archive: bool = True,
 ) -> None:
-    """Updates parts of a folder, and the archive of classes. `offline` is a folder of JARs that were fetched elsewhere,
-    to be used instead of the network; JARs of further parts lie in subfolders of their own.
+    """Fetches those `parts` of the JARs that are not current in `folder`, and makes the archive of classes if
+    `with_archive`. `offline` is a folder of JARs that were fetched elsewhere, to be used instead of the network: it has
+    the JARs of the part `spark` itself, and those of each other part in a subfolder of its name.
 
     Raises InputError if Java is missing, or if the offline folder lacks a JAR or has an untested one, OutsideError if
     fetching fails or returns an untested JAR.
@@ -118,7 +119,8 @@ def set_up(
 
 
 def copy_jars(source: Path, target: Path) -> None:
-    """Copies the JARs of a part, and no others. Raises InputError if the source lacks one or has another one."""
+    """Copies the JARs of a part, named like the folder `target`, and no others. Raises InputError if `source` lacks a
+    JAR or has one with another hash."""
     part = target.name
     wrong = jar_hashes.differences(source, part)
     if wrong:
@@ -150,12 +152,14 @@ def _few(wrong: Sequence[str]) -> str:
 
 
 def fetch_jars(java: str, ivy: Path, folder: Path, name: str) -> None:
-    """Fetches the JARs of a part with Ivy. Raises OutsideError with the path of Ivy's output."""
+    """Fetches the JARs of the part `name` with Ivy. If that fails, raises OutsideError with the path of Ivy's
+    output."""
     fetch_module(java, ivy, folder / IVY_FOLDER, jar_hashes.ivy_of(name), folder / name)
 
 
 def fetch_module(java: str, ivy: Path, cache: Path, module: Path, target: Path) -> None:
-    """Fetches the JARs of an Ivy file into a folder. Raises OutsideError with the path of Ivy's output."""
+    """Fetches the JARs that the Ivy file `module` names into `target`. If that fails, raises OutsideError with the path
+    of Ivy's output."""
     command = [
         *(java, f"-Dgroupledger.ivy.dir={cache}", "-jar", str(ivy)),
         *("-settings", str(CONF / "ivysettings.xml"), "-ivy", str(module)),
@@ -173,7 +177,8 @@ def fetch_module(java: str, ivy: Path, cache: Path, module: Path, target: Path) 
 
 
 def archive_classes(folder: Path, java_says: str, say: Callable[[str], None]) -> None:
-    """Makes the archive of classes. Without it every command that starts Spark takes some seconds longer."""
+    """Makes the archive of Spark's classes if it is not current. Without the archive every command that starts Spark
+    takes some seconds longer. Raises OutsideError if Spark does not run."""
     program = Path(__file__).with_name("class_archive.py")
     # Of the class path, in its order.
     parts = [jar_hashes.ivy_of(name) for name in (SPARK, S3) if (folder / name).is_dir()]
@@ -194,7 +199,8 @@ def archive_classes(folder: Path, java_says: str, say: Callable[[str], None]) ->
 
 
 def shipped_ivy() -> Path:
-    """Returns the Ivy of the pyspark that is installed. Raises ModuleNotFoundError without one."""
+    """Returns the path of the Ivy JAR that the installed pyspark ships. Raises ModuleNotFoundError if pyspark is not
+    installed, InputError if it ships no Ivy or several."""
     spec = find_spec("pyspark")
     if spec is None or spec.origin is None:
         raise ModuleNotFoundError(name="pyspark")

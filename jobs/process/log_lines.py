@@ -1,8 +1,8 @@
 """Writes log lines, for commands that run unattended: `monitor`, `pipeline` and `serve`.
 
-All progress goes to the logger `groupledger`. An interactive command prints it as it is. These three call `log_lines`
-first: then each line has the time, the level and the cluster, as text or as a JSON object (`logging` in the settings),
-so that a collector can filter it.
+All progress goes to the logger `groupledger`. An interactive command prints each message as it is. These three commands
+call `log_lines` first. Then each line has the time, the level and the cluster, as text or as a JSON object (`logging`
+in the settings), so that a log collector can filter the lines.
 
 Names come from clients: control characters of a message are escaped, so that no name can start a second line.
 """
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class LogLines(logging.Handler):
-    """Writes a line for each record to standard error. `cluster` is used for records that name none."""
+    """Writes a line for each log record to standard error. `cluster` is shown for records that name no cluster."""
 
     def __init__(self, *, as_json: bool, cluster: str | None) -> None:
         super().__init__()
@@ -44,6 +44,7 @@ class LogLines(logging.Handler):
 
 
 def log_lines(settings: LoggingSettings, cluster: str | None = None) -> None:
-    """From now on, writes what is reported as lines of a log."""
+    """Makes the logger `groupledger` write each message as a line of a log from now on. `cluster` is shown for messages
+    that name no cluster."""
     LOG.handlers = [LogLines(as_json=settings.format == "json", cluster=cluster)]
     LOG.setLevel(settings.level.upper())

@@ -6,9 +6,9 @@ that came after this release. Treating it as damaged and rebuilding it would des
 So these causes are checked before those of damage (`jobs.process.outside`), and their sentence advises nothing that
 changes the table.
 
-A row of `CAUSES` is a phrase of delta-rs, of its kernel, of Delta Lake, of Spark, of Arrow or of a Parquet reader; the
-text from there up to a mark may name the feature; only its words and numbers are shown. The phrases come from errors
-for tables that were made for this purpose (`tests/jobs/process/test_not_understood.py`).
+A row of `CAUSES` has a phrase of delta-rs, of its kernel, of Delta Lake, of Spark, of Arrow or of a Parquet reader. The
+text from that phrase up to a mark may name the feature, of which only words and numbers are shown. The phrases come
+from errors for tables that were made for this purpose (`tests/jobs/process/test_not_understood.py`).
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ ITS_LOG = "something in its log"
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """A phrase of an error, the feature that the table then has, and the mark up to which the text names it."""
+    """A phrase that shows an unsupported feature. If the text of an error has `phrase`, the table has the feature
+    `what`; if `until` is set, the text between `phrase` and `until` has the names of the feature."""
 
     phrase: str
     what: str
@@ -84,13 +85,16 @@ def what_is_needed(text: str) -> str | None:
 
 
 def named(what: str, text: str) -> str:
-    """Returns a table's feature, with the names in an error's text. Delta Lake puts its own version before them."""
+    """Returns the feature `what` followed by the names in `text`, a part of an error. Delta Lake puts its own version
+    before the names, which is left out."""
     names = [each.strip(".") for each in NAME.findall(text.rpartition(": ")[2])]
     return " ".join([what, ", ".join([each for each in names if each != OF_RUST][:NAMED_MAX])]).strip()
 
 
 def checkpoint_of_another_form(text: str, names_in_log: Iterable[str]) -> str | None:
-    """Returns the feature of a table whose log begins with a checkpoint of another form; None if it does not."""
+    """Returns the feature if the `text` of an error says that a table's log has no beginning, and the log has a
+    checkpoint with a UUID in its name, a form that these libraries do not read. Returns None for any other table or
+    error."""
     is_other = NO_BEGINNING.search(text) and any(OTHER_CHECKPOINT.fullmatch(name) for name in names_in_log)
     return "a checkpoint of another form" if is_other else None
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 Answer = dict[str, Any]
 STDOUT, STDERR = 1, 2
 KNOWN_UNTIL = "groupledger.known_until"
-"""Where a command that asks keeps until when its answer is known (`jobs.cli.question`)."""
+"""The key in click's context of the times until which a question's answer is known, by source (`jobs.cli.question`)."""
 
 
 class _PlainLines(logging.Handler):
@@ -41,7 +41,7 @@ LOG = logging.getLogger("groupledger")
 
 
 def log_plainly() -> None:
-    """From now on, prints what is reported as it is."""
+    """Makes the logger `groupledger` print each message as it is from now on."""
     LOG.propagate = False
     LOG.setLevel(logging.INFO)
     LOG.handlers = [_PlainLines()]
@@ -80,7 +80,8 @@ def is_unread(stream: int = STDOUT) -> bool:
 
 
 def let_go(number: int, stream: TextIO) -> None:
-    """Discards output that a full disk did not take: Python would try once more at its end, and exit with 120."""
+    """Flushes a standard stream, and discards its output if that fails, as on a full disk. Otherwise Python would try
+    once more when it ends, and exit with 120. `number` is the file descriptor of `stream`."""
     try:
         stream.flush()
     except OSError:
@@ -106,8 +107,9 @@ def print_answers(
     as_json: bool,
     optional: Sequence[str] | None = None,
 ) -> None:
-    """Prints all fields of the answers as JSON, or the columns as a table. On a narrow terminal the `optional` columns
-    are dropped, the first of them first; without `optional`, all but the first two, beginning with the last."""
+    """Prints all fields of the answers as JSON, or `columns` of them as a table. On a narrow terminal the `optional`
+    columns are left out, the first of them first. If `optional` is None, all columns but the first two may be left out,
+    the last of them first."""
     if as_json:
         print_json(answers)
         return
@@ -129,7 +131,8 @@ def print_answer(title: str, answer: Answer) -> None:
 
 
 def print_json(answers: Iterable[Mapping[str, Any]]) -> None:
-    """Prints a line for each answer. The answer of a question includes until when it is known, by source."""
+    """Prints a line of JSON for each answer. In the answer of a question, `known_until` has the time until which each
+    source is known."""
     context = click.get_current_context(silent=True)
     known = None if context is None else context.meta.get(KNOWN_UNTIL)
     beside = {} if known is None else {"known_until": known}

@@ -1,8 +1,8 @@
 """Turns unexpected errors of Python, Java, Delta and Arrow that have an outside cause into one sentence with the
 remedy.
 
-Of an error only its type, its number and known phrases of its text are used, since each library wraps the others: a
-disk that is full comes as an OSError, as a DeltaError, as an exception of Spark's around one of Java's, and as the
+This module uses only the type of an error, its number and known phrases of its text, since each library wraps the
+others. A full disk comes as an OSError, as a DeltaError, as an exception of Spark's around one of Java's, and as the
 traceback of a Python worker inside of that. Phrases count only in errors of libraries that do input and output. An
 error that is not recognized here counts as a fault of groupledger.
 
@@ -233,8 +233,10 @@ def _of_libraries(error: BaseException) -> JobError | None:
 
 
 def not_understood(error: BaseException, folder: str | None) -> OutsideError | None:
-    """Returns the sentence for a table that has an unsupported feature, and may be healthy; None if the error does not
-    show that. The kernel of delta-rs has many errors about a log: those that are not listed here prove nothing."""
+    """Returns the error to show if `error` is due to a table that has an unsupported feature and may be healthy, else
+    None. The kernel of delta-rs has many errors about a log. One that says neither that the log is damaged nor that a
+    file is missing proves no damage, so it counts as an unsupported feature, too. `folder` is that of the table, if
+    known."""
     text = "\n".join(_texts(error))
     what = what_is_needed(text) or checkpoint_of_another_form(text, _log_names(text, folder))
     if what is None and OF_KERNEL in text and not DAMAGED.search(text) and not MISSING.search(text):
@@ -330,8 +332,9 @@ def _absolute(path: str) -> str:
 
 
 def made_again(name: str, folder: str) -> str:
-    """Returns how to rebuild a table without a backup from its remaining sources: the topic is compacted, and the
-    history continues from rows whose records are gone."""
+    """Returns a clause that says how to make the table `name` again from its sources if there is no backup. The sources
+    may have less than the table had: the topic is compacted, and the history continues from rows whose records are
+    gone. So the clause advises to move `folder` away, not to delete it."""
     from groupledger.schemas.definitions import table_names, written_by
 
     command = AGAIN_BY.get(name) or (AGAIN_BY.get(written_by(name)) if name in table_names() else None)
@@ -341,7 +344,7 @@ def made_again(name: str, folder: str) -> str:
 
 
 def moved_out(folder: str) -> str:
-    """Returns how to move a folder out of the way, so that nothing in it is lost."""
+    """Returns a clause that advises to move a folder out of the warehouse, so that nothing in it is lost."""
     return f"move the folder {folder} out of the warehouse"
 
 

@@ -1,9 +1,10 @@
 """Puts names of clusters, groups and topics into the paths of pages, and reads them there again.
 
-A name is percent-encoded, a slash in it, too. But three names can't be in a path as they are: browsers and proxies take
-two slashes for one, and the parts `.` and `..`, encoded or not, for a way up (RFC 3986, 5.2.4; WHATWG URL). Kafka takes
-each of them for the name of a group. So these get a tilde in front: `~`, `~.` and `~..`; and real names of that form
-get one more tilde, so that each has one meaning. Every other name stays as it is.
+A name is percent-encoded, a slash in it, too. But the empty name, `.` and `..` can't be in a path as they are. Browsers
+and proxies take two slashes, with an empty name between, for one slash, and resolve the parts `.` and `..`, encoded or
+not, as steps in the hierarchy (RFC 3986, 5.2.4; WHATWG URL). Kafka accepts each of the three as the name of a group. So
+they get a tilde in front: `~`, `~.` and `~..`. Real names of that form get one more tilde, so that each path has one
+meaning. Every other name gets no tilde.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
-"""The Spark session of every job: the defaults of `conf/spark-defaults.conf`, our JARs, our interpreter.
+"""Makes the Spark session of every job, with the defaults of `conf/spark-defaults.conf`, our JARs and our interpreter.
 
 Under `spark-submit` the JVM already runs: master, driver, JARs and interpreter stay as they were submitted. Our
 defaults apply to settings that were not submitted, but those sized for one machine do not apply on a cluster.
 
 A cold JVM reads and checks some twenty thousand classes of Spark and Delta, for a third of the time of a short command.
 `groupledger setup` stores them in the JVM's own form (`class_archive`); a JVM of another version, or with other JARs,
-ignores the archive. It covers only classes of the class path, so the JARs are on it and not in `spark.jars`.
+ignores the archive. The archive covers only classes of the class path, so the JARs are on the class path and not in
+`spark.jars`.
 """
 
 from __future__ import annotations
@@ -86,8 +87,9 @@ def spark_session(name: str, overrides: Mapping[str, str] | None = None, java_op
 
 
 def beside_each_other(count: int) -> dict[str, str]:
-    """Returns overrides for `count` pieces of work in one session on this machine: tasks of one piece that all wait for
-    something outside do not take cores from the others."""
+    """Returns overrides for a session on this machine that runs `count` pieces of work at once. Spark then gets `count`
+    times as many task slots. So tasks of one piece that all wait for something outside take no slots from the others.
+    Returns {} under spark-submit, or if the default master has no fixed number of slots."""
     match = re.fullmatch(r"local\[(\d+)\]", spark_defaults()["spark.master"])
     if SUBMITTED in os.environ or match is None:
         return {}
@@ -145,9 +147,9 @@ def own_settings(java_options: str) -> dict[str, str]:
 
 def is_fit_for_sockets(folder: str, umask: int) -> bool:
     """Returns whether Spark (from 4.1 on) may talk with its Python workers by Unix sockets in a folder. Over TCP each
-    task waits for 40 ms: the JVM sends it in two pieces, and holds the second until the kernel acknowledges the first.
-    Sockets in a folder have no secret, so no other user may be able to write to the folder; and the kernel limits the
-    length of paths."""
+    task waits for 40 ms, since the JVM sends it in two pieces, and holds the second until the kernel acknowledges the
+    first. Sockets in a folder have no secret, so `umask` has to keep other users from writing to them. The kernel
+    limits the length of a socket's path."""
     return len(os.fsencode(folder)) <= SOCKET_FOLDER_BYTES_MAX and umask & WRITTEN_BY_OTHERS == WRITTEN_BY_OTHERS
 
 
@@ -159,12 +161,13 @@ def umask() -> int:
 
 
 def class_archive_options() -> str:
-    """Returns the options for the class archive, with which the JVM does not print what it ignores."""
+    """Returns the JVM's options to use the class archive, without a message if it ignores the archive; "" if there is
+    no archive."""
     return f"-XX:SharedArchiveFile={CLASS_ARCHIVE} -Xlog:cds*=off" if CLASS_ARCHIVE.is_file() else ""
 
 
 def submitted_settings() -> dict[str, str]:
-    """Returns the defaults that spark-submit left open."""
+    """Returns those of our defaults that apply beside the settings that were given to spark-submit."""
     from pyspark import SparkConf, SparkContext
 
     # Before it knows the JVM, a SparkConf is empty and says nothing of it; pyspark has no public way to meet the JVM.
@@ -173,7 +176,9 @@ def submitted_settings() -> dict[str, str]:
 
 
 def left_open(submitted: Mapping[str, str]) -> dict[str, str]:
-    """Returns the defaults that apply beside the submitted settings."""
+    """Returns those of our defaults that apply beside the `submitted` settings. Settings of the machine, such as the
+    master, are left to who submitted, and on a cluster the settings that are sized for one machine are left out,
+    too."""
     is_local = LOCAL_MASTER.fullmatch(submitted["spark.master"]) is not None
     not_ours = OF_THE_MACHINE if is_local else (*OF_THE_MACHINE, *OF_LOCAL_MASTER)
     ours = {**spark_defaults(), **s3_settings(os.environ)}
@@ -181,11 +186,12 @@ def left_open(submitted: Mapping[str, str]) -> dict[str, str]:
 
 
 def of_executors(settings: Mapping[str, str], parallelism: int) -> dict[str, str]:
-    """Returns the number of shuffle partitions on a cluster if nobody set it: some for each core of the executors.
+    """Returns the settings with the numbers of partitions (`PARTITION_COUNTS`) on a cluster that nobody set: some
+    partitions for each core of the executors.
 
     Spark's default of 200 and Delta's of 50 take most of the time of a small batch, and a streaming query can't
-    coalesce them. They stay where the number of cores is not known: executors come and go, or have not come yet and
-    nobody set their number.
+    coalesce the partitions. The defaults stay if the number of cores is not known: executors come and go, or none has
+    come yet and nobody set their number. `parallelism` is Spark's default parallelism.
     """
     if LOCAL_MASTER.fullmatch(settings["spark.master"]) or settings.get("spark.dynamicAllocation.enabled") == "true":
         return {}

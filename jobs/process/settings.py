@@ -1,8 +1,8 @@
-"""Settings: `conf/groupledger.yaml`, overlaid with the user's file, checked key by key.
+"""Reads the settings: `conf/groupledger.yaml`, overlaid with the user's file, checked key by key.
 
-The shipped file holds every default and a comment on each, so this module holds none: a model here gives types and
-limits only. Secrets are references (`{env: NAME}` or `{file: PATH}`), resolved where a connection is made and kept
-out of `repr`, so that no setting can be printed by accident.
+The shipped file has every default and a comment on each, so the models of this module have types and limits, and hardly
+any default. Secrets are references (`{env: NAME}` or `{file: PATH}`). They are resolved where a connection is made, and
+their values are not part of any `repr`, so that no secret can be printed by accident.
 """
 
 from __future__ import annotations
@@ -74,7 +74,8 @@ class Secret(Section):
 
 
 def checked_url(url: str) -> str:
-    """Returns a valid web URL. Raises ValueError without the URL, since it may hold a secret."""
+    """Returns `url` if it begins with http:// or https:// and names a host. Otherwise raises a ValueError that does not
+    show the URL, since it may hold a secret."""
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         msg = "this is no URL that begins with http:// or https://"
@@ -113,7 +114,7 @@ class KafkaSettings(Section):
 
     @property
     def mechanism(self) -> str | None:
-        """Returns the login mechanism; None without a login."""
+        """Returns the SASL mechanism, or None if the security protocol is not one of SASL."""
         return self.sasl_mechanism if self.security_protocol.startswith("SASL") else None
 
     @model_validator(mode="after")
@@ -292,7 +293,8 @@ class MetricsSettings(Section):
 
 
 class NameLists(Section):
-    """Two lists of patterns, to include and to exclude, since RE2 has no pattern for names that must not match."""
+    """The patterns of names to include, and of names to exclude. There are two lists since a pattern of RE2 can't say
+    that a name must not match."""
 
     include: list[NamePattern]
     exclude: list[NamePattern]
@@ -336,7 +338,7 @@ IncidentKindName = Annotated[str, AfterValidator(checked_kind)]
 
 
 class ReceiverSettings(Section):
-    """A receiver of messages, and which incidents it gets; the comment in the shipped file explains the words."""
+    """A receiver of messages, and which incidents it gets; a comment in `conf/groupledger.yaml` explains each field."""
 
     kind: Literal["json", "slack", "pagerduty", "alertmanager"]
     url: Url | Secret | None = None
@@ -440,11 +442,11 @@ class Settings(Section):
 
     @property
     def given(self) -> frozenset[tuple[str, str]]:
-        """Returns section and name of each setting that the user's file has."""
+        """Returns section and name of each setting that the user's file has, at its top or under its cluster."""
         return self._given
 
     def with_given(self, names: Iterable[tuple[str, str]]) -> Settings:
-        """Returns the settings with the names of the settings in the user's file."""
+        """Returns these settings after storing `names`: section and name of each setting that the user's file has."""
         self._given = frozenset(names)
         return self
 
@@ -453,8 +455,8 @@ class Settings(Section):
 
 
 def rules_from(model: type[Rules], *sections: Section) -> Rules:
-    """Returns a model of rules, a dataclass, filled from the settings of the same names. Settings are in seconds where
-    rules are in milliseconds (`window_s` and `window_ms`)."""
+    """Returns an instance of the dataclass `model`, the parameters of some rules, filled from the settings of the same
+    names. A setting in seconds (`window_s`) fills the field in milliseconds (`window_ms`)."""
     given: dict[str, Any] = {}
     for section in sections:
         for name, value in section:
@@ -476,7 +478,7 @@ def _filled(model: type[Rules], given: Mapping[str, Any]) -> Rules:
 
 def load_settings(user_file: Path | None = None, **overrides: Any) -> Settings:
     """Returns the shipped settings, overlaid with the user's file, then with the `overrides` that are not None
-    (top-level keys), then with what `clusters` has for the cluster.
+    (top-level keys), then with the settings under `clusters` for the chosen cluster.
 
     Raises InputError that names the file and the wrong key.
     """

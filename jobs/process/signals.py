@@ -1,15 +1,16 @@
 """Handles signals: how a job learns that it has to stop, and how its process ends then, whatever it is doing.
 
 - A job that has to finish something uses `StopOnSignal`, and checks its event. Every other command is interrupted by an
-  exception, so that it can release its resources. That is SystemExit: of a KeyboardInterrupt py4j's client prints two
-  tracebacks.
+  exception, so that it can release its resources. The exception is SystemExit, since py4j's client prints two
+  tracebacks for a KeyboardInterrupt.
 - Both have `END_WITHIN_S` seconds; then, or at a second signal, the process exits at once. That is like a kill, which
   loses and repeats nothing (docs/promises.md), so no work needs a time limit of its own.
 - The exit code names the signal, also for commands that run for ever: the caller learns that it was stopped, and by
   which signal.
 
-Python runs a handler in the main thread only, between two of its own steps, and delta-rs may work for long within one.
-So the number of a signal is read from `set_wakeup_fd`, which the system's handler writes to at once, by a thread.
+Python runs a handler in the main thread only, between two of its own steps, and delta-rs may work for long within one
+step. So a thread waits for signals: it reads their numbers from the socket of `set_wakeup_fd`, to which the system's
+handler writes at once.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
     from types import FrameType
 
 ENDED_BY_A_SIGNAL = 128
-"""As shells have it: 130 for SIGINT, 143 for SIGTERM."""
+"""The exit code of a process that a signal ended is this number plus the signal's, as in shells: 130 for SIGINT, 143
+for SIGTERM."""
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 # Design section 5 gives a command 15 s; a JVM needs one or two of them to follow.
 END_WITHIN_S = 13.0
@@ -36,8 +38,8 @@ SAME_WISH_S = 0.3
 
 
 class StopOnSignal:
-    """A context manager whose event is set by SIGTERM and SIGINT. A running batch is then abandoned, and the next run
-    reads it again; after the block the process ends with the exit code of the signal."""
+    """A context manager that yields an event, which SIGTERM and SIGINT set. The job then abandons a running batch,
+    which the next run reads again. After the block the process ends with the exit code of the signal."""
 
     def __init__(self) -> None:
         self.event = threading.Event()
@@ -60,8 +62,8 @@ class StopOnSignal:
 
 @contextmanager
 def ending_in_time(say: Callable[[str], None]) -> Iterator[None]:
-    """Ends the process if the block has not ended in time after a signal, or at the next signal. Unless the block
-    handles signals itself, either signal interrupts it."""
+    """Ends the process if the block has not ended `END_WITHIN_S` seconds after SIGTERM or SIGINT, or when a second
+    signal comes. Unless the block handles these signals itself, the first one interrupts the block by SystemExit."""
     if threading.current_thread() is not threading.main_thread():
         yield  # only the main thread of a process can set signal handlers
         return

@@ -73,10 +73,11 @@ def print_table(
     *,
     is_counted: bool = True,
 ) -> None:
-    """Prints to standard output: on a terminal a table with a frame, else plain columns that are never wrapped, for
-    `grep` and `awk`, with the title on standard error. The title on a terminal has the number of rows if `is_counted`.
+    """Prints a table to standard output. On a terminal it has a frame, and the title has the number of rows if
+    `is_counted`. Otherwise the columns are plain and never wrapped, for `grep` and `awk`, and the title goes to
+    standard error.
 
-    Where a terminal is too narrow, headings are broken between words, and then the `optional` columns are left out, the
+    If a terminal is too narrow, headings are broken between words, and then the `optional` columns are left out, the
     first of them first. If the others are still too wide, each row is a paragraph with all columns: no value is folded.
     """
     from rich.console import Console
@@ -145,7 +146,8 @@ def _paragraphs(columns: Sequence[str], rows: Sequence[Sequence[str]], width: in
 
 
 def fitted(line: str) -> list[str]:
-    """Returns a line as it is, or on a terminal as lines of whole words that are no wider, the later ones indented."""
+    """Returns a line as it is if the output is not a terminal. On a terminal returns it broken between words into lines
+    that are no wider than the terminal, the later ones indented."""
     if not sys.stdout.isatty():
         return [line]
     indent = " " * (len(line) - len(line.lstrip()) + INDENT)
@@ -211,8 +213,8 @@ def is_number(rows: Sequence[Sequence[object]], index: int) -> bool:
 def fitting(
     columns: Sequence[str], rows: Sequence[Sequence[str]], optional: Sequence[str], width: int
 ) -> list[int] | None:
-    """Returns the columns to show, by their place: all, or fewer of the optional ones if they are too wide; None if the
-    others are too wide as well. The two columns of a single answer are always shown."""
+    """Returns the indexes of the columns to show: all, or not all of the `optional` ones if all are wider than `width`.
+    Returns None if the others alone are too wide. The two columns of a single answer are always shown."""
     widths = _widths([_longest_word(name) for name in columns], rows)
     shown, left_out = {*range(len(columns))}, []
     if len(columns) <= COLUMNS_OF_ONE:

@@ -1,8 +1,8 @@
 """Sends a POST to an address of the settings, without following redirects, and describes failures without secrets.
 
-Python's time limit applies to each step: a server that sends a byte now and then never exceeds it. So an exchange has a
-thread of its own, and one deadline for everything: looking up the name, connecting, TLS, sending, and the whole answer.
-After the deadline its connections are closed, whatever it waits for.
+Python's time limit applies to each step of an exchange, so a server that sends a byte now and then never exceeds it.
+Here an exchange has a thread of its own, and one deadline for everything: looking up the name, connecting, TLS,
+sending, and the whole answer. After the deadline its connections are closed, whatever it waits for.
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ ANSWER_BYTES_MAX = 2**20
 def post(
     url: str, body: bytes, headers: Mapping[str, str], timeout_s: float, answer_bytes_max: int = ANSWER_BYTES_MAX
 ) -> bytes:
-    """Returns the answer, cut at `answer_bytes_max`; with 0 only its status is read. Raises OutsideError with the end
-    of a sentence that says why there is no answer."""
+    """Returns the body of the answer to a POST, cut at `answer_bytes_max`; if that is 0, only the status is read. If
+    there is no answer within `timeout_s`, or one with an error status, raises an OutsideError whose text is only the
+    end of a sentence, such as "it did not answer in time"."""
     request = Request(url, body, {"User-Agent": "groupledger", **headers}, method="POST")  # noqa: S310 - http(s)
     exchange = _Exchange(request, timeout_s, answer_bytes_max)
     exchange.start()
@@ -74,7 +75,7 @@ class _Exchange(threading.Thread):
                 self.answer, self.why = answer, why
 
     def break_off(self) -> None:
-        """Stops the exchange at once; the answer received so far counts."""
+        """Stops the exchange at once. An answer that was read before counts; a later one is ignored."""
         with self._lock:
             self._is_over = True
             for each in self._sockets:

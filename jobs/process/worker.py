@@ -1,4 +1,4 @@
-"""Runs threads that are watched: their errors are raised in the main thread, and none runs on after a stop.
+"""Runs threads that are watched: their errors are raised in the main thread, and no thread runs on after a stop.
 
 When a process has to end, `jobs.process.signals` limits the total time: a longer wait for a worker is cut off.
 """
@@ -19,8 +19,8 @@ CANCEL_EVERY_S = 1
 
 
 class Worker(threading.Thread):
-    """A watched thread. `cancel` interrupts calls that the work waits for; a worker without it is waited for as long as
-    it takes."""
+    """A watched thread that runs `work`. `cancel` interrupts a call that the work waits for. If it is None, the work
+    can't be cancelled, and `finish` waits for its end without a limit."""
 
     def __init__(self, name: str, work: Callable[[], object], cancel: Callable[[], None] | None = None) -> None:
         super().__init__(name=name, daemon=True)
@@ -41,8 +41,8 @@ class Worker(threading.Thread):
             raise failure
 
     def finish(self, seconds: float) -> None:
-        """Waits for the work. Work that is not done in time is cancelled, again for each call that it begins, and may
-        fail by that."""
+        """Waits for the work. If it is not done within `seconds`, cancels it once a second until it ends, since it may
+        begin further calls; the error by which it then ends is ignored."""
         self.join(None if self._cancel is None else seconds)
         if self._cancel is None or not self.is_alive():
             return
@@ -54,7 +54,8 @@ class Worker(threading.Thread):
 
 @contextmanager
 def working(stop: threading.Event, worker: Worker) -> Iterator[None]:
-    """Starts a worker; at the end of the block stops it, waits for it, and raises its error."""
+    """Starts a worker. At the end of the block sets `stop`, which the worker's work has to watch, waits for the worker,
+    and raises its error."""
     worker.start()
     try:
         yield

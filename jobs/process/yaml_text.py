@@ -77,7 +77,8 @@ def below(node: yaml.Node) -> Iterator[yaml.Node]:
 
 
 def what_is_wrong(error: yaml.YAMLError) -> str:
-    """Returns where the text is wrong and, if that shows none of the text, how: the text may contain a secret."""
+    """Returns where the text is wrong, and what is wrong if that can be said without showing the text, which may
+    contain a secret."""
     mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None)
     how = problem if isinstance(error, (yaml.scanner.ScannerError, yaml.parser.ParserError)) else "the syntax is wrong"
     return str(how) if mark is None else f"line {mark.line + 1}, column {mark.column + 1}: {how}"
