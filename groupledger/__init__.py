@@ -4,11 +4,12 @@
 
     groupledger.Ledger("/data/ledger").why("shipping-labels", since="2h")
 
-What this module names is public (docs/python.md); all below it may change in any release. It is imported when it is
-asked for: a Spark worker that imports the package needs none of it.
+The names in `__all__` are public (docs/python.md); all modules below this one may change in any release. A name is
+imported when it is first used, since a Spark worker that imports the package needs none of them.
 
-The five folders of the package lie at the top of the repository; here are links to them, so that Python, editors, mypy
-and pytest find `groupledger.jobs` where an installation has it, and nothing else of ours is on anybody's path.
+In a checkout, the five folders of the package lie at the top of the repository, and this folder has links to them. So
+Python, editors, mypy and pytest find `groupledger.jobs` as in an installation, and no other folder of the repository is
+on anybody's path.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Translates the coordinator's responses to Kafka's messages, in the version of the request.
 
-A partition that the coordinator was not asked about, because no topic has it, gets the error that Kafka returns, in its
-place. Fields that a version lacks are left out by the encoder.
+The coordinator is not asked about a partition that does not exist. The response names it all the same, where the
+request does, with the error that Kafka returns. The encoder leaves out fields that a version lacks.
 """
 
 from __future__ import annotations

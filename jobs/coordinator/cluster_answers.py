@@ -31,7 +31,8 @@ _NO_NODE = -1
 
 
 def api_versions(incoming: Incoming, _: World) -> Any:
-    """Returns the served APIs; for a version that is not served, an error with the served versions of this API."""
+    """Returns the served APIs. If the request's own version is not served, returns UNSUPPORTED_VERSION with the served
+    versions of ApiVersions; if the name or version of the client's software is invalid, INVALID_REQUEST."""
     api_kind = ApiVersionsResponse.ApiVersion
     apis = {
         key: api_kind(api_key=key, min_version=api.min_version, max_version=api.max_version)
@@ -47,7 +48,7 @@ def api_versions(incoming: Incoming, _: World) -> Any:
 
 
 def software_of(incoming: Incoming) -> tuple[str, str] | None:
-    """Returns the name and the version of the client's software, if the request has them and they are valid."""
+    """Returns the name and the version of the client's software; None if the request lacks them, or one is invalid."""
     if incoming.version < _SOFTWARE_IS_SENT_SINCE:
         return None
     software = (incoming.body.client_software_name, incoming.body.client_software_version)

@@ -1,20 +1,20 @@
 """Parses a script of faults, and decides which of them is due, at a time or with a request.
 
-A script is YAML, a list under `faults`. Each fault has a time: `at_s`, seconds after the start; or `request`, the API
-of the requests that trigger it, limited by `group` and `client_id`, after `skip` of them and for `times` of them. And
-it has an action, `do`:
+A script is YAML, a list under `faults`. Each fault has either `at_s`, the seconds after the start at which it happens,
+or `request`, the API of the requests that trigger it. Of these requests only those of `group` and `client_id` count, if
+the fault names them; the first `skip` of them do not trigger it, the next `times` do. And it has an action, `do`:
 
-    expire        the session of the members of `group` whose client id is `member` (of all, without) ends now
+    expire        the sessions of the members of `group` with the client id `member` end; of all members without it
     rebalance     `group` begins a rebalance, as if its leader had asked for one
     move          another node coordinates `group`
     add_partitions   `topic` gets as many as `partitions`
     clock         the coordinator's clock runs at `rate` from now on
-    disconnect    the connections of `client_id` (with `request`: that of the request) are closed
+    disconnect    the connections of `client_id` are closed; if the fault has `request`, that of the request
     answer        the request is answered with `error`; the coordinator does not see it
     delay         the request is answered `delay_ms` later
-    lose          the request is carried out, and the connection closed instead of an answer
+    lose          the request is carried out, and the connection is closed instead of an answer
 
-The last three go with `request` alone. With the others, what happens comes before the request is handled, so that
+The last three need `request`. The others, if they have it, happen before the request is handled, so that
 `{request: FETCH, skip: 3, do: expire, ...}` ends a session while a consumer asks for its next records.
 """
 
@@ -50,7 +50,8 @@ _NEEDS = {
 
 
 class Fault(BaseModel):
-    """One fault of the script; `seen` counts the matching requests."""
+    """A fault of the script. `seen` is the number of requests so far that its `request`, `group` and `client_id`
+    match."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -99,8 +100,8 @@ class Fault(BaseModel):
         return self
 
     def fits(self, incoming: Incoming) -> bool:
-        """Returns whether the fault applies to this request, and counts the request. A fault with a `group` also
-        applies to requests that name no group, such as Fetch."""
+        """Returns whether this request triggers the fault, and counts the request if it matches. A `group` also matches
+        requests that name no group, such as Fetch."""
         if self.request is not incoming.api or not self._is_of_client(incoming) or not self._is_of_group(incoming):
             return False
         self.seen += 1

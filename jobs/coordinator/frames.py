@@ -94,7 +94,8 @@ def _count_values(request: Any, frame: bytes, version: int) -> None:
 
 
 def encode(correlation_id: int, message: Any) -> bytes:
-    """Returns the frame of a response; the message knows its version."""
+    """Returns the frame of a response. `message` is kafka-python's, and is encoded in the version that it was made
+    with."""
     message.with_header(correlation_id)
     encoded: bytes = message.encode(header=True, framed=True)
     return encoded

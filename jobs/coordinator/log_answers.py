@@ -100,7 +100,8 @@ def epoch_ends(incoming: Incoming, world: World, node: int, now_ms: int) -> Any:
 
 
 def produce(incoming: Incoming, world: World, node: int, now_ms: int) -> Any:
-    """Answers a Produce; None if the producer wants no answer."""
+    """Appends the records of a Produce to their logs, and returns the response; None if the producer wants no
+    answer."""
     kind = ProduceResponse
     topic_kind = kind.TopicProduceResponse
     topics = []
@@ -135,8 +136,9 @@ def _take(log: ServedLog | Error, records: bytes | None) -> int | Error:
 
 
 def fetch(incoming: Incoming, world: World, node: int, now_ms: int) -> tuple[Any, bool]:
-    """Returns the present response, and whether to send it before the wait is over, because there is a record or an
-    error. There are no fetch sessions: each request names all its partitions."""
+    """Returns the response to a Fetch with the records that exist at `now_ms`, and whether to send it before the
+    client's wait is over, since it has a record or an error. There are no fetch sessions: each request names all its
+    partitions."""
     kind, body = FetchResponse, incoming.body
     room = min(body.max_bytes, FETCH_BYTES_MAX)
     topics, is_due = [], False
@@ -195,7 +197,8 @@ def _refused(asked: Any, error: Error) -> Any:
 
 
 def next_record_ms(incoming: Incoming, world: World, now_ms: int) -> int | None:
-    """Returns when one of the partitions in a Fetch will have a new record; None if none will."""
+    """Returns when the first of the partitions in a Fetch will have a new record; None if that is known for none of
+    them."""
     logs = [
         world.log(_name(asked, incoming, world) or "", each.partition)
         for asked in incoming.body.topics

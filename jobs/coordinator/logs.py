@@ -1,9 +1,9 @@
-"""Makes the records of partitions that clients fetch: those of topics with a rate, computed on demand, and those of
-`__consumer_offsets`, from the coordinators. `stored_log` has the records that producers write.
+"""Makes the records of partitions that clients fetch. For topics with a rate it computes the records on demand; for
+`__consumer_offsets` it takes them from the coordinators. `stored_log` has the records that producers write.
 
 A computed record has no key; its value is JSON with topic, partition and offset, and its timestamp is when the
 partition's end reached its offset, so that a record is the same each time it is fetched. kafka-python's builder makes
-the batches. It is a producer's builder, and knows neither base offsets nor transaction markers, which a broker adds.
+the batches. It is a producer's builder, so base offsets and transaction markers, which a broker writes, are added here.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ LOOK_AGAIN_MS = 50
 
 
 class OffsetForTime(NamedTuple):
-    """The offset that ListOffsets finds for a time, and the timestamp of its record; both are NOTHING if it finds
-    none."""
+    """The offset that ListOffsets finds for a time, and the timestamp of its record. Both are NOTHING if there is no
+    such record."""
 
     offset: int = NOTHING
     timestamp_ms: int = NOTHING
@@ -51,7 +51,7 @@ class Aborted(NamedTuple):
 
 
 class ServedLog(Protocol):
-    """One partition of a log, at a given time."""
+    """The log of one partition. Its methods answer for the time `now_ms`, in milliseconds since the epoch."""
 
     def start_offset(self, now_ms: int) -> int: ...
 
@@ -60,28 +60,28 @@ class ServedLog(Protocol):
     def last_stable_offset(self, now_ms: int) -> int: ...
 
     def at_time(self, timestamp_ms: int, now_ms: int) -> OffsetForTime:
-        """Returns the first record at or after a timestamp."""
+        """Returns offset and timestamp of the first record at or after `timestamp_ms`."""
         ...
 
     def newest(self, now_ms: int) -> OffsetForTime: ...
 
     def read(self, offset: int, to_offset: int, room: int) -> bytes:
-        """Returns whole batches, beginning with the one that holds `offset`; the first is returned even if it is larger
-        than `room`."""
+        """Returns whole batches with offsets below `to_offset`, beginning with the one that holds `offset`, in `room`
+        bytes. The first batch is returned even if it is larger."""
         ...
 
     def aborted(self, offset: int, to_offset: int) -> list[Aborted]:
-        """Returns the aborted transactions with records between two offsets."""
+        """Returns the aborted transactions with records from `offset` up to `to_offset`."""
         ...
 
     def next_record_ms(self, now_ms: int) -> int | None:
-        """Returns when the next record is written; None where that can't be known."""
+        """Returns when the log should be looked at for the next record; None if no record is to come."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class MadeLog:
-    """A partition of a topic whose records are computed."""
+    """The log of a partition whose records are computed on demand."""
 
     topic: Topic
     partition: int
@@ -110,7 +110,7 @@ class MadeLog:
         return OffsetForTime(last, self.written_at_ms(last)) if last >= self.start_offset(now_ms) else OffsetForTime()
 
     def written_at_ms(self, offset: int) -> int:
-        """Returns when the log's end passed an offset."""
+        """Returns when the end of the log passed `offset`, which is the timestamp of the record there."""
         log = self._log
         for since_ms, first, rate in zip(
             reversed(log.since_ms), reversed(log.offsets), reversed(log.records_per_minute), strict=True
@@ -137,7 +137,7 @@ class MadeLog:
 
 @dataclass(frozen=True, slots=True)
 class OffsetsLog:
-    """A partition of `__consumer_offsets`."""
+    """The log of a partition of `__consumer_offsets`, as its coordinator has written it."""
 
     log: PartitionLog
 

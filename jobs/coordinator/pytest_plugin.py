@@ -1,7 +1,7 @@
-"""Provides the coordinator as a pytest fixture. Where groupledger is installed, pytest finds it by its entry point
-`groupledger`.
+"""Provides the coordinator as a pytest fixture. If groupledger is installed, pytest finds this plugin by the entry
+point `groupledger`.
 
-It imports nothing of groupledger until a test uses the fixture, so that other tests of the project are not slowed down.
+The plugin imports nothing else of groupledger until a test uses the fixture, so other tests are not slowed down.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def kafka_coordinator() -> Iterator[Callable[..., TestCoordinator]]:
-    """Starts coordinators, which end with the test; the arguments are those of `testing.coordinator`."""
+    """Yields a function that starts a coordinator, with the arguments of `testing.coordinator`. It ends with the
+    test."""
     from groupledger.jobs.coordinator.testing import coordinator
 
     with ExitStack() as stack:

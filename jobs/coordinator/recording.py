@@ -1,5 +1,5 @@
-"""Records the requests and records of a running coordinator, in the files of a simulation, so that the whole pipeline
-can read them.
+"""Writes the requests and records of a running coordinator into the same files as a simulation, so that the whole
+pipeline can read them.
 
 OUT/capture/        what `ingest --capture` reads
 OUT/request-log/    a file for each node, of every request about a group and its answer
@@ -34,8 +34,9 @@ def check_empty(directory: Path) -> None:
 
 @contextmanager
 def recording(directory: Path, world: World, stack: ExitStack) -> Iterator[Callable[[Outputs, int], None]]:
-    """Yields a function that writes outputs, and the time up to which they are complete. The capture is complete at the
-    end of the context."""
+    """Yields a function that writes some outputs, with the time in milliseconds up to which they are complete. When the
+    context ends, the capture's manifest is written, which says that the capture is complete up to the last of these
+    times."""
     files = Files(directory, world.brokers.coordinators, stack)
     until_ms = world.began_at_ms
 

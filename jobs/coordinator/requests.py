@@ -1,7 +1,7 @@
 """Translates requests about groups from Kafka's messages to the coordinator's.
 
-Older versions of a request lack fields; they get what Kafka's own reader gives them. A topic that is named by an id
-which no topic has, and a partition that no topic has, are left out: Kafka refuses them before the coordinator is asked.
+A field that an older version of a request lacks gets the value that Kafka's own reader gives it. A topic id that no
+topic has, and a partition that does not exist, are left out: Kafka refuses them before the coordinator is asked.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ _FETCH_NAMES_TOPIC_IDS = 10
 
 
 class Cluster(NamedTuple):
-    """The facts about the cluster that a translation needs: topic names and ids, whether a partition exists, and a new
-    UUID for a member."""
+    """The functions that a translation needs of the cluster. They return the topic of an id, the id of a topic, whether
+    a partition exists, and a new UUID for a member."""
 
     topic_of: Callable[[UUID], str | None]
     id_of: Callable[[str], UUID | None]
@@ -41,7 +41,8 @@ class Cluster(NamedTuple):
 
 
 class Asker(NamedTuple):
-    """The sender of a request: the number for its response, and the address that members are known by."""
+    """The sender of a request. `request_id` is the number by which its response is found, `client_host` the address
+    that the group shows for the member."""
 
     request_id: int
     client_host: str

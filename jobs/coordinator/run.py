@@ -1,4 +1,4 @@
-"""Runs the coordinator until it is stopped, and records its requests and records if asked."""
+"""Runs the coordinator until it is stopped, and writes its requests and records into files if asked."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def run(
     write_every_s: float,
     say: Callable[[str], None],
 ) -> None:
-    """Runs the coordinator until `stop` is set. Raises InputError for an invalid address, OutsideError if it can't
-    listen there."""
+    """Runs the coordinator until `stop` is set. If `out` is given, writes its requests and records there, every
+    `write_every_s` seconds. Raises InputError for an invalid address, OutsideError if it can't listen there."""
     with ExitStack() as stack:
         write = None
         if out is not None:

@@ -1,9 +1,10 @@
 """Serves the coordinator on sockets, with a listener for each node, a clock, and one thread for everything.
 
-It listens on the given address, which is this machine alone unless the operator says otherwise: there is neither a
-password nor encryption. Limits: the number of connections, the size of a request, the unhandled bytes of all
-connections, the time of an incomplete request, and idle time. If there are too many connections, the one is closed that
-has sent no request, or none for the longest time. From a client that does not read its responses no more is read.
+The server listens on this machine alone unless the operator gives another address, since there is neither a password
+nor encryption. It limits the number of connections, the size of a request, the unhandled bytes of all connections, the
+time in which a request has to arrive, and idle time. If there are too many connections, it closes one that has sent no
+request yet, or else the one whose last request is the longest ago. It reads nothing more from a client that does not
+read its responses.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ _START_SECONDS = 30.0
 
 
 class Clock:
-    """A clock in milliseconds since the epoch; with a rate other than 1 it drifts from the machine's."""
+    """A clock in milliseconds since the epoch. It begins at the time of the machine's clock, and runs `rate` times as
+    fast."""
 
     def __init__(self) -> None:
         self._began_ms = float(wall_clock_ms())
@@ -55,7 +57,7 @@ class Clock:
 
 
 class Server:
-    """Listens until it is closed. Everything happens in the thread of its event loop."""
+    """A server that listens until it is closed. Everything happens in the thread of its event loop."""
 
     def __init__(self, service: Service, clock: Clock, say: Callable[[str], None]) -> None:
         self.service = service
@@ -71,7 +73,8 @@ class Server:
         service.set_clock_rate = clock.set_rate
 
     async def open(self, host: str, port: int, advertised: str) -> None:
-        """Listens with one port for each node, from `port` on, or on free ones where it is 0. Raises OSError."""
+        """Listens at `host` on one port for each node, from `port` on, or on free ports if `port` is 0. Clients get the
+        host name `advertised`. Raises OSError if a port can't be listened on."""
         loop = asyncio.get_running_loop()
         for node in range(self.service.world.node_count):
             listener = await loop.create_server(
@@ -144,8 +147,8 @@ class Server:
         return True
 
     def buffered(self, size: int) -> None:
-        """Adds to the number of buffered bytes (below 0, subtracts), and closes the connection that holds most if there
-        are too many."""
+        """Adds `size`, which may be negative, to the number of buffered bytes of all connections. If there are too
+        many, closes the connection that holds most of them."""
         self.buffered_bytes += size
         if self.buffered_bytes > BUFFERED_BYTES_MAX:
             largest = max(self._protocols.values(), key=lambda each: each.held_bytes)
@@ -272,7 +275,8 @@ class _Protocol(asyncio.Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Listen:
-    """The address to listen at, HOST:PORT, and the host name for clients if that is another one."""
+    """Where to listen: `address` is HOST:PORT, and `advertised` the host name that clients get, None if it is the
+    same."""
 
     address: str
     advertised: str | None = None
@@ -309,7 +313,8 @@ class Running:
 
 @contextmanager
 def running(service: Service, clock: Clock, listen: Listen, say: Callable[[str], None]) -> Iterator[Running]:
-    """Runs the coordinator in a thread, until the context ends. Raises OutsideError if it can't listen."""
+    """Runs the coordinator in a thread, until the context ends. Raises InputError for an invalid address, OutsideError
+    if it can't listen there."""
     host, port = host_and_port(listen.address)
     loop = asyncio.new_event_loop()
     server = Server(service, clock, say)

@@ -61,7 +61,8 @@ class ClientConnection:
 
 @dataclass(slots=True, eq=False)
 class PendingRequest:
-    """A request without a response yet. `request` is the coordinator's form of a request about a group."""
+    """A request without a response yet. `request` is its form for the coordinator, or None if it is not about a
+    group."""
 
     incoming: Incoming
     received_at_ms: int
@@ -118,12 +119,13 @@ class Service:
         self.connections.add(connection)
 
     def closed(self, connection: ClientConnection) -> None:
-        """Removes a connection. Its request goes on, and the response is lost."""
+        """Removes a connection. A request of it that has no response yet is still carried out, and the response is
+        lost."""
         connection.is_open = False
         self.connections.discard(connection)
 
     def end(self, connection: ClientConnection, reason: str) -> None:
-        """Closes a connection from this side."""
+        """Closes a connection from this side, if it is open. `reason` is for the operator."""
         if connection.is_open:
             self.closed(connection)
             connection.close(reason)
@@ -247,8 +249,8 @@ class Service:
         )
 
     def take(self) -> Outputs:
-        """Returns the outputs since the last call, and the present ends of all partitions. An open transaction holds
-        back the records after it."""
+        """Returns the outputs since the last call, and the present ends of all partitions. Records after the start of
+        an open transaction are returned only when it has ended."""
         outputs, self.outputs = self.outputs, Outputs()
         world = self.world
         for log in world.brokers.logs:
@@ -263,7 +265,7 @@ class Service:
     # Faults
 
     def plan(self, fault: Fault) -> None:
-        """Adds a fault to the script; a time in seconds counts from now."""
+        """Adds a fault to the script. Its `at_s` counts from now."""
         if fault.at_s is None:
             self._faults.append(fault)
         else:
@@ -310,7 +312,7 @@ class Service:
                 self.end(connection, "the script of faults says so")
 
     def expire(self, group_id: str, client_id: str | None = None) -> None:
-        """Ends the sessions of a group's members with this client id, or of all."""
+        """Ends the sessions of a group's members with this client id, or of all its members if it is None."""
         node, coordinator = self._coordinator(group_id)
         group = coordinator.group(group_id) or coordinator.consumer_group(group_id)
         for member in list(group.members.values()) if group is not None else ():
@@ -324,7 +326,7 @@ class Service:
         self._settle(node, self.world.brokers.append(result))
 
     def move(self, group_id: str) -> None:
-        """Moves the group's partition of `__consumer_offsets` to the next node, which is loading it for a moment."""
+        """Moves the group's partition of `__consumer_offsets` to the next node, which takes LOADING_MS to load it."""
         brokers = self.world.brokers
         partition = brokers.partition_for(group_id)
         to_node = (brokers.leaders[partition] + 1) % self.world.node_count
@@ -343,7 +345,7 @@ class Service:
         return group
 
     def consumer_group(self, group_id: str) -> ConsumerGroup | None:
-        """Returns the group if it is a consumer group of KIP-848."""
+        """Returns the group, or None if it is not a consumer group of KIP-848."""
         group: ConsumerGroup | None = self._coordinator(group_id)[1].consumer_group(group_id)
         return group
 

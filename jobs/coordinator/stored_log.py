@@ -1,8 +1,9 @@
-"""Keeps the log of a partition that producers write to: batches as they were sent, with the offsets assigned here.
+"""Stores the log of a partition that producers write to: the batches as they were sent, with the offsets that they get
+here.
 
-A batch is checked before it is appended: its checksum, its format, and that it is not a marker. A batch that a producer
-repeats, because it lost the response, is not appended twice. Nothing is removed before the coordinator ends, so the
-size of all logs together is limited.
+A batch is checked before it is appended: its checksum, its format, and that it is neither a marker nor transactional. A
+batch that a producer sends again, because it lost the response, is not appended twice. No batch is removed before the
+coordinator ends, so the size of all logs together is limited.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _NO_BATCHES = (KafkaError, struct.error, IndexError, ValueError, AssertionError)
 
 
 class Room:
-    """The number of bytes that all logs together may still take."""
+    """The number of bytes, `left`, that all logs of a coordinator together may still take."""
 
     def __init__(self, size: int = BYTES_MAX) -> None:
         self.left = size
@@ -45,7 +46,8 @@ class StoredBatch(NamedTuple):
 
 @dataclass(slots=True)
 class StoredLog:
-    """One partition. `append` returns the base offset of the appended records, or the error."""
+    """The log of one partition. `append` returns the offset of the first appended record, or the error that Kafka
+    returns."""
 
     room: Room
     batches: list[StoredBatch] = field(default_factory=list)

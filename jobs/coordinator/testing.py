@@ -37,7 +37,8 @@ _LOOK_EVERY_S = 0.02
 
 @dataclass(frozen=True, slots=True)
 class GroupSeen:
-    """The coordinator's state of a group: `members` has the client id of each member by its member id."""
+    """A group as its coordinator sees it. `generation` is the epoch of a consumer group of KIP-848; `members` has the
+    client id of each member by its member id."""
 
     state: str
     generation: int
@@ -60,7 +61,7 @@ class TestCoordinator:
     # Actions
 
     def expire(self, group: str, client_id: str | None = None) -> None:
-        """Ends the sessions of the group's members with this client id, or of all."""
+        """Ends the sessions of the group's members with this client id, or of all its members if it is None."""
         self._running.call(lambda service: service.expire(group, client_id))
 
     def rebalance(self, group: str) -> None:
@@ -68,7 +69,7 @@ class TestCoordinator:
         self._running.call(lambda service: service.rebalance(group))
 
     def move(self, group: str) -> None:
-        """Gives the group to another node, which reads its log."""
+        """Moves the group to another node, which loads it from the log."""
         self._running.call(lambda service: service.move(group))
 
     def fault(self, **fields: Any) -> None:
@@ -88,7 +89,7 @@ class TestCoordinator:
         return found
 
     def group(self, group: str) -> GroupSeen | None:
-        """Returns the group's current state; None if it does not exist."""
+        """Returns the group's current state; None if there is no such group."""
 
         def look(service: Service) -> GroupSeen | None:
             classic, consumers = service.group(group), service.consumer_group(group)
@@ -114,8 +115,8 @@ class TestCoordinator:
         return list(self._exchanges)
 
     def until(self, condition: Callable[[], Any], what: str, seconds: float = UNTIL_SECONDS) -> Any:
-        """Returns the first true result of the condition. Raises AssertionError after `seconds`; `what` names the
-        condition."""
+        """Calls `condition` until its result is true, and returns that result. Raises AssertionError after `seconds`;
+        `what` is the name of the condition in the error."""
         deadline = time.monotonic() + seconds
         while not (found := condition()):
             if time.monotonic() > deadline:
@@ -142,8 +143,9 @@ def coordinator(
     config: Config | None = None,
     listen: str = "127.0.0.1:0",
 ) -> Iterator[TestCoordinator]:
-    """Runs a coordinator on this machine until the context ends, on free ports unless `listen` has one. `rate` is the
-    records per second of each topic; without a `config` the first rebalance of a group has no initial delay."""
+    """Runs a coordinator on this machine until the context ends, on free ports unless `listen` has one. `topics` gives
+    the number of partitions by topic name, and `rate` is the records per second of each topic. If `config` is None, the
+    first rebalance of a group has no initial delay."""
     clock = Clock()
     chosen = config or Config(group_initial_rebalance_delay_ms=0)
     world = World(chosen, seed, nodes, clock.now_ms(), topics, rate, is_recorded=True)

@@ -1,5 +1,5 @@
-"""Creates topics and partitions on request, as test suites need it. A topic begins empty, and its records come at the
-common rate."""
+"""Creates topics and partitions when a client asks for them, as test suites do. A topic begins empty, and its records
+come at the rate that all topics have."""
 
 from __future__ import annotations
 

@@ -2,8 +2,9 @@
 
 A transactional id has one producer. If another one asks for the id, it gets the next epoch, and the open transaction is
 aborted, as is one that is open too long. When a transaction ends, a marker is written into the `__consumer_offsets`
-partition of each of its groups. Up to version 4 a client names its groups before it commits for them; from 5 on
-(KIP-890) the commit does, and at the end of a transaction the producer gets the next epoch.
+partition of each of its groups. Up to version 4 of TxnOffsetCommit, a client adds a group by AddOffsetsToTxn before it
+commits offsets of the group. From version 5 on (KIP-890) the commit itself adds the group. From version 5 of EndTxn on,
+the producer gets the next epoch when a transaction ends.
 """
 
 from __future__ import annotations
@@ -42,8 +43,8 @@ class Transaction:
 
 
 class Transactions:
-    """`write_marker` writes a marker for a group: (group id, producer id, epoch, whether it was committed). `after`
-    calls back after so many milliseconds."""
+    """All transactions of the cluster. `write_marker` is called with group id, producer id, epoch and whether the
+    transaction was committed. `after` calls a function after so many milliseconds."""
 
     def __init__(
         self,
@@ -84,7 +85,8 @@ class Transactions:
         return AddOffsetsToTxnResponse(version=incoming.version, error_code=self.add_group(incoming))
 
     def add_group(self, incoming: Incoming) -> Error:
-        """Adds the group of a request to the transaction, which begins with its first group."""
+        """Adds the group of a request to the transaction of its producer, and begins the transaction if that is its
+        first group. Returns the error if the producer is not the present one of the transactional id, else NONE."""
         found = self._producer(incoming.body, incoming.version)
         if isinstance(found, Error):
             return found
@@ -97,8 +99,9 @@ class Transactions:
         return Error.NONE
 
     def refused(self, incoming: Incoming) -> Error:
-        """Returns why a commit in a transaction is refused: its producer is not that of the transactional id, or its
-        group is not part of the transaction (since KIP-890 the commit adds it). NONE for all other requests."""
+        """Returns the error if a TxnOffsetCommit is refused: its producer is not the present one of the transactional
+        id, or its group is not part of the transaction. From version 5 on (KIP-890) adds the group instead. Returns
+        NONE for all other requests."""
         if incoming.api is not ApiKey.TXN_OFFSET_COMMIT:
             return Error.NONE
         if incoming.version >= IMPLICIT_SINCE:

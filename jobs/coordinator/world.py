@@ -1,9 +1,9 @@
-"""Models the cluster of the coordinator: brokers that coordinate groups, the topics that groups read, and the
-addresses.
+"""Models the cluster that the coordinator shows to clients: brokers that coordinate groups, the topics that groups
+read, and the addresses of the brokers.
 
-Every partition of a topic is led by one node, and every group is coordinated by one: the leader of its partition of
-`__consumer_offsets`. A topic begins empty, and its records come at a steady rate, so their offsets and times follow
-from the clock alone (`coordinator.simulator.topics`).
+Every partition of a topic is led by one node. Every group is coordinated by one node, the leader of the group's
+partition of `__consumer_offsets`. A topic begins empty, and its records come at a steady rate, so their offsets and
+times follow from the clock alone (`coordinator.simulator.topics`).
 """
 
 from __future__ import annotations
@@ -45,8 +45,9 @@ class Address:
 
 @dataclass(eq=False)
 class World:
-    """`topic_partitions` gives the number of partitions by name; `records_per_second` is the rate of each topic. With a
-    rate of 0 producers write the topics. Logs that are not recorded are kept compacted only."""
+    """A cluster. `topic_partitions` gives the number of partitions by topic name. `records_per_second` is the rate of
+    each topic; if it is 0, producers write the topics. If the world is not recorded, `__consumer_offsets` has only the
+    records that compaction leaves."""
 
     config: Config
     seed: int
@@ -86,8 +87,8 @@ class World:
         self.partitions_of_all += partitions
 
     def add_partitions(self, name: str, partitions: int, now_ms: int) -> None:
-        """Raises the number of a topic's partitions; new ones begin empty. A topic that does not exist is not
-        created."""
+        """Increases the number of a topic's partitions to `partitions`; new ones begin empty. A topic that does not
+        exist is not created."""
         if name in self.topics.by_name:
             there = self.topics.by_name[name].partitions
             rate = there[0].records_per_minute[-1]
@@ -119,7 +120,7 @@ class World:
         return len(self.brokers.logs if name == OFFSETS_TOPIC else self.topics.by_name[name].partitions)
 
     def log(self, name: str, partition: int) -> ServedLog | None:
-        """Returns the log of a partition; None if no topic has it."""
+        """Returns the log of a partition; None if there is no such partition."""
         if name == OFFSETS_TOPIC:
             logs = self.brokers.logs
             return OffsetsLog(logs[partition]) if 0 <= partition < len(logs) else None

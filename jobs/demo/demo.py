@@ -1,8 +1,9 @@
 """Implements `groupledger demo`: simulates a day of a cluster, runs the whole pipeline on it, and prints the findings.
 
-The simulator plays forty groups in a process of its own, while Spark starts. Its outputs are what a cluster would have
-written: they are read by the same steps as a cluster's. The findings are compared with what really happened, and the
-comparison goes into the report. `--bootstrap-servers` does the same on a real cluster, where nobody knows the truth.
+The simulator plays forty groups in a process of its own, while Spark starts. It writes the records, logs and samples
+that a real cluster would have written, and the same steps of the pipeline read them. The findings are compared with
+what really happened, and the comparison is printed. `--bootstrap-servers` runs the pipeline on a real cluster, where
+nobody knows what really happened.
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ def run_demo(directory: Path, seed: int, say: Callable[[str], None]) -> None:
 def run_demo_on_cluster(
     directory: Path, settings: Settings, bootstrap_servers: str, say: Callable[[str], None]
 ) -> None:
-    """Runs one pass of the pipeline on a real cluster."""
+    """Runs one pass of the pipeline on a real cluster, prints the findings and writes the report."""
     new_directory(directory)
     stop = threading.Event()
     with open_ledger(settings, str(directory.resolve() / "warehouse"), "demo", say, java_options=SHORT_LIVED) as ledger:
@@ -98,7 +99,8 @@ def advise(directory: Path, settings: Settings, say: Callable[[str], None]) -> N
 
 @contextmanager
 def simulation(directory: Path, seed: int) -> Iterator[Callable[[], None]]:
-    """Runs the simulator in parallel to the block. Yields a function that waits for its end."""
+    """Runs the simulator in parallel to the block. Yields a function that waits for the simulator to end, and raises
+    OutsideError if it fails."""
     command = [
         sys.executable,
         "-m",

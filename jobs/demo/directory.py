@@ -11,11 +11,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 MARK = ".groupledger-demo"
-"""A directory with this file in it is a demo's own."""
+"""The name of a file that marks a directory as one that a demo has created."""
 
 
 def new_directory(directory: Path) -> None:
-    """Creates the directory. Raises InputError if it contains files that do not come from a demo."""
+    """Creates the directory, after removing one that an earlier demo has created. Raises InputError if it exists and
+    was not created by a demo."""
     if directory.exists() and not (directory / MARK).is_file():
         raise InputError(f"{directory} exists and is no demo's directory: give another one with --directory.")
     shutil.rmtree(directory, ignore_errors=True)

@@ -1,13 +1,13 @@
 """Ships the demo's tables in the package: with them `serve --demo` shows a page at once, without Java, and `demo
 --packed` writes a warehouse.
 
-`make demo-data` plays the demo, and packs its tables into one file of the repository: each table as Parquet, and the
-instant at which the day ended. It is checked in, not made when a wheel is built: that would need Spark and minutes for
-every build, and an installation from a checkout would have no pages. It is made again when newer tables would show
-more; tables of an older release can be read as any warehouse's.
+`make demo-data` runs the demo, and packs its tables into one file of the repository: each table as Parquet, and the
+instant at which the simulated day ended. The file is checked in. If it were made with each wheel, every build would
+need Spark and some minutes, and an installation from a checkout would have no pages. The file is made again when newer
+tables would show more; until then its tables are read like those of any older warehouse.
 
-Unpacking moves all instants so that the day ends now, except those within the text of a record. Columns that no
-question needs are left out.
+Unpacking moves all instants so that the day ends now, except those within the text of a record. Tables that no question
+needs are left out.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ FILE = "shipped.zip"
 ABOUT = "about.json"
 LEFT_OUT = frozenset({"requests", "open_groups", "log_files"})
 DATES = {"sample_date": "sampled_at", "logged_date": "logged_at"}
-"""By date: the instant that it is the date of."""
+"""By date column, the column of the instant from which the date is computed."""
 INSTANTS_MS = ("_at_ms", "timestamp_ms")
 LEVEL = 19
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 
 
 def pack(warehouse: str, ended_at: datetime, file: Path) -> None:
-    """Writes the tables of a warehouse into one file."""
+    """Writes the tables of a warehouse, except `LEFT_OUT` and empty ones, into one file."""
     snapshots = Snapshots(warehouse)
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
         archive.writestr(_entry(ABOUT), json.dumps({"ended_at": ended_at.isoformat()}))
@@ -55,7 +55,7 @@ def pack(warehouse: str, ended_at: datetime, file: Path) -> None:
 
 
 def unpack(directory: Path, now: datetime) -> None:
-    """Writes the packed tables as a warehouse whose day ends now."""
+    """Writes the packed tables as a warehouse into `directory`. The simulated day ends at `now`."""
     with zipfile.ZipFile(io.BytesIO(resources.files(__package__).joinpath(FILE).read_bytes())) as archive:
         ended_at = datetime.fromisoformat(json.loads(archive.read(ABOUT))["ended_at"])
         for name in archive.namelist():
@@ -83,8 +83,8 @@ def _parquet(rows: pa.Table) -> bytes:
 
 
 def moved_by(rows: pa.Table, by: timedelta) -> pa.Table:
-    """Returns the rows with every instant moved. Dates are recomputed from their instants, and windows begin on the
-    hour and on the day."""
+    """Returns the rows with every instant moved by `by`. Dates are recomputed from their instants. Starts of windows
+    are moved by whole hours or days, so that a window still begins on the hour or on the day."""
     columns = {name: _moved(rows.column(name).combine_chunks(), name, by) for name in rows.column_names}
     for date, instant in DATES.items():
         if date in columns:

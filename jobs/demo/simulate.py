@@ -1,5 +1,5 @@
-"""Implements `groupledger simulate`: runs a cluster in virtual time, and writes the data that a real one would leave,
-and the truth to compare with.
+"""Implements `groupledger simulate`: runs a cluster in virtual time, and writes the data that a real cluster would
+leave, and what really happened to compare with.
 
     OUT/capture/        what `ingest --capture` reads, as `jobs.ingest.capture` writes it
     OUT/request-log/    a file for each broker, of every request about a group and its answer
@@ -9,8 +9,8 @@ and the truth to compare with.
     OUT/truth/          what really happened, a table for each list of `coordinator.simulator.truth`
     OUT/scenario.json   name, seed, settings and counts
 
-The simulation is run in slices of virtual time, so that memory does not grow with the length of the run, except for the
-truth. The same seed and settings give the same files.
+The simulation is run in slices of virtual time, so that memory does not grow with the length of the run, except for
+what goes into `truth/`. The same seed and settings give the same files.
 """
 
 from __future__ import annotations
@@ -111,8 +111,8 @@ def simulate(
     say: Callable[[str], None],
     until_ms: int | None = None,
 ) -> SimulatedCounts:
-    """Runs a scenario, and writes its outputs and the truth. It ends at `until_ms`, or without that begins at the fixed
-    time of all simulations. Returns the counts.
+    """Runs a scenario, and writes its outputs and the truth. Returns the counts. The virtual time ends at `until_ms`,
+    in milliseconds since the epoch; if that is None, it begins at the same fixed time as in all simulations.
 
     Raises InputError if the directory is not empty, or if the time is too short for the scenario.
     """
@@ -235,7 +235,8 @@ def write_capture_manifest(
     period_ms: tuple[int, int],
     completeness: str,
 ) -> None:
-    """Writes the manifest of a capture of whole logs. `period_ms` is when the logs began, and when they were read."""
+    """Writes the manifest of a capture of whole logs. `period_ms` has the times at which the logs began and were
+    read."""
     began_at_ms, captured_at_ms = period_ms
     manifest = Manifest(
         identity=identity,

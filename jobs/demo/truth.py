@@ -1,7 +1,8 @@
 """Compares the demo's ledger with what really happened, in numbers.
 
-A record that Kafka removed from the topic before it was read can't be known: the truth counts only as far as its
-records are in `coordinator_records`. Results that the ledger calls unknown count as missing, not as wrong.
+Nobody can know a record that Kafka removed from `__consumer_offsets` before it was read. So generations, owners and
+causes of the truth count only if their record is in `coordinator_records`. Results that the ledger calls unknown count
+as missing, not as wrong.
 """
 
 from __future__ import annotations
@@ -47,8 +48,8 @@ def show_truth(ledger: Ledger, directory: Path) -> None:
 
 
 def beside_truth(ledger: Ledger, directory: Path) -> dict[str, Counts]:
-    """Counts, for each kind of fact, how many are in both, only in the truth and only in the ledger. `directory` has
-    the truth that `simulate` wrote."""
+    """Returns, for each kind of fact, how many facts are in both the truth and the ledger, only in the truth, and only
+    in the ledger. `directory` has the truth that `simulate` wrote."""
     generations, owners, causes, rejections, epochs, holdings = (
         ledger.spark.read.parquet(str(directory / f"{name}.parquet"))
         for name in ("generations", "owners", "causes", "rejections", "epochs", "holdings")
@@ -85,8 +86,8 @@ def weight(number: Column) -> Column:
 
 
 def compare(truth: DataFrame, found: DataFrame) -> Counts:
-    """Compares two multisets of equal columns; a row counts as often as its `weight`. Returns how many are in both,
-    only in the first and only in the second."""
+    """Returns how many rows are in both multisets, only in `truth` and only in `found`. Both have the same columns. If
+    there is a column `weight`, a row counts as often as its value."""
     nothing = F.lit(0)
     columns = [name for name in truth.columns if name != "weight"]
 
@@ -110,7 +111,7 @@ def generation_keys(rows: DataFrame, member_count: Column) -> DataFrame:
 
 
 def positions(ledger: Ledger, condition: Column) -> DataFrame:
-    """Returns the positions of records that match a condition."""
+    """Returns group id and offset of the records in `coordinator_records` that match a condition."""
     return ledger.rows(COORDINATOR_RECORDS).where(condition).select("group_id", "kafka_offset")
 
 
@@ -125,8 +126,9 @@ HOLDING = (*OWNER, "valid_from_ms", "valid_to_ms")
 
 
 def found_epochs(rows: DataFrame) -> DataFrame:
-    """Returns the epochs; revisions in which static members came back are joined to their epoch, except that of an
-    upgrade, which ends when the first KIP-848 member joins."""
+    """Returns a row for each epoch, from the start of its first to the end of its last revision: a static member that
+    comes back makes a revision. Epochs that ended at the instant they began are left out, as that of an upgrade to
+    KIP-848, which ends when the first KIP-848 member joins."""
     epochs = rows.groupBy("group_id", "incarnation", F.col("generation").alias("epoch")).agg(
         F.unix_millis(F.min("started_at")).alias("started_at_ms"),
         F.unix_millis(F.max_by("ended_at", "kafka_offset")).alias("ended_at_ms"),

@@ -1,10 +1,12 @@
-"""Finds out whether a partition holds only records of aborted transactions, and markers, from where a group stands.
+"""Finds out whether all offsets from a group's committed offset to the end of a partition hold only markers and records
+of aborted transactions.
 
-A consumer of committed records gets none of these, so one that commits after each record it gets stands there, and is
-well. `jobs.kafka.markers` looks at the last offsets before an end that does not move; this looks on from the commit of
-the group that stands closest to the end, also while producers go on to abort. Per round and partition it fetches a few
-kilobytes, or more once all that it saw is unreadable, and goes on there in the next round. A committed record ends the
-search until the commit moves. Without the right to read the topic nothing is known.
+A read_committed consumer gets no such record. So if it commits after each record that it gets, its committed offset may
+stay there, and the group is well all the same. `jobs.kafka.markers` looks only at the last offsets before an end that
+does not move. This module reads on from the committed offset of the group that is closest to the end, also while
+producers abort further transactions. In each round it fetches a few kilobytes of a partition, or more if all offsets
+that it has seen are unreadable, and continues there in the next round. A committed record ends the search until the
+committed offset has passed it. If this user may not read the topic, nothing is known about it.
 """
 
 from __future__ import annotations
@@ -36,8 +38,8 @@ FETCH_BYTES_MORE = 256 << 10
 
 
 class Unreadable(NamedTuple):
-    """Offsets without a committed record, from `since` up to `until`; `is_over` if a committed record follows there, or
-    nobody may look."""
+    """The offsets from `since` up to `until` of a partition, which hold no committed record. `is_over` if a committed
+    record follows, or if this user may not read the topic."""
 
     topic_id: str | None
     since: int
@@ -46,7 +48,7 @@ class Unreadable(NamedTuple):
 
 
 class AbortedRecords:
-    """Remembers what was found, from round to round."""
+    """Remembers the unreadable offsets of each partition from round to round."""
 
     def __init__(self) -> None:
         self._known: dict[TopicPartition, Unreadable] = {}
@@ -58,7 +60,8 @@ class AbortedRecords:
         brokers: Brokers,
         settings: SamplingSettings,
     ) -> SampledRound:
-        """Returns the round with `markers_at_end` where all offsets from a standing commit on are unreadable."""
+        """Returns the round with `markers_at_end` set for the partitions in which all offsets from the committed offset
+        in `standing` up to the last stable offset are unreadable."""
         rows = {
             place: row
             for row in sampled.watermarks
@@ -98,7 +101,8 @@ class AbortedRecords:
 def read_on(
     brokers: Brokers, settings: SamplingSettings, asked: Mapping[TopicPartition, Unreadable]
 ) -> dict[TopicPartition, Unreadable]:
-    """Returns how far the unreadable offsets reach. Partitions whose leader does not answer are left out."""
+    """Reads the partitions from the `until` of what is known of them, and returns how far the unreadable offsets reach
+    now. Partitions whose leader does not answer are left out."""
     try:
         leaders, _, _ = describe_topics(brokers, settings, {place.topic for place in asked})
     except OutsideError:
@@ -144,9 +148,9 @@ def _ask_leader(
 
 
 def unreadable_until(start: int, records: bytes, aborted: Iterable[Any]) -> tuple[int, bool]:
-    """Returns up to where these batches hold no committed record from an offset on, and whether one follows there.
-    `aborted` are the aborted transactions among them, with their producer and first offset, as the broker lists them
-    for a reader of committed records."""
+    """Returns the offset up to which the batches in `records` hold no committed record, from the offset `start` on, and
+    whether a committed record follows. `aborted` are the aborted transactions in these batches, with their producer and
+    first offset, as a broker lists them for a read_committed consumer."""
     ahead, producers = deque(sorted(aborted, key=attrgetter("first_offset"))), set[int]()
     batches, until = MemoryRecords(records), start
     while (batch := batches.next_batch()) is not None:

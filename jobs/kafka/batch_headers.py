@@ -1,7 +1,7 @@
 """Fetches the headers of the batches around some offsets of `__consumer_offsets` from the leader's log.
 
 A consumer sees records only. Only the batches show which offsets are markers, belong to aborted transactions, or were
-removed. So they are fetched below the consumer, over the connections of `brokers`.
+removed. So the batches are fetched without a consumer, by requests over the connections of `brokers`.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ MAGIC_WITH_COUNT = 2
 def read_batches(
     brokers: Brokers, settings: SamplingSettings, partition: int, begin: int, end: int
 ) -> list[BatchHeader]:
-    """Returns the batches that hold any of the offsets [begin, end), in order. Raises OutsideError if the leader does
-    not answer."""
+    """Returns the batches that hold any of the offsets [begin, end), in order, up to the first batch of an old format.
+    Raises OutsideError if the leader does not answer."""
     error: KafkaError | None = None
     for _ in attempts(settings):
         leaders, _, _ = describe_topics(brokers, settings, {OFFSETS_TOPIC})

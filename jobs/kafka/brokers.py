@@ -1,14 +1,15 @@
-"""Sends requests to chosen brokers, many at once and within limits, over kafka-python's connections, below its admin
+"""Sends requests to chosen brokers, many at once and within limits, over kafka-python's connections, without its admin
 client.
 
-The admin client asks one broker after another, raises where one partition of hundreds has an error, and knows no
+The admin client asks one broker after another, raises if one partition of hundreds has an error, and knows no
 ConsumerGroupDescribe. So only its layer of connections is used here (`kafka.net`), with the same security settings.
 
 Each broker gets one request at a time and several brokers are asked at once, so that a dead broker delays no other.
 
-The connections ask known brokers for the others, and look for no others when none of these is left: a cluster whose
-brokers have all come back at other addresses would never be found (tried with kafka-python 3.0.12, which has no
-`metadata.recovery.strategy` of KIP-899). So where no connection is left, the bootstrap servers are asked again.
+kafka-python asks the brokers that it knows for the addresses of all brokers, and asks nobody if it reaches none of
+them. So it would never find a cluster whose brokers have all come back at other addresses (tried with kafka-python
+3.0.12, which has no `metadata.recovery.strategy` of KIP-899). So if no connection is left, the bootstrap servers are
+asked again.
 """
 
 from __future__ import annotations
@@ -39,21 +40,22 @@ Answer = TypeVar("Answer")
 
 
 class Brokers(Protocol):
-    """The requests of a sampling round to the cluster."""
+    """The cluster as a sampling round needs it: a list of its brokers, and a way to send them requests."""
 
     def nodes(self) -> list[int]:
         """Returns the ids of the brokers that are known."""
         ...
 
     def send(self, request: Any, node: int | None = None) -> Any:
-        """Returns the response of a broker, or of any broker. Raises KafkaError."""
+        """Returns the response of the broker `node`, or of any broker if it is None. Raises KafkaError if there is
+        none."""
         ...
 
 
 @contextmanager
 def connect(bootstrap_servers: str, settings: Settings) -> Iterator[Connections]:
-    """Yields connections to the brokers. Raises OutsideError if no broker answers. Keep the connections: they are
-    restored when they are needed."""
+    """Yields connections to the brokers, to be used for as long as the caller needs brokers: a lost connection is
+    restored by the next request. Raises OutsideError if no broker answers."""
     timeout_ms = settings.sampling.request_timeout_ms
     net = NetworkSelector()
     manager = KafkaConnectionManager(
@@ -110,7 +112,8 @@ class Connections:
 def ask_each(
     settings: SamplingSettings, questions: Mapping[int, Question], ask: Callable[[int, Question], Answer]
 ) -> dict[int, Answer | KafkaError]:
-    """Returns, by broker, the result of `ask` for its question, or the error."""
+    """Calls `ask` for each broker and its question, for several brokers at once. Returns the results or errors by
+    broker."""
     with ThreadPoolExecutor(settings.brokers_at_once, thread_name_prefix="sampling") as pool:
         answers = pool.map(lambda node: answer_or_error(ask, node, questions[node]), questions)
         return dict(zip(questions, answers, strict=True))

@@ -1,9 +1,10 @@
 """Computes time lag from the record at the committed offset, for the partitions with the most lag: `groupledger lag
 --exact N`.
 
-Each partition takes one fetch, so the work is limited by a number and by time; a partition that is not read in time
-keeps its former value. The reader has no group and commits nothing. It sees records of transactions that are open or
-aborted, as a read_uncommitted consumer does; if it reaches the high watermark without a record, only markers are left.
+Each partition takes one fetch, so the number of partitions and the time for each are limited. For a partition that is
+not read in time, the lag from the samples stays. The reader has no group and commits nothing. It sees records of
+transactions that are open or aborted, as a read_uncommitted consumer does. If it reaches the high watermark without a
+record, only markers are left.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ POLL_MS = 200
 
 
 def with_exact_seconds(rows: Sequence[LagRow], count: int, bootstrap_servers: str, settings: Settings) -> list[LagRow]:
-    """Returns the rows in their order; the `count` with the most lag have exact seconds. Raises OutsideError if no
-    broker answers."""
+    """Returns the rows in their order, with the exact time lag in the `count` rows that have the most lag, as far as
+    their records could be read in time. Raises OutsideError if no broker answers."""
     worst = heapq.nlargest(
         count, (number for number, row in enumerate(rows) if row.lag), key=lambda n: rows[n].lag or 0
     )

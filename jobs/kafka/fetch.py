@@ -1,4 +1,4 @@
-"""Sends fetch requests below the consumer, and parses the responses about the partitions of one topic."""
+"""Builds Fetch requests for use without a consumer, and parses the responses about the partitions of one topic."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MAX_BYTES = 50 << 20  # of an answer, as Kafka's own consumer has it
 def fetch_of(
     offsets: Mapping[int, int], *, partition_bytes: int, isolation_level: int, wait_ms: int = 0, min_bytes: int = 0
 ) -> FetchRequest:
-    """Returns a request for records of each partition of `__consumer_offsets` from an offset on."""
+    """Returns a Fetch for each partition of `__consumer_offsets` in `offsets`, from its offset on."""
     return fetch_of_topics(
         {TopicPartition(OFFSETS_TOPIC, partition): offset for partition, offset in offsets.items()},
         partition_bytes=partition_bytes,
@@ -42,8 +42,9 @@ def fetch_of_topics(
     wait_ms: int = 0,
     min_bytes: int = 0,
 ) -> FetchRequest:
-    """Returns a request for records of each topic partition from an offset on. A batch that is larger than the limit is
-    returned for the first partition only, and may leave no room for the others if `max_bytes` is reached."""
+    """Returns a Fetch for each topic partition in `offsets`, from its offset on. A broker returns a batch that is
+    larger than `partition_bytes` for the first partition only. That may leave no room for the others, if `max_bytes` is
+    reached."""
     topic = FetchRequest.FetchTopic
     of_topics: dict[str, list[Any]] = {}
     for place, offset in offsets.items():
@@ -73,7 +74,7 @@ def fetch_of_topics(
 
 
 def of_partitions(answers: Any) -> list[Any]:
-    """Returns the responses of the partitions of the one topic. Raises KafkaError if one was refused."""
+    """Returns the partitions in an answer about a single topic. Raises KafkaError if one of them has an error."""
     (found,) = ([*each.partitions] for each in answers)
     for each in found:
         if each.error_code:

@@ -1,9 +1,10 @@
 """Asks the leaders of `__consumer_offsets` for leader epochs: the epoch in which a record was written, and where an
 epoch ends.
 
-Each leader of a partition has an epoch, and every batch carries that of the leader who wrote it. A leader that was not
-in sync when it was elected has a shorter log than its predecessor, and new records take the offsets of those that it
-lacks. Only the epochs show that: the epoch of our last record then ends below our position.
+Each leader of a partition has an epoch, and every batch has the epoch of the leader that wrote it. A leader that was
+not in sync when it was elected has a shorter log than its predecessor, and new records take the offsets of the records
+that it lacks. Only the epochs show that: the epoch of the last record that was read then ends below the position of the
+read.
 """
 
 from __future__ import annotations
@@ -36,14 +37,15 @@ MAGIC_WITH_EPOCH = 2
 
 
 def epochs_at(brokers: Brokers, settings: SamplingSettings, offsets: Mapping[int, int]) -> dict[int, int]:
-    """Returns, by partition, the leader epoch of the record at an offset, or of the next one that still exists.
-    Partitions without one, or with batches too old to have an epoch, are left out. Raises OutsideError."""
+    """Returns, by partition, the leader epoch of the record at the offset in `offsets`, or of the next record that
+    still exists. Partitions without such a record, or with a batch too old to have an epoch, are left out. Raises
+    OutsideError if a leader does not answer."""
     return _responses(brokers, settings, offsets, _epochs_at)
 
 
 def ends_of_epochs(brokers: Brokers, settings: SamplingSettings, epochs: Mapping[int, int]) -> dict[int, int]:
-    """Returns, by partition, the offset where an epoch ends in the present leader's log; partitions whose leader can't
-    say are left out. Raises OutsideError."""
+    """Returns, by partition, the offset where the epoch in `epochs` ends in the present leader's log. Partitions whose
+    leader does not know the epoch are left out. Raises OutsideError if a leader does not answer."""
     return _responses(brokers, settings, epochs, _ends_of_epochs)
 
 

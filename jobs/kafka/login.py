@@ -121,7 +121,8 @@ def _jaas_options(settings: KafkaSettings) -> dict[str, str]:
 
 
 def jaas_quoted(text: str) -> str:
-    """Returns a value quoted for a JAAS entry; a quote that closed it early could name another login module."""
+    """Returns a value quoted for a JAAS entry. Quotes in it are escaped: one that ended the value early could let the
+    rest name another login module."""
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 

@@ -1,11 +1,11 @@
 """Finds out whether the offsets right before the last stable offset of a partition hold only markers of transactions.
 
-A marker takes an offset and is not a record, so a consumer that has read everything, and commits the offset after the
-last record, stays before the end. No answer about offsets shows that: only the batches do, which are fetched below the
-consumer. This needs the permission to read the topic; without it markers stay unknown.
+A marker takes an offset and is not a record. So a consumer that has read everything, and commits the offset after the
+last record, has a committed offset before the end. No answer about offsets shows that. Only the batches do, which are
+fetched without a consumer. If this user may not read the topic, its markers stay unknown.
 
-The leaders are asked only where a group rests close before an end that has not moved since the previous round
-(`resting_places`), and only once: the result holds until the end moves. A control batch takes less than a hundred
+A leader is asked only if the committed offset of a group is close before an end that has not moved since the previous
+round (`resting_places`), and only once: the result holds until the end moves. A control batch takes less than a hundred
 bytes, so a few kilobytes show all; a batch that does not fit holds records.
 """
 
@@ -37,7 +37,8 @@ MAGIC_WITH_CONTROL = 2
 
 
 class PartitionMarkers(NamedTuple):
-    """The known end of a partition, with the number of markers before it: None where the topic may not be read."""
+    """The number of markers right before the last stable offset of a partition, `place` (with the committed offset of
+    the resting group). `markers_at_end` is None if this user may not read the topic."""
 
     topic_id: str | None
     place: Resting
@@ -45,7 +46,7 @@ class PartitionMarkers(NamedTuple):
 
 
 class Markers:
-    """Remembers the markers found, from round to round."""
+    """Remembers the markers at the end of each partition from round to round."""
 
     def __init__(self) -> None:
         self._known: dict[TopicPartition, PartitionMarkers] = {}
@@ -57,8 +58,9 @@ class Markers:
         brokers: Brokers,
         settings: SamplingSettings,
     ) -> SampledRound:
-        """Returns the round with `markers_at_end` where a group rested in the previous round. If a leader does not
-        answer, it stays unknown, and is asked in the next round."""
+        """Returns the round with `markers_at_end` set for the partitions in `resting`, on which a group rested in the
+        previous round, if their end has not moved. If a leader does not answer, the number stays unknown, and the
+        leader is asked again in the next round."""
         if not resting:
             self._known = {}
             return sampled
@@ -91,9 +93,9 @@ def _holds(known: Resting, now: Resting) -> bool:
 def trailing_markers(
     brokers: Brokers, settings: SamplingSettings, asked: Mapping[TopicPartition, Resting]
 ) -> dict[TopicPartition, int | None]:
-    """Returns, for each partition, how many offsets right before the last stable offset, at most down to the resting
-    place, hold only markers; None where the topic may not be read. Partitions whose leader does not answer are left
-    out."""
+    """Returns, for each partition, how many offsets right before the last stable offset hold markers, counted back to
+    the group's committed offset at most; None if this user may not read the topic. Partitions whose leader does not
+    answer are left out."""
     try:
         leaders, _, _ = describe_topics(brokers, settings, {place.topic for place in asked})
     except OutsideError:
@@ -137,7 +139,8 @@ def _ask_leader(
 
 
 def markers_before(records: bytes, end: int) -> int | None:
-    """Returns how many offsets right before `end` hold markers in these batches; None if they don't reach the end."""
+    """Returns how many offsets right before `end` hold markers in these batches; None if the batches do not reach
+    `end`."""
     batches = MemoryRecords(records)
     position, since = -1, end
     while (batch := batches.next_batch()) is not None and batch.base_offset < end:

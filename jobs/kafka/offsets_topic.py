@@ -36,10 +36,11 @@ DELETE_RETENTION_MS = DAY_MS
 
 @dataclass(frozen=True)
 class TopicRange:
-    """The first offset kept and the ends of each partition of `__consumer_offsets`, as the two isolation levels see
-    them.
+    """The start of the log and its two ends, by partition of `__consumer_offsets`: `high_watermark` is the end for a
+    read_uncommitted reader, `last_stable_offset` for a read_committed one.
 
-    `last_stable_offset` is below `high_watermark` while a transaction is open; a read_committed reader waits there.
+    While a transaction is open, `last_stable_offset` is below `high_watermark`, and a read_committed reader waits
+    there.
     """
 
     log_start_offset: dict[int, int]
@@ -48,8 +49,8 @@ class TopicRange:
 
 
 def describe_offsets_topic(bootstrap_servers: str, settings: KafkaSettings) -> tuple[TopicIdentity, TopicRange]:
-    """Returns the topic's identity and its offsets. Raises OutsideError if the brokers can't be reached, or the topic
-    does not exist or may not be described."""
+    """Returns the identity of `__consumer_offsets` and its offsets. Raises OutsideError if the brokers can't be
+    reached, or the topic does not exist or may not be described."""
     with admin_client(bootstrap_servers, settings) as admin:
         identity, partitions = identify(admin, bootstrap_servers)
         uncommitted, committed = IsolationLevel.READ_UNCOMMITTED, IsolationLevel.READ_COMMITTED
@@ -62,14 +63,15 @@ def describe_offsets_topic(bootstrap_servers: str, settings: KafkaSettings) -> t
 
 
 def offsets_topic_identity(bootstrap_servers: str, settings: KafkaSettings) -> TopicIdentity:
-    """Returns the topic's present identity, over a connection of its own: a kept one would go on with the former
-    brokers. Raises OutsideError as `describe_offsets_topic` does."""
+    """Returns the present identity of `__consumer_offsets`, over a new connection: an older connection could still lead
+    to the brokers of before. Raises OutsideError as `describe_offsets_topic` does."""
     with admin_client(bootstrap_servers, settings) as admin:
         return identify(admin, bootstrap_servers)[0]
 
 
 def identify(admin: Any, bootstrap_servers: str) -> tuple[TopicIdentity, list[int]]:
-    """Returns the topic's identity and its partitions."""
+    """Returns the identity of `__consumer_offsets` and the numbers of its partitions. Raises OutsideError if the topic
+    does not exist or may not be described."""
     cluster_id = admin.describe_cluster()["cluster_id"]
     (topic,) = admin.describe_topics([OFFSETS_TOPIC])
     if topic["error_code"] != 0 or not topic["partitions"]:
@@ -105,7 +107,8 @@ def admin_client(bootstrap_servers: str, settings: KafkaSettings) -> Iterator[An
 
 
 def described(admin: Any, kind: str, name: str) -> dict[str, str] | None:
-    """Returns the settings of a topic or broker; None without the permission (DescribeConfigs)."""
+    """Returns the settings of the topic or broker `name`; None if this user may not see them (DescribeConfigs), or the
+    request fails. `kind` is "topic" or "broker"."""
     try:
         found = admin.describe_configs([ConfigResource(ConfigResourceType[kind.upper()], name)], config_filter="all")
     except KafkaError:
@@ -115,16 +118,16 @@ def described(admin: Any, kind: str, name: str) -> dict[str, str] | None:
 
 
 def tombstone_retention_ms(bootstrap_servers: str, settings: KafkaSettings) -> int:
-    """Returns how long `__consumer_offsets` keeps tombstones, in milliseconds. Without the permission to read the
-    topic's configuration, returns Kafka's default. Raises OutsideError if no broker answers."""
+    """Returns how many milliseconds `__consumer_offsets` keeps tombstones: Kafka's default if this user may not read
+    the topic's configuration. Raises OutsideError if no broker answers."""
     with admin_client(bootstrap_servers, settings) as admin:
         found = described(admin, "topic", OFFSETS_TOPIC) or {}
     return int(found.get("delete.retention.ms", DELETE_RETENTION_MS))
 
 
 def offsets_retention_s(bootstrap_servers: str, settings: KafkaSettings) -> int | None:
-    """Returns for how many seconds a broker, which stands for all, keeps the offsets of a group without members; None
-    without the permission to see it. Raises OutsideError if no broker answers."""
+    """Returns how many seconds the brokers keep the offsets of a group without members, by the setting of one broker.
+    Returns None if this user may not see that setting. Raises OutsideError if no broker answers."""
     with admin_client(bootstrap_servers, settings) as admin:
         broker = str(admin.describe_cluster()["brokers"][0]["broker_id"])
         minutes = (described(admin, "broker", broker) or {}).get("offsets.retention.minutes")
@@ -138,11 +141,12 @@ def list_offsets(admin: Any, partitions: list[int], spec: OffsetSpec, isolation:
 
 
 def kafka_options(settings: Settings, bootstrap_servers: str, positions: Mapping[int, int]) -> dict[str, str]:
-    """Returns the options of Spark's Kafka source, batch or streaming, from `positions` on.
+    """Returns the options of Spark's Kafka source, batch or streaming, to read `__consumer_offsets` from `positions`
+    on, an offset for each partition.
 
-    `assign` joins no group, and so writes nothing into the topic that it reads. The commits of aborted transactions are
-    not commits, hence read_committed. If the source knows no reachable broker any more, it asks the bootstrap servers
-    again (KIP-899).
+    With `assign` the source joins no group, and so writes nothing into the topic that it reads. With read_committed it
+    skips the offset commits of aborted transactions, which never took effect. If the source knows no reachable broker
+    any more, it asks the bootstrap servers again (KIP-899).
     """
     return {
         "kafka.bootstrap.servers": bootstrap_servers,

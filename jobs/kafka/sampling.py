@@ -1,7 +1,8 @@
 """Takes a sampling round: asks the leaders for the ends of every partition, and the coordinators for their groups.
 
 The ends of `__consumer_offsets` are read first, so that every commit below them is older than every other number of the
-round: lag compares a commit with an end that was read after it. `watermarks` and `group_states` hold the rows.
+round. So lag compares a commit with an end that was read after it. The rows go into the tables `watermarks` and
+`group_states`.
 
 - For each partition the log start, the high watermark and the last stable offset are requested in this order, each in
   one ListOffsets request for many partitions. The log grows between the requests. So a last stable offset above the
@@ -58,7 +59,7 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True, slots=True)
 class SampledWatermark:
-    """A row of `watermarks`, without its round; `jobs.kafka.markers` adds the markers."""
+    """A row of `watermarks`, without its round. `jobs.kafka.markers` and `jobs.kafka.aborted` add `markers_at_end`."""
 
     topic: str
     partition: int
@@ -72,7 +73,7 @@ class SampledWatermark:
 
     @property
     def offsets(self) -> tuple[int, int, int] | None:
-        """Returns log start, high watermark and last stable offset; None if they are not known."""
+        """Returns log start, high watermark and last stable offset; None if one of them is not known."""
         if self.log_start_offset is None or self.high_watermark is None or self.last_stable_offset is None:
             return None
         return self.log_start_offset, self.high_watermark, self.last_stable_offset
@@ -95,8 +96,8 @@ class SampledGroupState:
 
 @dataclass(frozen=True, slots=True)
 class SampledRound:
-    """The rows of a round. `unseen_topics` were requested and have no rows: they are deleted, or we may not describe
-    them. `silent_brokers` did not list their groups."""
+    """The rows of a round. `unseen_topics` were requested and have no rows, since they are deleted or this user may not
+    describe them; `silent_brokers` did not list their groups. Both have the error by topic or broker."""
 
     sampled_at_ms: int
     watermarks: tuple[SampledWatermark, ...]
@@ -105,13 +106,13 @@ class SampledRound:
     silent_brokers: Mapping[int, str]
 
     def errors(self) -> int:
-        """Returns the number of rows without an answer."""
+        """Returns the number of rows that have an error."""
         errors_of_rows = [row.error for row in self.watermarks] + [row.error for row in self.group_states]
         return len(errors_of_rows) - errors_of_rows.count(None)
 
 
 def ends_of(watermarks: Iterable[SampledWatermark]) -> dict[int, int]:
-    """Returns, by partition of `__consumer_offsets`, the offset below which commits belong to the round."""
+    """Returns, by partition of `__consumer_offsets`, the last stable offset: commits below it belong to the round."""
     return {row.partition: row.offsets[-1] for row in watermarks if row.topic == OFFSETS_TOPIC and row.offsets}
 
 
@@ -122,8 +123,8 @@ def take_round(
     sampled_at_ms: int,
     ends: tuple[SampledWatermark, ...],
 ) -> SampledRound:
-    """Samples a round. `ends` are the rows of `__consumer_offsets`, sampled before; `topics` are all other topics to
-    sample, None for all that are not internal.
+    """Samples a round. `ends` are the rows of `__consumer_offsets`, which were sampled before. `topics` are the other
+    topics to sample; None means all that are not internal.
 
     Raises OutsideError if no broker answers with the partitions' leaders.
     """
@@ -139,9 +140,9 @@ def take_round(
 def sample_watermarks(
     brokers: Brokers, settings: SamplingSettings, topics: Collection[str] | None
 ) -> tuple[tuple[SampledWatermark, ...], dict[str, str]]:
-    """Returns a row for each partition of the topics, and the topics that can't be described with the reason.
+    """Returns a row for each partition of the topics, and the error for each topic that can't be described.
 
-    A partition whose leader has moved or does not answer is looked up and asked again.
+    If the leader of a partition has moved or does not answer, the leader is looked up and asked again.
     """
     rows: dict[TopicPartition, SampledWatermark] = {}
     unseen: dict[str, str] = {}
@@ -161,8 +162,8 @@ def sample_watermarks(
 def describe_topics(
     brokers: Brokers, settings: SamplingSettings, topics: Collection[str] | None
 ) -> tuple[dict[int, list[TopicPartition]], dict[TopicPartition, SampledWatermark], dict[str, str]]:
-    """Returns the partitions by leader, a row without offsets for each, and the topics that can't be described with the
-    reason.
+    """Returns the partitions by leader, a row without offsets for each partition, and the error for each topic that
+    can't be described. `topics` is None for all topics that are not internal.
 
     Raises OutsideError if no broker answers.
     """
@@ -260,7 +261,7 @@ def offsets_by_place(answer: Any) -> dict[TopicPartition, Any]:
 
 
 def sample_groups(brokers: Brokers, settings: SamplingSettings) -> tuple[tuple[SampledGroupState, ...], dict[int, str]]:
-    """Returns a row for each group that a broker lists, and the brokers that did not list theirs with the reason."""
+    """Returns a row for each group that a broker lists, and the error of each broker that did not list its groups."""
     rows: dict[str, SampledGroupState] = {}
     silent: dict[int, str] = {}
     wanted: Iterable[int] = brokers.nodes()
@@ -278,8 +279,8 @@ def sample_groups(brokers: Brokers, settings: SamplingSettings) -> tuple[tuple[S
 
 
 def ask_coordinator(brokers: Brokers, settings: SamplingSettings, node: int) -> list[SampledGroupState]:
-    """Returns the groups that a broker coordinates. Raises KafkaError if it does not answer or is still loading
-    them."""
+    """Returns the groups that the broker `node` coordinates. Raises KafkaError if the broker does not answer, or is
+    still loading its groups."""
     answer = brokers.send(ListGroupsRequest(), node)
     if answer.error_code:
         raise for_code(answer.error_code)
@@ -297,7 +298,8 @@ def ask_coordinator(brokers: Brokers, settings: SamplingSettings, node: int) -> 
 
 
 def listed_group(group: Any) -> SampledGroupState:
-    """Returns a group from ListGroups; brokers before 3.0 send no state and those before 4.0 no type."""
+    """Returns the row of a group in a ListGroups response. Brokers before 3.0 send no state, and those before 4.0 no
+    type."""
     return SampledGroupState(
         group.group_id,
         group_type=(group.group_type or "").lower() or None,
@@ -324,8 +326,8 @@ def classic_group(listed: SampledGroupState, group: Any) -> SampledGroupState:
 
 
 def subscribed_topics(protocol_type: str, metadata: bytes) -> Iterable[str]:
-    """Returns the topics in a member's subscription; its bytes come from the client, and may be damaged or of another
-    protocol."""
+    """Returns the topics in a member's subscription. Its bytes come from the client: if they are damaged or of another
+    protocol, returns no topics."""
     if protocol_type != "consumer" or not metadata:
         return ()
     try:

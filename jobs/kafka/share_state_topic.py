@@ -39,7 +39,7 @@ RECORDS_AT_ONCE = 20_000
 
 @dataclass(frozen=True)
 class StateTopic:
-    """The start and end of each partition of the topic."""
+    """The id of `__share_group_state`, and the start and end of each of its partitions."""
 
     topic_id: str
     log_starts: Mapping[int, int]
@@ -47,7 +47,7 @@ class StateTopic:
 
 
 class StateRecord(NamedTuple):
-    """A record as it was read."""
+    """A record of `__share_group_state`, not decoded."""
 
     partition: int
     offset: int
@@ -58,7 +58,8 @@ class StateRecord(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DescribedSharePartition:
-    """A broker's description of a share partition; None for unknown values."""
+    """A coordinator's description of a share partition. `start_offset` and `lag` are None if the coordinator does not
+    know them."""
 
     topic: str
     start_offset: int | None
@@ -66,8 +67,8 @@ class DescribedSharePartition:
 
 
 def describe_state_topic(brokers: Brokers, settings: SamplingSettings) -> StateTopic | None:
-    """Returns the topic with the start and end of its partitions; None if the cluster has no such topic, or we may not
-    see it. Raises OutsideError if a partition's leader does not answer."""
+    """Returns `__share_group_state` with the start and end of its partitions. Returns None if the cluster has no such
+    topic, or this user may not see it. Raises OutsideError if a partition's leader does not answer."""
     rows, _ = sample_watermarks(brokers, settings, [SHARE_STATE_TOPIC])
     if not rows:
         return None
@@ -84,8 +85,8 @@ def describe_state_topic(brokers: Brokers, settings: SamplingSettings) -> StateT
 def state_records(
     bootstrap_servers: str, settings: Settings, begins: Mapping[int, int], ends: Mapping[int, int]
 ) -> Iterator[list[StateRecord]]:
-    """Yields the records from `begins` up to `ends`, in consecutive pieces. Raises KafkaError, and
-    OffsetOutOfRangeError if records that were to be read are gone."""
+    """Yields the records from `begins` up to `ends`, both offsets by partition, in consecutive lists. Raises KafkaError
+    if no records come, and OffsetOutOfRangeError if records that were to be read are gone."""
     unread = {
         TopicPartition(SHARE_STATE_TOPIC, partition): end for partition, end in ends.items() if begins[partition] < end
     }
@@ -141,8 +142,8 @@ def _polled(consumer: KafkaConsumer, unread: Mapping[TopicPartition, int]) -> li
 def described_offsets(
     brokers: Brokers, settings: SamplingSettings, group_ids: Collection[str]
 ) -> dict[SharePartition, DescribedSharePartition]:
-    """Returns the positions that the groups' coordinators report, without groups and partitions that no coordinator
-    knows."""
+    """Returns, by share partition, the position that the group's coordinator reports. Groups and partitions that no
+    coordinator knows, and those of brokers that do not answer, are left out."""
     if not group_ids:
         return {}
 

@@ -1,6 +1,6 @@
 """Fetches tokens for OAUTHBEARER by client credentials (RFC 6749, 4.4), as Java's client does by itself.
 
-A token is used for most of its life. If no new one can be fetched when it is time, the old one is used until it
+A token is used for 80% of its life, and then a new one is fetched. If that fails, the old token is used until it
 expires.
 """
 
