@@ -1,7 +1,7 @@
-"""Returns today's definition of each table without importing Spark, whose types `schemas/tables` uses.
+"""Returns this release's definition of each table without importing Spark, whose types `schemas/tables` uses.
 
-`schemas/tables.json` says the same in the form of Delta's log, and `schemas/comments.json` has the comments of columns:
-`python -m tools.table_docs` writes both, and a test compares them.
+The definitions come from `schemas/tables.json`, in the form of Delta's log, and the comments of columns from
+`schemas/comments.json`. `python -m tools.table_docs` writes both files from `schemas/tables`, and a test compares them.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ def key_of(table: str) -> tuple[str, ...]:
 
 
 def end_column_of(table: str) -> str | None:
-    """Returns the column that is null while a row is open, if the table has one."""
+    """Returns the column that is null while a row is open; None if the table has no such column."""
     column: str | None = _definitions()[table]["end_column"]
     return column
 
 
 def date_column_of(table: str) -> str | None:
-    """Returns the date that the table is partitioned by, if it is."""
+    """Returns the date column that the table is partitioned by; None if it is not partitioned by date."""
     column: str | None = _definitions()[table]["date_column"]
     return column
 

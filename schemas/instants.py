@@ -1,8 +1,8 @@
 """Converts instants between datetimes in UTC, which tables hold, and integers since 1970, which rules use, without
 rounding.
 
-Records, logs and captures may name any number as a time: -1 for none, or the time of a broken clock. `known_ms` keeps
-those that may be a record's time. Other times are unknown. `transforms.numbers` does the same in Spark.
+Records, logs and captures may have any number as a time: -1 if there is no time, or that of a broken clock. `known_ms`
+returns a number that may be a record's time, and None for any other. `transforms.numbers` does the same in Spark.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def instant_of_ms(at_ms: int) -> datetime:
 
 
 def instant_if_known(at_ms: int | None) -> datetime | None:
-    """Returns the instant so many milliseconds after 1970, None for no number."""
+    """Returns the instant so many milliseconds after 1970; None if `at_ms` is None."""
     return None if at_ms is None else instant_of_ms(at_ms)
 
 
@@ -65,7 +65,7 @@ def ms_of(at: datetime) -> int:
 
 
 def ms_if_known(at: datetime | None) -> int | None:
-    """Returns the whole milliseconds since 1970, None for no instant."""
+    """Returns the whole milliseconds since 1970; None if `at` is None."""
     return None if at is None else ms_of(at)
 
 

@@ -1,9 +1,9 @@
 """The ledger's own words, each declared once: what a column may say that Kafka has no name for.
 
-A class holds the words of one column, in the order in which they are listed and, where they are graded, from the
-mildest to the gravest. They are plain strings, since rows, SQL and JSON hold them as strings. Kafka's own names
-(errors, APIs, topics, the texts of its logs) are in `schemas.kafka`; kinds that have sentences and settings of their
-own, of incidents, changes and triggers, are the rows of `schemas.kinds`.
+A class has the words of one column, in the order in which docs list them. If they are graded, the class says whether
+the mildest or the gravest is the first. They are plain strings, since rows, SQL and JSON have them as strings. Kafka's
+own names (errors, APIs, topics, the texts of its logs) are in `schemas.kafka`. The kinds of incidents, changes and
+triggers, which have sentences and settings, are the rows of `schemas.kinds`.
 """
 
 from __future__ import annotations
@@ -33,32 +33,32 @@ class Completeness:
     """Says how much of a stretch of a `__consumer_offsets` partition the ledger has read (`coverage.completeness`)."""
 
     COMPLETE = "complete"  # nothing was removed before it was read
-    COMPACTED = "compacted"  # Kafka's log cleaner may have thinned it before it was read
+    COMPACTED = "compacted"  # Kafka's log cleaner may have removed records of it before it was read
     UNKNOWN = "unknown"  # a hole: nobody read it
 
     @staticmethod
     def today(word: str) -> str:
-        """Returns the word of today for one in an older warehouse or capture."""
+        """Returns this release's word for a word of an older warehouse or capture."""
         return Completeness.COMPLETE if word == "tailed" else word
 
 
 class Proof:
-    """Says what shows that a stretch is complete (`coverage.proof`)."""
+    """Says what proves that a stretch of a `__consumer_offsets` partition is complete (`coverage.proof`)."""
 
     NO_GAP = "no_gap"  # every offset has a row
-    BATCH_HEADERS = "batch_headers"  # control batches and aborted transactions account for the others
+    BATCH_HEADERS = "batch_headers"  # control batches and aborted transactions account for the offsets without a row
     REPEATED_KEY = "repeated_key"  # the cleaner leaves at most one record of a key; of a single replica
 
 
 class Source:
-    """Names what the ledger reads, each until an instant of its own (`known_until` of every answer)."""
+    """Names the sources of answers, each of which is known until an instant of its own (`known_until`)."""
 
     TOPIC = "topic"  # `__consumer_offsets`
-    HISTORY = "history"  # what is folded of it
+    HISTORY = "history"  # the tables that its records are folded into
     SAMPLES = "samples"  # the sampling rounds that lag is made of
     REQUEST_LOG = "request_log"
     SERVER_LOG = "server_log"
-    INCIDENTS = "incidents"  # the search for them
+    INCIDENTS = "incidents"  # the search for incidents
 
 
 class OffsetStatus:
@@ -69,21 +69,22 @@ class OffsetStatus:
 
 
 class OffsetEventKind:
-    """Says what happened to a committed offset other than going on (`offset_events.kind`)."""
+    """Says what happened to a committed offset, other than a commit of a member that moves it on
+    (`offset_events.kind`)."""
 
     REWOUND = "rewound"  # a commit below the one before
     SKIPPED = "skipped"  # a commit above the one before, by no member of the group
     EXPIRED = "expired"
-    DELETED = "deleted"  # and not its group
+    DELETED = "deleted"  # the offset was deleted, but not its group
     GROUP_DELETED = "group_deleted"
     TOPIC_DELETED = "topic_deleted"
     REMOVED = "removed"  # one of the four before, and nobody can know which
-    TOPIC_RECREATED = "topic_recreated"  # a commit for another topic of the same name, or one that such has reached
+    TOPIC_RECREATED = "topic_recreated"  # a commit for a new topic of that name, or its log has reached an old commit
     LOST_TO_RETENTION = "lost_to_retention"  # the start of the topic's log has passed it
 
 
 class OffsetEventCause:
-    """Says who or what did that (`offset_events.cause`)."""
+    """Says who or what caused the event of a committed offset (`offset_events.cause`)."""
 
     MEMBER = "member"  # a member of the group, or a transactional producer without a member id
     NO_MEMBER = "no_member"  # a reset, or a consumer that assigns itself its partitions
@@ -97,7 +98,7 @@ class OffsetEventCause:
 
 
 class OffsetEventEvidence:
-    """Says what an offset event rests on (`offset_events.evidence`)."""
+    """Says what shows an event of a committed offset (`offset_events.evidence`)."""
 
     RECORDS = "records"  # the log alone
     SAMPLES = "samples"  # the ends of the topic's log
@@ -116,8 +117,8 @@ class Authorship:
 class Attribution:
     """Says how the owner of a committed partition was found (`offset_commits.owner_attribution`)."""
 
-    ASSIGNED = "assigned"  # it owned the partition then
-    PREVIOUS_OWNER = "previous_owner"  # nobody owned it, and this member, still one, did before
+    ASSIGNED = "assigned"  # the member owned the partition then
+    PREVIOUS_OWNER = "previous_owner"  # nobody owned the partition then, and this member, which was still there, before
     NONE = "none"
 
 
@@ -149,7 +150,7 @@ class Ownership:
 
 
 class NeverSeen:
-    """Says of what in a question about an owner the ledger has never seen anything (`groupledger owner`)."""
+    """Says which name in a question about an owner the ledger has never seen (`groupledger owner`)."""
 
     GROUP = "group"
     TOPIC = "topic"
@@ -196,15 +197,15 @@ class TaskRole:
 
 
 class HoleCause:
-    """Says why a transition is a hole (`rebalances.hole_cause`)."""
+    """Says why nothing is known of a change from one generation to another (`rebalances.hole_cause`)."""
 
     NOT_SYNCED = "not_synced"  # increments whose leader never synced
     CONVERTED = "converted"  # a rebalance that was under way as the group became one of KIP-848
-    NOT_COVERED = "not_covered"  # something may lie unseen
+    NOT_COVERED = "not_covered"  # records in between may be missing
 
 
 class ProtocolKind:
-    """Says whether members that stayed brought along what they owned (`rebalances.protocol_kind`)."""
+    """Says whether members gave up all partitions before they rejoined, or kept them (`rebalances.protocol_kind`)."""
 
     EAGER = "eager"
     COOPERATIVE = "cooperative"
@@ -212,21 +213,23 @@ class ProtocolKind:
 
 
 class PauseScope:
-    """Says who stood still during a rebalance (`rebalances.pause_scope`)."""
+    """Says what was not processed during a rebalance: anything of the group, or only the partitions that moved
+    (`rebalances.pause_scope`)."""
 
     GROUP = "group"
     PARTITIONS = "partitions"
 
 
 class LeaveCause:
-    """Says why a tenure ended (`members.leave_cause`), beside the departures of `schemas.kinds.triggers`."""
+    """Says why a member's tenure ended (`members.leave_cause`), in addition to the triggers that are departures
+    (`schemas.kinds.triggers`)."""
 
     REPLACED = "replaced"
     UPGRADED = "upgraded"
 
 
 class TurnoverKind:
-    """Says what a time was in which members came and went (`groupledger deploys`)."""
+    """Says what happened in a time in which members came and went (`groupledger deploys`)."""
 
     DEPLOY = "deploy"  # each member was replaced, in good order
     UNDER_WAY = "under_way"  # some were replaced, and the log ends soon after
@@ -241,7 +244,7 @@ class TurnoverKind:
 
 
 class TimelineEvent:
-    """Names the entries of `groupledger group`."""
+    """Names the entries of a group's timeline (`groupledger group`)."""
 
     GROUP_STARTED = "group_started"
     FIRST_SEEN = "first_seen"
@@ -267,7 +270,8 @@ class TroubledStep:
 
 
 class FindingKind:
-    """Says what no broker or assignor can have written (`replay_findings.finding`, `generations.finding`)."""
+    """Says in what way a record's content is one that no broker or assignor can have written
+    (`replay_findings.finding`, `generations.finding`)."""
 
     GENERATION_DECREASED = "generation_decreased"
     ILLEGAL_RECORD = "illegal_record"
@@ -307,7 +311,8 @@ class LagStatus:
 
 
 class BurrowStatus:
-    """Says the same by Burrow's rules and in Burrow's words (`lag.burrow_status`); ERR is of groups only."""
+    """Says whether the lag of a partition is a problem, by Burrow's rules and in Burrow's words (`lag.burrow_status`).
+    Only a group as a whole can have ERR."""
 
     OK = "OK"
     WARN = "WARN"
@@ -337,7 +342,7 @@ class LagFlag:
 
 
 class LagTrend:
-    """Says whether lag changes for certain, or may be as it is (`groupledger forecast`)."""
+    """Says whether lag certainly grows or shrinks, or may stay level (`groupledger forecast`)."""
 
     GROWING = "growing"
     SHRINKING = "shrinking"
@@ -354,7 +359,7 @@ class LagSecondsMethod:
 
 
 class NoCommit:
-    """Says what a partition without a commit counts as for an autoscaler (`lag.no_commit` in the settings)."""
+    """Says which lag an autoscaler gets for a partition without a commit (`lag.no_commit` in the settings)."""
 
     EARLIEST = "earliest"  # as all that its log holds
     LATEST = "latest"  # as one record, so that somebody is there to begin at its end
@@ -376,7 +381,7 @@ class LagSeedKind:
 
 
 class Evidence:
-    """Says what a row of `incidents` rests on (`evidence`), the strongest first."""
+    """Says what shows that an incident happened (`incidents.evidence`), the strongest evidence first."""
 
     OBSERVED = "observed"  # a line of a log, which records confirm where it is a coordinator's
     LOGGED = "logged"  # one broker's server log says it, and no record confirms that
@@ -403,7 +408,7 @@ class FindingSeverity:
 
 
 class MinuteState:
-    """Says what a group's minute was for an objective of lag (`groupledger objectives`), the mildest first."""
+    """Says whether a group kept an objective of lag in a minute (`groupledger objectives`), the mildest word first."""
 
     ON_TIME = "on_time"  # in every round and partition the next record to read was young enough
     UNKNOWN = "unknown"  # it was not sampled, or not late and a lag not known
@@ -435,7 +440,7 @@ class CapacityFinding:
 
 
 class MoveBlocker:
-    """Says what keeps a group's clients from the protocol of KIP-848 (`groupledger inventory`)."""
+    """Says what prevents a group's clients from using the protocol of KIP-848 (`groupledger inventory`)."""
 
     NOT_CONSUMERS = "not_consumers"  # Connect and others have protocols of their own
     OWN_ASSIGNOR = "own_assignor"  # an assignor of the application's own, which no broker has
@@ -454,7 +459,7 @@ class LogKind:
 
 
 class CoordinatorEventKind:
-    """Names the lines of a server log that rules ask for (`coordinator_events.kind`, which has more)."""
+    """Names those kinds of server log lines that rules use (`coordinator_events.kind`, which has further kinds)."""
 
     PREPARING_REBALANCE = "preparing_rebalance"
     STABILIZED = "stabilized"

@@ -1,13 +1,14 @@
 """Reads and writes subscriptions and assignments of protocol type `consumer` (`ConsumerProtocol.java`).
 
 Versions 0 to 3 are known; a later one is read as 3. The columns are in
-`schemas.wire.consumer_protocol`. The coordinator writes an assignment without bytes for a member to
-whom the leader gave nothing; here it is refused as `empty_protocol`, and callers look for it first.
+`schemas.wire.consumer_protocol`. The coordinator writes an assignment without bytes for a member that
+the leader did not name. These functions refuse such an assignment as `empty_protocol`, so callers check
+for it first.
 
 `decode_subscription` and `decode_assignment` refuse what Kafka's own clients refuse. `read_subscription` and
-`read_assignment` also take what others write, and brokers store: kafka-go and sarama-cluster send a subscription of
-version 1 that ends before its owned partitions (segmentio/kafka-go#1156), and old releases of brod an assignment that
-ends before its user data (kafka4beam/kafka_protocol#4).
+`read_assignment` also accept what other clients write and brokers store: kafka-go and sarama-cluster send a
+subscription of version 1 that ends before its owned partitions (segmentio/kafka-go#1156), and old releases of brod send
+an assignment that ends before its user data (kafka4beam/kafka_protocol#4).
 """
 
 from dataclasses import replace

@@ -1,8 +1,8 @@
 """Identifies the codec by a digest of everything that decides which bytes can be decoded.
 
 The digest is computed from the source of `schemas.wire` and `schemas.codec`. So every change of a format or of a reader
-is noticed, and nobody has to count versions. After a change by which no more records can be decoded, the quarantined
-records are decoded once more for nothing.
+is noticed, and nobody has to count versions. After a change that makes no further record readable, such as one of a
+comment, the quarantined records are tried once more without success.
 """
 
 import hashlib

@@ -1,10 +1,10 @@
 """Turns a wire format and a version into a codec: one reader and one writer.
 
-A struct is a dict by column, in the order of its format, and has every column of the format: one that
-the version lacks, or a tagged one that is absent, carries its default. Tagged fields that the format
-does not know are kept under UNKNOWN_TAGGED_FIELDS, only where there are any, so that what was read
-can be written again. To write, columns that are tagged or that the version lacks may be left out;
-a value that the version can't carry is an EncodeError, never dropped.
+A struct is a dict by column, in the order of its format, and has every column of the format. A column
+that the version lacks, or a tagged one that is absent, has its default. If there are tagged fields that
+the format does not know, they are under UNKNOWN_TAGGED_FIELDS, so that what was read can be written
+again. A dict that is written need not have columns that are tagged or that the version lacks. A value
+that the version can't carry is an EncodeError, and never dropped.
 
 Rules of the tagged section (KIP-482): tags ascend strictly, and a known field fills its size exactly.
 Kafka's generated readers check neither, but Kafka writes nothing else.
@@ -28,7 +28,7 @@ UNKNOWN_TAGGED_FIELDS = "unknown_tagged_fields"
 
 @dataclass(frozen=True, slots=True)
 class Codec:
-    """`bytes_min` is the length of the shortest encoding."""
+    """A reader and a writer of one format. `bytes_min` is the length of the shortest encoding."""
 
     read: Reader
     write: Writer

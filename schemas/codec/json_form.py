@@ -9,9 +9,9 @@ with null for the payload `<DELETE>` of a tombstone. Its oddities, copied:
   is printed); unknown tagged fields are not shown at all;
 - a member's `subscription` and `assignment` are decoded in place in every group of protocol type
   `consumer`, Streams among them; in all others, and where they can't be decoded, they are base64;
-- there, null `userData` is null and empty is "", bytes after the last field are ignored, a negative
-  version is read as 0, and a version above 3 is read as 3 only as long as it names no partitions: the
-  tool has no form for topic partitions of later versions, and prints base64.
+- in a decoded subscription or assignment, null `userData` is null and empty is "", bytes after the last
+  field are ignored, and a negative version is read as 0. A version above 3 is read as 3 only if it names
+  no partitions: the tool has no form for topic partitions of later versions, and prints base64.
 
 Not copied, because the record or the member's bytes count as broken here: the tool turns malformed
 UTF-8 into U+FFFD, takes any negative length, and any compact one of 2^31 and more, as null or as

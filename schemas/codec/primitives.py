@@ -1,12 +1,12 @@
 """Readers and writers of Kafka's primitive wire types.
 
-A reader takes `(buffer, offset)` and returns `(value, next_offset)`; it raises DecodeError kin only,
+A reader takes `(buffer, offset)` and returns `(value, next_offset)`; it raises subclasses of DecodeError only,
 and slices nothing by a length that it has not compared with the bytes that remain. A writer takes
 `(out, value)` and appends to `out`; it raises EncodeError for a value that the type can't hold.
 
 Integers are big-endian. A length is an int16 (strings), an int32 (bytes, arrays) or, compact, an
 unsigned varint of the length plus one (KIP-482); null is -1, or 0 compact. As in Kafka's generated
-readers, strings hold at most 32,767 bytes in either form. Unlike there, lengths below -1 are
+readers, strings hold at most 32,767 bytes in either form. Unlike in those readers, lengths below -1 are
 errors, not nulls, and malformed UTF-8 is an error, not U+FFFD.
 """
 
@@ -121,7 +121,8 @@ def _checked_length(length: int, buffer: bytes, start: int, end: int) -> tuple[i
 
 
 def read_int16_length(buffer: bytes, offset: int) -> tuple[int, int]:
-    """Returns a length within the bytes that remain, or NULL, as the next two functions do."""
+    """Returns a length that the remaining bytes can hold, or NULL, and the offset after it. Raises DecodeErrors for any
+    other length. The next two functions do the same for other forms of a length."""
     length, end = read_int16(buffer, offset)
     return _checked_length(length, buffer, offset, end)
 

@@ -1,7 +1,7 @@
 """Reads and writes the user data that known assignors put into a subscription.
 
-The group's protocol name says which one wrote it: `sticky`, `cooperative-sticky`, or `stream` for
-Kafka Streams. Bytes after the fields that are known are kept as `trailing_bytes`.
+The group's protocol name says which assignor wrote it: `sticky`, `cooperative-sticky`, or `stream` for
+Kafka Streams. Bytes after the fields that are known are returned as `trailing_bytes`.
 """
 
 from groupledger.schemas.codec.engine import Codec, message_codec
@@ -19,9 +19,10 @@ _SUBSCRIPTION_INFO = ProtocolCodec(
 
 
 def decode_sticky_user_data(data: bytes) -> ProtocolMessage:
-    """Returns `previous_assignment` and `generation`.
+    """Returns a message with `previous_assignment` and `generation`.
 
-    No version is written: what can't be read as version 1 is version 0, which lacks the generation.
+    The bytes have no version. If they can't be read as version 1, they are read as version 0, which lacks the
+    generation.
     """
     try:
         return _decode(_STICKY, 1, data)
@@ -34,7 +35,7 @@ def encode_sticky_user_data(message: ProtocolMessage) -> bytes:
 
 
 def decode_cooperative_sticky_user_data(data: bytes) -> ProtocolMessage:
-    """Returns `generation`; the version is always 0."""
+    """Returns a message with `generation`; its version is always 0."""
     return _decode(_COOPERATIVE_STICKY, 0, data)
 
 
@@ -43,9 +44,9 @@ def encode_cooperative_sticky_user_data(message: ProtocolMessage) -> bytes:
 
 
 def decode_streams_subscription_info(data: bytes) -> ProtocolMessage:
-    """Returns `latest_supported_version` (-1 before version 3) and `process_id` (None above version 11).
+    """Returns a message with `latest_supported_version` (-1 before version 3) and `process_id` (None above version 11).
 
-    The tasks that follow are given as trailing bytes.
+    The tasks, which come after these fields, are in its `trailing_bytes`.
     """
     return _SUBSCRIPTION_INFO.decode(data)
 

@@ -1,11 +1,11 @@
 """Lists the lines of group coordinators in the server log: a template for each text, the kind of the event before the
 colon.
 
-The first text of a kind is that of a 4.2 broker, which the reference coordinator writes (of two, the first whose names
-it has); those after it are of other versions and of the Scala coordinator. Placeholders are columns of
-`coordinator_events`; others go into its `details`. The first template that fits counts, so a template comes before
-another one that it contains. A line that no template fits is kept as the kind `other`, so lines of unknown versions are
-not lost.
+The first texts of a kind are those of a 4.2 broker. The reference coordinator writes the first of them for which the
+event has all names. The texts after these are of other versions and of the Scala coordinator. A placeholder is a column
+of `coordinator_events`, or else a field of its column `details`. The first template that fits counts, so a template
+comes before a more general one that fits the same lines. A line that no template fits gets the kind `other`, so lines
+of unknown versions are not lost.
 
 Source: GroupMetadataManager, ClassicGroup, OffsetMetadataManager and GroupCoordinatorShard of 4.2 and 4.4;
 GroupCoordinator, GroupMetadataManager and GroupMetadata (Scala) of the releases from 0.10.0 to 3.8, and of 3.9; and

@@ -1,8 +1,9 @@
-"""The frame of a log line, `[2026-02-10 09:45:00,123] INFO message (logger)`, written and read.
+"""Writes and reads the frame of a log line, `[2026-02-10 09:45:00,123] INFO message (logger)`.
 
-That is the pattern that Kafka ships. Also read are all times of `log_time`, with or without brackets, and the thread,
-before the level or after the logger, as Kubernetes operators have it. A message with line breaks has its logger on its
-last line, and a stack trace comes after that. If the logger comes before the message, the message has one line:
+That is the pattern that Kafka ships. A line may also have any time of `log_time`, with or without brackets, and the
+thread, before the level or after the logger, as Kubernetes operators configure it. A message with line breaks has its
+logger on its last line, and a stack trace comes after that. If the logger comes before the message, the message has one
+line:
 
     2026-02-10 09:45:00,123 INFO [thread] logger - message
     [INFO] 2026-02-10 09:45:00,123 [thread] logger method - app=kafka, server=0 - message
@@ -41,7 +42,7 @@ class LogLine:
 
 
 class Frame(NamedTuple):
-    """A line split into its parts; its time is that of the head."""
+    """A line split into its parts. `head` is the match of the time and the level at its beginning."""
 
     head: re.Match[str]
     logger: str
@@ -68,7 +69,7 @@ def timed(frame: Frame, time_zone: str, evidence: Evidence) -> LogLine | None:
 
 
 def frame_of(text: str) -> Frame | None:
-    """Divides a line into head, logger and message; returns None if one of them is missing."""
+    """Returns a line split into head, logger and message; None if one of them is missing."""
     head = head_of(text)
     if head is None:
         return None
@@ -81,15 +82,16 @@ def frame_of(text: str) -> Frame | None:
 
 
 def head_of(text: str) -> re.Match[str] | None:
-    """Returns the time and the level with which a line begins."""
+    """Returns the match of the time and the level with which a line begins; None if it begins otherwise."""
     return HEAD.match(text) or LEVEL_FIRST.match(text)
 
 
 def find_tail(text: str) -> tuple[int, str] | None:
-    """Returns where the message ends, and the logger: ` (logger)`, or ` (logger) [thread]`, at the end of a text.
+    """Returns the index at which the message ends, and the name of the logger, if a text ends with ` (logger)` or
+    ` (logger) [thread]`; otherwise None.
 
-    The text before it comes from clients, so no part of it is searched twice: a pattern searched from the left could
-    take a minute for a crafted line of a megabyte.
+    The message comes from clients, so no part of it is searched twice: a pattern searched from the left could take a
+    minute for a crafted line of a megabyte.
     """
     if text.endswith(")"):
         return _find_logger(text, 0, len(text) - 1)

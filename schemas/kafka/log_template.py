@@ -1,13 +1,14 @@
 """Renders texts with names in them, such as `Member {member_id} in group {group_id} has failed.`, and splits them into
 the names.
 
-A name may contain anything, also the words between names. Of all ways to split a text the leftmost takes each word at
-its first place, the rightmost at its last; where they agree there is only one. Where they don't, a reading in which
-every name is plausible is taken, if it is the only one; else the leftmost, as not certain. The work is linear in the
-text: nobody can keep an import busy by the name of a group.
+A name may contain anything, also the template's own words, so a text may be split in several ways. The leftmost split
+takes the words between names at the first places where they fit. If no other split exists, it is certain. If others
+exist, the template has two names, and in only one of all splits both values are plausible, that one is taken as
+certain. Otherwise the leftmost split is taken as not certain. The work is linear in the length of the text, so nobody
+can keep an import busy by the name of a group.
 
-Values of placeholders that end in `:int` or `:word` can't be mistaken for other text: these belong to the words around
-them.
+Values of placeholders that end in `:int` or `:word` can't be mistaken for other text. They are matched together with
+the words around them.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ _READINGS_NAMES = 2
 
 
 def read_templates(block: str) -> list[tuple[str, str]]:
-    """Returns the kinds and texts of a list with an entry `kind: text` in each line, or over several, the others
-    indented."""
+    """Returns the kind and the text of each entry of a list. An entry is a line `kind: text`; indented lines after it
+    continue its text."""
     found: list[tuple[str, str]] = []
     for line in block.strip().splitlines():
         if line.startswith(" "):
@@ -47,7 +48,7 @@ class Format(NamedTuple):
 
 
 def formats_by_kind(templates: Iterable[tuple[str, str]]) -> dict[str, list[Format]]:
-    """Returns the texts of each kind in their order."""
+    """Returns, by kind, the texts of its templates as formats, in their order."""
     formats: dict[str, list[Format]] = {}
     for kind, text in templates:
         names = frozenset(found[1] for found in _PLACEHOLDER.finditer(text))
@@ -67,7 +68,8 @@ class Split:
 
 
 class Template:
-    """A text to be split; `plausible` returns, for a placeholder, whether a name is a possible value."""
+    """A text with placeholders by which other texts are split. `plausible` has, for some placeholders, a function that
+    returns whether a value is possible."""
 
     def __init__(self, text: str, plausible: Mapping[str, Callable[[str], bool]]) -> None:
         self._names: list[str] = []
@@ -94,7 +96,8 @@ class Template:
         return self._leftmost(text) is not None
 
     def split(self, text: str) -> Split | None:
-        """Returns the names; None if the text does not match the template."""
+        """Returns the values of the placeholders, and whether they are certain; None if the text does not match the
+        template."""
         places = self._leftmost(text)
         if places is None:
             return None

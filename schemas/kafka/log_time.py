@@ -63,8 +63,8 @@ def is_plausible(at_us: int) -> bool:
 
 
 def log_time(parts: Mapping[str, str | None], time_zone: str, evidence: Evidence) -> LogTime | None:
-    """Returns the instant of a time, from the parts into which `TIME` divides it. For an invalid time, or one that no
-    broker can have logged, the container's time is used; None without one."""
+    """Returns the instant of a time, from the `parts` into which the pattern `TIME` divides it. If the time is invalid,
+    or no broker can have logged it, returns the container's time, or None if there is no such time."""
     read = _read(parts, time_zone, evidence)
     if read is not None and is_plausible(read.at_us):
         return read
@@ -135,8 +135,9 @@ def _utc_us(second: str) -> int | None:
 
 
 def instants_us(second: str, time_zone: str) -> tuple[int, int] | None:
-    """Returns the two instants of a local time, in microseconds. They are equal except where the clocks change: in a
-    repeated hour the first is the earlier one, in a skipped hour the later one."""
+    """Returns the two instants of a local time, in microseconds since 1970; None if it is not a valid time. They are
+    equal unless the clocks were changed: in a repeated hour the first is the earlier one, in a skipped hour the later
+    one."""
     minute = _minute_us(second[:16], time_zone)
     passed_us = int(second[17:19]) * SECOND_US
     if minute is None or passed_us >= MINUTE_US:
@@ -156,7 +157,7 @@ def _minute_us(minute: str, time_zone: str) -> tuple[int, int] | None:
 
 @lru_cache(maxsize=64)
 def has_changes(time_zone: str) -> bool:
-    """Returns whether the zone's clocks were changed at any time since there are brokers, or will be."""
+    """Returns whether the zone's clocks are changed at any time from 2011, Kafka's first release, to 2100."""
     zone, day = ZoneInfo(time_zone), timedelta(days=7)
     at, end = datetime(2011, 1, 1, tzinfo=timezone.utc), datetime(2100, 1, 1, tzinfo=timezone.utc)
     first = at.astimezone(zone).utcoffset()

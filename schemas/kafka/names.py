@@ -8,14 +8,14 @@ ZERO_UUID = "A" * 22
 ADMIN_CLIENT_ID = "__admin_client"
 """The only client id of a producer that a broker lets write to an internal topic."""
 CONSOLE_GROUP_PREFIX = "console-consumer-"
-"""A console consumer that is given no group makes one up, with a random number after this."""
+"""The beginning of the group id of a console consumer that was given no group; a random number follows."""
 COOPERATIVE_PROTOCOL = "cooperative-sticky"
 """The assignor of classic groups in which members keep their partitions while they rejoin."""
 STREAMS_PROTOCOL = "stream"
-"""What the assignor of Kafka Streams is called, the protocol of its classic groups."""
+"""The name of the assignor of Kafka Streams, which its classic groups have as their protocol."""
 
 
 def is_made_for_one_use(group_id: str | None) -> bool:
-    """Returns whether a console consumer made up a group's name: nobody comes back to it."""
+    """Returns whether a console consumer made up a group's id, so that no client will use the group again."""
     name = group_id or ""
     return name.startswith(CONSOLE_GROUP_PREFIX) and name.removeprefix(CONSOLE_GROUP_PREFIX).isdecimal()

@@ -1,8 +1,9 @@
 """The fields of requests and answers about groups, as the request log of a broker prints them.
 
 A broker prints every field of a version in the order of Kafka's JSON message definitions. `BODIES` has the bodies that
-the simulator writes, for the versions of a 4.2 client. The names above it are those that importers read, in all
-versions that a broker of 2.8 to 4.x writes: fields that a version lacks are absent.
+the simulator writes, for the versions of a 4.2 client. The constants before `BODIES` are the names of the fields that
+importers read, of all versions that a broker of 2.8 to 4.x writes. A body lacks the fields that its version does not
+have.
 """
 
 from __future__ import annotations

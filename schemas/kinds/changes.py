@@ -1,4 +1,5 @@
-"""Differences between two records of a group: the kinds of `rebalances.changes` and of `generations.changes`."""
+"""Lists the kinds of differences between two records of a group: the words of `rebalances.changes` and of
+`generations.changes`."""
 
 from __future__ import annotations
 
@@ -9,8 +10,8 @@ from groupledger.schemas.kinds import rows_of
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ChangeKind:
-    """A kind of change. `is_replacement`: one member replaces another. `is_known_from_members`: an entry of a timeline
-    that lists who joined and left already shows it."""
+    """A kind of change. `is_replacement` is true if one member replaces another. `is_known_from_members` is true if an
+    entry of a timeline need not mention the change, since it already lists who joined and left."""
 
     name: str
     meaning: str

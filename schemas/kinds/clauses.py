@@ -1,8 +1,9 @@
 """What the ledger says of an incident is made of clauses, and a clause that claims something names the facts it needs.
 
-A clause is said if all facts that it needs are known and none that it excludes. A plain text is a clause without
-conditions: it may claim only what makes the row of its kind. `transforms.incidents.rules.known_facts` finds the facts;
-`tests/schemas/test_clauses.py` takes each fact away, and the clause has to go with it.
+A text includes a clause if all facts that the clause needs are known, and no fact that it excludes is known. A plain
+string is a clause without conditions: it may claim only what is true of every incident of its kind.
+`transforms.incidents.rules.known_facts` finds the facts. `tests/schemas/test_clauses.py` removes each fact, and then
+the clause has to be absent, too.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ PARTITIONS = "{count} partitions"
 
 
 class Fact:
-    """Facts that may be known about an incident beside its row."""
+    """The names of facts that may be known about an incident, in addition to its row."""
 
     CLASSIC_GROUP = "classic_group"  # consumers whose assignor is a setting
     COOPERATIVE = "cooperative"  # a classic group whose assignor is cooperative-sticky
@@ -71,7 +72,7 @@ def clauses_of(text: Text) -> tuple[Clause, ...]:
 
 
 def said(text: Text, facts: Collection[str]) -> str:
-    """Joins the clauses of a text that hold for the known facts."""
+    """Returns the clauses of a text that hold for the known facts, joined."""
     return "".join(clause.text for clause in clauses_of(text) if clause.holds(facts))
 
 
@@ -82,5 +83,5 @@ def filled(text: Text, facts: Collection[str], names: Mapping[str, object]) -> s
 
 
 def settings_of(settings: Iterable[str | Clause], facts: Collection[str]) -> tuple[str, ...]:
-    """Returns the settings that apply with these facts."""
+    """Returns the names of the settings whose clauses hold for the known facts."""
     return tuple(clause.text for clause in clauses_of(tuple(settings)) if clause.holds(facts))

@@ -1,7 +1,7 @@
 """The probable beginnings of an episode of incidents: the words of `incidents.probable_root`.
 
-`advice` is the second sentence of an incident's explanation, and `settings` are those to change, where its kind has
-none of its own.
+`advice` is the second sentence of an incident's explanation, and `settings` are the settings to change. Both are used
+only if the kind of the incident has none of its own.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """The facts by which causes are proved or ruled out: the signs, a row each, with the source that shows them.
 
-Most signs are read off rows: `kinds` and `roots` of incidents (`is_logged`: only of a broker's log), `triggers` of at
-least half of the rebalances, `events` of committed offsets as (kind, cause), `flags` and `statuses` of lag in the last
-round of the episode. The others have a function in `transforms.incidents.diagnosis`, under their name. A sign of an
-incident's kind, root or trigger is made by `of_kind`, `of_root` and `of_trigger`, since each of them may be one.
+Most signs are read from the words of rows: `kinds` and `roots` of incidents (only of those that a broker's log shows,
+if `is_logged`), `triggers` of at least half of the rebalances, `events` of committed offsets as (kind, cause), `flags`
+and `statuses` of lag in the last round of the episode. For each of the other signs, `transforms.incidents.diagnosis`
+has a function under its name. `of_kind`, `of_root` and `of_trigger` make the sign of any kind or root of incidents, or
+of any trigger.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ _REFUSALS = {COMMIT_FROM_OUTSIDE.name, *(kind.name for kind in INCIDENT_KINDS if
 
 @cache
 def of_kind(kind: str) -> Sign:
-    """Returns the sign that an incident of this kind exists."""
+    """Returns the sign that the episode has an incident of this kind."""
     source = Source.REQUEST_LOG if kind in _REFUSALS else Source.TOPIC
     return Sign(name=kind, meaning=_MEANING_OF_KIND.get(kind, kind), source=source, kinds=(kind,))
 

@@ -1,7 +1,7 @@
 """Lists the symptoms of a group in trouble, with which a diagnosis begins.
 
-A symptom says nothing of its cause. `kinds` are the incidents that show it; `transforms.incidents.diagnosis.episodes`
-finds it in lag, rebalances and offset events without an incident.
+A symptom says nothing about its cause. `kinds` are the kinds of incidents that show the symptom. If there is no
+incident, `transforms.incidents.diagnosis.episodes` finds it in lag, rebalances and offset events.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ SYMPTOMS = rows_of(globals(), Symptom)
 
 
 def symptom_of_kind(kind: str) -> Symptom | None:
-    """Returns the symptom that an incident of this kind shows. If several list the kind, a more specific one than
-    REQUEST_REFUSED."""
+    """Returns the symptom that an incident of this kind shows; None if no symptom lists the kind. If several list it,
+    returns one that is more specific than REQUEST_REFUSED."""
     found = [symptom for symptom in SYMPTOMS if kind in symptom.kinds]
     return min(found, key=lambda symptom: symptom == REQUEST_REFUSED, default=None)

@@ -1,7 +1,7 @@
 """The triggers of a rebalance: the words of `rebalances.trigger`, of `inferred_trigger`, and of `members.leave_cause`.
 
-A server log says it in Kafka's words, the kinds of `schemas.kafka.rebalance_reasons`, which `trigger_of` translates;
-without one, `transforms.history.rules.trigger` infers it from the records.
+A server log states the trigger in Kafka's words, the kinds of `schemas.kafka.rebalance_reasons`, which `trigger_of`
+translates. If no line of a log states it, `transforms.history.rules.trigger` infers the trigger from the records.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from groupledger.schemas.words import CoordinatorEventKind
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Trigger:
-    """A trigger. `is_departure`: a member left, so the trigger is also its cause of leaving. `is_only_logged`: records
-    alone never show it."""
+    """A trigger. `is_departure` is true if a member left, so that the trigger is also a word of `members.leave_cause`.
+    `is_only_logged` is true if only a server log can show the trigger."""
 
     name: str
     meaning: str
@@ -126,12 +126,13 @@ _OF_REASONS = {
 
 
 def trigger_of(kind: str) -> Trigger:
-    """Returns the trigger for a kind of reason."""
+    """Returns the trigger for a kind of `schemas.kafka.rebalance_reasons`, or for the name of a trigger."""
     return _OF_REASONS[kind]
 
 
 def trigger_of_leave(client_reason: str | None) -> Trigger:
-    """Returns the trigger for a leave: voluntary, unless the client's reason says otherwise."""
+    """Returns the trigger of a member's LeaveGroup or of an administrator's. It is LEFT unless the client's reason
+    shows that the member had not polled in time, or that an administrator removed it."""
     if client_reason is not None and client_reason.startswith(POLL_TIMEOUT_REASONS):
         return LEFT_POLL_TIMEOUT
     if client_reason is not None and client_reason.startswith(REMOVED_BY_ADMIN_REASON):

@@ -1,7 +1,7 @@
-"""Every table there is: one for each file of `schemas/tables` that defines a `Table` of the file's own name.
+"""Lists all tables: one for each file of `schemas/tables` that defines a `Table` of the file's own name.
 
-Found by looking, so that a new table is at once queried, registered, documented, checked and kept small like the
-others.
+The tables are found by their files, so that a new one is at once queried, registered, documented, checked and kept
+small like the others.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ def table_named(name: str) -> Table | None:
 
 
 def retained_by(table: Table) -> str | None:
-    """Returns the column with the age of a row: the date of its files, or the time of the row."""
+    """Returns the column that says how old a row is: the date column that the table is partitioned by, else a time
+    column; None if the table has neither."""
     return date_column(table) or table.retention_column
 
 

@@ -1,10 +1,11 @@
-"""`commit_steps`: the steps of commits that incidents need, kept so that a pass reads only new records.
+"""`commit_steps`: the steps of commits that incidents need. They are stored so that a pass reads only new records.
 
-A step is a commit whose next one went back, or came late: after `incidents.commit_gap_s`; or the first one of a
-partition that its topic had just got. Beside the steps there is the last record of each partition in each complete
-stretch of the log, which becomes a step when nothing follows, or when what follows is late or goes back; its row is
-open. The rows are those of `transforms.incidents.commit_steps`. Which of them may be an incident is known as soon as
-they have ended: a pass looks for these only.
+A step is a commit after which the next one of its group and partition went back, or came late (after
+`incidents.commit_gap_s`). The first commit of a partition is a step, too, if the topic had just got the partition.
+Besides the steps there is an open row for the last record of each group and partition in each complete stretch of the
+log: it becomes a step when no commit follows, or when the next one is late or goes back. The rows are those of
+`transforms.incidents.commit_steps`. When a row has ended, it is known whether it may be an incident, and a pass looks
+only at rows that may.
 
 The table can be made again from `coordinator_records` and `watermarks`, as far as these still reach back.
 """

@@ -1,7 +1,8 @@
-"""`committed_offsets`: the position of each group in each partition. `offset_events` goes on from it.
+"""`committed_offsets`: the newest commit of each group in each partition, with which the pass of `offset_events`
+compares the next record.
 
-A row is written after the events that follow from it. If a job is killed in between, the older row remains, and the
-same events follow from it again. Records at or below `kafka_offset` were already compared.
+A row is written after the events that come of its record. If a job is killed in between, the older row remains, and the
+next pass finds the same events again. Records at or below `kafka_offset` were already compared.
 """
 
 from pyspark.sql import types as T

@@ -2,8 +2,8 @@
 
 Both coordinators are known: Scala's (0.10 to 3.x, `kafka.coordinator.group`) and Java's (3.7 on,
 `org.apache.kafka.coordinator.group`); the same event has the same `kind`. The log is text, and group ids, member ids
-and reasons are in it as their clients wrote them: where a line could be split in another way too, `is_certain` is
-false, and the row shows the likeliest reading. A line that a client forges by a line break in a name can't be
+and reasons are in it as their clients wrote them. If a line could be split in several ways, `is_certain` is false, and
+the row shows the likeliest reading. A line that a client forges by a line break in a name can't be
 distinguished from a true one. `message` is always the whole text.
 """
 

@@ -2,7 +2,7 @@
 
 Revision 0 is the record of the leader's sync, of a group that became empty, or of an epoch. A static member's
 replacement adds a revision, and so does a conversion to the other protocol that keeps the number. A row is in force
-from its record to the next one of the group, by offset: times are for people.
+from its record to the next one of the group, in the order of offsets; times are only shown to people.
 """
 
 from pyspark.sql import types as T

@@ -1,7 +1,7 @@
-"""`lag`: the lag of a group on a topic partition, in every sampling round; `transforms.lag.rules` says how.
+"""`lag`: the lag of a group on a topic partition, in every sampling round; `transforms.lag.rules` computes it.
 
-A row for each partition that the group had committed or owned. Numbers are null, never 0, where there is nothing to
-compare, and `flags` say why a number is odd or absent.
+There is a row for each partition that the group had committed or owned. A number is null, never 0, if there is nothing
+to compare, and `flags` say why a number is odd or absent.
 """
 
 from pyspark.sql import types as T

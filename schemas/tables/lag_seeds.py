@@ -1,7 +1,7 @@
 """`lag_seeds`: the state after a sampling round that the next round needs, so that earlier rounds are not read again.
 
-The transaction id of `lag_seeds` holds the round. If the table is missing, or newer than `lag`, only time is lost: all
-rounds are then read again. `transforms.lag.lag_seeds` explains the kinds of rows.
+The transaction (`txn`) of the table's last Delta commit names the round. If the table is missing, or newer than `lag`,
+all rounds are read again, which costs only time. `transforms.lag.lag_seeds` explains the kinds of rows.
 """
 
 from pyspark.sql import types as T

@@ -1,4 +1,4 @@
-"""`log_files`: the imported logs, and how far each has been read: what makes an import idempotent.
+"""`log_files`: the imported logs, and how far each has been read, so that no line is imported twice.
 
 A file is known by what it holds, not by its name, since log4j renames it when it rolls over, and others compress it
 then. `source_file` is the time of its first line and a digest of that line; `prefix_digests` are those of its first 1,

@@ -1,7 +1,7 @@
-"""`log_quarantine`: lines of imported logs that no parser could read, or that are too long to be, with the reason.
+"""`log_quarantine`: lines of imported logs that no parser could read, or that are too long to be read, with the reason.
 
-Lines of other loggers, requests that are not about groups, and stack traces are no damage and not here; `log_files`
-counts them.
+Lines of other loggers, requests that are not about groups, and stack traces are not damaged, and have no rows here;
+`log_files` counts them.
 """
 
 from pyspark.sql import types as T

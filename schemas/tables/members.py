@@ -2,8 +2,8 @@
 that a client brings along (KIP-848) may come back, so that a tenure is identified by the offset of its first record,
 too.
 
-Its columns are those of the newest record that names it. The broker writes down neither joins nor leaves: the times
-are those of the first record with the member and of the first one without it.
+The columns about the member come from the newest record that names it. Brokers write no record of a join or a leave, so
+the times are those of the first record with the member and of the first one without it.
 """
 
 from pyspark.sql import types as T

@@ -2,9 +2,9 @@
 
 There is one row for each record with such an event, and for each commit that the start of its topic's log has passed.
 
-A record is compared with the commit before it of the same group and partition, which compaction keeps. What is claimed
-of the two needs a log that is complete in between; else the removal of an offset is `removed`, without a cause, and
-nothing is said of a commit. `transforms.offsets.rules.offset_event` has the rules.
+A record is compared with the commit before it of the same group and partition, which compaction leaves. An event and
+its cause are stated only if the log between the two records is complete. If it is not, the removal of an offset is
+`removed`, without a cause, and a commit makes no event. `transforms.offsets.rules.offset_event` has the rules.
 """
 
 from pyspark.sql import types as T

@@ -1,7 +1,8 @@
-"""`open_groups`: the state of the fold of each group. Written last, after the rows that the fold produced.
+"""`open_groups`: the state of the fold of each group. A job writes it last, after the rows that the fold produced.
 
-A crash in between leaves the old state, from which the same rows come again. Records at or below `last_kafka_offset`
-are folded already. The state is as large as the group is now, and private to `transforms.history.rules.state`.
+A crash in between leaves the old state, from which the next run folds the same rows again. Records at or below
+`last_kafka_offset` are folded already. The state is as large as the group is now, and only
+`transforms.history.rules.state` knows its form.
 
 A group whose records can't be folded is set aside: its row stays as it was, and names the release that failed. Later
 records must not be folded onto that state. Another release, or a rebuild, folds all the records that the group has

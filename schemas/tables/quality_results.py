@@ -1,7 +1,7 @@
 """`quality_results`: the results of the expectations of `conf/quality`, a row for each of them in each pass of
 `pipeline` that ends with `quality`.
 
-No value from the checked rows is kept here, only counts.
+The table has no values from the checked rows, only counts.
 """
 
 from pyspark.sql import types as T

@@ -1,8 +1,8 @@
 """`rebalance_stats`: how often and how hard a classic group rebalances, by hour and by day (UTC).
 
-Counted from the rows of `rebalances`, `members` and `assignments` that lie in the window, and counted again whenever
-one of them changes. Only windows with something in them have a row. The rules of storms and flapping are those of
-`transforms.history.rebalance_stats`, their parameters the settings under `history`.
+A row is computed from the rows of `rebalances`, `members` and `assignments` in its window, and again whenever one of
+these changes. A window in which nothing happened has no row. `transforms.history.rebalance_stats` has the rules of
+storms and flapping, whose parameters are the settings under `history`.
 """
 
 from pyspark.sql import types as T

@@ -1,8 +1,8 @@
 """`rebalances`: one row for each increment of a group's generation or KIP-848 epoch that has a record.
 
-`changes` are what differs between the two records; the trigger from the server log is joined when read, and here is the
-inferred one only. Where `is_hole` (increments without a record, or records that may be missing in between) the row has
-its numbers and claims nothing else: its changes, movement, pauses and trigger are null.
+`changes` are the differences between the two records. This table has only the inferred trigger; that of the server log
+is joined when the table is read. If `is_hole` (there are increments without a record, or records in between may be
+missing), the row has its numbers and claims nothing else: its changes, movement, pauses and trigger are null.
 """
 
 from pyspark.sql import types as T

@@ -1,11 +1,11 @@
 """`share_state_records`: one row for each record of `__share_group_state` that the ledger has read.
 
-The topic holds what brokers know of share partitions: snapshots, and updates to the last one. Brokers prune it with
-DeleteRecords every few minutes, of all that lies before the last snapshots, so that the ledger has what it read in
-time; `share_state_coverage` says which offsets those are. `share_partitions` rests on those that the topic still has,
-so that a retention of days, if any, is no harm. As in `coordinator_records`, a record is either decoded, or
-kept with its bytes and the reason. Of a decoded one the value's bytes are kept too if it has fields that this release
-does not know.
+The topic has what brokers know of share partitions: snapshots, and updates to the last snapshot. Every few minutes
+brokers delete all records before the last snapshots (DeleteRecords). So the ledger has only records that it read before
+that; `share_state_coverage` says which offsets these are. `share_partitions` needs only the records that the topic
+still has, so a retention of some days for this table does no harm. As in `coordinator_records`, a record is either
+decoded, or stored with its bytes and the reason. The bytes of a decoded value are stored, too, if it has fields that
+this release does not know.
 """
 
 from pyspark.sql import types as T

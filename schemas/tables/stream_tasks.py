@@ -1,8 +1,8 @@
 """`stream_tasks`: one interval in which a member of a streams group had a task, in one role.
 
-A task is active at one member at most; standbys and warm-ups of it may be at others at the same time. A role ends
-where the member has the task in another role, and with it as still to be given up. `assignments` has the source
-partitions of active tasks.
+A task is active at one member at most; standbys and warm-ups of it may be at others at the same time. An interval ends
+when the member has the task in another role, or no longer. A task that the member still has to give up counts as had.
+`assignments` has the source partitions of active tasks.
 """
 
 from pyspark.sql import types as T

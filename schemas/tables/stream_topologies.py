@@ -1,7 +1,7 @@
 """`stream_topologies`: the topology of the application of a streams group, and since when it holds.
 
-A topology has an epoch of its own, which the application raises. Regular expressions of source topics are kept as they
-are: no record says which topics they match.
+A topology has an epoch of its own, which the application increases. Regular expressions of source topics are stored as
+they are: no record says which topics they match.
 """
 
 from pyspark.sql import types as T

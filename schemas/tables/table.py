@@ -1,9 +1,9 @@
 """Defines the class `Table` by which the Delta tables are declared, one per file of this folder.
 
 Every table starts with `cluster`, lies at `WAREHOUSE/<name>`, and is partitioned by the cluster (a name of the
-settings), dates or small derived integers only: a name that comes from data never becomes a path. Rows that are merged,
-replaced or deleted lie apart by cluster, so that the writers of two clusters never change the same file. A table to
-which rows are only added needs no more than its date.
+settings), dates or small derived integers only: a name that comes from data never becomes a path. A table in which rows
+are merged, replaced or deleted is partitioned by cluster, so that the writers of two clusters never change the same
+file. A table to which rows are only added may be partitioned by its date alone.
 """
 
 from __future__ import annotations
@@ -25,11 +25,13 @@ DELETED_FILE_RETENTION = "delta.deletedFileRetentionDuration"
 
 @dataclass(frozen=True, kw_only=True)
 class TableRetention:
-    """How long the past of a table is kept: its log, and the files that no version refers to any more, both in hours;
-    and after how many commits a checkpoint is written. A past version can be read for the shorter of the two times.
+    """How long the past of a table is kept. `log_hours` is for the files of its log, `deleted_file_hours` for data
+    files that are no longer part of the table; a past version can be read for the shorter of the two times. A
+    checkpoint is written after every `checkpoint_interval` Delta commits.
 
-    A table with a commit a minute has 1,440 a day, and each checkpoint names all files that are kept. So the cost grows
-    with the square of the time kept. After a checkpoint a reader opens each commit, which limits the interval.
+    A table with a Delta commit a minute has 1,440 a day, and each checkpoint names all files that are kept. So the cost
+    grows with the square of the time. A reader opens each Delta commit after the last checkpoint, which limits the
+    interval.
     """
 
     log_hours: int = 168
@@ -48,12 +50,13 @@ class TableRetention:
 
 A_WEEK = TableRetention()
 OF_RECORDS = TableRetention(deleted_file_hours=48)
-"""The log outlives the longest downtime that a streaming reader may have (`maintain.reader_downtime_days_max`)."""
+"""The retention of tables of records. Their log is kept longer than the longest downtime that a streaming reader may
+have (`maintain.reader_downtime_days_max`)."""
 OF_SAMPLES = TableRetention(log_hours=24, deleted_file_hours=24, checkpoint_interval=100)
 OF_STATE = TableRetention(log_hours=48, deleted_file_hours=12, checkpoint_interval=30)
-"""What holds the present, and is written again with each pass."""
+"""The retention of tables whose rows describe the present, and are written again in each pass."""
 OF_OPEN_GROUPS = TableRetention(deleted_file_hours=12, checkpoint_interval=30)
-"""A rebuild that was killed is made again from the version that it began with."""
+"""The retention of `open_groups`: if a rebuild is killed, it is made again from the version with which it began."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,11 +1,13 @@
-"""`watermarks`: how far every partition reached when it was asked, which lag is measured against.
+"""`watermarks`: the start and the ends of every partition at the time of a sampling round. Lag is measured against
+them.
 
-One round asks all of them and is one `sampled_at`. Its rows of `__consumer_offsets` were read first: a commit counts in
-the round if it lies below the `last_stable_offset` of its partition there, so that lag does not depend on when the
-ledger read it. The ends of the other topics were read after, and so are never older than such a commit's own position.
+All partitions of a round have the same `sampled_at`. The rows of `__consumer_offsets` were read first. A commit counts
+in the round if its offset there is below the `last_stable_offset` of its partition, so that lag does not depend on when
+the ledger read the commit. The ends of the other topics were read after that, so they are never older than such a
+commit.
 
-A partition whose leader did not answer is a row with an `error` and no offsets. Offsets are null, never zero, where
-they are not known.
+A partition whose leader did not answer is a row with an `error` and no offsets. An offset that is not known is null,
+never zero.
 """
 
 from pyspark.sql import types as T

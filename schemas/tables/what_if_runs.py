@@ -1,4 +1,5 @@
-"""`what_if_runs`: one row for each what-if whose answers were kept: what was asked, and when."""
+"""`what_if_runs`: one row for each what-if whose answers were stored in `what_if_effects`: the question, and its
+time."""
 
 from pyspark.sql import types as T
 

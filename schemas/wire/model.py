@@ -3,8 +3,8 @@
 A format is a `Message`: rows of `Field` in wire order, each with the versions that carry it. The
 formats say what Kafka's JSON message definitions say, and nothing about how
 bytes are read; `schemas.codec.engine` turns them into readers and writers, and other modules walk
-`Message.fields` to make table types. Two names per field: `name` is Kafka's own, kept for the JSON
-form of its tools; `column` is ours, snake_cased with the unit last.
+`Message.fields` to make table types. A field has two names: `name` is Kafka's own, for the JSON form of
+its tools; `column` is ours, in snake case with the unit last.
 
 Flexible versions (KIP-482) use compact lengths and end every struct with a section of tagged fields.
 """
@@ -32,7 +32,7 @@ class Primitive(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """A closed range of versions, open at the top where `last` is None."""
+    """A range of versions from `first` to `last`, both included; it has no upper end if `last` is None."""
 
     first: int
     last: int | None = None
@@ -54,7 +54,7 @@ EVERY = since(0)
 
 @dataclass(frozen=True, slots=True)
 class Struct:
-    """Fields under one name; `name` is Kafka's."""
+    """A sequence of fields that together are the value of one field. `name` is Kafka's name of the struct."""
 
     name: str
     fields: tuple["Field", ...]
@@ -85,10 +85,10 @@ _NATURAL_DEFAULTS: dict[Primitive, Any] = {
 class Field:
     """One row of a format.
 
-    `nullable` says in which versions null may stand on the wire; None is for never. A field with a
-    `tag` lies in the tagged section of its flexible versions and only where it differs from its
-    default. `may_be_missing` says in which versions readers take the default where the bytes end
-    before the field. `column` is given only where it is not the snake_cased name.
+    `versions` are the versions that carry the field, and `nullable` those in which it may be null; None means
+    never. A field with a `tag` is in the tagged section of its flexible versions, and only if its value differs from
+    the default. `may_be_missing` are the versions in which readers take the default if the bytes end before
+    the field. `column` is given only if it is not `name` in snake case.
     """
 
     name: str
@@ -120,7 +120,8 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A format from version 0 to `latest_version`; flexible from `flexible_since`, None for never."""
+    """A format in the versions from 0 to `latest_version`. Versions from `flexible_since` on are flexible; None means
+    that no version is."""
 
     name: str
     fields: tuple[Field, ...]

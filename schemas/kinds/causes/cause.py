@@ -27,20 +27,22 @@ class Fault:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Cause:
-    """A cause of trouble.
+    """A cause of trouble. It is a rival in a diagnosis if it is possible, and neither proved nor ruled out.
 
-    symptoms       what it shows as
-    needs          signs without which it is out of the question
-    suspected_by   signs any of which makes it a rival, beside those that it needs
-    against        signs any of which rules it out
-    proved_by      sets of signs each of which proves it, together with those that it needs; without one, the
-                   cause is never proved, and stays a rival
-    happened       what is said of it, in clauses, which may need signs as well as facts
-    advice         what to do; none where the brokers are at fault
-    settings       what to change, each where it exists
-    decided_by     what would prove it or rule it out, where it is a rival
-    kind           the kind of an incident that says the same: if there is one, its sentences and settings are said
-    severity       where it did harm, or nobody can know; without harm it is `harmless`
+    symptoms       the symptoms that the cause can have
+    needs          the signs that must be known, or at least possible; otherwise the cause is ruled out
+    suspected_by   if there are any, at least one of these signs must be known or possible, too, to make it a rival
+    against        the signs each of which rules the cause out if known, and prevents a proof if possible
+    proved_by      sets of signs; each set proves the cause, together with `needs`. If there is no set, the cause is
+                   never proved, and can only be a rival
+    happened       the sentences about it, in clauses, which may need signs as well as facts
+    advice         what to do; empty if the brokers are at fault
+    settings       the settings to change, one in a clause only if the clause holds
+    decided_by     what would prove the cause or rule it out while it is a rival
+    kind           the kind of incident that means the same. If an incident of the kind is there, its sentences and
+                   settings are shown instead
+    severity       the severity if the cause did harm, or if nobody can know
+    harmless       the severity if it did no harm
     """
 
     name: str
@@ -72,7 +74,8 @@ def of_incident(
     against: tuple[Sign, ...] = (),
     fault: str = Fault.CLIENT,
 ) -> Cause:
-    """Returns the cause that corresponds to an incident's kind: the incident proves it, and its texts describe it."""
+    """Returns the cause that means the same as a kind of incident. An incident of the kind proves it, and the texts of
+    the kind describe it."""
     sign = of_kind(kind.name)
     return Cause(
         name=kind.name,

@@ -1,5 +1,5 @@
-"""Causes that lie in offsets and in the contents of topics: transactions, markers, resets, expiry, retention, new
-topics."""
+"""Causes in committed offsets and in the contents of topics: transactions, markers, resets, expiry, retention, and
+topics that were created again."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""Causes of refusals: rights, limits, names that two share, and requests that come from outside or too late.
+"""Causes of refusals: rights, limits, ids that two clients share, and requests that come from outside or too late.
 
-Refused requests are not in the topic: without a request log nothing of these is seen, and nothing is said.
+Refused requests are not in `__consumer_offsets`. If no request log was imported, none of these causes can be seen, and
+a diagnosis does not mention them.
 """
 
 from __future__ import annotations
