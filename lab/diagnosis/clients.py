@@ -1,4 +1,5 @@
-"""The settings of the clients that play: short timeouts, few requests, and each client's own names for them."""
+"""Makes the settings of the clients that play: short timeouts, few requests, and the names that each client has for
+them."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ FETCH_WAIT_MS, FETCH_MIN_BYTES = 1_500, 4_000
 
 
 def settings(client: str, group_id: str, client_id: str, **changed: Any) -> dict[str, str]:
-    """Returns the settings of a consumer; `changed` has Kafka's names with underscores, and None leaves one out."""
+    """Returns the settings of a consumer. `changed` has Kafka's names with underscores for dots; a setting whose value
+    is None is left out."""
     wanted: dict[str, Any] = {
         "group.id": group_id,
         "client.id": client_id,

@@ -1,4 +1,5 @@
-"""One group of a play: its members by short names, its topic, and the truth that is written down as it happens."""
+"""Defines one group of a play: its members, which have short names, its topic, and the causes that are recorded as they
+begin."""
 
 from __future__ import annotations
 
@@ -55,14 +56,15 @@ class Group:
         self._hosts[name].send(action, self.client_id(name), *map(str, words))
 
     def close(self, *names: str) -> None:
-        """Closes members, and returns when they are."""
+        """Closes members. Returns when all are closed, or when the wait for one has lasted `CLOSE_S_MAX` seconds."""
         for name in names:
             self.send(name, "close")
         for name in names:
             self.await_closed(name)
 
     def await_closed(self, name: str, seconds: float = CLOSE_S_MAX) -> bool:
-        """Waits until a member is closed, also if it closes by itself; returns whether it is."""
+        """Waits at most `seconds` until a member is closed, even if nobody asked for that. Returns whether it is
+        closed."""
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             if self.heard(name).count("closed") >= self._started[name]:
@@ -76,22 +78,22 @@ class Group:
         return [event for who, event, *_ in list(self._hosts[name].events) if who == client_id]
 
     def settings_of(self, name: str) -> dict[str, Any]:
-        """Returns the settings of a librdkafka consumer in this process."""
+        """Returns the settings for a member that the play runs in its own process, as a librdkafka consumer."""
         chosen = settings(LIBRDKAFKA, self.id, self.client_id(name))
         return {"bootstrap.servers": self.stage.servers, "log_level": 2, **chosen}
 
     def outsider(self, name: str) -> str:
-        """Returns a client id for a client that is not a member."""
+        """Returns a client id for a client that is not a member, and records it in the truth."""
         client_id = self.client_id(name)
         self.played.clients.append(client_id)
         return client_id
 
     def keep(self, client: object) -> None:
-        """Prevents a client from being closed until everything is read."""
+        """Keeps a reference to a client, so that Python does not close it before the end of the run."""
         self._kept.append(client)
 
     def keep_polling(self, consumer: Consumer) -> None:
-        """Lets a consumer of this process go on polling until the process ends."""
+        """Polls a consumer in a thread until the process ends."""
 
         def poll() -> None:
             while True:
@@ -105,11 +107,11 @@ class Group:
     # Time
 
     def calm(self) -> None:
-        """Waits until the time at which faults begin."""
+        """Waits until the calm time is over, after which causes begin."""
         self.stage.until(self.stage.calm_s)
 
     def until_committed(self) -> None:
-        """Waits until the group has committed in each partition, and a little longer."""
+        """Waits until the group has committed in each partition or the calm time is over, and ten seconds more."""
         while len(self.committed()) < self.partitions and self.stage.now() < self.stage.calm_s:
             time.sleep(1)
         time.sleep(10)
@@ -128,27 +130,29 @@ class Group:
         self.feed(rate)
 
     def feed(self, rate: float, *, size: int = 5) -> None:
-        """Sets the rate of each partition, in records a second."""
+        """Sets the rate at which each partition of the topic gets records, in records a second, and their `size` in
+        bytes."""
         self.stage.feed.set(self.topic, dict.fromkeys(range(self.partitions), rate), size)
 
     def feed_partition(self, partition: int, rate: float) -> None:
         self.stage.feed.set(self.topic, {partition: rate})
 
     def committed(self) -> dict[int, int]:
-        """Returns the committed offsets of its topic by partition."""
+        """Returns the group's committed offsets in its topic, by partition. A partition without a commit is left
+        out."""
         asked = ConsumerGroupTopicPartitions(self.id, [TopicPartition(self.topic, n) for n in range(self.partitions)])
         (answer,) = self.stage.admin.list_consumer_group_offsets([asked]).values()
         return {each.partition: each.offset for each in answer.result().topic_partitions if each.offset >= 0}
 
     def ends(self) -> dict[int, int]:
-        """Returns the ends of its topic by partition."""
+        """Returns the end offsets of the group's topic, by partition."""
         latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
         asked = {TopicPartition(self.topic, number): latest for number in range(self.partitions)}
         answers = self.stage.admin.list_offsets(asked)
         return {place.partition: answer.result().offset for place, answer in answers.items()}
 
     def reset(self, offsets: Mapping[int, int]) -> None:
-        """Commits for the group as an administrator."""
+        """Sets the group's committed offsets in its topic as an administrator does. `offsets` are by partition."""
         places = [TopicPartition(self.topic, partition, offset) for partition, offset in offsets.items()]
         (answer,) = self.stage.admin.alter_consumer_group_offsets(
             [ConsumerGroupTopicPartitions(self.id, places)]
@@ -158,8 +162,9 @@ class Group:
     # The truth
 
     def cause(self, names: str, *who: str, beside: str = "") -> Cause:
-        """Records that a cause begins now, for members by their short names. Further names, separated by spaces, are
-        equally true; causes in `beside` are true, too, but not sufficient as an answer."""
+        """Records that a cause begins now, and returns it. `names` are names of causes, separated by spaces, each of
+        which is a right answer. The causes in `beside` are true, too, but not sufficient as an answer. `who` are the
+        short names of the clients concerned."""
         name, *also = names.split()
         assert {name, *also, *beside.split()} <= CAUSE_NAMED.keys(), names
         cause = Cause(name, also, beside.split(), [self.client_id(each) for each in who], now_ms())

@@ -7,9 +7,9 @@ A diagnosis claims one cause, or lists several rivals that remain. The result fo
     wrong     no diagnosis names it, and one claims another cause
     silent    no diagnosis names it, and none claims another cause
 
-Beside that, a claim of a cause that was not played is a false claim, and a client that a diagnosis names, although
-nothing was done to it or by it, is a healthy client that is blamed. A diagnosis of severity info claims nothing: it is
-normal operation.
+In addition, a claim of a cause that was not played is a false claim. A client that a diagnosis blames, although no
+cause concerns it, is a healthy client that is blamed. A diagnosis of severity info claims nothing: it is normal
+operation.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ OUTCOMES = (RIGHT, RIVALS, WRONG, SILENT)
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """One statement of an answer. `causes` has one proved cause, or the remaining rivals (perhaps only one); `who` are
-    client ids."""
+    """One diagnosis in an answer. `causes` has one proved cause, or the remaining rivals (perhaps only one). `who` are
+    the client ids that it blames."""
 
     causes: tuple[str, ...]
     who: tuple[str, ...] = ()
@@ -45,7 +45,9 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """The judgement of an answer. `outcomes` has one entry for each true cause, in their order."""
+    """The judgement of an answer. `outcomes` has, in the order of the true causes, the name and the result of each.
+    `false_claims` are causes that were claimed but not played, and `blamed` are the healthy clients that were
+    blamed."""
 
     outcomes: tuple[tuple[str, str], ...]
     false_claims: tuple[str, ...]

@@ -1,4 +1,5 @@
-"""Makes a warehouse for each level of evidence from one run of plays, and asks each for the diagnosis of every group.
+"""Makes a warehouse for each level of evidence from one run of plays, and asks each warehouse for the diagnosis of
+every group.
 
 all       the topic, the samples, the request log and the server log
 no-logs   the topic and the samples
@@ -59,7 +60,8 @@ def _run(*command: str) -> None:
 
 
 def answer(warehouse: Path, group_id: str, since_ms: int) -> Mapping[str, Any] | None:
-    """Returns the verdict about a group since the play began; None if the ledger does not know it."""
+    """Returns the ledger's verdict (the answer of `why`) about a group since the play began, or None if the ledger does
+    not know the group."""
     try:
         return why(ClusterRows(str(warehouse), CLUSTER), group_id, instant_of_ms(since_ms), None)[1]
     except InputError:
@@ -72,8 +74,8 @@ def _milder(severity: str, cause: str) -> str:
 
 
 def said(verdict: Mapping[str, Any] | None) -> list[Said]:
-    """Returns the statements of a verdict for the judge: each claimed cause, or the rivals of an unproved one. A client
-    is blamed only if the cause is a client's fault."""
+    """Returns the diagnoses in a verdict for the judge: each claimed cause with those beside it, or the rivals of an
+    unproved one. A client counts as blamed only if the cause is a client's fault or nobody knows whose."""
     found = []
     for each in () if verdict is None else verdict["diagnosis"]:
         is_blamed = each["fault"] in (None, Fault.CLIENT) and each["client_id"] is not None

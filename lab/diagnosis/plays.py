@@ -1,7 +1,8 @@
-"""The registry of plays: a function of a group for each cause that can be caused, in the families beside this file.
+"""Registers the plays: each is a function of a group that plays one cause, or trouble-free operation. They lie in
+`families`.
 
-A play begins when the broker is ready. It starts its group's members, writes down the cause as it begins it
-(`Group.cause`), and returns when nothing more has to be done; its members keep running until the end.
+A play begins when the broker is ready. It starts its group's members, records the cause as it begins it
+(`Group.cause`), and returns when it has nothing more to do. Its members keep running until the end of the run.
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ PLAYS: dict[str, Play] = {}
 def play(
     clients: Sequence[str] = CLIENTS, *, partitions: int = 4, rate: float = 1.0, ends_sessions: bool = False
 ) -> Callable[[Callable[[Group], None]], Callable[[Group], None]]:
-    """Registers a play, with the partitions of its group's topic, how many records each gets a second, and whether it
-    means sessions to end."""
+    """Registers a play for these `clients`. The topic of its group has `partitions`, and each gets `rate` records a
+    second. `ends_sessions` says that sessions are meant to expire in the play."""
 
     def register(function: Callable[[Group], None]) -> Callable[[Group], None]:
         PLAYS[function.__name__] = Play(function.__name__, function, clients, partitions, rate, ends_sessions)

@@ -1,6 +1,5 @@
-"""Sends requests that no client of today sends: a commit in the name of a member, from another address of this
-machine, and one with a retention of its own, which ends soon.
-"""
+"""Sends two requests that no client of today sends: a commit in the name of a member from another address of this
+machine, and a commit with a short retention of its own."""
 
 from __future__ import annotations
 
@@ -21,7 +20,7 @@ RETENTION_VERSION = 2  # the first of three with a retention
 
 
 class FromElsewhere(Connection):
-    """A connection from another address of this machine, which the broker uses as the client's host."""
+    """A connection from another address of this machine, which the broker takes for the client's host."""
 
     def _connect(self) -> None:
         self._socket = socket.create_connection(self._address, timeout=60, source_address=(OTHER_ADDRESS, 0))
@@ -31,7 +30,8 @@ class FromElsewhere(Connection):
 
 
 def commit_as(group: Group, member_id: str, generation: int, offset: int) -> int:
-    """Commits in a member's name, and returns the error code of the answer."""
+    """Commits an offset of partition 0 in a member's name from another address, and returns the error code of the
+    answer."""
     topic = OffsetCommitRequest.OffsetCommitRequestTopic
     place = topic.OffsetCommitRequestPartition(partition_index=0, committed_offset=offset, committed_leader_epoch=-1)
     connection = FromElsewhere(group.stage.servers)

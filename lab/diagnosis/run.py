@@ -1,8 +1,8 @@
 """Plays all groups side by side on one broker, and writes the inputs of a ledger, and the truth, into a folder.
 
-FOLDER/kafka/              the broker's own, with its server log and its request log
-FOLDER/capture/            the topic, as `groupledger capture` copies it
-FOLDER/samples/            the rounds of a monitor
+FOLDER/kafka/              the broker's files, with its server log and its request log
+FOLDER/capture/            `__consumer_offsets`, as `groupledger capture` copies it
+FOLDER/samples/            the sampling rounds, as a monitor takes them
 FOLDER/truth.jsonl         the causes that were played (`lab.diagnosis.truth`)
 """
 
@@ -41,8 +41,8 @@ INTERVAL_S = 5.0
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Timeline:
-    """The length of the run, of the calm time at its beginning, and of the sampling interval, and whether the broker is
-    restarted in the middle, which is then a cause in all groups."""
+    """The times of a run in seconds: its length, the calm time at its beginning, and the sampling interval. If
+    `restarts` is true, the broker is restarted soon after the calm time, which is then a cause in all groups."""
 
     seconds: float
     calm_s: float = CALM_S
@@ -51,7 +51,8 @@ class Timeline:
 
 
 def play_all(folder: Path, plays: Iterable[tuple[Play, str]], timeline: Timeline) -> list[Played]:
-    """Plays each play with each client that is given with it, and returns the truth."""
+    """Plays each of `plays`, a play and the client that plays it, in a group of its own, and returns the truth about
+    all groups."""
     folder.mkdir(parents=True, exist_ok=True)
     with LocalBroker(folder / "kafka", properties=PROPERTIES, heap=BROKER_HEAP, log_requests=True) as broker:
         make_offsets_topic(broker.bootstrap_servers)
@@ -103,7 +104,8 @@ def capture(folder: Path, bootstrap_servers: str) -> None:
 
 
 def count_removals(folder: Path, played: Iterable[Played]) -> None:
-    """Counts, from the broker's log, the sessions that expired in groups whose play should not let any expire."""
+    """Sets `removals` of each group to the number of its sessions that expired by the broker's log, or to 0 if its play
+    means sessions to expire."""
     lines = (folder / "kafka" / "server.log").read_text(errors="replace").splitlines()
     found = Counter(match["group"] for line in lines if (match := EXPIRED.search(line)))
     for each in played:

@@ -1,8 +1,9 @@
 """Samples rounds as a monitor does, and writes them in the form that `pipeline --samples` reads.
 
-`groupledger monitor` itself would be one more JVM on a machine that plays a hundred groups; its rounds are these:
-`jobs.kafka.sampling` and `jobs.kafka.markers`. The monitor asks for markers where a group rests before an end; here it
-is asked at each end that has not moved since the round before, which says the same where it counts.
+`groupledger monitor` itself would be one more JVM on a machine that plays a hundred groups. Its rounds come from
+`jobs.kafka.sampling` and `jobs.kafka.markers`, which this module calls, too. The monitor asks for transaction markers
+only if a group rests close before an end. This module asks at each end that has not moved since the previous round,
+which gives the same result for such groups.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ GROUP_STATES = pa.schema(
 
 
 class Sampler(threading.Thread):
-    """Takes a round every `interval_s` until it is stopped, and then writes all of them."""
+    """Takes a sampling round every `interval_s` seconds until it is stopped, and then writes all rounds."""
 
     def __init__(self, bootstrap_servers: str, interval_s: float) -> None:
         super().__init__(daemon=True, name="sampler")
@@ -72,7 +73,7 @@ class Sampler(threading.Thread):
         self._stopped = threading.Event()
 
     def stop(self, directory: Path) -> int:
-        """Ends the sampling, writes the rounds into a directory, and returns how many there are."""
+        """Ends the sampling, writes the rounds into a directory, and returns the number of rounds."""
         self._stopped.set()
         self.join()
         for name, schema in (("watermarks", WATERMARKS), ("group_states", GROUP_STATES)):

@@ -1,8 +1,8 @@
 """Runs the environment of all plays: one broker, the processes of the clients, the topics, and their producers.
 
-All plays share one timeline: groups form until `CALM_S`, then something happens in each, and at the end everything is
-read. Clients of one kind run in three processes, so that one can be killed (`VICTIMS`) and one suspended as a whole
-(`FROZEN`), each for all groups at once.
+All plays share one timeline. Groups form until `CALM_S`, then something happens in each, and at the end the inputs of
+the ledger are collected. Clients of one kind run in three processes: one is killed (`VICTIMS`), one is suspended for a
+while (`FROZEN`), and one does neither (`STAYERS`), each with the members of all groups in it.
 """
 
 from __future__ import annotations
@@ -172,8 +172,8 @@ class Stage:
         self.admin.incremental_alter_configs([resource])[resource].result()
 
     def deny(self, resource: ResourceType, name: str) -> None:
-        """Denies reading a topic, or joining as a group. A resource with one ACL is closed except for what its ACLs
-        allow."""
+        """Denies everybody to read a topic, or to join a group. It allows all other operations, because a resource with
+        any ACL is closed except for what its ACLs allow."""
         wanted = ((AclOperation.ALL, AclPermissionType.ALLOW), (AclOperation.READ, AclPermissionType.DENY))
         pattern, everybody = ResourcePatternType.LITERAL, "User:ANONYMOUS"
         bindings = [AclBinding(resource, name, pattern, everybody, "*", *each) for each in wanted]
@@ -181,7 +181,7 @@ class Stage:
             answer.result()
 
     def limit_bytes(self, client_id: str, bytes_per_s: float) -> None:
-        """Gives a client id a quota on its fetches."""
+        """Gives a client id a quota on its fetches, in bytes a second."""
         entry = AlterClientQuotasRequest.EntryData
         wanted = entry(
             entity=[entry.EntityData(entity_type="client-id", entity_name=client_id)],

@@ -1,8 +1,9 @@
-"""Defines what was played in a group, with which answers are compared: its causes, the clients concerned and the time.
+"""Defines the truth with which answers are compared: the causes that were played in a group, the clients concerned and
+the time.
 
-A group is one of the many that play side by side. Its name, its topic's and its clients' are numbers, so that nothing
-can be read from them. `causes` are names of `groupledger.schemas.kinds.causes`; a group in which nothing went wrong has
-none, though something may have happened (a deploy, a scale-up).
+A group is one of the many that are played side by side. Its name and those of its topic and its clients are numbers, so
+that they reveal nothing about the play. `causes` are names of `groupledger.schemas.kinds.causes`. A healthy group has
+no causes, or only those of normal operation (a deploy, a scale-up).
 """
 
 from __future__ import annotations
@@ -18,8 +19,9 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Cause:
-    """A cause. `also` are causes that describe it equally well. `beside` are true, too, but not sufficient: such as a
-    session that ended, where the last member was killed. `who` are the client ids concerned."""
+    """A cause that was played. `also` are causes that describe it equally well. `beside` are causes that are true, too,
+    but not sufficient as an answer, such as an expired session if the last member was killed. `who` are the client ids
+    concerned."""
 
     name: str
     also: list[str] = field(default_factory=list)
@@ -31,9 +33,9 @@ class Cause:
 
 @dataclass(slots=True)
 class Played:
-    """A group that was played. `clients` are all client ids that it ever had. `fault` is the error of a play that
-    failed, and `removals` are the sessions that ended without a cause in the play, as on a busy machine: such a group
-    is not judged."""
+    """A group that was played. `clients` are all client ids that it ever had. A group is not judged if its play failed
+    with the error `fault`, or if sessions expired that the play did not mean to end, as on a busy machine; `removals`
+    is their number."""
 
     group_id: str
     play: str

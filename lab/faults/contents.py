@@ -1,6 +1,7 @@
 """Compares the tables of two warehouses as multisets of rows, without Spark.
 
-Columns about the run that wrote a row are left out, and tables about the runs themselves.
+The comparison leaves out columns that depend on the run that wrote a row (`OF_THE_RUN`), and tables about the runs
+themselves (`ABOUT_RUNS`).
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ def row_text(row: dict[str, Any], name: str) -> str:
 
 
 def contents(warehouse: Path | str, left_out: frozenset[str] = OF_THE_RUN) -> dict[str, Counter[str]]:
-    """Returns the rows of each table, with how often they are there, without the columns that are left out."""
+    """Returns, for each table of a warehouse, the text of each row without the columns `left_out`, and how often this
+    text is in the table."""
     places = {name: f"{warehouse}/{name}" for name in sorted(table_names() - ABOUT_RUNS)}
     return {
         name: rows_of(DeltaTable(at), name, left_out) for name, at in places.items() if DeltaTable.is_deltatable(at)
@@ -49,12 +51,13 @@ def contents(warehouse: Path | str, left_out: frozenset[str] = OF_THE_RUN) -> di
 
 
 def without(tables: dict[str, Counter[str]], names: Collection[str]) -> dict[str, Counter[str]]:
-    """Returns the tables without some."""
+    """Returns the tables except those called `names`."""
     return {name: rows for name, rows in tables.items() if name not in names}
 
 
 def differences(found: dict[str, Counter[str]], expected: dict[str, Counter[str]]) -> list[str]:
-    """Returns a line for each table that differs and for the first rows of the difference."""
+    """Returns, for each table that differs, a line with the number of surplus and missing rows, and a line for each of
+    the first of these rows."""
     lines = []
     for name in sorted(found.keys() | expected.keys()):
         here, there = found.get(name, Counter()), expected.get(name, Counter())

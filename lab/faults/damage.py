@@ -27,9 +27,9 @@ FILES = {
 
 
 def damage(trial: Trial, pattern: str) -> None:
-    """Removes, empties, cuts or overwrites one of the files that a pattern finds.
+    """Removes, empties, cuts or overwrites one random file of the warehouse that matches `pattern`, a glob.
 
-    The former bytes are kept, for damage that no remedy repairs.
+    The trial saves the former bytes of the file, because there is damage that no remedy repairs.
     """
     found = sorted(path for path in trial.warehouse.glob(pattern) if path.is_file())
     if not found:
@@ -64,17 +64,19 @@ WAYS: dict[str, Callable[[bytes, Trial], bytes | None]] = {
 
 
 def removed_table(trial: Trial) -> None:
-    """Removes a table; each can be made again from other tables, or from the sources that can still be read."""
+    """Removes a random table. Each table can be made again from other tables, or from the sources of the ledger, which
+    stay."""
     remove_one(trial, (path.parent for path in trial.warehouse.glob("*/_delta_log")))
 
 
 def removed_folder(trial: Trial) -> None:
-    """Removes a folder beside the tables, as if only the tables had been copied."""
+    """Removes a random folder beside the tables (`_checkpoints`, `_groupledger` or one below), as if somebody had
+    copied only the tables."""
     remove_one(trial, (path for path in trial.warehouse.glob("_*/**") if path.is_dir()))
 
 
 def remove_one(trial: Trial, folders: Iterable[Path]) -> None:
-    """Removes one of some folders, and notes which small files were in it."""
+    """Removes a random one of `folders`, and notes in the trial which JSON files were in it."""
     folder = trial.random.choice(sorted(folders))
     small_files = [path.name for path in folder.rglob("[a-z]*.json")]
     trial.note(f"{folder.relative_to(trial.warehouse)}{f' with {small_files}' if small_files else ''}")

@@ -1,7 +1,8 @@
 """Simulates an hour of very different groups, and cuts their log into pieces, as captures that grow.
 
-Each piece is a folder with all that was there by then: `capture/` (a file for each piece so far, and the manifest),
-`watermarks/` and `group_states/` (the sampling rounds so far). `pipeline --capture` takes one after the other.
+Each piece is a folder with everything from the begin of the log up to the time of the piece: `capture/` (a file for
+each piece so far, and the manifest), `watermarks/` and `group_states/` (the sampling rounds so far). A trial gives one
+piece after the other to `pipeline --capture`.
 """
 
 from __future__ import annotations
@@ -47,7 +48,8 @@ MIX = Scenario(
 
 
 def make_pieces(directory: Path, seed: int, count: int) -> list[Path]:
-    """Returns the folders of the pieces, each with everything up to its time."""
+    """Simulates the log by `seed`, and returns the folders of its `count` pieces. Each folder has everything up to the
+    time of its piece."""
     simulation = prepare(MIX, seed)
     files: dict[str, Any] = {}
     folders = []

@@ -1,7 +1,7 @@
 """Names the faults that happen to processes. Each is a function of a trial, which starts commands and disturbs them.
 
-A fault decides everything by the trial's chance. Moments of a command are times, or numbers of the calls by which it
-changes files, which the shim counts.
+A fault makes all its choices with the trial's random numbers. It disturbs a command at a time, or at a call that
+changes files, which the shim finds by counting such calls.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ ERRORS = {"ENOSPC": errno.ENOSPC, "EIO": errno.EIO, "EROFS": errno.EROFS, "EDQUO
 
 
 def some_call(trial: Trial, command: str, act: str, *, error: int = 0, clock_s: int = 0) -> Twist:
-    """Returns a twist at a random call of a place, among the calls that an undisturbed run of the command makes."""
+    """Returns a twist (a change to one counted call) at a random call of a random place. It lies among the calls that
+    an undisturbed run of the command makes."""
     counts = trial.stage.counts[command]
     place = trial.random.choice([name for name in PLACES if counts[name]])
     at = trial.random.randint(1, counts[place])
@@ -39,7 +40,8 @@ def some_call(trial: Trial, command: str, act: str, *, error: int = 0, clock_s: 
 
 
 def kill_at_a_moment(trial: Trial) -> None:
-    """Sends SIGKILL at a time, to Python alone or with its JVM; half of the time to the next run as well."""
+    """Sends SIGKILL at a random time, to Python alone or with its JVM. Half of the time it does this to the next run as
+    well."""
     for _ in range(trial.random.randint(1, 2)):
         command, moment_s, with_java = trial.victim(), trial.moment_s(), trial.random.random() < 0.5
         trial.note(f"{command}, {moment_s:.1f} s, {'with' if with_java else 'without'} Java")
@@ -63,7 +65,7 @@ def kill_at_a_call(trial: Trial) -> None:
 
 
 def interrupt(trial: Trial) -> None:
-    """Sends SIGTERM or SIGINT at a time, to Python alone or to its whole group, as a terminal does."""
+    """Sends SIGTERM or SIGINT at a random time, to Python alone or, as a terminal does, to its whole process group."""
     command, moment_s = trial.victim(), trial.moment_s()
     number = trial.random.choice([signal.SIGTERM, signal.SIGINT])
     to_group = trial.random.random() < 0.5
@@ -76,8 +78,8 @@ def interrupt(trial: Trial) -> None:
 
 
 def sleep_and_be_overtaken(trial: Trial) -> None:
-    """Stops a writer in the middle of a call for longer than its lease, lets a second one run to its end, and lets the
-    first go on."""
+    """Stops a writer in the middle of a call for longer than its lease. Meanwhile a second writer runs to its end. Then
+    the first continues."""
     command = trial.victim()
     trial.note(command)
     first = trial.start_warm(command, twist=some_call(trial, command, "hold"))
@@ -104,8 +106,8 @@ def sleep_past_the_lease(trial: Trial) -> None:
 
 
 def deleter_sleeps(trial: Trial) -> None:
-    """Stops a command that deletes files in the middle of a call for longer than its lease, lets others write, rebuild
-    and delete to their ends, and lets it go on."""
+    """Stops a command that deletes files in the middle of a call for longer than its lease. Other commands write,
+    rebuild and delete to their ends meanwhile. Then the first command continues."""
     command, twist = some_deletion(trial, "hold")
     later = ["pipeline", *trial.random.sample([REBUILD, MAINTAIN, FORGET, "pipeline"], 2)]
     if trial.stage.is_at_rest:
@@ -134,7 +136,8 @@ def deleter_is_killed(trial: Trial) -> None:
 
 
 def deleter_fails(trial: Trial) -> None:
-    """Lets one call of a command that deletes files fail, or all from one on, or even those that remove files."""
+    """Makes calls of a command that deletes files fail: one call, or all calls from a random one on, with or without
+    those that remove files."""
     name = trial.random.choice(sorted(ERRORS))
     command, twist = some_deletion(trial, trial.random.choice(["once", "stay", "gone"]), error=ERRORS[name])
     trial.note(name)
@@ -156,8 +159,8 @@ def some_deletion(trial: Trial, act: str, *, error: int = 0) -> tuple[str, Twist
 
 
 def leave_what_is_deleted(warehouse: Path, cluster: str) -> None:
-    """Leaves files that killed writers have never committed, and the note of a killed `forget`, so that the next
-    `forget` of any name deletes the past of all tables."""
+    """Adds data files that look as if killed writers had left them uncommitted, and the note of a killed `forget`. So
+    the next `forget` of any name deletes old files of all tables."""
     (warehouse / f"_groupledger/{cluster}/forget.json").write_text("{}")
     long_ago_s = time.time() - 90 * DAY_S
     for table in warehouse.glob("*/_delta_log"):
@@ -169,7 +172,8 @@ def leave_what_is_deleted(warehouse: Path, cluster: str) -> None:
 
 
 def another_engine(trial: Trial) -> None:
-    """Lets delta-rs, which does not know leases, compact, vacuum and clean tables while a command runs."""
+    """Lets delta-rs, which does not know leases, compact, vacuum and checkpoint tables, and clean their logs, while a
+    command runs."""
     from deltalake import DeltaTable
     from deltalake.exceptions import CommitFailedError, TableNotFoundError
 
@@ -191,7 +195,7 @@ def another_engine(trial: Trial) -> None:
 
 
 def crowd(trial: Trial) -> None:
-    """Starts ten commands at once."""
+    """Starts ten random commands at once."""
     commands = [trial.victim() for _ in range(10)]
     trial.note(", ".join(commands))
     started = [trial.start(command) for command in commands]
@@ -214,7 +218,7 @@ def two_writers(trial: Trial) -> None:
 
 
 def clock_jump(trial: Trial) -> None:
-    """Lets the clock jump at a call, by minutes, days or a year, back or ahead."""
+    """Lets the clock that a command sees jump at a call, by minutes, days or a year, back or ahead."""
     command, clock_s = trial.victim(), trial.random.choice([600, -600, DAY_S, -DAY_S, 365 * DAY_S])
     trial.note(f"{command}, {clock_s:+d} s")
     trial.is_touched = True
@@ -229,13 +233,14 @@ def storage_fails_once(trial: Trial) -> None:
 
 
 def storage_fails(trial: Trial) -> None:
-    """Makes all calls from one on fail, as with a full or read-only disk."""
+    """Makes calls that change files fail from a random one on, except those that remove files, as with a full or
+    read-only disk."""
     _fail(trial, "stay")
 
 
 def storage_is_gone(trial: Trial) -> None:
-    """Makes all calls from one on fail, including those that remove files: the disk is left as after a SIGKILL, and the
-    process goes on."""
+    """Makes all calls that change files fail from a random one on, including those that remove files. The disk is left
+    as after a SIGKILL, but the process continues."""
     _fail(trial, "gone")
 
 
@@ -248,7 +253,7 @@ def _fail(trial: Trial, act: str) -> None:
 
 
 def kill_a_worker(trial: Trial) -> None:
-    """Sends SIGKILL to one of Spark's Python processes."""
+    """Sends SIGKILL to one of Spark's Python workers."""
     command, moment_s = trial.victim(), trial.moment_s(WARM)
     process = trial.start_warm(command)
     process.sleep(moment_s)
@@ -271,7 +276,8 @@ def short_of_memory(trial: Trial) -> None:
 
 
 def read_for_minutes(trial: Trial) -> None:
-    """Opens versions of the tables, runs maintenance and a pass meanwhile, and then reads the versions."""
+    """Opens versions of the tables, runs maintenance, a pass and a rebuild, and then reads the opened versions. Their
+    rows must be those from before."""
     from deltalake import DeltaTable
 
     from lab.faults.contents import rows_of

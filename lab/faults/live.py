@@ -1,8 +1,9 @@
 """Defines faults of a live cluster: of a real broker, or of the monitor, while groupledger reads it.
 
-Each trial has a broker of its own, behind one address that stays, with the first half of a simulated log in its
-`__consumer_offsets`; the rest comes when the fault is over. The result has to equal an undisturbed reading of the same
-topic in another warehouse. Sessions are made long, or the broker would end them and write records of its own.
+Each trial has a broker of its own. Commands find it through the address of a forwarder, which never changes. Its
+`__consumer_offsets` has the first half of a simulated log, and gets the second half when the fault is over. The tables
+have to equal those of an undisturbed reading of the same topic in another warehouse. The records get long session
+timeouts; otherwise the broker would end the sessions and write records of its own.
 """
 
 from __future__ import annotations
@@ -69,14 +70,16 @@ END_S_MAX = 30  # 15 s are promised, on a machine that has nothing else to do
 
 @dataclass
 class Cluster:
-    """A broker that the trial may disturb, and the records that are not written to it yet."""
+    """Holds a broker that the trial may disturb, the forwarder in front of it, and in `waiting` the records that are
+    not written to the topic yet."""
 
     broker: LocalBroker
     front: Forwarder
     waiting: list[dict[str, Any]]
 
     def produce(self, count: int) -> None:
-        """Writes the next records into the topic; only this client id may do that."""
+        """Writes the next `count` waiting records to `__consumer_offsets`, with the only client id from which a broker
+        accepts that."""
         who = {"client.id": "__admin_client", "log_level": 0}
         producer = Producer({"bootstrap.servers": self.broker.bootstrap_servers, **who})
         rows, self.waiting = self.waiting[:count], self.waiting[count:]
@@ -130,21 +133,21 @@ def cluster(trial: Trial, *, is_through_front: bool) -> Iterator[Cluster]:
 
 
 def broker_stops(trial: Trial, found: Cluster, victim: Process) -> None:
-    """Stops the broker for a while, or until the command has given up."""
+    """Stops the broker for a while, or until the command has given up, and starts it again."""
     found.broker.stop()
     outage(trial, victim)
     found.back()
 
 
 def broker_moves(trial: Trial, found: Cluster, victim: Process) -> None:
-    """Stops the broker, and starts it on another port, which clients find through the given address."""
+    """Stops the broker, and starts it on another port. Clients find it there through the forwarder's address."""
     found.broker.stop()
     outage(trial, victim)
     found.move()
 
 
 def broker_sleeps(trial: Trial, found: Cluster, victim: Process) -> None:
-    """Stops the broker's process without closing its connections, and lets it go on."""
+    """Stops the broker's process by SIGSTOP for a while, so that its connections stay open."""
     assert found.broker.pid is not None
     os.kill(found.broker.pid, signal.SIGSTOP)
     try:
@@ -154,7 +157,7 @@ def broker_sleeps(trial: Trial, found: Cluster, victim: Process) -> None:
 
 
 def broker_is_slow(trial: Trial, found: Cluster, victim: Process) -> None:
-    """Delays each piece of each response, for a while."""
+    """Delays, for a while, all bytes of each response."""
     found.front.delay_s = trial.random.choice([0.05, 0.3, 1.0])
     trial.note(f"{found.front.delay_s} s late")
     outage(trial, victim)
@@ -168,13 +171,13 @@ def outage(trial: Trial, victim: Process) -> None:
 
 
 def monitor_is_killed(trial: Trial, _: Cluster, victim: Process) -> None:
-    """Sends SIGKILL to the monitor, with or without its JVM."""
+    """Sends SIGKILL to the monitor, alone or with its JVM."""
     victim.kill(with_java=trial.random.random() < 0.5)
     trial.is_killed = True
 
 
 def monitor_sleeps(trial: Trial, _: Cluster, victim: Process) -> None:
-    """Stops the monitor for longer than its lease; half of the time a pass takes its place meanwhile."""
+    """Stops the monitor for longer than its lease. Half of the time another process runs a pass meanwhile."""
     victim.signal_group(signal.SIGSTOP)
     if trial.random.random() < 0.5:
         trial.note("overtaken")
@@ -185,8 +188,8 @@ def monitor_sleeps(trial: Trial, _: Cluster, victim: Process) -> None:
 
 
 def clock_is_set(trial: Trial, _: Cluster, victim: Process) -> None:
-    """Sets the clock of a command by an hour or a day, ahead or back, and right again after a while; the broker has its
-    own."""
+    """Sets the clock that a command sees an hour or a day ahead or back, and right again after a while. The broker's
+    clock stays right."""
     clock_s = trial.random.choice([HOUR_S, -HOUR_S, 24 * HOUR_S, -24 * HOUR_S])
     trial.note(f"{clock_s:+d} s")
     victim.shim.begin(Twist(act="clock", clock_s=clock_s))
@@ -195,7 +198,8 @@ def clock_is_set(trial: Trial, _: Cluster, victim: Process) -> None:
 
 
 def try_live(trial: Trial, fault: Fault, victims: Sequence[str] = ANY, *, is_through_front: bool = False) -> None:
-    """Applies a fault to a cluster, or to a process that reads it, and judges the outcome."""
+    """Runs a random command of `victims` on a live cluster, applies the fault, and writes the problems into
+    `trial.judged`. If `is_through_front` is true, all requests go through the forwarder."""
     victim = trial.random.choice(victims)
     moment_s = trial.random.random() * trial.stage.seconds * PASSES[victim]
     with cluster(trial, is_through_front=is_through_front) as found:
@@ -215,7 +219,7 @@ def try_live(trial: Trial, fault: Fault, victims: Sequence[str] = ANY, *, is_thr
 
 
 def end(trial: Trial, monitor: Process) -> None:
-    """Stops the monitor, which has to end in time."""
+    """Stops the monitor with SIGTERM, and notes a problem if it has not ended after `END_S_MAX` seconds."""
     if monitor.is_running():
         monitor.process.terminate()
         if monitor.sleep(END_S_MAX):
@@ -223,8 +227,8 @@ def end(trial: Trial, monitor: Process) -> None:
 
 
 def compared(trial: Trial, found: Cluster, command: str) -> list[str]:
-    """Repairs with a command, and compares with an undisturbed reading, once nothing is written to the topic any
-    more."""
+    """Repairs the trial's warehouse with `command`, and returns its differences from an undisturbed reading. If a
+    record was written to the topic meanwhile, both are done again, at most `QUIET_TRIES` times."""
     fresh = replace(trial.launcher, folder=trial.launcher.folder.with_name("fresh"), started=[])
     lay_out(fresh.folder, None, trial.stage.inputs, trial.stage.cluster)
     for _ in range(QUIET_TRIES):
@@ -243,7 +247,8 @@ def compared(trial: Trial, found: Cluster, command: str) -> list[str]:
 
 
 def let_an_hour_pass(warehouse: Path) -> None:
-    """Makes the hourly writing of kept steps due; an undisturbed reading keeps all of them at once."""
+    """Makes the hourly write of `commit_steps` due, because an undisturbed reading writes all commit steps in its one
+    pass."""
     for path in warehouse.glob("_groupledger/*/commit_steps.json"):
         kept = json.loads(path.read_text())
         path.write_text(json.dumps({**kept, "until_ms": kept["until_ms"] - KEPT_EVERY_MS}))

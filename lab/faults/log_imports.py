@@ -1,7 +1,7 @@
-"""Names the faults of the import of brokers' logs: it is killed, or files are cut short while it reads them.
+"""Names the faults of an import of brokers' logs: the import is killed, or files are cut short while it reads them.
 
-The logs are those of a simulated hour. In the end they are whole, and the import has to come to what an undisturbed one
-makes of them in another warehouse.
+The logs are those of a simulated hour. At the end the files are whole again, and the import has to give the tables that
+an undisturbed import gives in another warehouse.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ TABLES = ("requests", "coordinator_events", "log_quarantine")
 
 
 def import_is_killed(trial: Trial, command: Sequence[str], _: Sequence[Path]) -> None:
-    """Sends SIGKILL to an import, at a time or in the middle of a call that changes a file."""
+    """Sends SIGKILL to an import, at a random time or in the middle of a call that changes a file."""
     at_a_call = trial.random.random() < 0.5
     process = trial.start(*command, twist=some_call(trial, command[0], "hold") if at_a_call else COUNT)
     moment_s = trial.random.random() * trial.stage.seconds
@@ -43,7 +43,8 @@ def import_is_killed(trial: Trial, command: Sequence[str], _: Sequence[Path]) ->
 
 
 def logs_are_cut_short(trial: Trial, command: Sequence[str], logs: Sequence[Path]) -> None:
-    """Truncates some files, packed ones too, before an import or while it reads, and restores them afterwards."""
+    """Truncates some of the `logs`, which may be compressed, before an import or while it reads them, and restores them
+    afterwards."""
     cut = {path: path.read_bytes() for path in trial.random.sample(logs, trial.random.randint(1, len(logs)))}
     moment_s = trial.random.choice([0, trial.random.random()]) * trial.stage.seconds
     trial.note(f"{len(cut)} of {len(logs)} files, after {moment_s:.1f} s")
@@ -58,7 +59,8 @@ def logs_are_cut_short(trial: Trial, command: Sequence[str], logs: Sequence[Path
 
 
 def try_import(trial: Trial, fault: Callable[[Trial, Sequence[str], Sequence[Path]], None]) -> None:
-    """Applies a fault to an import, runs it again until it succeeds, and compares."""
+    """Applies a fault to an import, runs the import again until it succeeds, and writes the differences from an
+    undisturbed import into `trial.judged`."""
     folder = trial.launcher.folder
     lay_out(folder, None, trial.stage.inputs, trial.stage.cluster)
     simulate(MIX, trial.random.randrange(1_000), folder / "logs", None, None, lambda _: None)
@@ -72,8 +74,8 @@ def try_import(trial: Trial, fault: Callable[[Trial, Sequence[str], Sequence[Pat
 
 
 def undisturbed(trial: Trial, command: Sequence[str]) -> dict[str, Counter[str]]:
-    """Returns the tables of an undisturbed import into another warehouse. Its time and its calls decide when a fault
-    may happen."""
+    """Returns the tables of an undisturbed import into another warehouse. Stores its duration and its counts of calls
+    in the trial's stage, because they decide when a fault may happen."""
     fresh = replace(trial.launcher, folder=trial.launcher.folder.with_name("fresh"), started=[])
     lay_out(fresh.folder, None, trial.stage.inputs, trial.stage.cluster)
     began = time.monotonic()
@@ -92,7 +94,7 @@ def imported(folder: Path) -> dict[str, Counter[str]]:
 
 
 def packed(trial: Trial, path: Path) -> Path:
-    """Packs some of the files, as brokers do when they roll them."""
+    """Compresses some of the files, as brokers do when they roll them, and returns the path of the resulting file."""
     if trial.random.random() < 0.7:
         return path
     to = path.with_name(f"{path.name}.gz")

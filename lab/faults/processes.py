@@ -1,7 +1,8 @@
 """Runs `groupledger` commands, and judges how they ended.
 
-A command that is disturbed runs with the shim `system_calls.c`: in a process of its own if it is killed, and else in a
-warm process that stays (`warm`). Commands that nothing disturbs run in another warm process.
+A command that is disturbed runs with the shim `system_calls.c`. If the fault kills it, it has a process of its own;
+otherwise it runs in a warm process, which outlives the command (`warm`). Commands that nothing disturbs run in another
+warm process.
 """
 
 from __future__ import annotations
@@ -39,13 +40,14 @@ TRACEBACK = "Traceback (most recent call last)"
 
 
 def resident_mib(process: Path) -> int:
-    """Returns the resident memory of a process in MiB, by its folder in /proc. Raises OSError if it has ended."""
+    """Returns the resident memory of a process in MiB. `process` is its folder in /proc. Raises OSError if the process
+    has ended."""
     return int((process / "statm").read_text().split()[1]) * PAGE_BYTES // MIB
 
 
 @dataclass(frozen=True)
 class Ended:
-    """How a process ended, and its standard error."""
+    """A command that has ended, with its exit code and, in `said`, its standard error."""
 
     command: str
     code: int
@@ -53,21 +55,22 @@ class Ended:
 
     @property
     def sentence(self) -> str:
-        """Returns the last message of the command, or the last line if there is none. Commands that run unattended
-        write it as a line of their log."""
+        """Returns the last message of the command (a line that begins with `groupledger: `), or the last line of its
+        standard error if it has no message. In the log line of a command that runs unattended, time and level are
+        removed first."""
         lines = LOGGED.sub(MESSAGE, self.said.strip()).splitlines() or [""]
         return next((line for line in reversed(lines) if line.startswith(MESSAGE)), lines[-1])
 
     @property
     def is_clean(self) -> bool:
-        """Returns whether the command ended as promised to users: with an expected code, and with 2 or 3 with one
-        sentence."""
+        """Returns whether the command ended as promised to users: with an expected exit code, without a traceback, and,
+        if the code is 2 or 3, with a message."""
         has_sentence = self.code not in CODES_OF_SENTENCES or self.sentence.startswith(MESSAGE)
         return self.code in CODES_EXPECTED and TRACEBACK not in self.said and has_sentence
 
 
 def processes_of(session: int) -> Iterator[Path]:
-    """Yields the folders of the processes of a session, which can end at any time."""
+    """Yields the folders in /proc of the processes in a session. Each process can end at any time."""
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):  # it has ended
             # After the name, which may hold spaces: state, parent, group, session.
@@ -83,11 +86,12 @@ class Victim(ABC):
 
     @abstractmethod
     def sleep(self, seconds: float) -> bool:
-        """Waits; returns whether the command still runs."""
+        """Waits for `seconds` or until the command ends, and returns whether the command still runs."""
 
     @abstractmethod
     def finish(self) -> Ended:
-        """Waits for the end. A command that takes too long is killed, which is not a clean end."""
+        """Waits for the end of the command. A command that takes longer than `TIMEOUT_S` is killed, which is not a
+        clean end."""
 
     @abstractmethod
     def signal_group(self, number: signal.Signals) -> None:
@@ -95,10 +99,10 @@ class Victim(ABC):
 
     @abstractmethod
     def workers(self) -> list[int]:
-        """Returns the process ids of the command's Python workers of Spark."""
+        """Returns the process ids of the Python workers that Spark runs for the command."""
 
     def wait_for_mark(self) -> bool:
-        """Waits until the shim holds the process; returns False if it ended before."""
+        """Waits until the shim holds the process at its call. Returns False if the command ended before that call."""
         while not self.shim.mark.exists():
             if not self.sleep(0.02):
                 return False
@@ -106,7 +110,7 @@ class Victim(ABC):
 
 
 def workers_of(session: int) -> list[int]:
-    """Returns the process ids of the Python workers in a session."""
+    """Returns the process ids of Spark's Python workers in a session."""
     found = []
     for folder in processes_of(session):
         with suppress(OSError):  # it has ended
@@ -159,14 +163,16 @@ class Process(Victim):
 
 
 def signal_all(group: int, number: signal.Signals) -> None:
-    """Sends a signal to all processes of a group, if there are any."""
+    """Sends a signal to all processes of a process group, if there are any."""
     with suppress(ProcessLookupError):
         os.killpg(group, number)
 
 
 @dataclass
 class Launcher:
-    """Starts commands in a folder with a warehouse, their settings and the shim; ends all of them at the end."""
+    """Starts commands with the warehouse and the settings in `folder`, and kills those that still run at the end.
+    `shim` is the library; `warm` runs commands that nothing disturbs, and `victim` those that must outlive their
+    fault."""
 
     folder: Path
     shim: Path
@@ -175,7 +181,7 @@ class Launcher:
     started: list[Process] = field(default_factory=list)
 
     def start_warm(self, command: str, *arguments: str, twist: Twist = COUNT) -> WarmCommand:
-        """Starts a command that must not end its process, in the warm process."""
+        """Starts a command with a twist in the warm process `victim`. The twist must not end the process."""
         shim = self.victim.shim or Shim(self.shim, self.folder / "warehouse", new_folder(self.folder.parent / "victim"))
         self.victim.shim = shim
         shim.begin(twist)
@@ -201,7 +207,7 @@ class Launcher:
         return self.started[-1]
 
     def run(self, command: str, *arguments: str) -> Ended:
-        """Runs a command that nothing disturbs to its end."""
+        """Runs a command to its end, with no fault."""
         return self.warm.run(" ".join([command, *arguments]), self._words(command, arguments))
 
     def _words(self, command: str, arguments: Sequence[str]) -> list[str]:
@@ -209,7 +215,7 @@ class Launcher:
         return [*command.split(), *place, *arguments]
 
     def end_all(self) -> None:
-        """Kills all remaining processes that were started here, JVMs and workers included."""
+        """Kills all processes of this launcher that still run, including JVMs and workers."""
         for each in self.started:
             each.signal_group(signal.SIGKILL)
             each.process.wait()

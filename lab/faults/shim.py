@@ -1,4 +1,5 @@
-"""Puts the shim `system_calls.c` into a process by its environment, and reads what it counts."""
+"""Loads the shim `system_calls.c` into a process through environment variables, and reads the counts of calls that it
+makes."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ PAGE_BYTES = 4096
 
 @dataclass(frozen=True, kw_only=True)
 class Twist:
-    """The shim's action: `act` (see `system_calls.c`) at the `at`-th call of a place."""
+    """Describes what the shim does: `act` (see `system_calls.c`) at the `at`-th call of a place. `errno` is the error
+    of calls that fail, and `clock_s` is by how many seconds the clock is wrong."""
 
     act: str = "count"
     place: str = "all"
@@ -30,7 +32,7 @@ COUNT = Twist()
 
 
 def build_shim(directory: Path) -> Path:
-    """Returns the shared library, compiled into a directory."""
+    """Compiles the shim into a directory, and returns the path of the shared library."""
     library = directory / "system_calls.so"
     subprocess.run(["cc", "-O1", "-shared", "-fPIC", "-o", library, SOURCE, "-ldl"], check=True)
     return library
@@ -38,9 +40,10 @@ def build_shim(directory: Path) -> Path:
 
 @dataclass(frozen=True)
 class Shim:
-    """The shim of one process that is about to start, with its files in an existing folder of its own.
+    """The shim of one process that is about to start. Its files lie in `folder`, which exists and is used by no other
+    shim.
 
-    It sees the calls about paths that begin with `root`, be it a folder or the whole path of a file.
+    It counts the calls whose path begins with `root`, which is a folder or the whole path of a file.
     """
 
     library: Path
@@ -53,7 +56,7 @@ class Shim:
         self.begin(twist)
 
     def begin(self, twist: Twist) -> None:
-        """Restarts counting at 0, with another twist, also in a running process."""
+        """Sets the counts to 0 and the twist to `twist`, even if the process already runs."""
         self.mark.unlink(missing_ok=True)
         self.until.unlink(missing_ok=True)
         places = COUNTERS.pack(*[0] * len(PLACES))
@@ -67,12 +70,12 @@ class Shim:
 
     @property
     def mark(self) -> Path:
-        """A file that exists once the process is held."""
+        """Returns the path of a file that exists once the shim holds the process."""
         return self.folder / "mark"
 
     @property
     def until(self) -> Path:
-        """A file that lets the process go on."""
+        """Returns the path of a file that ends the hold as soon as somebody creates it."""
         return self.folder / "until"
 
     @property

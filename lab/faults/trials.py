@@ -49,9 +49,10 @@ KEPT = frozenset({"commit_steps", "lag_seeds"})
 
 @dataclass(frozen=True, kw_only=True)
 class Stage:
-    """One step of the pipeline. `counts` has the calls of an undisturbed run by command and place of the shim,
-    `seconds` the time of a pass in a process of its own. `after` is the warehouse that the next stage begins with, if
-    there is one. A stage at rest has nothing to read, and only commands run that change no row."""
+    """One step of the pipeline. `before` is the warehouse at its begin, and `after`, if there is one, the warehouse
+    with which the next stage begins. `expected` has the tables after an undisturbed pass. `counts` has the number of
+    calls of an undisturbed run, by command and by place of the shim, and `seconds` is the duration of a pass in a
+    process of its own. If `is_at_rest` is true, there is nothing to read, and only commands run that change no row."""
 
     name: str
     cluster: str
@@ -66,11 +67,12 @@ class Stage:
 
 @dataclass(kw_only=True)
 class Trial:
-    """The arguments of a fault: random numbers, a warehouse, and commands to run on it.
+    """Holds what a fault needs: random numbers, a warehouse, and commands to run on it.
 
-    `is_touched` says that the fault happened; `restore` puts back what a fault has damaged. `source` is where a pass
-    reads, if not the stage's inputs. A fault that makes its own comparison writes the problems into `judged`;
-    `disturbed` has the ends of the commands that it disturbed.
+    `is_touched` says that the fault happened. `restore` puts back the files in `saved`, which a fault has damaged.
+    `source` has the arguments that name what a pass reads, if that is not the stage's inputs. A fault that makes its
+    own comparison writes the problems into `judged`. `disturbed` has the ends of the commands that the fault disturbed;
+    None stands for all commands that ran during the fault.
     """
 
     random: Random
@@ -101,7 +103,7 @@ class Trial:
         return self.launcher.start(command, *self._arguments(command), *more, twist=twist, environment=environment)
 
     def start_warm(self, command: str, *, twist: Twist = COUNT) -> WarmCommand:
-        """Starts a command that must not end its process, in one that is warm."""
+        """Starts a command in a warm process. The twist must not end that process."""
         return self.launcher.start_warm(command, *self._arguments(command), twist=twist)
 
     def finish(self, process: Victim) -> Ended:
@@ -117,7 +119,8 @@ class Trial:
         return of_pass if command in READ else ()
 
     def go_on(self, stages: Sequence[Stage]) -> None:
-        """Copies the inputs of the next stage, if there is one, so that the next fault has new records to read."""
+        """Moves the trial to the next stage, if there is one: copies the inputs of that stage, so that the next fault
+        has new records to read."""
         following = next((each for each in stages if each.before == self.stage.after), None)
         if following is not None:
             self.has_gone_on = True
@@ -126,15 +129,17 @@ class Trial:
             bring(self.launcher.folder, following.inputs)
 
     def victim(self) -> str:
-        """Returns a random command to disturb. Before there is a table, only one command has anything to do."""
+        """Returns a random command to disturb. If the stage begins without tables, returns `pipeline`, because no other
+        command has anything to do then."""
         return self.random.choice(VICTIMS) if any(self.stage.before.iterdir()) else "pipeline"
 
     def moment_s(self, share: float = 1) -> float:
-        """Returns a random time within a pass, as a share of the time that a warm process needs."""
+        """Returns a random time within a pass, in seconds from its begin. `share` is the duration of the pass as a
+        share of that of a pass in a process of its own."""
         return self.random.uniform(0.05, 1.1) * self.stage.seconds * share
 
     def save(self, path: Path) -> None:
-        """Keeps a file's bytes, which `restore` puts back."""
+        """Remembers the bytes of a file, which `restore` puts back."""
         self.saved[path] = path.read_bytes()
 
     def restore(self) -> None:
@@ -150,7 +155,8 @@ def inputs_of(folder: Path) -> Sequence[str]:
 
 
 def lay_out(folder: Path, before: Path | None, inputs: Path, cluster: str) -> None:
-    """Creates the folder of a trial anew, with a copy of a warehouse and of the inputs."""
+    """Creates the folder of a trial anew, with a copy of the inputs and of the warehouse `before`, if there is one, and
+    with settings."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     bring(folder, inputs)
@@ -160,14 +166,14 @@ def lay_out(folder: Path, before: Path | None, inputs: Path, cluster: str) -> No
 
 
 def bring(folder: Path, inputs: Path) -> None:
-    """Copies inputs into the folder of a trial, in place of the former ones, which they include."""
+    """Copies inputs into the folder of a trial. They replace the former inputs, and contain all of them."""
     shutil.rmtree(folder / "inputs", ignore_errors=True)
     shutil.copytree(inputs, folder / "inputs")
 
 
 def make_stage(name: str, launcher: Launcher, before: Path | None, inputs: Path, after: Path, cluster: str) -> Stage:
-    """Runs an undisturbed pass over new inputs in the warm process with the shim, keeps the resulting warehouse in
-    `after`, and then counts the calls of the other commands that faults disturb."""
+    """Returns a stage: runs an undisturbed pass over `inputs` in the warm process with the shim, copies the resulting
+    warehouse to `after`, and then counts the calls of the other commands that faults disturb."""
     folder = launcher.folder
     lay_out(folder, before, inputs, cluster)
     began = time.monotonic()
@@ -197,7 +203,7 @@ def counted(launcher: Launcher, command: str, *arguments: str) -> dict[str, int]
 
 
 def at_rest(name: str, launcher: Launcher, before: Path, inputs: Path, cluster: str) -> Stage:
-    """Returns a stage for commands that change no row, on a warehouse that was maintained first."""
+    """Returns a stage for commands that change no row. Its warehouse is a copy of `before` after maintenance."""
     folder = launcher.folder
     lay_out(folder, before, inputs, cluster)
     counted(launcher, MAINTAIN)
@@ -217,8 +223,8 @@ def at_rest(name: str, launcher: Launcher, before: Path, inputs: Path, cluster: 
 
 
 def unread(launcher: Launcher, inputs: Path, cluster: str) -> Stage:
-    """Returns a stage without an undisturbed pass, for faults that make their own comparison. Its figures are
-    estimates, which only decide when faults happen."""
+    """Returns a stage for faults that make their own comparison, so that no undisturbed pass is run. Its counts and its
+    duration are estimates, which only decide when faults happen."""
     before = launcher.folder.with_name("empty")
     before.mkdir(exist_ok=True)
     counts = dict.fromkeys(VICTIMS, dict.fromkeys(PLACES, CALLS_GUESSED))
@@ -226,8 +232,8 @@ def unread(launcher: Launcher, inputs: Path, cluster: str) -> Stage:
 
 
 def repair(trial: Trial, command: str = "pipeline") -> bool:
-    """Runs a command until it succeeds, and follows the remedies in its messages in between. Damaged files that no
-    remedy repairs are restored. Returns whether it succeeded."""
+    """Runs a command until it succeeds, at most `REPAIRS_MAX` times, and returns whether it did. After each failure it
+    follows the remedy in the message. Damaged files that no remedy repairs are restored."""
     more: tuple[str, ...] = ()
     tried: set[str] = set()
     for _ in range(REPAIRS_MAX):
@@ -253,16 +259,16 @@ def repair(trial: Trial, command: str = "pipeline") -> bool:
 
 
 def wait_as_advised(sentence: str) -> None:
-    """Waits as long as a message advises: a process may have been unable to release its lease because its disk was
-    gone."""
+    """Waits until a lease runs out, if a message advises that. A process may have been unable to release its lease
+    because its disk was gone."""
     told = re.search(r"wait until its lease runs out in (\d+) s", sentence)
     if told is not None:
         time.sleep(int(told[1]) + 1)
 
 
 def remove_as_advised(warehouse: Path, sentence: str) -> bool:
-    """Removes the folder, or the file, that a message advises to move out of the warehouse, and returns whether it
-    does."""
+    """Removes the folder or file that a message advises to move out of the warehouse. Returns whether the message
+    advises that."""
     folder = re.search(r"move the folder (\S+) out of the warehouse and run", sentence)
     file = re.search(r"The file (\S+) of the warehouse is damaged: (?:restore it, or )?move it out", sentence)
     told = folder or file
@@ -278,7 +284,8 @@ def remove_as_advised(warehouse: Path, sentence: str) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class Happened:
-    """A fault that happened in a trial, and the ends of the commands that it disturbed."""
+    """A fault that happened in a trial. `ends` has the ends of all commands that ran during it, and `disturbed` those
+    of the commands that it disturbed."""
 
     kind: str
     ends: Sequence[Ended]
@@ -288,7 +295,7 @@ class Happened:
 
 
 def let_happen(trial: Trial, kind: str, fault: Callable[[Trial], None]) -> Happened:
-    """Applies one fault. A trial may have several before it is judged."""
+    """Applies one fault to a trial, and returns it. A trial may have several faults before it is judged."""
     before = len(trial.ends)
     trial.is_touched = trial.is_killed = False
     trial.note(kind)
@@ -299,7 +306,8 @@ def let_happen(trial: Trial, kind: str, fault: Callable[[Trial], None]) -> Happe
 
 
 def judge(trial: Trial) -> list[str]:
-    """Repairs, compares, and returns a line for each violation."""
+    """Repairs the trial's warehouse, compares it with the stage's expected tables, and returns a line for each
+    violation."""
     if trial.judged is not None:
         return trial.judged
     is_repaired = repair(trial, MAINTAIN if trial.stage.is_at_rest else READ[0])
@@ -315,7 +323,7 @@ def no_remedy(trial: Trial) -> str:
 
 
 def outcome_of(trial: Trial, fault: Happened) -> str:
-    """Returns the outcome of a fault of a judged trial."""
+    """Returns the outcome of a fault, one of `OUTCOMES`. Its trial must have been judged."""
     if trial.was_restored:
         return RESTORED
     if fault.is_killed:
@@ -335,15 +343,15 @@ def differences_of(trial: Trial) -> list[str]:
 
 
 def keeps_anew(trial: Trial) -> bool:
-    """Returns whether kept rows may differ from those of the undisturbed run: the history was rebuilt, by any command,
-    or the fault removed what a rebuild drops, or other passes have kept something."""
+    """Returns whether rows of the tables `KEPT` may differ from those of the undisturbed run. They may if a command
+    rebuilt the history, if the fault removed one of these tables, or if the trial went on to another stage."""
     told = [*trial.notes, *(each.said for each in trial.ends), *(each.command for each in trial.ends)]
     return trial.has_gone_on or any(word in text for word in (*KEPT, REBUILD, "history: rebuilt") for text in told)
 
 
 def mend_damage(trial: Trial, differing: list[str]) -> list[str]:
-    """Repairs damage that no run has noticed: if `validate` reports it, by a rebuild, and else by restoring the file,
-    as from a backup. Returns the remaining differences."""
+    """Repairs damage that no command has noticed, and returns the remaining differences. If `validate` reports the
+    damage, it tries a rebuild. If that does not help, it restores the file, as from a backup."""
     trial.note(f"not met by a run: {differing[0]}")
     if trial.run("validate").code == 1:
         trial.run(REBUILD)

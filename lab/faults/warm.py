@@ -1,11 +1,12 @@
-"""Runs commands in a process that stays, whose JVM is warm: a pass takes a third of the time there.
+"""Runs commands in processes that outlive them, whose JVMs are warm: a pass takes a third of the time there.
 
-There are two such processes. One runs the repairs, and the runs that are compared with. The other has the shim, and
-runs the commands with a fault that does not end the process: so a trial also shows whether a process can go on after a
+There are two such processes. One runs the repairs, and the undisturbed runs for comparison. The other has the shim, and
+runs commands with a fault that does not end the process. So a trial also shows whether a process can continue after a
 fault.
 
-The process reads the words of a command, a line of JSON, and answers with its exit code and what it said. Between two
-commands Spark forgets the tables it knows, since the warehouse is another one at the same path.
+The process reads the arguments of a command from a line of JSON, and answers with the exit code and the standard error.
+After each command Spark forgets the tables that it knows, because the next command may have another warehouse at the
+same path.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class WarmProcess:
-    """A process that runs commands one after the other. It starts with the first command, and again after a command
+    """A process that runs commands one after the other. It is started for the first command, and again after a command
     that ended it."""
 
     def __init__(self) -> None:
@@ -41,7 +42,7 @@ class WarmProcess:
         self._running: WarmCommand | None = None
 
     def begin(self, command: str, words: Sequence[str]) -> WarmCommand:
-        """Starts a command. The previous one has to have ended."""
+        """Starts a command whose arguments are `words`. The previous command must have ended."""
         assert self._running is None
         if self._process is not None and self._process.poll() is not None:
             self.close()
@@ -61,8 +62,8 @@ class WarmProcess:
         return self._process.pid
 
     def answer(self, seconds: float) -> tuple[int, str] | None:
-        """Returns the exit code of the running command and its standard error; None if it still runs after `seconds`.
-        If the warm process itself has ended, returns the exit code of a process that a signal has ended."""
+        """Returns the exit code of the running command and its standard error, or None if the command still runs after
+        `seconds`. If the warm process itself has ended, returns -SIGALRM as the code."""
         assert self._process is not None
         told = self._process.stdout
         assert told is not None
@@ -81,7 +82,7 @@ class WarmProcess:
             self.close()
 
     def close(self) -> None:
-        """Kills the process, with its JVM."""
+        """Kills the warm process with its JVM, if it runs."""
         self._running = None
         if self._process is not None:
             signal_all(self._process.pid, signal.SIGKILL)
@@ -133,7 +134,7 @@ def _start(environment: Mapping[str, str]) -> subprocess.Popen[str]:
 
 
 def serve() -> None:
-    """Runs commands until there are no more."""
+    """Runs the commands that arrive on standard input until it is closed."""
     from groupledger.jobs.process.session import SHORT_LIVED, spark_session
 
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")

@@ -1,8 +1,9 @@
 """Defines 67 scenarios of the classic protocol, which are played over an abstract driver.
 
-A scenario is a function that sends requests, lets time pass and compares what comes back with what Kafka's own tests
-and source say. The driver may be the coordinator in virtual time or a real broker; what only some drivers can do
-(fail an append, make a group Dead) a scenario names in `needs`. Names follow Kafka's test suites.
+A scenario is a function that sends requests, lets time pass, and compares the answers and records with what Kafka's own
+tests and source say. The driver may be the coordinator in virtual time or a real broker. If a scenario requires
+something that only some drivers can do (fail an append, make a group Dead), it lists that in `needs`. Names follow
+Kafka's test suites.
 """
 
 from . import failover, joining, liveness, offsets, rebalancing, static_members, syncing

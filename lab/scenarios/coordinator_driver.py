@@ -1,4 +1,4 @@
-"""The scenarios' driver for the coordinator itself, in virtual time."""
+"""Drives the scenarios on the reference coordinator itself, in virtual time."""
 
 from __future__ import annotations
 
@@ -22,13 +22,15 @@ if TYPE_CHECKING:
 
 
 def lead_all(coordinator: Coordinator, now_ms: int) -> Result:
-    """Makes a coordinator the leader of all partitions, each with an empty log, as in a new cluster of one broker."""
+    """Makes a coordinator the leader of all partitions of the offsets topic, each with an empty log, as in a new
+    cluster of one broker."""
     partitions = range(coordinator.config.offsets_topic_num_partitions)
     return Result.of(coordinator.load(partition, (), now_ms=now_ms) for partition in partitions)
 
 
 class CoordinatorDriver(Driver):
-    """Keeps the log of every partition, and hands each response to the call that waits for it."""
+    """Drives a coordinator in virtual time. It stores the batches of every partition, and gives each response to the
+    call that waits for it."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__()
@@ -64,7 +66,7 @@ class CoordinatorDriver(Driver):
         self.collect(self.coordinator.advance(self.now_ms))
 
     def take_batches(self) -> list[Batch]:
-        """Returns the batches that were appended since the last call, with markers."""
+        """Returns the batches that were appended since the last call, including markers."""
         taken = self.batches[self._taken_batches :]
         self._taken_batches = len(self.batches)
         return taken

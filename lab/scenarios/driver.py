@@ -1,7 +1,8 @@
 """Defines the actions of a scenario on a coordinator, either the reference coordinator or a broker.
 
 Defaults are those of Kafka's test context: session timeout 5 s, rebalance timeout 10 s, initial delay 3 s, session
-limits 10 ms and 600 s. Calls that don't name a group are about `group_id`; `other_group_id` is a second one.
+limits 10 ms and 600 s. Methods without a `group_id` argument act on the driver's `group_id`; `other_group_id` is a
+second group. A request is *parked* if the coordinator answers it later, as most JoinGroup requests.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ TOO_LARGE = 30_000  # bytes of a record that the log does not take
 
 
 def subscription(*topics: str) -> bytes:
-    """A consumer subscription of version 0 without user data."""
+    """Returns the bytes of a consumer subscription of version 0 to these topics, without user data."""
     names = b"".join(len(topic).to_bytes(2, "big") + topic.encode() for topic in topics)
     return b"\0\0" + len(topics).to_bytes(4, "big") + names + b"\xff\xff\xff\xff"
 
@@ -46,7 +47,7 @@ ROUNDROBIN_AND_RANGE: Protocols = (("roundrobin", subscription("orders")), *RANG
 
 
 class Call:
-    """A request that was sent; `response` is None while it is parked."""
+    """A request that was sent. `response` is None while the request is parked, so not answered yet."""
 
     def __init__(self, request: Request) -> None:
         self.request: Any = request
@@ -69,7 +70,7 @@ class Member:
 
 @dataclass(frozen=True)
 class StableGroup:
-    """The members of a group that has become Stable; `members` begins with the leader."""
+    """The generation and the members of a group that has become Stable; the leader is the first of `members`."""
 
     generation: int
     members: tuple[Member, ...]
@@ -97,40 +98,42 @@ class Driver(ABC):
 
     @abstractmethod
     def send(self, request: Request) -> Call:
-        """Send a request; it may be answered at once or while time advances."""
+        """Sends a request. The answer may come at once, or later while time advances."""
 
     @abstractmethod
     def advance(self, milliseconds: int) -> None:
-        """Let time pass, and collect the answers that come meanwhile.
+        """Lets time pass, and collects the answers that come meanwhile.
 
-        Where scenarios stop just before a deadline they say so by a number that ends in 9 (4_999): a driver in real
-        time may stop somewhat earlier there, and goes somewhat beyond everywhere else.
+        If a scenario stops just before a deadline, `milliseconds` ends in the digit 9 (4_999). A driver in real time
+        may then stop somewhat earlier; otherwise it may stop somewhat later.
         """
 
     @abstractmethod
     def take_records(self) -> list[Record]:
-        """Returns the records that were appended since the last call, in the order of the log, without markers."""
+        """Returns the records that were appended since the last call, in the order of the log, without transaction
+        markers."""
 
     @abstractmethod
     def end_transaction(self, producer_id: int, *, committed: bool) -> None:
-        """End the producer's transaction, with a marker in the group's partition."""
+        """Ends the producer's transaction, with a marker in the partition of the group."""
 
     # Methods that only some drivers support
 
     def fail_next_append(self, error: Error) -> None:
-        """Makes the next append fail; with MESSAGE_TOO_LARGE, because the scenario makes it TOO_LARGE."""
+        """Makes the next append fail with `error`. For MESSAGE_TOO_LARGE a driver may rely on the scenario, whose next
+        record has `TOO_LARGE` bytes."""
         raise NotImplementedError
 
     def force_state(self, *states: str) -> None:
-        """Bring the group through these states without a request."""
+        """Brings the group through these states without a request."""
         raise NotImplementedError
 
     def failover(self, **settings: Any) -> None:
-        """Restart the coordinator from its log, with other settings if given."""
+        """Restarts the coordinator from its log, with changed settings if there are any."""
         raise NotImplementedError
 
     def unload(self) -> None:
-        """Give the group's partition away."""
+        """Takes the partition of the group away from the coordinator."""
         raise NotImplementedError
 
     # Requests
@@ -169,7 +172,7 @@ class Driver(ABC):
         )
 
     def join_with_new_id(self, **options: Any) -> Call:
-        """Lets a dynamic member join in two rounds: it asks for an id, and joins with it."""
+        """Lets a dynamic member join with two requests: the first gets a member id, and the second joins with it."""
         required = self.join(**options)
         assert required.error is Error.MEMBER_ID_REQUIRED
         return self.join(required.response.member_id, **options)
@@ -221,7 +224,7 @@ class Driver(ABC):
         return self.answer(LeaveGroupRequest(self.next_request_id(), group_id, leaving, api_version))
 
     def commit(self, offset: int = 1, **options: Any) -> Error:
-        """Commit one offset of partition 0 of `orders`."""
+        """Commits one offset of partition 0 of the topic `orders`, and returns the error."""
         offsets = (OffsetToCommit(topic="orders", partition=0, offset=offset),)
         group_id = options.pop("group_id", self.group_id)
         request = OffsetCommitRequest(self.next_request_id(), group_id, offsets=offsets, **options)
@@ -229,7 +232,8 @@ class Driver(ABC):
         return error
 
     def txn_commit(self, producer_id: int, offset: int = 1, **options: Any) -> Error:
-        """Commit one offset of partition 0 of `orders` within the producer's transaction."""
+        """Commits one offset of partition 0 of the topic `orders` within the producer's transaction, and returns the
+        error."""
         offsets = (OffsetToCommit(topic="orders", partition=0, offset=offset),)
         group_id = options.pop("group_id", self.group_id)
         request = TxnOffsetCommitRequest(
@@ -247,24 +251,26 @@ class Driver(ABC):
     # Groups
 
     def state(self) -> str:
-        """Returns the group's state from DescribeGroups."""
+        """Returns the group's state as DescribeGroups reports it."""
         return str(self._described().group_state)
 
     def member_ids(self) -> set[str]:
-        """Returns the member ids from DescribeGroups."""
+        """Returns the group's member ids as DescribeGroups reports them."""
         return {member.member_id for member in self._described().members}
 
     def _described(self) -> Any:
         return self.answer(DescribeGroupsRequest(self.next_request_id(), (self.group_id,))).groups[0]
 
     def stable_group(self, *instance_ids: str | None, **options: Any) -> StableGroup:
-        """Lets members with these instance ids (None: dynamic) join a new group until it is Stable."""
+        """Lets members with these instance ids join a new group and sync until it is Stable. None stands for a dynamic
+        member."""
         group = self.completing_group(*instance_ids, **options)
         self.sync_all(group, protocol_name=options.get("protocols", RANGE)[0][0])
         return group
 
     def completing_group(self, *instance_ids: str | None, **options: Any) -> StableGroup:
-        """Lets members join a new group up to CompletingRebalance, before anybody has synced."""
+        """Lets members with these instance ids join a new group, which is in CompletingRebalance then: no member has
+        synced."""
         joins = []
         for instance_id in instance_ids:
             if instance_id is None:
@@ -276,7 +282,8 @@ class Driver(ABC):
         return self.joined(*joins)
 
     def joined(self, *joins: Call) -> StableGroup:
-        """Returns the generation with which these joins were answered."""
+        """Returns the group that these joins have formed: the generation of their answers, and the members. All must be
+        answered without an error."""
         assert [join.error for join in joins] == [Error.NONE] * len(joins)
         leader_id = joins[0].response.leader
         members = [Member(join.response.member_id, getattr(join.request, "group_instance_id", None)) for join in joins]
@@ -284,7 +291,7 @@ class Driver(ABC):
         return StableGroup(joins[0].response.generation_id, tuple(members))
 
     def sync_all(self, group: StableGroup, protocol_name: str = "range") -> list[Call]:
-        """Lets the leader sync with assignments, then everybody else."""
+        """Lets the leader sync with an assignment for each member, and then all other members."""
         syncs = []
         for member in group.members:
             assignments = group.assignments() if member is group.leader else None

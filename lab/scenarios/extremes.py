@@ -1,12 +1,12 @@
-"""Records, each with one number or time that no healthy client writes: every numeric field, with every extreme value.
+"""Makes records with one number or time that no healthy client writes: every numeric field, with every extreme value.
 
     record_cases()             a case for each record type, value version, numeric field and value that its type holds
     timestamp_cases()          a case for each time that a capture may give a record itself
-    poisoned(case, topic)      the records of its group: healthy ones of its type, the one with the value, and the
-                               same record without it again, so that every difference is taken in both directions
+    poisoned(case, topic)      the records of the case's group: healthy ones, the one with the value, and the same
+                               record without it again, so that every difference is taken in both directions
 
 The fields come from `schemas.wire`, so that a new format or field is tried without a change here. Each case has a group
-of its own, and hundreds go through one pass.
+of its own, and one pass takes hundreds of cases.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ Path = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Case:
-    """A field of a record type's version, and the value that it has. `value` lies at `path` below the record's key or
-    value; a record's own timestamp is the path ("timestamp",) of no version."""
+    """A numeric field in a version of a record type, and the extreme value that it gets. The field lies at `path` in
+    the record's key or value. If the value is the timestamp of the record itself, `path` is ("timestamp",)."""
 
     record_type: str
     version: int
@@ -80,7 +80,7 @@ class Case:
 
 
 def values_of(primitive: Primitive) -> dict[str, int]:
-    """Returns the extremes that a type holds."""
+    """Returns the extreme values, by name, that a numeric type can hold."""
     half = 2 ** (BITS[primitive] - 1)
     is_large = BITS[primitive] > 16
     return {
@@ -126,7 +126,8 @@ def _numbers_of(wire_type: WireType, version: int) -> Iterator[tuple[Path, Primi
 
 
 def poisoned(case: Case, topic: str) -> list[Record]:
-    """Returns the records of the case's group; the one before the last has the value."""
+    """Returns the records of the case's group. The last but one has the extreme value. If the value is a timestamp, the
+    record timestamps stay as they are here, and the caller has to set them."""
     known = {kind.record_type: kind for kind in (*RECORD_TYPES, *SHARE_STATE_TYPES)}
     kind = known[case.record_type]
     family = next((start for start in GROUP_TYPES if case.record_type.startswith(start)), None)

@@ -24,7 +24,8 @@ LONG_WAIT = "long_wait"
 
 @dataclass(frozen=True)
 class Scenario:
-    """`settings` are fields of the coordinator's Config that differ from those of the driver."""
+    """A registered scenario, whose `name` follows Kafka's test suites. `needs` lists what only some drivers can do (the
+    constants above), and `settings` are fields of the coordinator's Config that differ from the driver's."""
 
     number: int
     name: str
@@ -39,7 +40,8 @@ SCENARIOS: list[Scenario] = []
 def scenario(
     number: int, name: str, *, needs: tuple[str, ...] = (), **settings: Any
 ) -> Callable[[Callable[[Driver], None]], Callable[[Driver], None]]:
-    """Registers a scenario. A number may have several parts, which need different things of a driver."""
+    """Registers a scenario. Several scenarios may share a number, as parts of one that need different things of a
+    driver."""
 
     def register(play: Callable[[Driver], None]) -> Callable[[Driver], None]:
         SCENARIOS.append(Scenario(number, name, play, frozenset(needs), settings))

@@ -1,7 +1,7 @@
 """Makes a fictitious later release of groupledger, whose codec knows formats that this release quarantines.
 
-It is a copy of the package with changed wire formats. Spark's Python workers, or another Python process, import it if
-they find it before the package of this release.
+The later release is a copy of the package with changed wire formats. Spark's Python workers, or another Python process,
+import it if their search path has it before the package of this release.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ RECORD_TYPES: tuple[RecordType, ...] = (
 
 
 def make_release(directory: Path, changes: dict[str, tuple[str, str]]) -> None:
-    """Copies the package to `directory`, and replaces a text in files of `schemas/wire`."""
+    """Copies the package to `directory`, and changes files of `schemas/wire`: `changes` has, by file name, the text to
+    replace and its replacement."""
     for folder in ("schemas", "transforms"):
         ignored = shutil.ignore_patterns("__pycache__")
         shutil.copytree(PACKAGE / folder, directory / "groupledger" / folder, ignore=ignored)

@@ -46,8 +46,8 @@ def write_capture(
     *,
     since_ms: int = WRITTEN_SINCE_MS,
 ) -> None:
-    """Writes one Parquet file with the columns of Spark's Kafka source; `rows` are by (partition, offset), and each was
-    written a millisecond after the one before, the first offset's at `since_ms`."""
+    """Writes one Parquet file with the columns of Spark's Kafka source. `rows` has keys and values by (partition,
+    offset). The time of a row is `since_ms` plus its offset in milliseconds."""
     directory.mkdir(parents=True, exist_ok=True)
     table = pa.table(
         {
@@ -88,7 +88,7 @@ def open_test_ledger(spark: SparkSession, warehouse: Path, cluster: str = "test"
 
 
 def make_tables(warehouse: Path | str, *tables: Table) -> None:
-    """Makes tables without rows, as a ledger does."""
+    """Creates empty tables, as a ledger creates them."""
     for table in tables:
         Commits(str(warehouse), ()).create(table)
 
@@ -101,16 +101,18 @@ def ingest(
 
 
 def positions(warehouse: Path) -> list[Position]:
-    """Returns (partition, offset) of every row of the table, sorted, with repetitions."""
+    """Returns (partition, offset) of every row of `coordinator_records`, sorted. A position that is there twice is
+    returned twice."""
     return columns_of(warehouse, COORDINATOR_RECORDS, "kafka_partition", "kafka_offset")
 
 
 def coverage(warehouse: Path) -> list[tuple[int, int, int, str]]:
-    """Returns (partition, from, to, completeness) of every stretch, sorted."""
+    """Returns (partition, from, to, completeness) of every stretch in `coverage`, sorted."""
     return columns_of(warehouse, COVERAGE, "kafka_partition", "from_offset", "to_offset", "completeness")
 
 
 def columns_of(warehouse: Path, table: Table, *columns: str) -> list[tuple[Any, ...]]:
-    """Returns columns of every row, sorted. It asks no Spark, whose answer takes a hundred times as long."""
+    """Returns the named columns of every row of a table, sorted. It reads without Spark, which takes a hundred times as
+    long."""
     rows = dataset(str(warehouse), table).to_table([*columns])
     return sorted(zip(*(rows[column].to_pylist() for column in columns), strict=True))

@@ -1,8 +1,10 @@
-"""Counts the data files of a warehouse that a piece of work opens, be it by Spark's tasks, by pyarrow or by delta-rs.
+"""Counts the data files of a warehouse that a piece of work opens, whether Spark's tasks, pyarrow or delta-rs open
+them.
 
-Linux reports each opening of a file in a watched folder (inotify), to whichever process the opener belongs. So one
-device counts for all engines, and no engine is asked what it believes to have read. Files that are made meanwhile do
-not count: they are no past. Files of the log are left out, too: what they cost is bounded by checkpoints.
+Linux reports each opening of a file in a watched folder (inotify), whichever process opens it. So one method counts for
+all engines, and no engine is asked what it believes to have read. Files that are created during the work do not count,
+because they do not belong to the past. Files of the Delta log are left out, too, because checkpoints bound what they
+cost.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ BYTES_AT_ONCE = 1 << 20
 
 
 class Opened(NamedTuple):
-    """How many files of a table were opened, and the rows that are in them."""
+    """How many data files of a table were opened, and how many rows are in them."""
 
     files: int
     rows: int
@@ -33,8 +35,8 @@ class Opened(NamedTuple):
 
 @contextmanager
 def opened_files(warehouse: Path) -> Iterator[dict[str, Opened]]:
-    """Yields what the block opens, by table; it is there when the block has ended. Raises OSError if the system can't
-    watch the folders."""
+    """Yields a dictionary that has, after the end of the `with` block, what the block opened, by table. Raises OSError
+    if the system can't watch the folders."""
     files = {path for path in warehouse.rglob("*.parquet") if "_delta_log" not in path.parts}
     found: dict[str, Opened] = {}
     library = ctypes.CDLL(None, use_errno=True)

@@ -1,5 +1,5 @@
-"""Unpacks the archives in `tests/data/warehouses`: each has a warehouse of a release, and its inputs. Feeds a
-warehouse as each of them was fed."""
+"""Unpacks the archives in `tests/data/warehouses`, each of which has a warehouse of an earlier release and its inputs,
+and feeds inputs to a warehouse as was done when the archives were made."""
 
 from __future__ import annotations
 
@@ -25,14 +25,15 @@ CHECKED = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
 
 
 def unpacked(archive: Path, folder: Path) -> Path:
-    """Returns the folder of the release, in `folder`."""
+    """Unpacks an archive into `folder`, and returns the folder of the release there."""
     with tarfile.open(archive) as packed:
         packed.extractall(folder, **CHECKED)  # type: ignore[arg-type]  # noqa: S202
     return folder / archive.name.removesuffix(".tar.gz")
 
 
 def feed(spark: SparkSession, warehouse: Path, inputs: Path, cluster: str) -> int:
-    """One pass of `pipeline`; gives the number of records that it added."""
+    """Runs one pass of `pipeline` over the samples and the capture in `inputs`, and returns the number of records that
+    it added."""
     with open_test_ledger(spark, warehouse, cluster) as ledger:
         import_samples(ledger, str(inputs))
         totals = ingest_capture(ledger, str(inputs / "capture"), threading.Event(), recover=False)
@@ -41,7 +42,8 @@ def feed(spark: SparkSession, warehouse: Path, inputs: Path, cluster: str) -> in
 
 
 def fed_as_then(spark: SparkSession, warehouse: Path, inputs: Path, cluster: str) -> None:
-    """What was done with each release: a pass, the logs, and what follows from them."""
+    """Feeds a warehouse as each release's archive was made: a pass, an import of the logs, an update of the incidents,
+    and the quality checks."""
     feed(spark, warehouse, inputs, cluster)
     with open_test_ledger(spark, warehouse, cluster) as ledger:
         sources = LogSources([*(inputs / "request-log").iterdir()], [*(inputs / "server-log").iterdir()])

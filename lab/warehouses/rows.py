@@ -1,4 +1,5 @@
-"""Makes Kafka rows for the tests of the transforms, in batches as Spark hands them over, ordinary and hostile."""
+"""Makes Kafka rows for the tests of the transforms, in batches as Spark passes them on. Some rows are ordinary, others
+are hostile."""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ TOPIC_IDS = st.sampled_from([ZERO_UUID, "4L6g3nShT-eMCtK--X86sw", "_" * 20 + "8A
 
 
 def batch_of(rows: list[Row]) -> pa.RecordBatch:
-    """Returns a batch of rows from fifty partitions, with offsets from 1000 on."""
+    """Returns a batch of these keys and values, spread over fifty partitions, with offsets from 1000 on."""
     count = len(rows)
     return pa.RecordBatch.from_arrays(
         [
@@ -49,7 +50,7 @@ def batch_of(rows: list[Row]) -> pa.RecordBatch:
 
 
 def offset_commit(version: int = 4, record_type: str = "offset_commit", **fields: object) -> tuple[bytes, bytes]:
-    """Returns the bytes of an ordinary commit, with some fields changed."""
+    """Returns the key and the value of an ordinary offset commit as bytes. `fields` replace fields of either."""
     value = {
         "offset": 42,
         "leader_epoch": 7 if version >= 3 else -1,
@@ -108,7 +109,8 @@ def offset_commits(draw: st.DrawFn) -> Row:
 
 @st.composite
 def damaged_offset_commits(draw: st.DrawFn) -> Row:
-    """Draws a commit whose value has one byte changed, is cut, or has one byte more."""
+    """Draws an offset commit whose value has one byte changed, is cut, or has one byte more. A tombstone is drawn
+    unchanged."""
     key, value = draw(offset_commits())
     if not value:
         return key, value

@@ -1,8 +1,8 @@
-"""Spreads the rows of a warehouse's tables over several files, as they lie after months.
+"""Spreads the rows of a warehouse's tables over several files, as in a table that has been written for months.
 
 The tables of a test are small, and a merge writes a small table as one file. In a large table a question or a batch
-opens some files without a row that it needs: names and times of all files overlap, so that their bounds leave out no
-file.
+also opens files that have no row that it needs: the names and times in the files overlap, so that the statistics of a
+file exclude none.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ FILES = 3
 
 
 def scatter(ledger: Ledger) -> None:
-    """Writes each table as so many files for each of its partitions, which is no new data for its readers. All rows are
-    of the ledger's cluster."""
+    """Writes each table as `FILES` files for each of its partitions. Readers of the Delta log see that as no new data.
+    All rows must be of the ledger's cluster."""
     for table in ledger.existing():
         ledger.create(table)
         rows = ledger.arrow(table).sort_by([(name, "ascending") for name in table.key])

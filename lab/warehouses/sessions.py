@@ -1,4 +1,5 @@
-"""Keeps a Spark session small and quick that sees many warehouses of few rows, one after the other."""
+"""Configures a Spark session to be small and quick, for a process that opens many warehouses of few rows, one after the
+other."""
 
 from __future__ import annotations
 

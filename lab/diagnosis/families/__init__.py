@@ -1,1 +1,1 @@
-"""Plays by families; `lab.diagnosis.plays` finds them."""
+"""Contains the plays, in a file for each family; `lab.diagnosis.plays` imports them."""

@@ -1,4 +1,4 @@
-"""Plays in which members leave, drop out, stand still, or come and go."""
+"""Plays in which members leave, are removed, hang, or come and go."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def one_killed(group: Group) -> None:
 
 @play(ends_sessions=True)
 def one_frozen(group: Group) -> None:
-    """One process is suspended for longer than its session, and then goes on."""
+    """One process is suspended for longer than its session timeout, and then continues."""
     group.start("1")
     group.start("2", host=FROZEN)
     group.until(group.stage.freeze_s)
@@ -103,7 +103,7 @@ def slow_batch_modern(group: Group) -> None:
 
 @play((JAVA, LIBRDKAFKA), ends_sessions=True)
 def too_slow_for_its_batches(group: Group) -> None:
-    """A member polls too late, again and again."""
+    """A member exceeds its poll interval again and again."""
     group.start("1", "2")
     group.calm()
     group.cause("poll_timeout crash_loop", "2")
@@ -137,7 +137,7 @@ def crash_loop_modern(group: Group) -> None:
 
 @play(ends_sessions=True)
 def instance_twice(group: Group) -> None:
-    """Two processes use one instance id; each is started again when it has been fenced, as by a supervisor."""
+    """Two processes use one instance id. Each is started again when it has been fenced, as a supervisor does."""
     group.start("1", group_instance_id="first", max_poll_interval_ms=LONG_POLL_INTERVAL_MS)
     group.start("2", group_instance_id="second", max_poll_interval_ms=LONG_POLL_INTERVAL_MS)
     group.calm()
@@ -160,7 +160,7 @@ def instance_twice_modern(group: Group) -> None:
 
 @play()
 def removed_by_administrator(group: Group) -> None:
-    """A static member is removed by its instance id, and does not come back."""
+    """An administrator removes a static member by its instance id, and it does not come back."""
     group.start("1", group_instance_id="first")
     group.start("2", group_instance_id="second")
     group.calm()
@@ -172,7 +172,7 @@ def removed_by_administrator(group: Group) -> None:
 
 @play(ends_sessions=True)
 def static_member_away(group: Group) -> None:
-    """A static member is closed without leaving: its partitions stay reserved for its session, which is long."""
+    """A static member is closed without leaving the group. Its partitions stay reserved until its long session ends."""
     long: dict[str, Any] = {"session_timeout_ms": 240_000, "max_poll_interval_ms": LONG_POLL_INTERVAL_MS}
     group.start("1", group_instance_id="first", **long)
     group.start("2", group_instance_id="second", **long)

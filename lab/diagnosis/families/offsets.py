@@ -26,7 +26,7 @@ def _reset(group: Group, moved: Callable[[int], int]) -> None:
 
 @play(CLIENTS)
 def reset_back(group: Group) -> None:
-    """An administrator sets the group back while it is stopped, and starts it again."""
+    """An administrator stops the group, resets its offsets to lower ones, and starts it again."""
     group.start("1", "2")
     group.calm()
     group.cause("reset_at_rest")
@@ -36,7 +36,7 @@ def reset_back(group: Group) -> None:
 
 @play((LIBRDKAFKA,))
 def reset_ahead(group: Group) -> None:
-    """An administrator moves the group forward, past records that it has not read."""
+    """An administrator stops the group, moves its offsets past records that it has not read, and starts it again."""
     group.start("1", "2")
     group.until_committed()
     group.close("1", "2")
@@ -50,7 +50,8 @@ def reset_ahead(group: Group) -> None:
 
 @play((JAVA, KAFKA_PYTHON))
 def seeks_back(group: Group) -> None:
-    """A member seeks back. librdkafka commits no lower offset by itself, so nothing shows it."""
+    """A member seeks back. librdkafka is not played, because it commits no lower offset by itself, so that nothing
+    would show the seek."""
     group.start("1")
     group.calm()
     group.cause("member_went_back", "1")
@@ -68,7 +69,7 @@ def commits_beyond_the_end(group: Group) -> None:
 
 @play((LIBRDKAFKA,))
 def reset_beyond_the_end(group: Group) -> None:
-    """A tool commits offsets that its topic does not have, as after a move to another cluster."""
+    """A tool commits offsets beyond the end of the topic, as after a move to another cluster."""
     group.calm()
     group.cause("commit_ahead_of_end")
     group.reset(dict.fromkeys(range(group.partitions), AHEAD))
@@ -76,7 +77,8 @@ def reset_beyond_the_end(group: Group) -> None:
 
 @play(CLIENTS)
 def commits_the_last_offset(group: Group) -> None:
-    """The application commits the offset of the last record rather than the next; then nothing more is written."""
+    """The application commits the offset of the last record instead of the next offset. Then nothing more is written to
+    the topic."""
     group.start("1", enable_auto_commit="false")
     group.send("1", "commit", -1, 0)
     group.calm()
@@ -86,7 +88,7 @@ def commits_the_last_offset(group: Group) -> None:
 
 @play((LIBRDKAFKA,))
 def mirror_on_standby(group: Group) -> None:
-    """A mirror keeps the group's offsets on a standby cluster, where it has no members."""
+    """A mirror commits the group's offsets on a standby cluster, where the group has no members."""
     group.cause("mirror_moves_offsets")
     while group.stage.now() < group.stage.seconds - 15:
         group.reset({partition: max(0, end - MIRROR_BEHIND) for partition, end in group.ends().items()})
@@ -95,7 +97,7 @@ def mirror_on_standby(group: Group) -> None:
 
 @play((LIBRDKAFKA,))
 def offsets_deleted(group: Group) -> None:
-    """Somebody deletes the group while it is stopped, and it starts again at the beginning of the log."""
+    """Somebody deletes the group while it is stopped. Then the group starts again at the beginning of the log."""
     group.start("1")
     group.calm()
     group.close("1")
@@ -108,7 +110,8 @@ def offsets_deleted(group: Group) -> None:
 
 @play((JAVA, LIBRDKAFKA))
 def removed_before_it_was_read(group: Group) -> None:
-    """Retention, or DeleteRecords, removes records that the group had not read yet."""
+    """Records are removed that the group had not read yet: by DeleteRecords here, with the same effect as by
+    retention."""
     group.start("1")
     group.until_committed()
     group.close("1")
@@ -134,14 +137,15 @@ def _expire(group: Group) -> None:
 
 @play((LIBRDKAFKA,))
 def offsets_expire(group: Group) -> None:
-    """The group was away for so long that its offsets expire."""
+    """The group has no members for so long that its offsets expire."""
     _expire(group)
     group.cause("group_expired members_left scaled_to_zero", "1")
 
 
 @play((JAVA, LIBRDKAFKA))
 def offsets_expire_and_it_comes_back(group: Group) -> None:
-    """Its offsets expire, it comes back and starts where auto.offset.reset says: at the beginning."""
+    """The group's offsets expire. When it comes back, it starts where auto.offset.reset says, at the beginning of the
+    log."""
     _expire(group)
     group.cause("offsets_expired", "1", beside="group_expired members_left scaled_to_zero")
     group.start("1")

@@ -13,7 +13,7 @@ from lab.diagnosis.stage import VICTIMS
 
 @play((JAVA, LIBRDKAFKA))
 def slow_and_refused(group: Group) -> None:
-    """The group is slower than its producers, and a new member can't join."""
+    """The members are slower than the producers, and the coordinator refuses a new member."""
     group.start("1", "2")
     group.calm()
     group.cause("slower_than_producers", "1", "2")
@@ -26,7 +26,7 @@ def slow_and_refused(group: Group) -> None:
 
 @play((JAVA, LIBRDKAFKA), ends_sessions=True)
 def killed_and_slow_batch(group: Group) -> None:
-    """One member is killed, and later another one polls too late."""
+    """One member is killed, and later another one exceeds its poll interval."""
     group.start("1", "2")
     group.start("3", host=VICTIMS)
     group.until(group.stage.kill_s)

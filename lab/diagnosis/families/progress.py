@@ -16,7 +16,8 @@ RESTART_S = 2.0
 
 @play()
 def hangs_and_heartbeats(group: Group) -> None:
-    """A member's poll loop hangs, which its poll interval allows for ten minutes."""
+    """A member's poll loop hangs. Its poll interval is ten minutes, so it goes on with heartbeats, and stays in the
+    group."""
     group.start("1", "2", max_poll_interval_ms=LONG_POLL_INTERVAL_MS)
     group.calm()
     group.cause("alive_and_not_polling commits_stopped", "2")
@@ -32,7 +33,7 @@ def never_commits(group: Group) -> None:
 
 @play()
 def commits_stop(group: Group) -> None:
-    """A deploy brings members that commit nothing any more."""
+    """A deploy starts members that no longer commit."""
     group.start("1")
     group.calm()
     group.close("1")
@@ -42,7 +43,7 @@ def commits_stop(group: Group) -> None:
 
 @play()
 def one_record_ends_each(group: Group) -> None:
-    """Any process that gets a certain record ends, and is started again."""
+    """A certain record ends any process that gets it, and each process is started again."""
     group.start("1", "2")
     group.send("1", "stop", f"{group.topic}-1", POISON_AFTER, "close")
     group.send("2", "stop", f"{group.topic}-1", POISON_AFTER, "close")
@@ -59,7 +60,7 @@ def one_record_ends_each(group: Group) -> None:
 
 @play()
 def one_record_is_tried_again(group: Group) -> None:
-    """The member retries one record again and again, and goes on with its other partitions."""
+    """The member retries one record again and again, and makes progress on its other partitions."""
     group.start("1")
     group.send("1", "stop", f"{group.topic}-1", POISON_AFTER, "retry")
     while "failed" not in group.heard("1"):
@@ -99,7 +100,8 @@ def partition_skew(group: Group) -> None:
 
 @play((JAVA, LIBRDKAFKA), partitions=1, rate=PLENTY)
 def uneven_assignment(group: Group) -> None:
-    """The range assignor gives the first member the one partition of each topic."""
+    """The group subscribes to four topics with one partition each, and the range assignor gives all of them to the
+    first of two members."""
     others = [f"{group.topic}-{number}" for number in (2, 3, 4)]
     for other in others:
         group.stage.make_topic(other, 1)
@@ -133,7 +135,7 @@ def quota(group: Group) -> None:
 
 @play()
 def paused(group: Group) -> None:
-    """The application pauses its partitions, and goes on polling; some clients go on committing their positions."""
+    """The application pauses its partitions and goes on polling. Some clients go on committing their positions, too."""
     group.start("1")
     group.calm()
     group.cause("polls_without_commit commits_stopped commits_one_offset_again", "1")
@@ -142,7 +144,7 @@ def paused(group: Group) -> None:
 
 @play((LIBRDKAFKA, KAFKA_PYTHON))
 def unsubscribed(group: Group) -> None:
-    """A deploy subscribes to another topic, and the old one's offsets stay."""
+    """A deploy subscribes to another topic, and the offsets that were committed for the former topic stay."""
     other = f"{group.topic}-2"
     group.stage.make_topic(other, 2)
     group.start("1")
@@ -154,7 +156,7 @@ def unsubscribed(group: Group) -> None:
 
 @play(CLIENTS)
 def catches_up(group: Group) -> None:
-    """A group was away, and catches up with the records that came meanwhile."""
+    """A group had no members for a while, and now catches up with the records that were written meanwhile."""
     group.start("1")
     group.until_committed()
     group.close("1")

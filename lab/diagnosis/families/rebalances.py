@@ -15,7 +15,8 @@ LONG_TOPICS = 50
 
 @play(CLIENTS, ends_sessions=True)
 def waits_for_member(group: Group) -> None:
-    """A member hangs whose poll interval allows ten minutes to join, and a third one joins: all wait for the first."""
+    """A member hangs, and its poll interval allows it ten minutes to rejoin. Then a third member joins, and all wait
+    for the one that hangs."""
     group.start("1", "2", max_poll_interval_ms=LONG_POLL_INTERVAL_MS)
     group.calm()
     group.send("2", "stall")
@@ -26,7 +27,8 @@ def waits_for_member(group: Group) -> None:
 
 @play((JAVA, LIBRDKAFKA), ends_sessions=True)
 def holds_back_partitions(group: Group) -> None:
-    """KIP-848: a member that owns all partitions hangs, and holds back those in a new member's target."""
+    """In a KIP-848 group the member that owns all partitions hangs, so that it does not release those that a new member
+    is to get."""
     group.start("1", group_protocol="consumer", max_poll_interval_ms=LONG_POLL_INTERVAL_MS)
     group.calm()
     group.send("1", "stall")
@@ -37,7 +39,7 @@ def holds_back_partitions(group: Group) -> None:
 
 @play((LIBRDKAFKA,))
 def assignment_too_large(group: Group) -> None:
-    """A deploy subscribes to many topics, and the group's record is larger than its topic accepts."""
+    """A deploy subscribes to so many topics that the group's record is larger than `__consumer_offsets` accepts."""
     names = [f"{group.topic}-{'x' * 60}-{number}" for number in range(LONG_TOPICS)]
     for name in names:
         group.stage.make_topic(name, 1)
@@ -111,7 +113,8 @@ def scale_down(group: Group) -> None:
 
 @play((JAVA, KAFKA_PYTHON))
 def topic_not_there(group: Group) -> None:
-    """A deploy subscribes to a topic that does not exist. librdkafka does not even join then."""
+    """A deploy subscribes to a topic that does not exist. librdkafka is not played, because it does not even join the
+    group then."""
     group.start("1", "2")
     group.calm()
     group.close("1", "2")
@@ -121,7 +124,7 @@ def topic_not_there(group: Group) -> None:
 
 @play(CLIENTS)
 def subscription_alternates(group: Group) -> None:
-    """A member subscribes anew all the time, to one topic and to two."""
+    """A member changes its subscription again and again, between one topic and two."""
     other = f"{group.topic}-2"
     group.stage.make_topic(other, 2)
     group.start("1", "2")

@@ -19,7 +19,7 @@ REFUSED_S = 3.0
 
 @play()
 def other_assignor(group: Group) -> None:
-    """A new member offers no assignor that the others have."""
+    """A new member supports none of the assignors that the other members have."""
     group.start("1", "2", partition_assignment_strategy="range")
     group.calm()
     group.cause("inconsistent_protocol", "3")
@@ -36,7 +36,7 @@ def session_too_short(group: Group) -> None:
 
 @play((LIBRDKAFKA,))
 def group_full(group: Group) -> None:
-    """The broker allows four members."""
+    """A fifth member wants to join, but the broker allows a group four."""
     group.start("1", "2", "3", "4")
     group.calm()
     group.cause("group_full", "5")
@@ -78,7 +78,7 @@ def topic_right_lost(group: Group) -> None:
 
 @play(CLIENTS)
 def commits_beside_members(group: Group) -> None:
-    """A script assigns itself a partition, and commits under the group's name."""
+    """A script assigns itself a partition, and commits with the id of a group that has members."""
     group.start("1", "2")
     group.calm()
     script = group.outsider("script")
@@ -108,7 +108,7 @@ def in_a_members_name(group: Group) -> None:
 
 @play()
 def two_applications(group: Group) -> None:
-    """Two unrelated applications have one group id, each with a topic of its own."""
+    """Two unrelated applications use one group id, and each reads a topic of its own."""
     other = f"{group.topic}-2"
     group.stage.make_topic(other, 4)
     group.stage.feed.set(other, dict.fromkeys(range(4), 1.0))

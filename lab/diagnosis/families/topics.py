@@ -1,4 +1,5 @@
-"""Plays about the topics that a group reads: transactions, new partitions, topics that go, and come again."""
+"""Plays about the topics that a group reads: transactions, new partitions, and topics that are deleted and created
+again."""
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ def _producer(group: Group) -> Producer:
 
 @play((JAVA, LIBRDKAFKA), partitions=2)
 def open_transaction(group: Group) -> None:
-    """A producer leaves a transaction open: consumers of committed records wait, and work correctly."""
+    """A producer leaves a transaction open. Consumers with read_committed wait for its end, and work correctly."""
     producer = _producer(group)
     group.start("1", isolation_level="read_committed")
     group.calm()
@@ -47,7 +48,7 @@ def open_transaction(group: Group) -> None:
 
 @play(CLIENTS, partitions=2, rate=0.0)
 def ends_in_markers(group: Group) -> None:
-    """Short transactions, then none: the log ends in a marker, and the group has read everything."""
+    """A producer stops after many short transactions. The log ends in a marker, and the group has read all records."""
     producer = _producer(group)
     group.start("1", isolation_level="read_committed")
     while group.stage.now() < group.stage.calm_s + QUIET_AFTER_S:
@@ -61,7 +62,8 @@ def ends_in_markers(group: Group) -> None:
 
 @play((JAVA, LIBRDKAFKA), partitions=1)
 def new_partition_from_latest(group: Group) -> None:
-    """A topic gets a partition, and records, before the group knows of it: consumers start after these records."""
+    """A topic gets a partition, and the partition gets records before the group's consumers know of it. They start
+    after these records."""
     group.start("1", auto_offset_reset="latest", metadata_max_age_ms=30_000, **_slow_metadata(group))
     group.calm()
     group.stage.add_partitions(group.topic, 2)
@@ -92,7 +94,8 @@ def well_without_membership(group: Group) -> None:
 
 @play((JAVA, LIBRDKAFKA), partitions=2)
 def topic_made_anew(group: Group) -> None:
-    """The topic is deleted and created again while the group is stopped: its offsets belong to the former topic."""
+    """The topic is deleted and created again while the group is stopped. The group's offsets belong to the former
+    topic."""
     group.start("1")
     group.until_committed()
     group.close("1")

@@ -21,7 +21,7 @@ def well_modern(group: Group) -> None:
 
 @play()
 def well_static(group: Group) -> None:
-    """A static member is restarted within its session."""
+    """A static member is restarted before its session ends."""
     group.start("1", group_instance_id="first")
     group.start("2", group_instance_id="second")
     group.calm()
@@ -31,7 +31,7 @@ def well_static(group: Group) -> None:
 
 @play((LIBRDKAFKA,), rate=0.0)
 def well_and_idle(group: Group) -> None:
-    """Nothing is written, and nothing was ever committed."""
+    """Nothing is ever written to the topic, so the group has never committed."""
     group.start("1")
 
 
@@ -48,7 +48,7 @@ def well_in_bursts(group: Group) -> None:
 
 @play((LIBRDKAFKA,))
 def work_is_done(group: Group) -> None:
-    """Two members are closed when all is read."""
+    """Both members are closed when they have read everything."""
     group.start("1", "2")
     group.calm()
     group.feed(0.0)
