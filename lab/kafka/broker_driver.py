@@ -1,21 +1,21 @@
 """Drives the scenarios on a real broker, and sends every request to the reference coordinator as well.
 
 Every answer and every record of the broker is compared with the coordinator's, field by field; the first difference
-raises. The coordinator also says what to wait for: whether a request is parked, which parked requests an event
-answers, and what a timer does.
+raises. The coordinator also determines what the driver waits for: whether a request is parked (answered later), which
+parked requests an event answers, and what a timer does.
 
-- Ids are the broker's. A join with an empty id goes to the broker first, and the coordinator is given the UUID that
-  it drew, from the answer or, while the join is parked, from DescribeGroups: the order of Java's maps depends on it.
+- Ids are the broker's. A join with an empty id goes to the broker first. The coordinator then gets the UUID that the
+  broker drew, because the order of Java's maps depends on it. The UUID is in the answer or, while the join is parked,
+  in the answer to DescribeGroups.
 - Times are compared by windows: if the coordinator does something at a virtual instant, the broker's time for it must
-  lie
-  between the real instants before and after. If the wall clock is set meanwhile, the window grows by the difference.
-  The broker may answer before it is done (SyncGroup before the group is Stable, the first JoinGroup before it writes
-  the new group), so a record may be as late as the answer to the *next* request, and the time of a state as late as its
-  record.
+  lie between the real instants before and after. If the wall clock is set meanwhile, the window grows by the
+  difference. The broker may answer before it is done (SyncGroup before the group is Stable, the first JoinGroup before
+  it writes the new group), so a record may be as late as the answer to the *next* request, and the time of a state as
+  late as its record.
 - Time is scaled: `time_scale` virtual milliseconds are one real one, and timeouts on the wire are divided by it.
-- A parked request is followed by a *fence*, some request on another connection whose answer is awaited. With one
-  network and one handler thread (`SETTINGS`) the parked one is then in front of all later ones: the network thread
-  queues all that it reads before it sends, and the only handler takes them in order.
+- A parked request is followed by a *fence*: a request on another connection, whose answer the driver awaits. With one
+  network thread and one handler thread (`SETTINGS`) the broker then takes the parked request before all later ones:
+  the network thread queues all that it reads before it sends, and the only handler takes requests in order.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ _MEMBER_TIMEOUTS = ("rebalance_timeout_ms", "session_timeout_ms")
 
 
 class DifferenceError(AssertionError):
-    """The coordinator and the broker disagree."""
+    """Raised if an answer or a record of the broker differs from the coordinator's."""
 
     def __init__(self, occasion: Any, of_coordinator: Any, of_broker: Any) -> None:
         super().__init__(f"{occasion}\n  coordinator: {of_coordinator}\n  broker:      {of_broker}")
@@ -77,7 +77,7 @@ class DifferenceError(AssertionError):
 
 @dataclass
 class Broker:
-    """The address of a broker, and the topics and groups that drivers use on it."""
+    """The address of a broker, the ids of the topics that drivers use on it, by name, and its release."""
 
     bootstrap_servers: str
     topic_ids: dict[str, str]
@@ -85,7 +85,8 @@ class Broker:
 
     @classmethod
     def prepare(cls, bootstrap_servers: str) -> Broker:
-        """Create the topics that offsets are committed for, and have the offsets topic created."""
+        """Creates the topics for which offsets are committed, makes the broker create `__consumer_offsets`, and waits
+        until all its partitions are loaded."""
         connection = Connection(bootstrap_servers)
         kind = CreateTopicsRequest.CreatableTopic
         topics = [kind(name=name, num_partitions=TOPIC_PARTITIONS, replication_factor=1) for name in TOPICS]
@@ -100,7 +101,7 @@ class Broker:
 
 
 def await_groups(connection: Connection, group_ids: list[str]) -> None:
-    """Wait until the coordinators of these groups have loaded their partitions."""
+    """Waits until the coordinators of these groups have loaded their partitions."""
     request = DescribeGroupsRequest(0, tuple(group_ids))
     while any(group.error_code in NOT_YET for group in connection.call(to_wire(request)).groups):
         time.sleep(POLL_SECONDS)
@@ -124,7 +125,8 @@ class BrokerDriver(Driver):
         restart: Callable[[], None] | None = None,
         **settings: Any,
     ) -> None:
-        """`tick_ms` is the virtual time before each request; `restart` restarts the broker, `settings` are its own."""
+        """Connects to the broker. `tick_ms` is the virtual time that passes before each request, `restart` is a
+        function that restarts the broker, and `settings` are those of the broker, for the coordinator."""
         super().__init__(group_id)
         self.broker = broker
         self.model = CoordinatorDriver(release=broker.release, **settings)
@@ -304,8 +306,8 @@ class BrokerDriver(Driver):
     # Records
 
     def take_records(self) -> list[Record]:
-        """Returns what the broker has written for the groups since the last call, after comparing it with the
-        coordinator."""
+        """Returns the records of the groups that the broker has written since the last call. Raises DifferenceError if
+        the coordinator's records differ."""
         taken = self.model.take_batches()
         deadline = time.monotonic() + ANSWER_SECONDS_MAX
         expected = [
@@ -380,7 +382,8 @@ class BrokerDriver(Driver):
     # The end
 
     def finish(self) -> None:
-        """Asserts that nothing else was answered or written, and closes the connections."""
+        """Raises DifferenceError if anything else was answered or written. It does not close the connections; `close`
+        does."""
         self._control.call(to_wire(DescribeGroupsRequest(0, (self.group_id,))))
         self._settle()
         self.take_records()

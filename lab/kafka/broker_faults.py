@@ -1,17 +1,18 @@
-"""Makes brokers fail under healthy groups, and keeps the inputs of a ledger: the topic and the logs.
+"""Makes brokers fail under healthy groups, and saves the inputs of a ledger: `__consumer_offsets` and the brokers'
+logs.
 
     python -m lab.kafka.broker_faults DIRECTORY
 
 There are three brokers; the first is the controller, and has no fault. A dozen groups of three clients and two
-protocols read, and no client causes a fault before the end. In turn one broker that coordinates groups is frozen for
-16 s (`FROZEN_S`) and wakes, another is killed with SIGKILL and comes back, and all leaders go back to their preferred
-brokers. Then, when all is quiet again, a process with one member of some groups is killed: only these sessions expire
-because of a client. At last the consumers are closed, one after the other.
+protocols read topics, and no client causes a fault before the end. First one broker that coordinates groups is frozen
+for 16 s (`FROZEN_S`) and continues. Then another one is killed with SIGKILL and comes back, and later all leaders go
+back to their preferred brokers. When all is quiet again, a process with one member of some groups is killed: only these
+sessions expire because of a client. At last the consumers are closed, one after the other.
 
 The program writes `capture/` (`groupledger capture`), `server-N.log` of each broker, `events.jsonl` (what clients
 reported: name, event, time) and `happened.json` (what was done, and when). `tests/data/events/broker_faults` is made of
-these: it has the capture in one file, and the lines of the logs in which coordinators load, unload or remove, or
-members leave.
+these files: it has the capture in one file, and those lines of the logs in which coordinators load or unload partitions
+or remove members, or members leave.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ def settings(group: str, name: str, client: str, protocol: str) -> dict[str, str
 
 
 def play(cluster: Cluster) -> list[dict[str, Any]]:
-    """Runs the whole scenario, and returns the events that the clients reported."""
+    """Plays all faults, and returns the events that the clients reported, in the order of time."""
     servers = cluster.servers
     make_offsets_topic(servers)
     cluster.make_topics((group for group, _, _ in GROUPS), PARTITIONS)

@@ -1,8 +1,8 @@
 """Runs a real broker with real consumers on this machine until Ctrl-C, to try `doctor`, `monitor` and `pipeline` on it.
 
-python -m lab.kafka.broker_to_try [--directory DIR] [--seconds 240]
+    python -m lab.kafka.broker_to_try [--directory DIR] [--seconds 240]
 
-The consumers play the plot of the demo (`lab.kafka.local_traffic`) again and again, in so many seconds each time.
+The consumers play the plot of the demo (`lab.kafka.local_traffic`) again and again. Each round takes `--seconds`.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ def main(*, directory: Path, seconds: int) -> None:
 
 
 def play(bootstrap_servers: str, seconds: int) -> None:
-    """Plays the plot once. On a busy machine a client may be too slow for its time, which ends only this round. A
-    broker that no longer answers ends the program."""
+    """Plays the plot once. If a client is too slow for its time, as on a busy machine, only this round ends. Raises
+    TrafficError if the broker no longer answers."""
     try:
         run_demo_traffic(bootstrap_servers, seconds)
     except TrafficError as error:

@@ -1,5 +1,5 @@
-"""Makes a `__consumer_offsets` of one partition on a real broker, writes a simulated log into it, and lets the cleaner
-work on it when it should."""
+"""Makes a `__consumer_offsets` of one partition on a real broker, writes a simulated log into it, and runs the log
+cleaner on it when a test asks for that."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ BATCH = 5  # records: a segment is rolled between two batches
 
 
 def make_topic(bootstrap_servers: str, replicas: int = 1) -> None:
-    """Creates the topic before the broker does: otherwise a member's record with today's time would come first, and its
-    segment would never be rolled for records of another day."""
+    """Creates `__consumer_offsets` before the broker does. Otherwise a member's record with today's time would come
+    first, and its segment would never be rolled for records of an earlier day."""
     topic = NewTopic(OFFSETS_TOPIC, 1, replicas, config={**TOPIC_SETTINGS, RATIO: NEVER})
     admin = AdminClient({"bootstrap.servers": bootstrap_servers})
     admin.create_topics([topic])[OFFSETS_TOPIC].result()
 
 
 def write(bootstrap_servers: str, rows: pa.Table) -> None:
-    """Writes the rows of a capture, in their order and with their times."""
+    """Writes the rows of a capture to `__consumer_offsets`, in their order and with their times."""
     settings = {"client.id": ADMIN_CLIENT_ID, "enable.idempotence": True, "batch.num.messages": BATCH}
     producer = Producer({"bootstrap.servers": bootstrap_servers, **settings})
     for row in rows.to_pylist():
@@ -63,7 +63,8 @@ def set_ratio(bootstrap_servers: str, ratio: str) -> None:
 
 
 def await_cleaned(broker: LocalBroker, above: int) -> None:
-    """Waits until the broker's cleaner has gone beyond an offset, by its own checkpoint."""
+    """Waits until the log cleaner has cleaned beyond the offset `above`, as its own checkpoint shows. Raises
+    TimeoutError after `WAIT_S` seconds."""
     checkpoint = broker.data_directory / "cleaner-offset-checkpoint"
     deadline = time.monotonic() + WAIT_S
     while time.monotonic() < deadline:
@@ -76,7 +77,7 @@ def await_cleaned(broker: LocalBroker, above: int) -> None:
 
 
 def clean(broker: LocalBroker, above: int) -> None:
-    """Runs the cleaner until it has gone beyond an offset."""
+    """Lets the log cleaner work until it has cleaned beyond the offset `above`, and then stops it."""
     set_ratio(broker.bootstrap_servers, ALWAYS)
     await_cleaned(broker, above)
     set_ratio(broker.bootstrap_servers, NEVER)

@@ -1,7 +1,7 @@
-"""Runs three brokers as one cluster, and does to them what happens to brokers: they die, stand still, and lose leads.
+"""Runs three brokers as one cluster, and does to them what happens to brokers: they die, freeze, and lose leadership.
 
-The first broker is the controller, and nothing is done to it. Each `__consumer_offsets` partition has its replicas on
-all three, and its leader coordinates the groups of it. Every doing is noted with the time at which it began.
+The first broker is the controller, and has no fault. Each partition of `__consumer_offsets` has a replica on each
+broker, and its leader coordinates its groups. `happened` has what a caller noted, with the time of each note.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ PROPERTIES = {
 
 
 class Cluster:
-    """The brokers by their numbers, from 1 on; a context manager that starts and stops them."""
+    """Three brokers, numbered from 1 on. A context manager starts and stops them."""
 
     def __init__(self, directory: Path, jars: Path = KAFKA_JARS, properties: Mapping[str, str] | None = None) -> None:
         self._directory = directory
@@ -100,18 +100,19 @@ class Cluster:
         os.kill(pid, which)
 
     def leaders(self) -> dict[int, int]:
-        """Returns the number of the broker that leads each partition of `__consumer_offsets`; -1 where none does."""
+        """Returns, for each partition of `__consumer_offsets`, the number of the broker that leads it, or -1 if it has
+        no leader."""
         admin = AdminClient({"bootstrap.servers": self.servers, "log_level": 2})
         found = admin.list_topics(OFFSETS_TOPIC, timeout=WAIT_S).topics[OFFSETS_TOPIC]
         return {number: each.leader for number, each in found.partitions.items()}
 
     def elect_preferred(self) -> None:
-        """Gives each partition of all topics back to the first of its replicas."""
+        """Makes the first replica of each partition its leader, in all topics."""
         admin = AdminClient({"bootstrap.servers": self.servers, "log_level": 2})  # kept: its end would end the answer
         admin.elect_leaders(ElectionType.PREFERRED).result(WAIT_S)
 
     def move_leaders(self) -> None:
-        """Makes another replica of each `__consumer_offsets` partition the preferred one, and elects it."""
+        """Puts another replica of each partition of `__consumer_offsets` first, and makes it the leader."""
         with closing(KafkaAdminClient(bootstrap_servers=self.servers)) as admin:
             (topic,) = admin.describe_topics([OFFSETS_TOPIC])
             turned = {

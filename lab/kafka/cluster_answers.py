@@ -1,6 +1,6 @@
-"""Asks the warehouses of a run about all groups, and has each answer judged by the truth (`lab.truth.cluster_judge`).
+"""Asks the warehouses of a run about all groups, and lets `lab.truth.cluster_judge` compare each answer with the truth.
 
-The warehouses are asked as a user asks, with the rules of today; a kept run can so be judged again.
+The warehouses are asked as a user asks them, with the present rules. So a run that was saved can be judged again.
 """
 
 from __future__ import annotations
@@ -64,7 +64,8 @@ def read_truth(folder: Path) -> Truth:
 
 
 def expired_sessions(folder: Path) -> dict[str, list[int]]:
-    """Returns the members whose sessions ended by the brokers' server logs, and when."""
+    """Returns, by member id, the times in milliseconds at which the brokers' server logs say that its session
+    expired."""
     found: defaultdict[str, list[int]] = defaultdict(list)
     for path in sorted(folder.glob("brokers/*/server.log")):
         for line in EXPIRED.finditer(path.read_text(errors="replace")):
@@ -75,7 +76,7 @@ def expired_sessions(folder: Path) -> dict[str, list[int]]:
 
 
 def judged(folder: Path, warehouse: str, truth: Truth, seed: int) -> Tally:
-    """Returns the outcomes of all that is asked of a warehouse of a run."""
+    """Asks a warehouse of a run about all groups, and returns the outcomes of its answers."""
     tally, tables = Tally(), ClusterRows(str(folder / warehouse), CLUSTER)
     dice = random.Random(seed)
     for group_id in truth.groups:

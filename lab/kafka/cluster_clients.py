@@ -1,9 +1,9 @@
-"""Runs the consumers of a cluster's groups, and says which of them ended how.
+"""Runs the consumers of a cluster's groups, and reports which of them ended how.
 
-Each member is a *life*: a client id that is never used again, so that whatever is said of it is about this one. When a
-life is ended by the play, another one takes its place after a while, and a static member keeps its instance id. The
-first two members of a group live in a process with others of their client; the third one lives alone with the third
-ones of other groups of that client, and that process is what gets killed.
+Each member is a *life*: its client id is never used again, so that every statement about a client id is about one life.
+When the play has ended a life, another one takes its place after a while; a static member then keeps its instance id.
+The first two members of a group run in a process with others of the same client library. The third member runs in
+another process, with the third members of other groups of that library, and that process is the one that is killed.
 """
 
 from __future__ import annotations
@@ -82,7 +82,8 @@ def settings(kind: GroupKind, client_id: str, place: str) -> dict[str, str]:
 
 @dataclass(slots=True)
 class Life:
-    """A consumer. `ended` says how the play ended it (`killed` or `closed`), and when; None while it lives."""
+    """One consumer from its start to its end. `ended` has how the play ended it (`killed` or `closed`) and when, in
+    milliseconds; it is None while the consumer runs. `place` is the name of its place in the group."""
 
     kind: GroupKind
     place: str
@@ -93,7 +94,7 @@ class Life:
 
 @dataclass(slots=True)
 class Clients:
-    """All consumers. `asides` are the processes that can be killed, by their client."""
+    """All consumers that were started, including those that have ended. `kinds` are the groups."""
 
     servers: str
     kinds: Sequence[GroupKind]
@@ -116,7 +117,7 @@ class Clients:
                 time.sleep(START_EVERY_S)
 
     def kill(self, client: str) -> list[str]:
-        """Kills the process of the third members of a client, and returns their client ids."""
+        """Kills the process with the third members of the groups of a client library, and returns their client ids."""
         host = self._asides.pop(client)
         gone = [life for life in self.lives if life.host is host and life.ended is None]
         at_ms = now_ms()
@@ -126,7 +127,7 @@ class Clients:
         return [life.client_id for life in gone]
 
     def close(self, dice: Random) -> str:
-        """Closes one consumer in good order, and returns its client id."""
+        """Closes one random consumer, as an application does at its end, and returns its client id."""
         life = dice.choice([each for each in self.living() if each.host is self._steady.get(each.kind.client)])
         life.ended = ("closed", now_ms())
         life.host.send("close", life.client_id)
@@ -138,7 +139,7 @@ class Clients:
         return life.client_id
 
     def replace_ended(self) -> list[str]:
-        """Starts a new life in each place that an ended one left, and returns their client ids."""
+        """Starts a new life in each place whose life has ended, and returns the new client ids."""
         begun = []
         for kind in self.kinds:
             living = {life.place for life in self.living() if life.kind is kind}
@@ -149,7 +150,7 @@ class Clients:
         return (life for life in self.lives if life.ended is None)
 
     def events(self) -> list[dict[str, Any]]:
-        """Returns all that the clients reported, in the order of time: name, event, time and partitions."""
+        """Returns all events that the clients reported, in the order of time: name, event, time and partitions."""
         found = [
             {"name": name, "event": event, "at_ms": at_ms, "partitions": sorted(map(list, places))}
             for host in self._hosts
@@ -158,7 +159,7 @@ class Clients:
         return sorted(found, key=lambda each: each["at_ms"])
 
     def rows(self) -> Iterable[dict[str, Any]]:
-        """Returns a row for each life: its group, whether it is static, and how and when the play ended it."""
+        """Yields a row for each life: its group, whether it is static, and how and when the play ended it."""
         for life in self.lives:
             how, at_ms = life.ended or (None, None)
             yield {

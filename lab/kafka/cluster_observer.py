@@ -1,13 +1,13 @@
-"""Asks the brokers each second what is true: Admin's descriptions of groups, committed offsets, and ends of topics.
+"""Asks the brokers each second for the truth: Admin's descriptions of groups, committed offsets, and ends of topics.
 
-Each answer is a line of JSON with the time span in which it came about, `asked_ms` to `answered_ms`, and `of`:
+Each answer is a line of JSON. It has `asked_ms` and `answered_ms`, between which it came about, and in `of` its kind:
 
     group     `group_id`, `state`, `members` (each a member id, a client id and a list of topic partitions)
     commits   `group_id`, `offsets` (each a topic, a partition and an offset)
     ends      `offsets` (the same)
 
-A question that is not answered in time, as of a broker that stands still, leaves no line. Each group, with the topic of
-its name, is asked about in a thread of its own, so that none waits for another one.
+A question that is not answered in time, for example by a frozen broker, leaves no line. A thread for each group asks
+about it and about the topic of its name, so that no group waits for another one.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ TIMEOUT_S = 4.0
 
 
 class Questions(threading.Thread):
-    """Asks about one group until it is stopped, and prints what is answered."""
+    """A thread that asks about one group until its process ends, and prints the answers. `of` says whether it asks for
+    descriptions of the group or for offsets."""
 
     def __init__(self, of: str, servers: str, group_id: str, partitions: int) -> None:
         super().__init__(daemon=True, name=group_id)
@@ -93,9 +94,9 @@ class Questions(threading.Thread):
 
 
 class Observer:
-    """Runs the questions in processes of their own, which write one file: one for descriptions and one for offsets. A
-    process that ends is started again: librdkafka's Admin client fails an assertion of its own now and then when it has
-    asked a coordinator that dies."""
+    """Asks for descriptions in one process and for offsets in another, which write into one file. A process that ends
+    is started again: librdkafka's Admin client sometimes fails an assertion of its own when it has asked a coordinator
+    that dies."""
 
     def __init__(self, servers: str, groups: Sequence[str], partitions: int, path: Path) -> None:
         self._path = path
@@ -130,7 +131,7 @@ class Observer:
             process.wait()
 
     def latest(self) -> list[Row]:
-        """Returns the last answer to each question."""
+        """Returns the last answer to each question that is in the file."""
         found = {}
         for line in self._path.read_text().splitlines(keepends=True):
             if line.endswith("\n"):

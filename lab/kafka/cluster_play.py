@@ -1,15 +1,18 @@
-"""Breaks the brokers of a cluster under healthy groups, with groupledger beside it, and keeps all that is to be judged.
+"""Breaks the brokers of a cluster under healthy groups, with groupledger beside it, and saves everything that is to be
+judged.
 
-A seed decides what happens, to which broker, and how long the pauses are. Faults of clients are played in calm times
-only. Into FOLDER are written
+A seed decides what happens, to which broker, and how long the pauses are. Faults of clients are played only when the
+cluster has settled after a fault of a broker. FOLDER gets
 
-    brokers/         the brokers' own, with their server logs
+    brokers/         the brokers' own files, with their server logs
     happened.jsonl   what was done, since when and until when, to which broker (and which partitions of
                      `__consumer_offsets` it led) or to which clients
-    lives.jsonl      the clients (`cluster_clients.Clients.rows`), and told.jsonl what they reported
-    truth.jsonl      what the brokers said, each second (`cluster_observer`)
-    rest.jsonl       their last answers, after which nothing happened
-    live/, after/    the warehouses (`cluster_product`), and capture/ the topic as it was at the end
+    lives.jsonl      the clients (`cluster_clients.Clients.rows`)
+    told.jsonl       what the clients reported
+    truth.jsonl      what the brokers answered, each second (`cluster_observer`)
+    rest.jsonl       the brokers' last answers, after which nothing happened
+    live/, after/    the warehouses (`cluster_product`)
+    capture/         `__consumer_offsets` as it was at the end
 """
 
 from __future__ import annotations
@@ -62,10 +65,10 @@ OF_OFFSETS_TOPIC = {"segment.ms": "60000", "min.cleanable.dirty.ratio": "0.01"}
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Plan:
-    """The plan of a run. `faults` are the brokers' faults in order; None plays random ones, with faults of clients
-    between them, until `seconds` have passed. After each fault the cluster rests for `settle_s`; None: for a random
-    time. `monitor_share` is the share of the time in which the monitor may run. `has_second`: there is a second
-    warehouse."""
+    """The plan of a run. `faults` are the brokers' faults in order. If it is None, random faults are played, with
+    faults of clients between them, until `seconds` have passed. After each fault the cluster rests for `settle_s`, or
+    for a random time if that is None. `monitor_share` is the share of the time in which the monitor may run.
+    `has_second` says whether a second warehouse is made at the end."""
 
     seed: int
     seconds: float
@@ -219,7 +222,7 @@ class Show:
 
 
 def is_read(latest: Sequence[Row]) -> bool:
-    """Returns whether, by the last answers, every group has committed the end of each of its partitions."""
+    """Returns whether, by the last answers, every group has committed the end offset of each of its partitions."""
     ends = offsets_in(latest, "ends")
     return bool(ends) and offsets_in(latest, "commits") == ends
 

@@ -1,9 +1,9 @@
-"""Runs groupledger beside a cluster: a monitor as a process of its own, which can be slowed down, and the commands that
+"""Runs groupledger beside a cluster: a monitor in a process of its own, which can be slowed down, and commands that
 make a second warehouse afterwards.
 
-FOLDER/live    the monitor's warehouse: it imports the brokers' server logs as they grow
-FOLDER/after   the second one: `import-logs` and `pipeline` once all is over, from a topic that was cleaned meanwhile
-FOLDER/again   the first one, folded and judged again by the rules of today
+    FOLDER/live    the monitor's warehouse: it imports the brokers' server logs as they grow
+    FOLDER/after   the second one: `import-logs` and `pipeline` at the end, when the topic has been cleaned meanwhile
+    FOLDER/again   a copy of the first one, with history and incidents computed again by the present rules
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ SETTINGS = {
 
 
 class Throttle(threading.Thread):
-    """Lets the processes of a group run for a share of each second only."""
+    """Lets the processes of a process group run only for a share of each second."""
 
     def __init__(self, process_group: int, share: float) -> None:
         super().__init__(daemon=True, name="throttle")
@@ -57,7 +57,7 @@ class Throttle(threading.Thread):
 
 
 class Monitor:
-    """`groupledger monitor` with the settings of a run; a context manager that starts and ends it."""
+    """Runs `groupledger monitor` with the settings of a run. A context manager starts and ends it."""
 
     def __init__(self, folder: Path, servers: str, server_logs: Sequence[Path], share: float | None) -> None:
         self._folder, self._servers, self._share = folder, servers, share
@@ -79,7 +79,7 @@ class Monitor:
         return self
 
     def slow_down(self) -> None:
-        """Begins to withhold the processor from the monitor, if that is asked for."""
+        """Begins to let the monitor run only for `share` of each second, if there is a share."""
         if self._share is not None:
             self._throttle = Throttle(self._process.pid, self._share)
             self._throttle.start()
@@ -103,7 +103,7 @@ class Monitor:
 
 
 def make_second(folder: Path, servers: str, server_logs: Sequence[Path]) -> None:
-    """Makes the second warehouse, and copies the topic."""
+    """Makes the second warehouse from the logs and the topic, and captures the topic."""
     of_logs = [word for path in server_logs for word in ("--server-log", str(path))]
     options = ["--warehouse", str(folder / AFTER), "--conf", str(folder / "settings.yaml")]
     _run("import-logs", *options, *of_logs)
@@ -112,7 +112,7 @@ def make_second(folder: Path, servers: str, server_logs: Sequence[Path]) -> None
 
 
 def judge_again(folder: Path) -> None:
-    """Makes a copy of the monitor's warehouse in which history and incidents are made anew."""
+    """Copies the monitor's warehouse, and computes history and incidents again in the copy."""
     shutil.rmtree(folder / AGAIN, ignore_errors=True)
     shutil.copytree(folder / LIVE, folder / AGAIN)
     options = ["--warehouse", str(folder / AGAIN), "--conf", str(folder / "settings.yaml")]

@@ -1,8 +1,8 @@
-"""Sends requests unchanged over blocking connections, awaits their answers, and reads the offsets topic.
+"""Sends requests unchanged over blocking connections, awaits their answers, and reads `__consumer_offsets`.
 
-A broker answers the requests of one connection in turn, so a parked JoinGroup keeps its connection busy: a client of
-many members needs one per parked request. kafka-python's own client repeats, corrects and adds to requests; here they
-go out as they are.
+A broker answers the requests of one connection in turn, so a parked JoinGroup (one that is answered later) blocks its
+connection: a client with many members needs a connection for each parked request. kafka-python's own client repeats,
+corrects and extends requests. This module sends them as they are.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ LATEST = -1
 
 
 class NoAnswerError(Exception):
-    """The broker did not answer in time, or closed the connection."""
+    """Raised if the broker did not answer in time, or closed the connection."""
 
 
 class Connection:
-    """One blocking connection with at most one request on its way."""
+    """One blocking connection, which has at most one request without an answer."""
 
     def __init__(self, bootstrap_servers: str) -> None:
         host, port = bootstrap_servers.rsplit(":", 1)
@@ -53,7 +53,7 @@ class Connection:
         self._answer: Any = None
 
     def reconnect(self) -> None:
-        """Connects again to a restarted broker."""
+        """Connects again, after the broker was restarted."""
         self.close()
         self._connect()
 
@@ -74,7 +74,7 @@ class Connection:
         return answer
 
     def peek(self) -> Any:
-        """Returns the response without removing it: it can still be received."""
+        """Waits for the response and returns it. `receive` can still return it, too."""
         if self._answer is None:
             self._answer = self._read()
         return self._answer
@@ -95,7 +95,8 @@ class Connection:
 
 
 def release_of(connection: Connection) -> str:
-    """Returns the coordinator's release that a broker corresponds to, by the APIs that it offers."""
+    """Returns the release that the reference coordinator has to follow to equal a broker, judging by the APIs that the
+    broker offers."""
     answer = connection.call(ApiVersionsRequest(version=0))
     of_4_4 = ApiKey.STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE
     return KAFKA_4_4 if any(each.api_key == of_4_4 for each in answer.api_keys) else KAFKA_4_2
@@ -103,7 +104,7 @@ def release_of(connection: Connection) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Appended:
-    """A data record of the offsets topic, with the time and the producer of its batch."""
+    """A data record of `__consumer_offsets`, with its time and the producer id of its batch."""
 
     timestamp_ms: int
     producer_id: int
@@ -121,7 +122,8 @@ def end_offset(connection: Connection, partition: int) -> int:
 
 
 def read_offsets_topic(connection: Connection, partition: int, offset: int) -> Iterator[tuple[int, Appended]]:
-    """Returns the data records from an offset to the high watermark, each with its offset."""
+    """Yields the data records of a partition of `__consumer_offsets` from `offset` to the high watermark, each with its
+    offset."""
     topic = FetchRequest.FetchTopic
     high_watermark = offset + 1
     while offset < high_watermark:

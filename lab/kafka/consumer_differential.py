@@ -1,15 +1,15 @@
 """Plays random requests about KIP-848 groups on a broker and on the coordinator, and compares answers and records.
 
-A sequence is a group of its own: members join, dynamic and static, heartbeat, give up partitions at once or later or
-report nothing, subscribe to other topics, by name, by a regular expression, good or bad, or by both, ask for one
-assignor or the other, leave, go away and come back under the same or another id, repeat an old epoch, commit and fetch
-with right and wrong epochs; administrators delete offsets and groups, and classic members ask for an empty or a living
-group (`paired_play` compares). Classic members that join are in `mixed_differential`.
+A sequence is a group of its own. Its members are dynamic or static. They join, heartbeat, give up partitions at once or
+later or do not report them, and subscribe to other topics, by name, by a regular expression (valid or invalid), or by
+both. They ask for one assignor or the other, leave, go away and come back under the same or another id, repeat an old
+epoch, commit and fetch with right and wrong epochs. Administrators delete offsets and groups, and classic members ask
+for an empty or a living group (`paired_play` compares). Classic members that join are in `mixed_differential`.
 
 A broker resolves regular expressions after its response, so the test waits until it has written as many records as the
-coordinator. It does not resolve them again for ten seconds: some sequences pause as long, once or twice, while a topic
-of their own is created, and then grows or is deleted. Some end with a member that keeps partitions it has to give up
-for longer than its rebalance timeout.
+coordinator. For ten seconds it does not resolve them again. So some sequences pause that long, once or twice, after a
+topic of their own was created, grew or was deleted. Some sequences end with a member that keeps partitions it has to
+give up for longer than its rebalance timeout.
 """
 
 from __future__ import annotations

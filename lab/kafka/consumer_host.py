@@ -2,14 +2,14 @@
 
     python -m lab.kafka.consumer_host (librdkafka | kafka-python) BOOTSTRAP_SERVERS
 
-Lines in, their words parted by tabs; settings have Kafka's names:
+Lines in, whose words are separated by tabs; settings have Kafka's names:
     start NAME TOPICS SETTING VALUE SETTING VALUE ... | subscribe NAME TOPICS | stall NAME | resume NAME | close NAME
 and, for what goes wrong in an application itself:
-    pace NAME MS                      from now on it takes so long for each record
+    pace NAME MS                      from now on it takes this long for each record
     stop NAME PARTITION OFFSET WAY    at this record it closes (WAY is `close`) or tries again for ever (`retry`)
-    pause NAME                        it goes on to poll, and gets no records of the partitions that it has now
-    rewind NAME RECORDS               it seeks back in all its partitions
-    commit NAME SHIFT METADATA_BYTES  it commits by itself, once a second, so far from its position
+    pause NAME                        it goes on polling, and gets no records of the partitions that it has now
+    rewind NAME RECORDS               it seeks back by this many records in all its partitions
+    commit NAME SHIFT METADATA_BYTES  once a second it commits its position plus SHIFT, with metadata of this size
 Lines out:
     NAME (assigned | revoked | closed | failed) EPOCH_MS PARTITIONS
 """
@@ -42,7 +42,7 @@ COMMIT_EVERY_S = 1.0
 
 
 class NothingAssignor(RangePartitionAssignor):  # type: ignore[misc]  # no types are published
-    """A range assignor with a fault: it gives nobody anything."""
+    """A faulty range assignor: it gives no member any partition."""
 
     @classmethod
     def assign(cls, cluster: Any, members: Any) -> Any:
@@ -51,7 +51,7 @@ class NothingAssignor(RangePartitionAssignor):  # type: ignore[misc]  # no types
 
 
 class FailingAssignor(RangePartitionAssignor):  # type: ignore[misc]
-    """A range assignor with a fault that ends it, so that its leader sends no assignment."""
+    """A faulty range assignor: it raises, so that a leader with it sends no assignment."""
 
     @classmethod
     def assign(cls, cluster: Any, members: Any) -> Any:  # noqa: ARG003  # it is called so
@@ -89,7 +89,9 @@ class Stop:
 
 
 class Client(Protocol):
-    """A consumer that gives records with `topic`, `partition` and `offset`, and stores or commits what `done` names."""
+    """A consumer of either library. `poll` yields the places of records. The application passes each place to `done`
+    when it has processed the record, and only then librdkafka may commit it; kafka-python commits whatever `poll` has
+    returned."""
 
     def subscribe(self, topics: Sequence[str]) -> None: ...
     def poll(self) -> Iterable[Place]: ...
@@ -108,12 +110,13 @@ class Place(NamedTuple):
 
 
 def value_of(text: str) -> Any:
-    """Returns a setting as kafka-python wants it."""
+    """Returns the text of a setting as the value that kafka-python expects: a bool, an int or a string."""
     return {"true": True, "false": False}.get(text, int(text) if text.isdigit() else text)
 
 
 class Librdkafka:
-    """An offset is stored for the next commit when its record is done, and not when it is handed out."""
+    """A consumer of librdkafka. It stores the offset for the next commit when a record is done, not when `poll` returns
+    the record."""
 
     def __init__(self, name: str, settings: dict[str, str]) -> None:
         self._name = name
@@ -178,7 +181,7 @@ class KafkaPython(ConsumerRebalanceListener):  # type: ignore[misc]  # no types 
             yield from (Place(each.topic, each.partition, each.offset) for each in records)
 
     def done(self, place: Place) -> None:
-        """Its position is what it commits."""
+        """Does nothing, because kafka-python commits its position by itself."""
 
     def seek(self, place: Place) -> None:
         with suppress(AssertionError):  # it was taken away meanwhile
@@ -207,7 +210,7 @@ CLIENTS: dict[str, Callable[[str, dict[str, str]], Client]] = {"librdkafka": Lib
 
 
 class Application(threading.Thread):
-    """A consumer and its poll loop, which obeys commands between two polls."""
+    """A thread with a consumer and its poll loop, which takes commands between two polls."""
 
     def __init__(self, client: Client, name: str) -> None:
         super().__init__(daemon=True, name=name)

@@ -1,9 +1,10 @@
 """Runs events of KIP-848 groups with Kafka's own consumers, and stores the records that a broker writes.
 
-`python -m lab.kafka.consumer_protocol_log FOLDER FILE [RELEASE]` makes `FILE` again: a JSON line for each record of the
-three groups, in the order of their log, with the last step that had begun by its time. Random ids of topics and members
-are named by first appearance (`id-1`), and times count from the first record, so that it holds nothing of the machine.
-The broker's data lies in FOLDER. Its release is 4.2 if none is named; the consumers are those of 4.2.
+`python -m lab.kafka.consumer_protocol_log FOLDER FILE [RELEASE]` makes `FILE` again. It has a JSON line for each record
+of the three groups, in the order of their log, with the last step that had begun by the record's time. Random ids of
+topics and members are replaced by names in the order of first appearance (`id-1`), and times count from the first
+record, so that the file has nothing of the machine. FOLDER has the broker's data. The broker's release is 4.2 if none
+is named; the consumers are those of 4.2.
 
 A step ends when the consumers own all partitions between them and have reported nothing for a moment. The broker's
 descriptions of its KIP-848 groups (ConsumerGroupDescribe) then go to a second file beside it, `..._described.jsonl`.
@@ -51,7 +52,7 @@ RANDOM_ID = re.compile(
 
 
 class Stage:
-    """Runs the consumers of a group, by short names, and remembers when each step began."""
+    """Runs the consumers of the groups, which have short names, and stores the time at which each step began."""
 
     def __init__(self, bootstrap_servers: str, host: Host, brokers: Brokers) -> None:
         self.admin = KafkaAdminClient(bootstrap_servers=bootstrap_servers)
@@ -88,7 +89,8 @@ class Stage:
         self.host.send(action, f"{group}-{name}")
 
     def settle(self, group: str, *names: str, partitions: int = 0, hosts: tuple[Host, ...] = ()) -> None:
-        """Waits until these own all partitions between them, each of them something."""
+        """Waits until the consumers `names` own all partitions of the group, each at least one, and have reported
+        nothing for a moment. `partitions` is their number if the topic has grown."""
         wanted = partitions or TOPICS[group]
 
         def is_settled() -> bool:
@@ -102,7 +104,8 @@ class Stage:
 
 
 def described_group(group: Any) -> dict[str, object]:
-    """Returns the broker's description of a KIP-848 group. An unknown group, or a classic one, is an error."""
+    """Returns a KIP-848 group of the broker's answer to ConsumerGroupDescribe as a dictionary. The group must not have
+    an error, as an unknown or a classic one has."""
 
     def owned(assignment: Any) -> dict[str, list[int]]:
         return {each.topic_name: sorted(each.partitions) for each in assignment.topic_partitions}
@@ -135,7 +138,7 @@ def await_(condition: Callable[[], bool], what: str) -> None:
 
 
 def play_dynamic(stage: Stage, victims: Host) -> None:
-    """Joins, a release that waits for a poll loop, a kill, another partition, and leaves."""
+    """Plays joins, a release that waits for a poll loop, a kill, another partition, and leaves."""
     stage.step("a joins")
     stage.start(DYNAMIC, "a")
     stage.settle(DYNAMIC, "a")
@@ -164,7 +167,7 @@ def play_dynamic(stage: Stage, victims: Host) -> None:
 
 
 def play_static(stage: Stage) -> None:
-    """A static member goes away and comes back under another member id."""
+    """Plays a static member that goes away and comes back under another member id, and sessions that end."""
     stage.step("i0 and i1 join")
     for name in ("i0", "i1"):
         stage.start(STATIC, name, group_instance_id=name)
@@ -182,7 +185,7 @@ def play_static(stage: Stage) -> None:
 
 
 def play_migration(stage: Stage) -> None:
-    """A classic member is joined by one of KIP-848, which leaves again."""
+    """Plays a group of one classic member, which a KIP-848 member joins and leaves again."""
     stage.step("a classic member joins")
     stage.start(MIGRATED, "classic", group_protocol="classic")
     stage.settle(MIGRATED, "classic")
@@ -198,7 +201,8 @@ def play_migration(stage: Stage) -> None:
 
 
 def play(broker: LocalBroker) -> Stage:
-    """Returns the stage with the steps, and the broker's descriptions at the end of each."""
+    """Plays all steps on the broker, and returns the stage, which has the steps and the broker's descriptions at the
+    end of each."""
     address = broker.bootstrap_servers
     with Host(JAVA, address) as host, Host(JAVA, address) as victims, connect(address, load_settings()) as brokers:
         stage = Stage(address, host, brokers)
@@ -212,7 +216,7 @@ def play(broker: LocalBroker) -> Stage:
 
 
 def group_level_records(stored: Log, steps: list[tuple[int, str]]) -> Iterator[dict[str, Any]]:
-    """Yields the records without offset commits, with values as in `coordinator_records`."""
+    """Yields all records but offset commits, each with its step, and with its value as in `coordinator_records`."""
     for (_, offset), each in stored:
         record = decode_record(each.key, each.value)
         if "offset_commit" not in record.record_type:
@@ -230,7 +234,8 @@ def group_level_records(stored: Log, steps: list[tuple[int, str]]) -> Iterator[d
 
 
 def anonymous(line: str, names: dict[str, str]) -> str:
-    """Returns the line with a name by first appearance for each random id."""
+    """Returns the line with each random id replaced by a name, in the order of first appearance. `names` has those
+    given so far."""
 
     def name_of(match: re.Match[str]) -> str:
         return f'"{names.setdefault(match[1], f"id-{len(names) + 1}")}"'

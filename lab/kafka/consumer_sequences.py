@@ -1,11 +1,13 @@
-"""Plays random sequences of KIP-848 heartbeats against a broker, and compares the ledger's history with its answers.
+"""Plays random sequences of KIP-848 heartbeats against a broker, and compares the ledger's history with the broker's
+answers.
 
-A sequence is a group of its own: members join, heartbeat, release what they have to at once or later, subscribe to
-other topics, by name or by a regular expression, leave, go away and come back; at last the group may be deleted. After
-each request the broker describes the group, between two reads of the end of its log. Then the log is folded, piece by
+A sequence is a group of its own. Members join, heartbeat, release partitions at once or later, subscribe to other
+topics, by name or by a regular expression, leave, go away and come back. At the end the group may be deleted. After
+each request the broker describes the group, and no record may be written meanwhile. Then the log is folded, piece by
 piece, and each piece has to give the broker's description: the epoch, whether it has a target, the members, their
-epochs, what each owns, and whether the group is stable. Each epoch has to have the cause that the request had, and
-`validate` has to find nothing. At last the same is folded with a beginning that was cleaned, and with a part left out.
+epochs, what each owns, and whether the group is stable. The cause of each epoch has to be one that the request can
+have, and `validate` has to find nothing. At last the log is folded once without its cleaned beginning and once without
+a part, and neither history may claim anything wrong.
 
 Requests follow each other within a millisecond, so that operations often share one timestamp and one batch.
 """
@@ -69,8 +71,9 @@ class Member:
 
 @dataclass(frozen=True)
 class Look:
-    """A broker's description of a group, the end of its log then, and the changes that the request before may have
-    made."""
+    """A broker's description of a group after a request. `end_offset` is the end of the log then, `said` the
+    description (None if the broker knows no such KIP-848 group), and `causes` are the kinds of changes that the request
+    may have made."""
 
     end_offset: int
     said: dict[str, Any] | None
@@ -78,7 +81,7 @@ class Look:
 
 
 class Play:
-    """Plays one group; `looks` are the descriptions taken meanwhile."""
+    """Plays one group. `looks` are the broker's descriptions, one after each request."""
 
     def __init__(self, connection: Connection, group_id: str, dice: random.Random) -> None:
         self.group_id = group_id
@@ -218,7 +221,8 @@ class Play:
 
 
 def keyed_events(log: Iterable[tuple[int, Appended]], names: dict[str, str]) -> list[Keyed]:
-    """Returns the key of each record, whether it is a tombstone, and what the fold gets of it."""
+    """Returns, for each record, its key, whether it is a tombstone, and the event that the fold takes. `names` has
+    topic names by topic id."""
     found = []
     for offset, each in log:
         record, is_tombstone = each.record, each.record.value is None
@@ -229,7 +233,7 @@ def keyed_events(log: Iterable[tuple[int, Appended]], names: dict[str, str]) -> 
 
 
 def differences(play: Play, log: list[Keyed]) -> Iterator[str]:
-    """Yields a sentence for each description that the history contradicts."""
+    """Yields a sentence for each description and each cause that the history contradicts."""
     history = History(play.group_id)
     begin = 0
     for number, look in enumerate(play.looks):
@@ -246,7 +250,8 @@ def differences(play: Play, log: list[Keyed]) -> Iterator[str]:
 
 
 def false_claims(play: Play, log: list[Keyed], dice: random.Random) -> Iterator[str]:
-    """Yields wrong claims of a history whose beginning was cleaned, and of one with a part that was not read."""
+    """Yields the wrong claims of two histories: one whose log lacks a cleaned beginning, and one whose log lacks a part
+    that was not read."""
     looks = [look.end_offset for look in play.looks]
     begin, end = sorted(dice.sample(looks, 2))
     claims = false_claims_of_cleaned(play.group_id, log, looks, end)
@@ -286,15 +291,16 @@ def _epoch_offsets(history: History) -> set[int]:
 
 @dataclass
 class Outcome:
-    """The outcome of a comparison, and a sentence for each difference."""
+    """The outcome of a comparison: in `compared` what was compared and how often, and in `wrong` a sentence for each
+    difference."""
 
     compared: Counter[str] = field(default_factory=Counter)
     wrong: list[str] = field(default_factory=list)
 
 
 def prepare(bootstrap_servers: str) -> dict[str, str]:
-    """Makes the topics, and waits until the broker has made its offsets topic, as the first group is asked for. Returns
-    the topics' names by id."""
+    """Creates the topics, and makes the broker create `__consumer_offsets` by asking for a group's coordinator. Returns
+    topic names by topic id."""
     kind = CreateTopicsRequest.CreatableTopic
     topics = [kind(name=name, num_partitions=number, replication_factor=1) for name, number in TOPICS.items()]
     with closing(Connection(bootstrap_servers)) as connection:
@@ -307,7 +313,7 @@ def prepare(bootstrap_servers: str) -> dict[str, str]:
 def play_all(
     bootstrap_servers: str, names: dict[str, str], sequences: Iterable[int], seed: int, kind: type[Play] = Play
 ) -> Outcome:
-    """Plays sequences by their numbers: a number and a seed always make the same choices."""
+    """Plays the sequences with these numbers. The same number and seed always give the same random choices."""
     outcome = Outcome()
     with closing(Connection(bootstrap_servers)) as connection:
         for number in sequences:

@@ -1,9 +1,9 @@
 """Plays random sequences in which a group changes its protocol: one classic member, and KIP-848 members beside it.
 
-The group begins as a classic one. A KIP-848 member that joins upgrades it live, and when the last of them leaves, it
-goes back. The classic member heartbeats, and joins and syncs again when it is asked to, or later. There is never more
-than one, since the joins of several wait for each other. The broker is asked as in `consumer_sequences`; while the
-group is a classic one there is no description.
+The group begins as a classic one. A KIP-848 member that joins upgrades it, and when the last of them leaves, it becomes
+classic again. The classic member heartbeats. When the broker asks it to, it joins and syncs again, at once or later.
+There is never more than one classic member, because the joins of several wait for each other. The broker's descriptions
+are compared as in `consumer_sequences`; while the group is classic, there is no description.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ ANY_CAUSE = {kind.name for kind in CHANGE_KINDS}
 
 
 class ConversionPlay(Play):
-    """Plays one group, with a classic member that is there from the beginning to the end."""
+    """Plays one group with a classic member, which is in the group from the beginning to the end."""
 
     member_id = ""
     generation = -1

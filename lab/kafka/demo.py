@@ -42,7 +42,8 @@ if TYPE_CHECKING:
 
 
 def run_demo_on_local_broker(directory: Path, seconds: int, say: Callable[[str], None]) -> None:
-    """Runs the demo. Raises InputError if the directory has files that no demo wrote."""
+    """Runs the demo: writes a warehouse and a report into `directory`. Raises InputError if the directory has files
+    that no demo wrote."""
     new_directory(directory)
     settings = load_settings(cluster=CLUSTER)
     warehouse = str(directory.resolve() / "warehouse")
@@ -95,7 +96,8 @@ def groups(rows: DataFrame) -> DataFrame:
 
 
 def committed_offsets(records: DataFrame) -> DataFrame:
-    """Returns the last commit of each group and partition, if it was not removed."""
+    """Returns the last committed offset of each group and partition. An offset whose last record is a tombstone is left
+    out."""
     commits = records.where(F.col("offset_commit").isNotNull())
     last = keep_last(commits, ["group_id", "offset_commit.topic", "offset_commit.partition"])
     columns = ["group_id", "offset_commit.topic", "offset_commit.partition", "offset_commit.offset"]

@@ -1,7 +1,7 @@
-"""Plays sequences on a broker and on the coordinator, many at a time, and shrinks one that differs.
+"""Plays sequences on a broker and on the coordinator, many at a time, and shortens one that shows a difference.
 
-Hypothesis makes the sequences and nothing else: it plays one example after another, and a broker has time for many. The
-shrinking is delta debugging: steps are left out as long as the rest differs.
+Hypothesis only generates the sequences. It would play one example after another, but a broker can play many at a time.
+A sequence is shortened by delta debugging: steps are left out as long as the rest still differs.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ CONFIG: dict[str, Any] = {"group_initial_rebalance_delay_ms": 0, "group_max_sess
 
 @dataclass(frozen=True)
 class Outcome:
-    """The outcome of playing a sequence: what was compared, and the difference if there was one."""
+    """The outcome of playing a sequence: what was compared, by kind and error, and the difference, or None if there was
+    none."""
 
     steps: list[Step]
     compared: Counter[tuple[str, str]]
@@ -49,7 +50,7 @@ def play(broker: Broker, steps: list[Step], group_id: str) -> Outcome:
 
 
 def generated(count: int, seed: int) -> list[list[Step]]:
-    """Returns this many sequences, the same ones for the same seed."""
+    """Returns `count` sequences, which are the same for the same seed."""
     found: list[list[Step]] = []
 
     @hypothesis.seed(seed)
@@ -74,7 +75,8 @@ def play_all(broker: Broker, sequences: Iterable[list[Step]], prefix: str = "seq
 
 
 def explained(broker: Broker, outcome: Outcome) -> str:
-    """Returns a text about a difference: the shortest sequence that shows it, then both answers."""
+    """Returns a text about a difference: the shortest sequence that shows it, and then the answers of coordinator and
+    broker. If the difference does not come again, returns a sentence that says so."""
     group_ids = (f"again-{id(outcome)}-{number}" for number in itertools.count())
 
     def differs(steps: list[Step]) -> bool:
@@ -89,7 +91,8 @@ def explained(broker: Broker, outcome: Outcome) -> str:
 
 
 def minimal(differs: Callable[[list[Step]], bool], steps: list[Step]) -> list[Step]:
-    """Returns the fewest steps that still differ: leaves out halves, quarters, ... single steps, while they do."""
+    """Returns a part of the steps that still differs: leaves out halves, quarters, ... and single steps, as long as the
+    rest differs."""
     size = len(steps)
     while size > 1:
         size = (size + 1) // 2

@@ -1,7 +1,7 @@
-"""Stands before a broker as a load balancer does: one address that stays, from which bytes go to where the broker is.
+"""Forwards connections to a broker, as a load balancer does: its address stays the same when the broker moves.
 
-A client that only knows the address finds the broker through it, and then connects to what the broker advertises, past
-the forwarder. A broker that `advertises` the forwarder itself is reached through it by every request, which can then be
+A client that knows only this address finds the broker through it. Then it connects to the address that the broker
+advertises, past the forwarder. If the broker advertises the forwarder itself, every request goes through it, and can be
 made slow.
 """
 
@@ -23,8 +23,8 @@ CONNECT_S_MAX = 10
 
 
 class Forwarder:
-    """A context manager. `target` is the port on this machine where the broker is now; each piece of bytes is sent
-    `delay_s` after it came."""
+    """A context manager that forwards connections to `target`, the broker's present port on this machine. It passes
+    each piece of bytes on `delay_s` after it came."""
 
     def __init__(self, target: int = 0) -> None:
         self.target = target

@@ -1,9 +1,9 @@
 """Translates the coordinator's requests and responses to and from Kafka's own messages.
 
 `to_wire` returns the message for a request, in the API version that the request names. `from_wire` returns the
-coordinator's form of a broker's answer. `comparable_response` makes both comparable: it drops fields that the API
-version can't express, and sorts lists that have no order in Kafka. The messages are those of kafka-python, made from
-Kafka's definitions.
+coordinator's form of a broker's answer. `comparable_response` makes the responses of both comparable: it drops fields
+that the API version can't express, and sorts lists that have no order in Kafka. The messages are those of kafka-python,
+which are made from Kafka's definitions.
 """
 
 from __future__ import annotations
@@ -455,8 +455,8 @@ def errors_of(response: Any) -> list[str]:
 
 
 def comparable_response(response: Any, request: Any) -> Any:
-    """Returns a response without fields that this API version can't express, with groups and written topics sorted,
-    since they have no order."""
+    """Returns a response for comparison: without the fields that the request's API version can't express, and with
+    groups and committed partitions sorted, since they have no order in Kafka."""
     if isinstance(response, messages.JoinGroupResponse):
         return _comparable_join(response, request.api_version)
     if isinstance(response, messages.SyncGroupResponse) and request.api_version < _SYNC_HAS_PROTOCOL_SINCE:

@@ -1,8 +1,8 @@
-"""Lets sessions end and waits, for plays whose groups have settings of their own.
+"""Lets sessions end soon on a broker, by settings of single groups, and waits for that.
 
-A broker is configured to end the sessions of a group soon; the coordinator goes on in time. A setting has arrived when
-a heartbeat is answered with the short interval that comes with it. A group that has a setting of its own loses the
-broker's number of standbys, unless that is set for it, too.
+The broker gets a short session timeout for a group, while the coordinator's virtual time is moved forward. A setting
+has reached the broker's coordinator when a heartbeat is answered with the short interval that was set with it. A group
+that has any setting of its own loses the broker's number of standbys, unless that is set for the group, too.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def await_until(is_so: Callable[[], bool]) -> None:
 
 
 def set_for_group(connection: Connection, group_id: str, group_type: str, settings: Mapping[str, int]) -> None:
-    """Gives a group settings of its own, including short heartbeat intervals."""
+    """Gives a group settings of its own, including a short heartbeat interval."""
     kind = IncrementalAlterConfigsRequest.AlterConfigsResource
     configs = [
         kind.AlterableConfig(name=f"{group_type}.{name}", config_operation=SET, value=str(value))
@@ -47,7 +47,7 @@ def set_for_group(connection: Connection, group_id: str, group_type: str, settin
 
 
 def await_short_heartbeats(connection: Connection, request: Request) -> None:
-    """Sends a heartbeat until it is refused, or answered with the short interval."""
+    """Sends the heartbeat `request` until it is refused, or answered with the short interval."""
 
     def is_short() -> bool:
         answer: Any = from_wire(connection.call(to_wire(request)), request)
@@ -64,8 +64,9 @@ def let_sessions_end(
     session_ms: int,
     settings: Mapping[str, int],
 ) -> None:
-    """Sends these last heartbeats, which change nothing, and then none. `session_ms` is how long the coordinator waits
-    for the members, and `settings` are the groups' other settings."""
+    """Sends the `heartbeats`, which change nothing, and then none, until the broker has removed all members; compares
+    the records. `session_ms` is the session timeout that the coordinator has, `described` asks for the groups'
+    descriptions, and `settings` are the other settings of the groups."""
     for group_id in play.group_ids:
         set_for_group(play.connection, group_id, group_type, {**settings, "session.timeout.ms": SHORT_SESSION_MS})
     for request in heartbeats:

@@ -1,5 +1,5 @@
-"""Reads the facts for the incident rules from a real broker's logs and topic, and, with code of its own, which lines of
-the request log hold a refusal."""
+"""Reads the facts for the incident rules from a real broker's logs. To check the rules, it also finds, with code of its
+own, which lines of the request log have a refusal."""
 
 from __future__ import annotations
 
@@ -15,17 +15,18 @@ if TYPE_CHECKING:
 
 
 def requests_of(broker: LocalBroker) -> dict[str, list[Request]]:
-    """Returns the requests by group."""
+    """Returns the requests in the broker's request log, by group."""
     return request_facts(("requests", line) for line in broker.request_log.read_text().splitlines())
 
 
 def events_of(broker: LocalBroker) -> dict[str, list[CoordinatorEvent]]:
-    """Returns the events by group."""
+    """Returns the coordinator's events in the broker's server log, by group."""
     return event_facts(broker.server_log.read_text(errors="replace").splitlines())
 
 
 def refused_lines(broker: LocalBroker, group: str) -> list[int]:
-    """Returns the numbers of the lines that hold a refusal that is an incident."""
+    """Returns the numbers of those lines of the request log in which a request of the group was refused so that it is
+    an incident."""
     found = []
     for number, line in enumerate(broker.request_log.read_text().splitlines(), 1):
         if f'"groupId":"{group}"' not in line:

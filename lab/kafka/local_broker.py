@@ -106,15 +106,16 @@ logger.requests.appenderRef.requests.ref = requests
 
 
 class LocalKafkaError(Exception):
-    """One sentence on what Kafka could not do; Kafka's own words follow."""
+    """Raised with one sentence about what Kafka could not do, and then Kafka's own message."""
 
 
 class LocalBroker:
-    """A broker whose data outlives its process; a context manager that starts and stops it.
+    """A broker whose data outlives its process. A context manager starts and stops it.
 
-    `properties` are added to `DEFAULT_PROPERTIES` and win over them. With `log_requests` every request is one line in
-    `request_log`: `[time] DEBUG Completed request:{json} (kafka.request.logger)`. One that `joins` another, which must
-    have been started before, is a second broker of its cluster, and the other stays the controller.
+    `properties` are added to `DEFAULT_PROPERTIES` and replace those of the same name. With `log_requests`, the file
+    `request_log` gets a line for each request: `[time] DEBUG Completed request:{json} (kafka.request.logger)`. If
+    `joins` is another broker, which must have been started before, this one is a further broker of its cluster, and the
+    other remains the controller.
     """
 
     def __init__(
@@ -151,7 +152,7 @@ class LocalBroker:
 
     @property
     def voters(self) -> str:
-        """Returns the controller of the cluster, as the settings of its brokers name it."""
+        """Returns the address of the cluster's controller in the form of the setting `controller.quorum.voters`."""
         return self._properties[VOTERS]
 
     @property
@@ -161,11 +162,12 @@ class LocalBroker:
 
     @property
     def pid(self) -> int | None:
-        """Returns the process id while the broker is started, else None."""
+        """Returns the process id while the broker is started, and None otherwise."""
         return self._process.pid if self._process else None
 
     def start(self) -> None:
-        """Returns once clients can connect. Raises LocalKafkaError with the end of the server log if that fails."""
+        """Starts the broker, and returns once clients can connect. Raises LocalKafkaError with the end of the server
+        log if that fails."""
         if self._process:
             raise LocalKafkaError(f"The broker on {self.bootstrap_servers} is already started.")
         self.directory.mkdir(parents=True, exist_ok=True)
@@ -180,7 +182,7 @@ class LocalBroker:
             raise
 
     def stop(self) -> None:
-        """End the process and reap it; a broker that is not started stays so."""
+        """Ends the broker's process and waits for its end. Does nothing if the broker is not started."""
         if self._process:
             self._process.terminate()
         # Before the process is reaped: a watchdog must never hold a process id that is free for others.
@@ -201,7 +203,8 @@ class LocalBroker:
         self.start()
 
     def move(self) -> None:
-        """Starts the broker again on another port, which it advertises, as if it had come back on another machine."""
+        """Stops the broker and starts it on another port, which it advertises, as if it had come back on another
+        machine."""
         self.stop()
         (port,) = _free_ports(1)
         before, self.bootstrap_servers = self.bootstrap_servers, f"127.0.0.1:{port}"
@@ -289,10 +292,10 @@ def run_tool(
     timeout_seconds: float = 120,
     discard_output: bool = False,
 ) -> str:
-    """Runs one of Kafka's command-line tools and returns its standard output, which is empty if it is discarded.
+    """Runs one of Kafka's command-line tools and returns its standard output, or an empty string with `discard_output`.
 
-    A tool that fails, or is not done in time, is a `LocalKafkaError` with the tool's own words. Some tools report a
-    failure on standard output and still end with 0: their callers have to look.
+    Raises LocalKafkaError with the tool's own message if it fails or takes longer than `timeout_seconds`. Some tools
+    report a failure on standard output and still end with 0, so their callers have to check the output.
     """
     # log4j-api's own small logger writes errors to standard error and needs no configuration file.
     logging = "-Dlog4j2.loggerContextFactory=org.apache.logging.log4j.simple.SimpleLoggerContextFactory"

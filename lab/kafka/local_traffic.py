@@ -1,8 +1,9 @@
 """Runs real consumers for the demo: for some seconds, members of a few groups join, leave, restart and commit.
 
-The plot is the table `TENURES`, in fractions of the whole time; every member is a kafka-python consumer in a thread of
-its own, as a service would run it. Beside them a producer writes, and one job commits without joining its group. All of
-it ends in bounded time with every client closed, also when one of them fails or the caller is interrupted.
+The plot is the table `TENURES`, whose times are fractions of the whole time. Every member is a kafka-python consumer in
+a thread of its own, as in a service. In addition a producer writes records, and a batch job commits without joining its
+group. All threads end in bounded time with every client closed, also when one of them fails or the caller is
+interrupted.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ ASSIGNORS = {
 
 @dataclass(frozen=True, slots=True)
 class Tenure:
-    """One consumer's membership, from and until a fraction of the whole time."""
+    """One consumer's time in a group. `joins` and `leaves` are fractions of the whole time."""
 
     group: str
     topics: tuple[str, ...]
@@ -77,7 +78,7 @@ SIMPLE_GROUP = "nightly-export"
 
 
 class TrafficError(Exception):
-    """One sentence on what went wrong between the clients and the broker."""
+    """Raised with one sentence about a failure between the clients and the broker."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +94,7 @@ class _Stage:
 
 
 def run_demo_traffic(bootstrap_servers: str, seconds: float) -> None:
-    """Play the whole plot; returns a few seconds after `seconds` at the latest. The topics may exist already."""
+    """Plays the whole plot, and returns at most a few seconds after `seconds`. The topics may exist already."""
     try:
         make_topics(bootstrap_servers, TOPICS)
         _play(_Stage(bootstrap_servers, time.monotonic(), seconds, threading.Event()))
@@ -103,7 +104,7 @@ def run_demo_traffic(bootstrap_servers: str, seconds: float) -> None:
 
 
 def make_offsets_topic(bootstrap_servers: str) -> None:
-    """Asks for a group's coordinator, which makes the broker create `__consumer_offsets`."""
+    """Makes the broker create `__consumer_offsets`, by asking for a group's offsets until its coordinator answers."""
     deadline = time.monotonic() + OFFSETS_TOPIC_S_MAX
     try:
         with closing(KafkaAdminClient(bootstrap_servers=bootstrap_servers, bootstrap_timeout_ms=CALL_MS_MAX)) as admin:

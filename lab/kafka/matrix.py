@@ -1,9 +1,9 @@
-"""Real consumers of three clients, each under several protocols, go through what happens to groups: scaling, a close, a
-SIGKILL, a poll loop that stops, another subscription, more partitions, rolling restarts, an administrator.
+"""Runs consumers of three client libraries, each under several protocols, through what happens to groups: scaling, a
+close, a SIGKILL, a poll loop that hangs, another subscription, more partitions, rolling restarts, an administrator.
 
-A case is one group. Its consumers live in two processes for each client, and one is killed when every case of the
-client has come so far. Between two steps a case waits until its consumers own all partitions between them and report
-nothing for a moment: their partitions then are the truth about owners until the next step.
+A case is one group. The consumers of a library run in two processes, and one process is killed when every case of that
+library has come to its kill. Between two steps a case waits until its consumers own all partitions between them and
+report nothing for a moment. Until the next step, the partitions that they report are the truth about owners.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ LONG = (
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """A period in which nothing changed; `owners` are client ids."""
+    """A period in which nothing changed. `owners` has the client id that owned each topic partition."""
 
     from_ms: int
     to_ms: int
@@ -90,7 +90,8 @@ class Period:
 
 @dataclass(slots=True)
 class Played:
-    """The outcome of a case: the periods in which nothing changed, and the client ids whose poll loop once hung."""
+    """The outcome of a case: the periods in which nothing changed, and in `stalled` the client ids whose poll loop was
+    once stopped."""
 
     case: Case
     periods: list[Period] = field(default_factory=list)
@@ -107,8 +108,8 @@ def units(text: str) -> set[TopicPartition]:
 
 
 class Host:
-    """A process with consumers, and their reports: which partitions each owns, when it last reported, and all events
-    (name, event, time in ms, partitions)."""
+    """A process with consumers of one client library, and their reports by client id: `owned` has the partitions of
+    each, and `spoke_at` when it last reported. `events` has all reports (name, event, time in ms, partitions)."""
 
     def __init__(self, client: str, bootstrap_servers: str) -> None:
         if client == JAVA:
@@ -147,7 +148,7 @@ class Host:
             print(*words, sep="\t", file=self._process.stdin, flush=True)
 
     def kill(self) -> None:
-        """Kills the process with SIGKILL: its consumers own nothing any more."""
+        """Kills the process with SIGKILL. Afterwards none of its consumers owns a partition."""
         self._process.kill()
         self._process.wait()
         self._reader.join()
@@ -172,7 +173,8 @@ class Host:
 
 
 class Stage:
-    """The broker, the hosts of one client's consumers, and the moment when those of the second are killed."""
+    """The broker and the two processes with the consumers of one client library. `kill_victims` is a barrier: the
+    second process is killed when all cases wait at it."""
 
     def __init__(self, bootstrap_servers: str, client: str, cases: int) -> None:
         self.bootstrap_servers = bootstrap_servers
@@ -191,7 +193,7 @@ class Stage:
 
 
 class Group:
-    """The consumers of one case, by short names; their client ids are `GROUP-NAME`."""
+    """The consumers of one case, which have short names; their client ids are `GROUP-NAME`."""
 
     def __init__(self, stage: Stage, case: Case) -> None:
         self.stage = stage
@@ -264,7 +266,8 @@ class Group:
             admin.remove_group_members(self.case.group, [MemberToRemove(group_instance_id=name)])
 
     def settle(self, *names: str) -> None:
-        """Waits until these own everything, each of them something, and have reported nothing for a moment."""
+        """Waits until the consumers `names` own all partitions between them, each at least one, and have reported
+        nothing for a moment."""
 
         def is_settled() -> bool:
             owned = [set(self._owned(name)) for name in names]
@@ -362,7 +365,7 @@ def play_static(group: Group) -> None:
 
 
 def play(bootstrap_servers: str, cases: Sequence[Case]) -> list[Played]:
-    """Plays all cases side by side; raises the error of the first that fails."""
+    """Plays all cases side by side, and returns their outcomes. Raises the error of the first case that fails."""
     groups: list[Group] = []
     with ExitStack() as stack:
         for client in dict.fromkeys(case.client for case in cases):
@@ -394,7 +397,8 @@ def play_one(group: Group) -> None:
 
 
 def produce(bootstrap_servers: str, topics: dict[str, int], is_over: threading.Event) -> None:
-    """Writes a record to each partition, so that there is something to commit."""
+    """Writes records to each partition until `is_over` is set, so that the consumers have something to commit. `topics`
+    has numbers of partitions."""
     producer = Producer({"bootstrap.servers": bootstrap_servers, "log_level": 2})
     while not is_over.wait(PRODUCE_EVERY_S):
         for topic, count in topics.items():

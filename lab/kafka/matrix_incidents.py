@@ -1,8 +1,8 @@
 """Compares the incidents of real groups with what the matrix did to them, and with the broker's request log.
 
-In a case without static members the process of `v` is killed and the poll loop of `c` stands still. With static ones
-the killed member is back within its session, and nobody is removed but `i1`: static members don't leave when they are
-closed, so that it expires. Everything else that happens is normal operation.
+In a case without static members the process of the consumer `v` is killed, and the poll loop of `c` is stopped. In a
+case with static members the killed member is back within its session. There only `i1` is removed, because static
+members don't leave when they are closed, so that its session expires. Everything else that happens is normal operation.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ Removal = tuple[str | None, str]  # (client id, kind)
 
 
 def facts_of(broker: LocalBroker, cases: Sequence[Case]) -> dict[str, GroupFacts]:
-    """Returns the facts by group of a ledger that imported both logs and followed the topic from its begin."""
+    """Returns the facts, by group, of a ledger that imported the request log and the server log and read the topic from
+    its begin."""
     requests, events, now_ms = requests_of(broker), events_of(broker), matrix.now_ms()
     entries: dict[str, list[Entry]] = {case.group: [] for case in cases}
     states: dict[str, list[GroupState]] = {case.group: [] for case in cases}
@@ -62,7 +63,7 @@ def facts_of(broker: LocalBroker, cases: Sequence[Case]) -> dict[str, GroupFacts
 
 
 def removals(case: Case) -> set[Removal]:
-    """Returns the removals that the matrix caused in a case."""
+    """Returns the removals of members that the matrix caused in a case, by client id and kind of incident."""
     if case.is_static:
         return {(f"{case.group}-i1", SESSION_EXPIRED.name)}
     return {(f"{case.group}-v", SESSION_EXPIRED.name), (f"{case.group}-c", POLL_TIMEOUT.name)}
@@ -78,7 +79,7 @@ def observed_removals(facts: GroupFacts) -> set[Removal]:
 
 
 def judged_removals(case: Case, facts: GroupFacts) -> Iterator[Judged]:
-    """Judges the removals that are inferred from the topic alone."""
+    """Yields a judgement for each removal that is true or that the rules infer from the topic alone."""
     true = removals(case)
     claims: dict[Removal, Sighting] = {
         (each.client_id, each.kind.name): each for each in inferred(only_topic(facts), RULES) if each.kind in REMOVALS
@@ -89,6 +90,6 @@ def judged_removals(case: Case, facts: GroupFacts) -> Iterator[Judged]:
 
 
 def false_alarms(case: Case, facts: GroupFacts) -> list[str]:
-    """Returns incidents above severity info about clients that had no fault, though they may have been closed."""
+    """Returns the incidents above severity info about clients that had no fault. Such clients may have been closed."""
     harmed = set() if case.is_static else {client_id for client_id, _ in removals(case)}
     return [told(row) for row in alarming(facts) if row["client_id"] is not None and row["client_id"] not in harmed]

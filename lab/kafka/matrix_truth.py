@@ -1,7 +1,8 @@
-"""Compares the history of real groups with the broker's server log and with the partitions of their consumers.
+"""Compares the history of real groups with the broker's server log and with the partitions that their consumers
+reported.
 
-The history is that of a ledger that followed the topic from its begin: the topic's bytes go through the decoder and the
-fold. Rows are compared as multisets: a row too many is as wrong as one too few.
+The history is that of a ledger that read the topic from its begin: the topic's bytes go through the decoder and the
+fold. Rows are compared as multisets: a surplus row is as wrong as a missing one.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ Log = tuple[int, list[Any]]  # the group's partition, and its records in order
 
 @dataclass
 class Comparison:
-    """Counts the rows or answers that were compared, by kind, and lists the wrong ones."""
+    """Counts the rows or answers that were compared, by kind, and lists the wrong ones. `triggers` has the true and the
+    inferred trigger of each rebalance."""
 
     counts: Counter[str] = field(default_factory=Counter)
     wrong: list[str] = field(default_factory=list)
@@ -48,7 +50,7 @@ class Comparison:
 
 
 def measure(broker: LocalBroker, cases: Sequence[Case]) -> Comparison:
-    """Play the cases and compare what they left behind."""
+    """Plays the cases, compares their history with the logs and the consumers' reports, and returns the result."""
     log_start = broker.server_log.stat().st_size
     began_ms = matrix.now_ms()
     played = matrix.play(broker.bootstrap_servers, cases)
@@ -64,7 +66,7 @@ def measure(broker: LocalBroker, cases: Sequence[Case]) -> Comparison:
 
 
 def group_logs(broker: LocalBroker, groups: Iterable[str]) -> dict[str, Log]:
-    """Returns the records by group, in log order."""
+    """Returns, by group, the partition of its records and the records in the order of the log."""
     logs: dict[str, Log] = {}
     wanted = set(groups)
     for row, at_ms in decoded_rows(broker):
@@ -75,7 +77,8 @@ def group_logs(broker: LocalBroker, groups: Iterable[str]) -> dict[str, Log]:
 
 
 def decoded_rows(broker: LocalBroker) -> Iterable[tuple[dict[str, Any], int]]:
-    """Returns the decoded rows of all committed records in log order, each with its time in milliseconds."""
+    """Yields the decoded rows of all records that a read_committed consumer gets, in the order of the log, each with
+    its time in milliseconds."""
     stored = sorted(oracle.read_topic(broker, OFFSETS_TOPIC, "read_committed").items())
     topic = pa.table(
         {
@@ -119,8 +122,8 @@ def compare(found: Comparison, played: Played, logged: LoggedGroup, log: Log, be
 
 
 def trigger(played: Played, logged: LoggedGroup, row: dict[str, Any]) -> str:
-    """Returns the server log's trigger. But only Java's client sends the broker its reason to leave: the others give no
-    reason when their poll loop has stalled."""
+    """Returns the true trigger of a rebalance: the server log's, or a poll timeout if the member that left had a
+    stalled poll loop. Only Java's client gives the broker that reason to leave; the others give none."""
     leaver = logged.leavers.get(row["to_generation"], "")
     if any(leaver.startswith(f"{client_id}-") for client_id in played.stalled):
         return "left_poll_timeout"
@@ -132,8 +135,8 @@ def expected_generation(row: Recorded) -> tuple[Any, ...]:
 
 
 def found_generations(ledger: Ledger, recorded: Iterable[Recorded]) -> Iterable[tuple[Any, ...]]:
-    """Yields the folded generations for comparison. The log does not have the new id of a replaced leader, so that is
-    only compared with the old one."""
+    """Yields the folded generations in the form of `expected_generation`. If a leader was replaced, the server log does
+    not have its new id. Then the row has no leader if it differs from the old one."""
     old_leaders = {(row.generation, row.revision): row.old_leader for row in recorded if row.old_leader is not None}
     for row in ledger.rows["generations"]:
         if row["generation"] == 0:

@@ -1,12 +1,12 @@
 """Plays random requests of classic and KIP-848 members of one group on a broker and on the coordinator.
 
 In addition to the requests of `consumer_differential` there are members of the classic protocol, dynamic and static, in
-the same group: they join, sync, heartbeat, leave and commit, with right and wrong generations, with subscriptions of
-every version, with what they have, less or more; leaders assign well or badly. So the group changes its protocol there
-and back, live and empty, in every state; static members change theirs, too. `group.consumer.migration.policy` is a
-broker's setting, so each of the four has a broker of its own.
+the same group. They join, sync, heartbeat, leave and commit, with right and wrong generations, with subscriptions of
+every version, and report the partitions that they own, or fewer or more. Leaders assign well or badly. So the group
+changes its protocol in both directions, with members and without, in every state, and static members change theirs,
+too. `group.consumer.migration.policy` is a setting of a broker, so each of its four values has a broker of its own.
 
-What to send next follows from what the coordinator knows. A request that it answers later keeps its connection until
+The next request depends on what the coordinator knows. A request that is answered later keeps its connection until
 then, and a fence after it makes sure that the broker has taken it (`broker_driver`).
 """
 
@@ -140,8 +140,8 @@ class MixedPlay(ConsumerPlay):
     # Requests that may wait
 
     def ask(self, request: Request) -> Any:
-        """Sends a request to both, compares all answers that are due and all records, and returns its own, or None if
-        it waits."""
+        """Sends a request to broker and coordinator, and compares all answers that are due and all records. Returns the
+        answer to this request, or None if it is answered later."""
         self.may_load()
         self.now_ms += 1
         connection = self._free.pop() if self._free else Connection(self._bootstrap_servers)

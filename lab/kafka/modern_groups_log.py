@@ -1,9 +1,9 @@
-"""Plays share and streams groups with Kafka's own clients, and keeps the records that a broker writes of them.
+"""Plays share and streams groups with Kafka's own clients, and stores the records that a broker writes about them.
 
-`python -m lab.kafka.modern_groups_log FOLDER FILE` makes `FILE` again: a JSON line for each record, as
-`consumer_protocol_log` does it. The broker's descriptions of the groups at the end of each step go to a second file
-beside it, `..._described.jsonl`. The JARs of Kafka Streams and of its RocksDB are no part of the broker: FOLDER/jars
-holds them. The broker's data lies in FOLDER, too.
+`python -m lab.kafka.modern_groups_log FOLDER FILE` makes `FILE` again. It has a JSON line for each record, in the form
+of `consumer_protocol_log`. The broker's descriptions of the groups at the end of each step go to a second file beside
+it, `..._described.jsonl`. The JARs of Kafka Streams and of RocksDB do not come with the broker: they must be in
+FOLDER/jars. FOLDER has the broker's data, too.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ def _member(text: str) -> dict[str, Any]:
 
 
 class Stage:
-    """Remembers when each step began, and the broker's descriptions at its end."""
+    """Stores the time at which each step began, and the broker's description of the group at its end."""
 
     def __init__(self, broker: LocalBroker, host: Host) -> None:
         self.broker, self.host = broker, host
@@ -134,7 +134,8 @@ class Stage:
         self.steps.append((now_ms(), name))
 
     def settle(self, group_type: str, group_id: str, member_count: int, states: Iterable[str] = ("Stable",)) -> None:
-        """Waits until the group has `member_count` members and one of the states, and does not change any more."""
+        """Waits until the group has `member_count` members and one of the `states`, and no longer changes. Then stores
+        its description."""
         deadline = time.monotonic() + SETTLE_S_MAX
         before, since = None, time.monotonic()
         while True:
@@ -163,7 +164,8 @@ class Stage:
 
 
 def play_share(stage: Stage, victims: Host, admin: KafkaAdminClient) -> None:
-    """Joins, a kill, another subscription, more partitions, leaves, and the end of the group."""
+    """Plays a share group: joins, a kill, another subscription, more partitions, leaves, and the deletion of the
+    group."""
     steps: tuple[Step, ...] = (
         ("s1 joins", 1, lambda: stage.host.share("s1", "pages")),
         ("s2 joins", 2, lambda: stage.host.share("s2", "pages", "clicks")),
@@ -191,7 +193,8 @@ def _two_more(stage: Stage) -> None:
 
 
 def play_streams(stage: Stage, victims: Host, admin: KafkaAdminClient) -> None:
-    """Joins with standbys, a kill, other settings, a topology whose topics do not fit, and the end of the group."""
+    """Plays a streams group: joins with standbys, a kill, another number of standbys, a topic that no longer fits the
+    topology, and the deletion of the group."""
     topics = ("orders", "refunds")
     stage.configure(STREAMS, **STREAMS_SETTINGS, **{STANDBYS: "1"})
     steps: tuple[Step, ...] = (

@@ -1,10 +1,11 @@
 """Lets share consumers and Streams applications of Kafka's Java client join, leave, be killed and stall at random, and
 compares the history of their groups with the broker's descriptions.
 
-The groups live beside each other on one broker. After each step the group comes to rest, and the broker is asked about
-it (`modern_groups_log.Stage`); later the records that were written by then are folded, and compared. What a step may
-change is known, too, so that each epoch's cause is held against it, and no epoch may be a hole. Streams groups of 4.2
-have no static members, and no consumer of another protocol becomes one of theirs while it runs: neither is played.
+The groups live side by side on one broker. After each step the group comes to rest, and the broker describes it
+(`modern_groups_log.Stage`). Later the records that were written by then are folded, and the history is compared with
+the description. It is known which changes a step may make, so the cause of each epoch is compared with these, too, and
+no epoch may lack a cause. Two things are not played: Streams groups of 4.2 have no static members, and no consumer of
+another protocol becomes a member of a Streams group while it runs.
 """
 
 from __future__ import annotations
@@ -65,7 +66,8 @@ class Compared:
 
 
 class Play:
-    """The steps of one group. Members live in `stage.host`, or in `victims`, which may be killed or stopped."""
+    """Plays the steps of one group. Its members run in `stage.host`, or in a second process that may be killed or
+    stopped."""
 
     def __init__(self, stage: Stage, group_id: str, dice: Random, hosts: Callable[[], Host], topics: str) -> None:
         self.stage, self.group_id, self.dice, self._hosts = stage, group_id, dice, hosts
@@ -78,7 +80,7 @@ class Play:
         self._subscribed: dict[str, tuple[str, ...]] = {}
 
     def step(self, admin: KafkaAdminClient) -> None:
-        """Does a random possible action, and waits until the group is at rest."""
+        """Does one random action that is possible now, and waits until the group is at rest."""
         actions: dict[str, Callable[[], None]] = {}
         if len(self._members) < MEMBERS_MAX:
             actions["join"] = self._join
@@ -148,7 +150,7 @@ class Play:
 
 
 def play(broker: LocalBroker, jars: Path, dice: Random, steps: int) -> Compared:
-    """Plays the steps on the broker, whose groups are new, and compares."""
+    """Plays `steps` steps of each group on a broker that does not have these groups yet, and returns the comparison."""
     address, folder = broker.bootstrap_servers, broker.directory
     make_topics(address, TOPICS)
 
@@ -195,7 +197,8 @@ def wrong_in(
     names: dict[str, str],
     counts: Counter[str],
 ) -> list[str]:
-    """Returns a sentence for each difference, and counts what was compared."""
+    """Returns a sentence for each difference between a group's history and the broker's descriptions. Adds to `counts`
+    what was compared."""
     history, rest, wrong = History(group_id), [*records], []
     for said in described:
         seen = [record for record in rest if began_ms + record["after_ms"] <= said["at_ms"]]

@@ -1,8 +1,9 @@
 """Causes all events of committed offsets on a real broker, and stores the records that the broker writes.
 
-`python -m lab.kafka.offset_removals FOLDER FILE` makes `FILE` again: a JSON line for each record in the order of the
-log, with the last step that had begun by its time. The broker's data lies in FOLDER. Offsets expire two minutes after
-their group became empty; those of a simple consumer and of KIP-848 two minutes after their commit.
+`python -m lab.kafka.offset_removals FOLDER FILE` makes `FILE` again. It has a JSON line for each record in the order of
+the log, with the last step that had begun by its time. FOLDER has the broker's data. The offsets of a classic group
+expire two minutes after the group became empty; those of a simple consumer and of a KIP-848 group expire two minutes
+after their commit.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ PAUSE_S = 0.5
 
 @dataclass
 class Play:
-    """The actions so far, and when each step began."""
+    """Runs the actions, and stores in `steps` the time in milliseconds at which each step began."""
 
     bootstrap_servers: str
     steps: list[tuple[int, str]] = field(default_factory=list)
@@ -64,7 +65,7 @@ class Play:
         run_tool(GROUPS_TOOL, "--bootstrap-server", self.bootstrap_servers, "--group", group, *words)
 
     def read(self, group: str, *offsets: int) -> None:
-        """A member reads both topics, commits these offsets, one after the other, and leaves."""
+        """Lets a member of the group read both topics, commit each of `offsets` in turn, and leave."""
         settings = {"group.id": group, "enable.auto.commit": False, "auto.offset.reset": "earliest"}
         consumer = Consumer({**self.client, **settings, "group.protocol": "consumer" if group in MODERN else "classic"})
         consumer.subscribe([KEPT, DELETED])
@@ -86,7 +87,7 @@ def at(offset: int) -> list[TopicPartition]:
 
 
 def play(bootstrap_servers: str) -> Play:
-    """Causes everything, and returns when all offsets that are left have expired."""
+    """Causes all events, and returns when all remaining offsets have expired."""
     play = Play(bootstrap_servers)
     admin = AdminClient(play.client)
     for created in admin.create_topics([NewTopic(topic, 1, 1) for topic in (KEPT, DELETED)]).values():
@@ -146,7 +147,7 @@ REMOVALS = {
 
 
 def expected() -> list[tuple[object, ...]]:
-    """Returns the expected events, with the columns `TOLD`."""
+    """Returns the expected rows of `offset_events`, with the columns `TOLD`."""
     return [(*place, *move) for place in REMOVALS for move in MOVES.get(place[0], [])] + [
         (*place, *removal, LAST_COMMIT.get(place[0], HALF), None, None, None) for place, removal in REMOVALS.items()
     ]
@@ -156,7 +157,7 @@ def expected() -> list[tuple[object, ...]]:
 
 
 def told(broker: LocalBroker, steps: list[tuple[int, str]]) -> Iterator[dict[str, object]]:
-    """Yields each record of the log."""
+    """Yields the stored form of each record of the log, with its step."""
     for (_, offset), each in sorted(read_topic(broker, OFFSETS_TOPIC, "read_uncommitted").items()):
         yield {
             "step": [name for at_ms, name in steps if at_ms <= each.timestamp_ms][-1],

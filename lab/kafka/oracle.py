@@ -2,12 +2,12 @@
 
 Sources, all for the same broker after its history is made:
 - the topic as a client reads it, committed and uncommitted (librdkafka);
-- the segment files, with the control records that no client hands out (kafka-python's record reader);
+- the segment files, with the control records that no client returns (kafka-python's record reader);
 - `DumpLogSegments --offsets-decoder`, which prints the segment files;
 - the console consumer's formatters, which print the topic without positions, so only a multiset can be compared.
 
-Later sources may hold more records than earlier ones: sessions still expire, and the console consumer joins a group of
-its own. They never hold less.
+A source that is read later may have more records than an earlier one: sessions still expire, and the console consumer
+joins a group of its own. It never has fewer.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Position = tuple[int, int]  # partition and offset
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A record as bytes."""
+    """A record as the broker stores it: its time, and key and value as bytes."""
 
     timestamp_ms: int
     key: bytes
@@ -46,7 +46,8 @@ class Stored:
 
 @dataclass(frozen=True, slots=True)
 class Printed:
-    """A record as DumpLogSegments prints it, with the flags of its batch; a control record has a marker only."""
+    """A record as DumpLogSegments prints it, with the flags of its batch. A control record has `marker` and
+    `coordinator_epoch` instead of key and payload."""
 
     timestamp_ms: int
     is_transactional: bool
@@ -58,7 +59,8 @@ class Printed:
 
 
 def read_topic(broker: LocalBroker, topic: str, isolation_level: str) -> dict[Position, Stored]:
-    """Returns every record up to the end that each partition has when it is read."""
+    """Returns every record of the topic, up to the end that each partition has when the reader comes there.
+    `isolation_level` is Kafka's setting."""
     consumer = Consumer(
         {
             "bootstrap.servers": broker.bootstrap_servers,
@@ -98,7 +100,7 @@ def partition_of(segment: Path) -> int:
 
 
 def read_control_records(broker: LocalBroker, topic: str) -> dict[Position, Stored]:
-    """Returns the records of the segments' control batches."""
+    """Returns the control records (transaction markers) in the segment files of a topic."""
     found: dict[Position, Stored] = {}
     for segment in segments(broker, topic):
         batches = MemoryRecords(segment.read_bytes())
@@ -116,7 +118,7 @@ def dump(broker: LocalBroker, topic: str) -> dict[Position, Printed]:
 
 
 def dump_tool(broker: LocalBroker) -> str:
-    """Returns the class of DumpLogSegments, which lies elsewhere since 4.4."""
+    """Returns the class name of DumpLogSegments, which is in another package since 4.4."""
     return (
         "kafka.tools.DumpLogSegments"
         if broker.jars == KAFKA_JARS.resolve()
@@ -174,7 +176,7 @@ def _printed(batch: re.Match[str], record: re.Match[str]) -> Printed:
 
 
 def console_format(broker: LocalBroker, formatter: str) -> list[dict[str, Any]]:
-    """Returns the output of a formatter of the console consumer for the topic, read uncommitted."""
+    """Returns what the console consumer prints for `__consumer_offsets` with a formatter, read uncommitted."""
     output = run_tool(
         "org.apache.kafka.tools.consumer.ConsoleConsumer",
         *("--bootstrap-server", broker.bootstrap_servers, "--topic", OFFSETS_TOPIC, "--from-beginning"),

@@ -1,8 +1,8 @@
 """Plays requests on a broker and on the coordinator, and compares answers, records and lines of the server log.
 
-Each request goes to both. The resulting records are compared field by field, except times; lists of partitions are
-compared as sets, since their order depends on how a map of the broker grew. A play has groups of its own; records and
-lines about others are left out. Of the lines the texts are compared, but for how long something took, Java's identity
+Each request goes to both. The resulting records are compared field by field, except times. Lists of partitions are
+compared as sets, since their order depends on how a map of the broker grew. A play has groups of its own, and records
+and lines about other groups are left out. The texts of the log lines are compared, except durations, Java's identity
 hashes, and exceptions that are only logged.
 
 In some plays the broker is restarted: it loads its log, and the coordinator loads its own records.
@@ -69,14 +69,15 @@ NAMED_TOPICS = ("initializing_topics", "initialized_topics", "deleting_topics")
 
 @dataclass
 class Outcome:
-    """The outcome of a comparison, by request or record and its error, and a sentence for each difference."""
+    """The outcome of a comparison: in `compared` how often each request, with its error, and each type of record was
+    compared, and in `wrong` a sentence for each difference."""
 
     compared: Counter[str] = field(default_factory=Counter)
     wrong: list[str] = field(default_factory=list)
 
 
 class DifferenceError(AssertionError):
-    """The coordinator and the broker disagree."""
+    """Raised if an answer, a record or a log line of the broker differs from the coordinator's."""
 
 
 class _Written(Coordinator):
@@ -98,8 +99,8 @@ class _Written(Coordinator):
 
 
 class PairedPlay:
-    """Plays requests about some groups, on a broker with one partition of the offsets topic. If `restart` is set, it
-    restarts the broker once, after `loads_before` requests."""
+    """Plays requests about some groups, on a broker whose `__consumer_offsets` has one partition. If `restart` is set,
+    the play calls it once, before request number `loads_before`, to restart the broker."""
 
     restart: Callable[[], None] | None = None
     loads_before: int = 0
@@ -133,12 +134,12 @@ class PairedPlay:
         raise NotImplementedError
 
     def choose(self, actions: list[tuple[int, Callable[[], None]]]) -> None:
-        """Does one of these actions, each given with its frequency."""
+        """Does one random action. Each action comes with its frequency."""
         (action,) = self.dice.choices([act for _, act in actions], [weight for weight, _ in actions])
         action()
 
     def ask(self, request: Request) -> Any:
-        """Sends a request to both, compares, and returns the answer."""
+        """Sends a request to broker and coordinator, compares answers and records, and returns the broker's answer."""
         self.may_load()
         self.now_ms += 1
         answer = comparable_response(from_wire(self.connection.call(to_wire(request)), request), request)
@@ -156,15 +157,16 @@ class PairedPlay:
         return answer
 
     def go_on(self, occasion: Request) -> None:
-        """Fires the coordinator's due timers, and compares the records of both."""
+        """Fires the coordinator's due timers, and compares the resulting records with the broker's. `occasion` is named
+        in a DifferenceError."""
         result = self.model.advance(self.now_ms)
         self._events += result.events
         written = self.read_at_least(len(result.records))
         self.compare(occasion, [*map(comparable_record, result.records)], [*map(comparable_record, written)])
 
     def hold_back(self, member_id: str, occasion: Request) -> None:
-        """Lets a member hold back partitions for longer than its short rebalance timeout; `occasion` describes the
-        groups then."""
+        """Lets a member hold back partitions for longer than its short rebalance timeout. The request `occasion` asks
+        for the groups' descriptions afterwards."""
         was_there = self.has_member(member_id)
         self.now_ms += SHORT_REBALANCE_MS
         self.go_on(occasion)
@@ -172,19 +174,20 @@ class PairedPlay:
         self.compared["members fenced for what they held back"] += was_there and not self.has_member(member_id)
 
     def has_member(self, member_id: str) -> bool:
-        """Returns whether one of the groups has the member, in the coordinator's state."""
+        """Returns whether one of the groups has the member in the coordinator's state."""
         known = (self.model.consumer_group, self.model.streams_group)
         groups = (find(group_id) for find in known for group_id in self.group_ids)
         return any(group is not None and member_id in group.members for group in groups)
 
     def may_load(self) -> None:
-        """Restarts the broker if it is time."""
+        """Counts a request, and restarts the broker if its turn has come."""
         self.loads_before -= 1
         if self.restart is not None and not self.loads_before:
             self.load(self.restart)
 
     def load(self, restart: Callable[[], None]) -> None:
-        """Restarts the broker, and compares the records that are written while the log is loaded."""
+        """Restarts the broker, lets the coordinator load its own records, and compares the records that both write
+        while they load."""
         restart()
         self.connection.reconnect()
         await_groups(self.connection, [*self.group_ids])
@@ -196,7 +199,7 @@ class PairedPlay:
         self.compared["loads"] += 1
 
     def read(self) -> list[Record]:
-        """Returns the records since the last call."""
+        """Returns the records of the groups that the broker has written since the last call."""
         found = []
         for offset, appended in read_offsets_topic(self.connection, 0, self._position):
             self._position = offset + 1
@@ -205,7 +208,8 @@ class PairedPlay:
         return found
 
     def read_at_least(self, count: int) -> list[Record]:
-        """Returns the records, after waiting for `count` of them, since a broker may write some after its response."""
+        """Returns the records since the last call. Waits up to `WAIT_SECONDS_MAX` for `count` records, since a broker
+        may write some after its response."""
         found = self.read()
         deadline = time.monotonic() + WAIT_SECONDS_MAX
         while len(found) < count and time.monotonic() < deadline:
@@ -214,7 +218,8 @@ class PairedPlay:
         return found
 
     def compare_log(self) -> None:
-        """Compares the broker's log lines about the groups, if its log is available, with the coordinator's."""
+        """Compares the broker's log lines about the groups with the coordinator's. Does nothing if there is no server
+        log."""
         if self._server_log is None:
             return
         with self._server_log.open("rb") as log:
@@ -244,7 +249,8 @@ class PairedPlay:
 
 
 def differing(one: list[Any], other: list[Any]) -> tuple[Any, Any]:
-    """Returns the first elements in which two lists differ; None for a missing element."""
+    """Returns the first pair of elements in which two lists differ, with None for a missing element. Returns a pair of
+    None if the lists are equal."""
     pairs = zip_longest(one, other)
     return next((pair for pair in pairs if pair[0] != pair[1]), (None, None))
 
@@ -259,7 +265,7 @@ def _without_what_differs(text: str) -> str:
 
 
 def in_order(answer: Any) -> Any:
-    """Returns an answer with the members of described groups in the order of their ids."""
+    """Returns an answer with the members of each described group sorted by member id."""
     groups = getattr(answer, "groups", ())
     if groups and hasattr(groups[0], "group_epoch"):
         ordered = (
@@ -271,7 +277,7 @@ def in_order(answer: Any) -> Any:
 
 
 def comparable_record(record: Record) -> Any:
-    """Returns a record without times, and with its partitions in order."""
+    """Returns a record for comparison: without times, and with its partitions sorted."""
     value = record.value
     if value is not None:
         value = {name: each for name, each in value.items() if name not in NOT_COMPARED}
@@ -289,7 +295,7 @@ def _with_epochs(topic: Mapping[str, Any]) -> list[tuple[int, int | None]]:
 
 
 def known_topics(connection: Connection, rack: str | None) -> list[Topic]:
-    """Returns all topics of a broker, internal ones too."""
+    """Returns all topics of a broker, including internal ones. `rack` is the rack of every replica, or None."""
     racks = () if rack is None else (rack,)
     answer = connection.call(MetadataRequest(version=METADATA_VERSION, topics=None, allow_auto_topic_creation=False))
     return [
@@ -304,8 +310,8 @@ def play_each(
     play_of: Callable[[int, random.Random], AbstractContextManager[PairedPlay]],
     restart: Callable[[], None] | None = None,
 ) -> Outcome:
-    """Plays sequences by their numbers: a number and a seed always make the same choices. `restart` starts the broker
-    again, in some of them."""
+    """Plays the sequences with these numbers. The same number and seed always give the same random choices. If
+    `restart`, which restarts the broker, is not None, some sequences call it."""
     outcome = Outcome()
     for number in sequences:
         dice = random.Random(f"{seed} {number}")

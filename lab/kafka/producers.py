@@ -1,7 +1,8 @@
-"""Sends the requests of transactional producers that a group coordinator sees: offsets in a transaction, and its end.
+"""Sends the requests of transactional producers that concern a group coordinator: offset commits in a transaction, and
+its end.
 
-Up to API 4 of TxnOffsetCommit the client first adds the group to its transaction; from 5 on (KIP-890) the broker does,
-and the end of a transaction raises the producer's epoch.
+Up to version 4 of TxnOffsetCommit the client first adds the group to its transaction. From version 5 on (KIP-890) the
+broker does that, and the end of a transaction raises the producer's epoch.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class Producer:
             retried(self.connection, AddOffsetsToTxnRequest(version=3, **self._identity(), group_id=group_id))
 
     def end(self, *, committed: bool) -> None:
-        """Ends the transaction; its markers are in the log when this returns."""
+        """Ends the transaction, and returns when its markers are in the log."""
         version = 5 if self.api_version >= IMPLICIT_SINCE else 3
         answer = retried(self.connection, EndTxnRequest(version=version, **self._identity(), committed=committed))
         described = DescribeTransactionsRequest(version=0, transactional_ids=[self.transactional_id])
@@ -66,7 +67,8 @@ class Producer:
 
 
 def retried(connection: Connection, request: Any) -> Any:
-    """Returns the answer to a request, which is sent again while the broker is not ready for it."""
+    """Returns the answer to a request. Sends it again while the broker is not ready for it (`NOT_YET`). Raises
+    NoAnswerError for any other error."""
     deadline = time.monotonic() + ANSWER_SECONDS_MAX
     while True:
         answer = connection.call(request)

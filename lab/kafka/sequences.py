@@ -1,8 +1,8 @@
 """Makes random sequences of group requests with Hypothesis, and plays them.
 
-A sequence is data: a list of steps, each a method of `Player` with arguments. Arguments are indices, not ids, and are
-resolved while the sequence plays, so that any part of a sequence is a sequence too. No timer fires but the initial
-rebalance delay, which the broker must have set to 0: sessions and rebalances last longer than any test.
+A sequence is data: a list of steps, each a method of `Player` with arguments. The arguments are indices instead of ids,
+and are resolved while the sequence plays, so any part of a sequence is a sequence, too. Only the initial rebalance
+delay ends during a test, and the broker must have set it to 0; session and rebalance timeouts are longer than any test.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ places = st.lists(st.tuples(st.sampled_from(TOPICS), st.integers(0, 2)), min_siz
 
 @dataclass
 class Player:
-    """Resolves and sends the steps of one sequence."""
+    """Plays one sequence: resolves the arguments of its steps, and sends their requests."""
 
     driver: BrokerDriver
     given_ids: list[list[str]] = field(default_factory=lambda: [["never-given"], ["never-given"]])
@@ -117,7 +117,7 @@ class Player:
         self._join(group, "", version, options)
 
     def rejoin(self, group: int, who: int, claim: str | None, protocols: Protocols | None, version: int) -> None:
-        """Lets a member join again; if `protocols` is None, with those that it offered before."""
+        """Lets a member join again with these protocols. None stands for those that it offered before."""
         member_id, instance_id = self._identity(group, who, claim)
         if protocols is None:
             offered = {member.member_id: member.protocols for member in self._members(group)}
@@ -159,7 +159,8 @@ class Player:
             )
 
     def form(self, group: int, instances: list[str | None], protocols: Protocols) -> None:
-        """Lets members join, rejoin until all have, and sync, as well-behaved clients do."""
+        """Lets members join, rejoin until all have joined, and sync, as well-behaved clients do. `instances` has an
+        instance id for each member, or None for a dynamic one."""
         for instance in instances:
             self.join(group, instance, protocols, "consumer", 9)
             given = self.given_ids[group][-1]
@@ -202,7 +203,8 @@ class Player:
         )
 
     def leave(self, group: int, leaving: list[tuple[int, str | None, bool]], version: int) -> None:
-        """Sends one LeaveGroup for several members. Each comes with whether it is named by its instance id alone."""
+        """Sends one LeaveGroup for several members. The last element of each tuple says whether the request names the
+        member by its instance id alone."""
         identities = []
         for who, claim, by_instance in leaving:
             member_id, instance_id = self._identity(group, who, claim)

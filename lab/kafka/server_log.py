@@ -4,7 +4,7 @@ This parser shares nothing with that of the product, neither code nor `schemas.k
 there can't hide one in the history. Its patterns are those of a 4.2 broker, which writes each of these lines once:
 
     Preparing to rebalance ... with old generation N (reason: R)   R starts the rebalance to N + 1
-    Stabilized ... generation N with M members                     its join phase is over, and N is taken
+    Stabilized ... generation N with M members                     the join phase is over, and number N is used
     Assignment received from leader L ... for generation N         generation N has a record, with M members
     Group ... with generation N is now empty                       generation N has a record, without members
     Static member ... joins ... in Stable state ... Replacing      generation N has another record, with another member
@@ -48,8 +48,9 @@ LEAVE = re.compile(r"explicit `LeaveGroup` request for \((?P<member>[^,)]*)")
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """A generation, or a revision of one, that has a record. The log does not have the new id of a replaced member:
-    where the leader was replaced, `old_leader` is set and `leader` is None. Without members it is None, too."""
+    """A generation, or a revision of a generation, that has a record. If a static leader was replaced, the log does not
+    have its new member id: then `old_leader` is its former id, and `leader` is None. `leader` is also None if the group
+    has no members."""
 
     generation: int
     revision: int
@@ -83,7 +84,7 @@ class LoggedGroup:
                 self.recorded.append(Recorded(generation, 0, fields.get("leader"), int(fields.get("members", "0"))))
 
     def settle(self) -> None:
-        """Records the replacement that no rebalance followed."""
+        """Records a replaced static member as a further revision of its generation, if no rebalance has followed."""
         if self._replaced is not None:
             again = replace(self.recorded[-1], revision=self.recorded[-1].revision + 1)
             if self._replaced == again.leader:

@@ -1,15 +1,16 @@
 """Plays random requests about share groups on a broker and on the coordinator, and compares answers and records.
 
-A sequence has two groups: members join, heartbeat, subscribe to other topics, leave, join again with the id that they
-have, repeat an old epoch or make one up, until the group is full; administrators describe and delete the groups; and
-others ask for them with the requests of other group types, before they are there, too, so that the id may become a
-consumer group's or only have offsets. In some sequences a topic of its own is created or grows meanwhile, and some end
-with all members silent: the broker is then configured to end their sessions soon, and the coordinator goes on in time.
+A sequence has two groups. Members join, heartbeat, subscribe to other topics, leave, join again with the id that they
+have, repeat an old epoch or make one up, until the group is full. Administrators describe and delete the groups. Other
+clients use the groups' ids in requests of other group types, also before the groups exist, so that an id may become a
+consumer group's or only have offsets. In some sequences a topic of their own is created or grows meanwhile. Some end
+with all members silent: the broker is then configured to end their sessions soon, and the coordinator's virtual time
+moves forward.
 
-A broker answers a heartbeat before the share coordinator has initialized new partitions and it has written so. So the
-test waits until it has written as many records as the coordinator; their order is compared, their times are not. Not
-played: the deletion of topics, a share coordinator that fails or is slow, and topics with more than sixteen partitions,
-where the coordinator may assign others than a broker (`groups/share/simple.py`).
+A broker answers a heartbeat before the share coordinator has initialized new partitions and the record about that is
+written. So the test waits until the broker has written as many records as the coordinator; their order is compared,
+their times are not. Not played: the deletion of topics, a share coordinator that fails or is slow, and topics with more
+than sixteen partitions, of which the coordinator may assign others than a broker does (`groups/share/simple.py`).
 """
 
 from __future__ import annotations

@@ -1,17 +1,17 @@
 """Plays random requests about streams groups on a broker and on the coordinator, and compares answers and records.
 
-A sequence has two groups, and each has a topology of its own (`streams_topologies`): members of a few processes join,
-heartbeat, give up what they have to at once or later or say nothing of it, change their words, leave, join again,
-repeat an old epoch or make one up, ask for a shutdown, bring another topology, commit and fetch with right and older
-epochs, until the group is full; administrators describe and delete the groups and their offsets; and others ask for
-them with the requests of other group types, so that an empty one becomes a classic group and a streams group again, or
-a consumer group has the id for a while. In some sequences a topic is created or grows meanwhile, and missing internal
-topics are created by the broker. Some end with a member that keeps what it is to give up, or with all silent, and some
+A sequence has two groups, and each has a topology of its own (`streams_topologies`). Members of a few processes join,
+heartbeat, give up tasks at once or later or do not report them, change their settings, leave, join again, repeat an old
+epoch or make one up, ask for a shutdown, bring another topology, commit and fetch with right and older epochs, until
+the group is full. Administrators describe and delete the groups and their offsets. Other clients use the groups' ids in
+requests of other group types, so that an empty group becomes a classic group and a streams group again, or a consumer
+group has the id for a while. In some sequences a topic is created or grows meanwhile, and the broker creates missing
+internal topics. Some sequences end with a member that does not give up its tasks, or with all members silent, and some
 begin with the initial rebalance delay.
 
-Not played: transactions that are committed, other settings of single groups, share groups with
-these ids, and source topics by regular expressions, which a 4.2 broker passes over. It never gives out warm-up
-tasks.
+Not played: transactions that are committed, other settings of single groups, share groups with these ids, and source
+topics by regular expressions, which a 4.2 broker ignores. Warm-up tasks do not occur, because that broker never assigns
+them.
 """
 
 from __future__ import annotations
@@ -488,7 +488,8 @@ def play_all(
     restart: Callable[[], None] | None = None,
     standbys: int = 0,
 ) -> Outcome:
-    """Plays sequences, for which it creates the missing internal topics."""
+    """Plays the sequences with these numbers, as `play_each` does. Before that it creates the internal topics that the
+    broker lacks. `standbys` is the broker's number of standby replicas."""
     with closing(Connection(bootstrap_servers)) as connection:
         there = [topic for topic in known_topics(connection, RACK) if topic.name in {*TOPICS, *INTERNAL_TOPICS}]
         missing = INTERNAL_TOPICS.keys() - {topic.name for topic in there}

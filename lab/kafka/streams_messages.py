@@ -1,6 +1,6 @@
 """Translates requests about streams groups and their answers to and from Kafka's messages (see `group_messages`).
 
-What a broker has in maps has no order: tasks, endpoints, topics and configs are sorted in answers.
+A broker holds tasks, endpoints, topics and configs in maps, so their order means nothing: they are sorted in answers.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Provides the common parts of plays of streams groups: members and their heartbeats, the broker's targets, and topics
 that change.
 
-Which tasks a member is to have is the broker's choice: the coordinator gets the targets of the records that it wrote,
-and checks that they are legal. Missing internal topics are created after the answer, so they are waited for, as is
-every topic that changes, with the heartbeats of another group (`know_all`).
+The broker decides which tasks a member gets: the coordinator takes the targets from the records that the broker wrote,
+and checks that they are legal. The broker creates missing internal topics after its answer, so the play waits for them.
+It waits for every topic that changes, too, by means of heartbeats of another group (`know_all`).
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class StreamsPlay(PairedPlay):
         return found
 
     def seen(self) -> list[Record]:
-        """Returns the records that `read` has not returned yet. The next `read` returns them, too."""
+        """Returns the broker's records that `read` has not returned yet. The next `read` returns them, too."""
         self._written = self.read()
         return self._written
 
@@ -225,7 +225,7 @@ def topic_of(name: str, topic_id: str, partitions: int) -> Topic:
 
 
 def create_topics(connection: Connection, topics: Mapping[str, int]) -> dict[str, str]:
-    """Creates topics with these numbers of partitions, and returns their ids."""
+    """Creates topics, given with their numbers of partitions, and returns their ids by name."""
     kind = CreateTopicsRequest.CreatableTopic
     asked = [kind(name=name, num_partitions=number, replication_factor=1) for name, number in topics.items()]
     created = connection.call(CreateTopicsRequest(version=7, topics=asked, timeout_ms=30_000))

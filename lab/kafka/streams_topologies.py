@@ -1,8 +1,8 @@
-"""Random topologies of streams applications, for topics that are there, and for some that are not.
+"""Makes random topologies of streams applications, over topics that exist and some that do not.
 
-Beside the topics that other plays have (`consumer_sequences`) there are internal ones, which exist beforehand, so that
-an application with state or with a repartition is ready at once. Some topologies lack topics, need others than there
-are, or could never be.
+In addition to the topics of other plays (`consumer_sequences`) there are internal topics, which are created beforehand,
+so that an application with state or with a repartition is ready at once. Some topologies lack topics, need other
+numbers of partitions, or are impossible.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ CONFIGS = (KeyValue("retention.ms", "100000"), KeyValue("cleanup.policy", "compa
 
 
 class Topologies:
-    """`own_topic` is a topic of the sequence's own, which is there for a part of its time; `prefix` begins the names of
-    internal topics that a broker has to create."""
+    """Draws random topologies. `own_topic` is a topic of the sequence, which exists only for a part of its time.
+    `prefix` begins the names of internal topics that the broker has to create."""
 
     def __init__(self, dice: random.Random, own_topic: str, prefix: str) -> None:
         self._dice = dice
@@ -49,7 +49,8 @@ class Topologies:
         return Topology(self._dice.randint(0, 2), tuple(subtopologies))
 
     def changed(self, topology: Topology) -> Topology:
-        """Returns a topology of another epoch, or with other topics, or with its subtopologies in another order."""
+        """Returns the topology with another epoch, with another source topic, or with its subtopologies in another
+        order."""
         first, *others = topology.subtopologies
         return self._dice.choice(
             [

@@ -1,9 +1,9 @@
-"""Puts the topics of classic assignments in order before they are compared.
+"""Sorts the topics of classic assignments before they are compared.
 
-A broker keeps the partitions of a KIP-848 member in hash maps of the topics' random ids, whose order depends on how
-each map grew. A classic member of such a group, and one of a group that became classic again, gets its assignment with
-the topics in that order: in answers, in descriptions and in the group's record. No client and no later step of the
-coordinator depends on it.
+A broker keeps the partitions of a KIP-848 member in hash maps by the topics' random ids, whose order depends on how
+each map grew. A classic member of such a group, or of a group that became classic again, gets its assignment with the
+topics in that order, which is also in descriptions and in the group's record. No client and no later step of the
+coordinator depends on that order.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from lab.kafka.paired_play import comparable_record
 
 
 def answer_by_topic(answer: Any) -> Any:
-    """Returns an answer with the topics of its assignments in order."""
+    """Returns an answer with the topics of its assignments sorted by name."""
     if isinstance(answer, SyncGroupResponse):
         return replace(answer, assignment=_by_topic(answer.assignment))
     if isinstance(answer, DescribeGroupsResponse):
@@ -34,7 +34,7 @@ def answer_by_topic(answer: Any) -> Any:
 
 
 def comparable_by_topic(record: Any) -> Any:
-    """Returns a record for comparison, with the topics of its members' assignments in order."""
+    """Returns a record for comparison, with the topics of its members' assignments sorted by name."""
     kind, key, version, value = comparable_record(record)
     if kind == "group_metadata" and value is not None:
         members = [{**each, "assignment": _by_topic(each["assignment"])} for each in value["members"]]

@@ -1,7 +1,7 @@
-"""Creates the topics that a test or a bench needs on its broker.
+"""Creates the topics that a test or a benchmark needs on its broker.
 
-A busy machine may take longer to create topics than the broker or the client waits: the request then fails, or is sent
-again and finds what it made itself. So neither is an error here, and what counts is that the topics are there in the
+A busy machine may take longer to create topics than the broker or the client waits. The request then fails, or is sent
+again and finds the topics that it made itself. So neither is an error here: what counts is that the topics exist at the
 end, with a leader for each partition.
 """
 
@@ -20,8 +20,8 @@ READY_MS_MAX = 120_000
 
 
 def make_topics(bootstrap_servers: str, partitions: Mapping[str, int]) -> None:
-    """Creates topics by their number of partitions where they are missing, and returns when all have leaders. Raises
-    ValueError if a topic was there with another number of partitions."""
+    """Creates those topics that are missing, and returns when all have leaders. `partitions` has their numbers of
+    partitions by name. Raises ValueError if a topic exists with another number of partitions."""
     wanted = {name: {"num_partitions": count, "replication_factor": 1} for name, count in partitions.items()}
     with closing(KafkaAdminClient(bootstrap_servers=bootstrap_servers, bootstrap_timeout_ms=READY_MS_MAX)) as admin:
         created = admin.create_topics(wanted, raise_errors=False)

@@ -1,15 +1,18 @@
 """Plays the same short life of groups of real consumers on two clusters, and compares the records of their
 coordinators, and the requests of the consumers.
 
-Consumers of a case join one after the other, one closes (a static one comes back), and all close in the end; each step
-waits until the partitions are shared. The topic's records are there before. The comparison holds no ids and no times,
-so that it is equal wherever a coordinator does the same: of a classic group each generation with its leader, members
-and their partitions; of a KIP-848 one each epoch and, for each target, how many partitions each member gets, since
-which ones depends on ids that clients draw; and the offsets that were committed last. A kafka-python consumer that
-leads sometimes joins once more on either (`lab.kafka.group_member`): a generation that repeats the one before is left
-out. Of Java's client, which asks the same each time, the requests are compared, too: APIs, versions and errors in the
-order of the answers, but for what goes on with time (heartbeats and commits), the search for the coordinator, and
-whether a SyncGroup was overtaken by the JoinGroup of another.
+The consumers of a case join one after the other, one of them closes (a static one comes back), and all close at the
+end. Each step waits until the consumers own all partitions. The topics' records are written before.
+
+The comparison has no ids and no times, so it gives equal results if both coordinators do the same. Of a classic group
+it has each generation with its leader, its members and their partitions. Of a KIP-848 group it has each epoch and, for
+each target, how many partitions each member gets; which ones it gets depends on ids that clients draw. In addition it
+has the last committed offsets. A kafka-python consumer that leads sometimes joins once more on either cluster
+(`lab.kafka.group_member`), so a generation that repeats the one before is left out.
+
+The requests of Java's client, which sends the same each time, are compared, too: APIs, versions and errors in the order
+of the answers. Left out are heartbeats and commits, whose number depends on time, the search for the coordinator, and
+whether another member's JoinGroup overtook a SyncGroup.
 """
 
 from __future__ import annotations
@@ -52,14 +55,14 @@ TIMED = frozenset(api.name for api in (ApiKey.HEARTBEAT, ApiKey.OFFSET_COMMIT, A
 
 @dataclass
 class Story:
-    """The content of one group's records."""
+    """What is compared of one group's records: its generations or epochs in `steps`, and its last committed offsets."""
 
     steps: list[tuple[Any, ...]] = field(default_factory=list)
     committed: dict[TopicPartition, int] = field(default_factory=dict)
 
 
 def play(bootstrap_servers: str, cases: Sequence[Case]) -> dict[str, Story]:
-    """Plays all cases side by side, and returns their stories by group."""
+    """Plays all cases side by side, and returns a story of each group, by group id."""
     with ExitStack() as stack:
         groups = []
         for client in dict.fromkeys(case.client for case in cases):
@@ -163,7 +166,7 @@ Asked = dict[tuple[str, str], list[tuple[str, int, str]]]
 
 
 def asked_in(lines: Iterable[str], groups: Collection[str]) -> Asked:
-    """Returns the requests of the clients of groups, by group and client id, from lines of a request log."""
+    """Returns the requests in the lines of a request log that clients of these groups sent, by group and client id."""
     found: Asked = defaultdict(list)
     for line in lines:
         row = parse_request_line(line, "UTC", Privacy()).row
@@ -177,8 +180,8 @@ def asked_in(lines: Iterable[str], groups: Collection[str]) -> Asked:
 
 
 def differences(broker: LocalBroker, cases: Sequence[Case]) -> list[str]:
-    """Plays the cases on a broker that logs requests and, at the same time, on a coordinator on a socket; returns the
-    differences, and the groups without records."""
+    """Plays the cases on a broker that logs requests and, at the same time, on a coordinator behind a socket. Returns a
+    text for each difference, and for each group without records or requests."""
     make_offsets_topic(broker.bootstrap_servers)
     begin = broker.request_log.stat().st_size
     config = Config(

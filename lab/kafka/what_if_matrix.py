@@ -1,8 +1,9 @@
 """Plays one workload of real consumers under several settings at the same time, on a real broker.
 
 A workload is a script of starts, restarts, closes and one crash, with its times in seconds. Each setting has a group of
-its own; the consumers are Kafka's Java client, in one process for those that stay and one for the one that is killed.
-Sessions and heartbeats are short (`TIMES`), so that a minute holds what a day holds elsewhere.
+its own. The consumers are Kafka's Java client: one process has those that are never killed, and another has the one
+that is killed. Sessions and heartbeats are short (`SESSION_MS`, `HEARTBEAT_MS`), so a minute has as many events as a
+day elsewhere.
 """
 
 from __future__ import annotations
@@ -50,7 +51,8 @@ class ProcessAction:
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """A group's run: when it was settled, when it was over, and how long partitions stood still in between."""
+    """The run of one group. `since_ms` is when it had settled and `until_ms` when it was over; `stopped_s` is for how
+    long partitions had no owner in between, summed over the partitions."""
 
     group: str
     setting: str
@@ -60,7 +62,8 @@ class Played:
 
 
 def workload(seed: int) -> tuple[int, list[ProcessAction]]:
-    """Returns the partitions and the steps of a workload. Restarts are over before a session is."""
+    """Returns the number of partitions and the steps of a workload. A restarted consumer is back before its session
+    ends."""
     random = Random(seed)
     count = random.randint(2, 4)
     running, spare = [f"c{number}" for number in range(count)], [f"c{count}", f"c{count + 1}"]
@@ -85,7 +88,8 @@ def workload(seed: int) -> tuple[int, list[ProcessAction]]:
 
 
 def play(bootstrap_servers: str, seed: int) -> list[Played]:
-    """Plays the workload of a seed under all settings, and waits until its effects are over."""
+    """Plays the workload of a seed under all settings, and returns each group's run. Waits until the last step no
+    longer has effects."""
     partitions, steps = workload(seed)
     groups = {setting: f"w{seed}-{number}" for number, setting in enumerate(SETTINGS)}
     make_topics(bootstrap_servers, dict.fromkeys(groups.values(), partitions))
