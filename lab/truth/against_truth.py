@@ -1,14 +1,16 @@
-"""Compares a ledger's rows with the rows that the simulator's truth lets a ledger know.
+"""Compares a ledger's rows with the rows that a ledger can know of the simulator's truth.
 
-Rows are compared as multisets: one too many is as wrong as one too few. The truth is translated as follows:
+Rows are compared as multisets: a surplus row is as wrong as a missing one. The truth is translated as follows:
 
-- A generation is in force from its record (`recorded_at_ms`), not from the end of its join phase, to the next record of
-  its incarnation, or to the group's tombstone. A generation without a record is only seen by the gap that it leaves.
-- An interval of ownership is taken as it is: truth and ledger both count from record to record. An open one has no last
-  generation yet.
+- A generation is in force from its record (`recorded_at_ms`), not from the end of its join phase. It ends with the next
+  record of its incarnation, or with the group's tombstone. A generation without a record only leaves a gap in the
+  numbers.
+- Intervals of ownership are compared unchanged, because truth and ledger both count from record to record. An open
+  interval has no last generation yet.
 - A tenure goes from the first record with the member to the first one without it. So it begins at or after the truth's
-  tenure (the end of the join phase), and ends at or after the removal. A member in no record is unknown to the ledger.
-- Of a rebalance that is a hole only the two generations are compared: the ledger can't know the rest.
+  tenure (the end of the join phase), and ends at or after the removal. A ledger does not know a member that is in no
+  record.
+- If a rebalance is a hole, only its two generations are compared, because the ledger can't know the rest.
 """
 
 from __future__ import annotations
@@ -34,7 +36,8 @@ RecordPosition = tuple[int, int]
 
 @dataclass(frozen=True)
 class Score:
-    """Counts one trigger: how often it was true, how often the ledger says so, and how often both agree."""
+    """Counts the guesses about one trigger or cause: how often it was true, how often the ledger names it, and how
+    often both agree."""
 
     truth_count: int
     guess_count: int
@@ -51,7 +54,8 @@ class Score:
 
 @dataclass(frozen=True)
 class Guessed:
-    """A trigger of a rebalance, or a cause of a member's leave: the true one, and the inferred one."""
+    """A guess about the trigger of a rebalance or the cause of a member's leave: the true one, the inferred one, and
+    the confidence of the ledger."""
 
     truth: str
     guess: str
@@ -59,7 +63,7 @@ class Guessed:
 
 
 def differences(group: Group, ledger: Ledger) -> dict[str, list[str]]:
-    """Returns by table the missing rows and the extra rows, for a capture that was complete throughout."""
+    """Returns, for each table, the missing and the surplus rows of a ledger that read every record."""
     expected = {
         "generations": _expected_generations(group),
         "assignments": _expected_intervals(group),
@@ -89,7 +93,7 @@ def _milliseconds(instant: int | None) -> int | None:
 
 
 def recorded(group: Group) -> list[TrueGeneration]:
-    """Returns the generations whose record is in the capture, in log order."""
+    """Returns the generations that have a record in the capture, in the order of the log."""
     return [
         row for row in group.truth.generations if row.kafka_offset is not None and row.kafka_offset < group.end_offset
     ]
@@ -156,7 +160,8 @@ def _interval(row: Row) -> tuple[Any, ...]:
 
 
 def owners_at(group: Group, at_ms: int) -> dict[tuple[str, int], str]:
-    """Returns the owners by (topic, partition), according to the records up to then."""
+    """Returns the true owners by (topic, partition), as the records up to `at_ms` have them. A partition without an
+    owner is left out."""
     return {
         (row.topic, row.partition): row.member_id
         for row in group.truth.owners
@@ -167,8 +172,8 @@ def owners_at(group: Group, at_ms: int) -> dict[tuple[str, int], str]:
 
 @dataclass(frozen=True)
 class OwnerAnswers:
-    """The answers about every partition of a group at an instant: how many were definite, how many not, and the wrong
-    ones."""
+    """Counts the ledger's answers about the owners of all partitions of a group at an instant: definite ones, and
+    unknown ones. `wrong` has a sentence for each wrong one."""
 
     definite: int
     unknown: int
@@ -220,8 +225,8 @@ def _tenure(row: Row) -> tuple[Any, ...]:
 
 
 def untimely_tenures(group: Group, ledger: Ledger) -> list[str]:
-    """Returns tenures that begin before the member was counted, end before it was removed, or outlive a later
-    record."""
+    """Returns a sentence for each tenure of the ledger that begins before a generation counted the member, ends before
+    the member was removed, or is open although a later record lacks the member."""
     wrong = []
     last_recorded_ms = max((row.recorded_at_ms or 0 for row in recorded(group)), default=0)
     for row in ledger.rows["members"]:
@@ -246,8 +251,8 @@ def untimely_tenures(group: Group, ledger: Ledger) -> list[str]:
 
 
 def causes(group: Group) -> dict[RecordPosition, Cause]:
-    """Returns the causes of rebalances by (incarnation, generation), if the generation has a record. A generation that
-    a failover undid comes again, and only the second one has a record."""
+    """Returns the true causes of the rebalances whose generation has a record, by (incarnation, generation). If a
+    failover undid a generation, its number comes again, and only the second one has a record."""
     return {(row.incarnation, row.to_generation): row for row in group.truth.causes if row.changes is not None}
 
 
@@ -280,7 +285,8 @@ def _kinds(row: Row) -> tuple[str, ...] | None:
 
 
 def lost_generations(group: Group) -> set[RecordPosition]:
-    """Returns the true generations without a record that lie below one with a record."""
+    """Returns the positions of the true generations that have no record, though a later generation of their incarnation
+    has one."""
     last = {rows[-1].incarnation: rows[-1].generation for rows in _incarnations(group)}
     stated = {(row.incarnation, row.generation) for row in recorded(group)}
     begun = {(row.incarnation, row.generation) for row in group.truth.generations}
@@ -296,7 +302,7 @@ def holes(ledger: Ledger) -> set[RecordPosition]:
 
 
 def triggers(group: Group, ledger: Ledger) -> list[Guessed]:
-    """Returns the true and the inferred trigger of every rebalance except holes."""
+    """Returns the true and the inferred trigger of every rebalance that is not a hole."""
     by_place = causes(group)
     return [
         Guessed(
@@ -310,8 +316,8 @@ def triggers(group: Group, ledger: Ledger) -> list[Guessed]:
 
 
 def logged_triggers(group: Group, ledger: Ledger) -> list[Guessed]:
-    """Returns the true trigger of every rebalance, and that of the server log; for a hole, that of its last
-    increment."""
+    """Returns the true trigger of every rebalance, and the one that the server log shows. For a hole it is the trigger
+    of the last of its generations."""
     by_place = causes(group)
     rows = sorted(ledger.rows["rebalances"], key=itemgetter("kafka_offset"))
     return [
@@ -321,7 +327,7 @@ def logged_triggers(group: Group, ledger: Ledger) -> list[Guessed]:
 
 
 def leaves(group: Group, ledger: Ledger) -> list[Guessed]:
-    """Returns the true and the inferred cause of every leave for which the ledger infers one."""
+    """Returns the true and the inferred cause of every leave for which the ledger has a cause."""
     causes_by_place = {(row.incarnation, row.member_id): str(row.leave_cause) for row in group.truth.members}
     return [
         Guessed(
@@ -346,7 +352,7 @@ def scores(guesses: Iterable[Guessed]) -> dict[str, Score]:
 
 
 def by_confidence(guesses: Iterable[Guessed]) -> list[tuple[float, int, int]]:
-    """Returns (confidence, number of guesses, number of right ones) in steps of a tenth, the highest confidence
+    """Returns (confidence, number of guesses, number of right guesses) for each step of a tenth in confidence, highest
     first."""
     steps: Counter[tuple[float, bool]] = Counter()
     for guessed in guesses:

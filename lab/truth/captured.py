@@ -1,6 +1,6 @@
-"""Reads a capture and server logs of a real cluster into the facts of its groups, without Spark.
+"""Reads a capture and server logs of a real cluster, and returns the facts about its groups, without Spark.
 
-As in a pipeline, the decoder decodes the records, and the fold takes them as a log without holes.
+As in a pipeline, the decoder decodes the records. The fold takes them as those of a log without holes.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ EVENT_COLUMNS = (
 
 
 def facts_of_capture(folder: Path, server_logs: Iterable[Path] = ()) -> dict[str, GroupFacts]:
-    """Returns the facts of each group, as of the last record."""
+    """Returns the facts of each group of a capture, as they are known at the time of its last record."""
     logs: dict[str, tuple[int, list[Entry]]] = {}
     for group_id, partition, entry in _entries(pq.read_table(folder)):
         logs.setdefault(group_id, (partition, []))[1].append(entry)
@@ -78,7 +78,8 @@ def facts_of_capture(folder: Path, server_logs: Iterable[Path] = ()) -> dict[str
 
 
 def counted(fault: CoordinatorFault, groups: Iterable[GroupFacts]) -> CoordinatorFault:
-    """Returns the fault with the departures and groups that the history has during it."""
+    """Returns the fault of a coordinator with the number of unexplained departures during it in the history, and of the
+    groups that have any."""
     gone = {
         facts.group_id: [
             row for row in facts.members if is_unexplained(row, fault.from_ms, fault.until_ms, stated_leaves(facts))
@@ -108,7 +109,7 @@ def line_of_row(row: Row) -> PartitionLine:
 
 
 def log_rows(server_logs: Iterable[Path]) -> list[Row]:
-    """Returns the rows of `coordinator_events` in the order of their times."""
+    """Returns the rows of `coordinator_events` that server logs give, in the order of their times."""
     found = []
     for path in server_logs:
         for entry in entries(enumerate(path.read_text(errors="replace").splitlines(), 1)):

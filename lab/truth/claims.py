@@ -1,8 +1,8 @@
-"""Compares the claims of a ledger about a group, whose log was thinned before it was read, with a ledger that read
+"""Compares the history of a group whose log was cleaned before a ledger read it with the history of a ledger that read
 every record.
 
-Nothing may be claimed that is not so, and the history must be complete where nothing was removed. Incarnations are not
-compared, since the number of those that went by unseen can't be known.
+No claim may be false, and the history must be complete where no record was removed. Incarnations are not compared,
+since nobody can know how many of them have left no record.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ Told = dict[str, Any]
 def false_claims(
     tables: Tables, truth: Tables, coverage: Sequence[Stretch], until_ms: tuple[int, int], random: Random
 ) -> list[object]:
-    """Returns the false claims. `coverage` has the stretches of coverage, and `until_ms` the first and the last instant
-    of the whole log; owners are asked for at random instants in between."""
+    """Returns the rows and answers that contradict the truth. `coverage` has the stretches of coverage, and `until_ms`
+    the first and the last instant of the whole log. Owners are asked for at random instants in between."""
     return [
         *_false_rebalances(tables, truth),
         *_false_rows(tables, truth, "assignments", ("topic", "partition", "member_id"), ("valid_from", "valid_to")),
@@ -42,7 +42,7 @@ def false_claims(
 
 
 def untold(tables: Tables, truth: Tables, coverage: Sequence[Stretch]) -> list[Told]:
-    """Returns the true rebalances that the history has wrong, though no record around them was removed."""
+    """Returns the true rebalances that the history lacks or has wrong, though no record around them was removed."""
     told = {row["kafka_offset"]: row for row in tables.table("rebalances")}
     offsets = sorted(row["kafka_offset"] for row in truth.table("generations"))
     complete = [each for each in coverage if each.completeness == Completeness.COMPLETE]

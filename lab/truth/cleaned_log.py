@@ -1,12 +1,13 @@
 """Models a partition of `__consumer_offsets` with Kafka's log cleaner, and a reader that judges what it reads.
 
-The cleaner is exact (LogCleaner and Cleaner of Kafka 4.2). It builds a map, of limited size and over the dirty part
-alone, of the newest record of each key, and rewrites the segments below the map's end one group after the other.
-Batches keep their first and last offset and lose records; an emptied batch goes, or stays for its producer's sake. A
-record goes if the map has a later one of its key, and a tombstone or a marker some time after the cleaner first met its
-batch. Only when the last group is done does the next cleaning begin its map after this one's; after a crash it begins
-where this one did, and so some segments have been thinned by records that lie far above them. Where and when it works
-is random, and a reader may come between any two groups.
+The cleaner follows LogCleaner and Cleaner of Kafka 4.2. It builds a map of the newest record of each key. The map has a
+limited size, and covers only the dirty part of the log. Then the cleaner rewrites the segments below the end of the
+map, one group of segments after the other. Batches keep their first and last offset and lose records. A batch that has
+lost all records is removed, or remains because it is its producer's last one. A record is removed if the map has a
+later one of its key; a tombstone or a marker is removed some time after the cleaner first met its batch. The next
+cleaning begins its map after the present one only if all groups are done. After a crash it begins at the same place. So
+some segments may lack records because of later records far above them. Places and times of the cleaner's work are
+random, and a reader may come between any two groups of segments.
 
 The reader takes the steps of `jobs.ingest.evidence`: gaps, headers, repeated keys, verdict.
 """
@@ -36,7 +37,8 @@ EMPTY_SHARE = 0.1  # of the emptied batches, which are the last of their produce
 
 @dataclass
 class Stored:
-    """A batch of the log: its records by offset, with the key of each."""
+    """A batch of the log. `base` and `last` are its first and last offset when it was written, and `records` has the
+    keys of the remaining records by offset."""
 
     base: int
     last: int
@@ -73,7 +75,7 @@ class CleanedLog:
     _cleaning: Iterator[None] | None = None
 
     def append(self, keys: Sequence[Hashable], *, is_control: bool = False, is_aborted: bool = False) -> range:
-        """Appends a batch with a record of each key now, and returns their offsets."""
+        """Appends a batch with one record for each key, at the present time, and returns the offsets of the records."""
         offsets = range(self.end, self.end + len(keys))
         if self.end > self.segments[-1] and self.random.random() < self.roll_share:
             self.segments.append(self.end)
@@ -86,7 +88,8 @@ class CleanedLog:
         return offsets
 
     def clean(self) -> None:
-        """Cleans some groups of segments: begins, or goes on with what it began, and then perhaps crashes."""
+        """Cleans some groups of segments, or all. It continues a cleaning that was interrupted, or begins a new one,
+        and may crash afterwards."""
         cleaning = self._cleaning or self._groups_cleaned()
         self._cleaning = None
         groups = None if self.random.random() < 0.5 else self.random.randrange(1, GROUPS_MAX)
@@ -147,7 +150,7 @@ class CleanedLog:
         return bool(batch.records) or self.random.random() < EMPTY_SHARE
 
     def pause(self) -> None:
-        """Lets time pass, in which the cleaner may work more than once."""
+        """Lets time pass, in which the cleaner may work several times or not at all."""
         while self.random.random() < 0.3:
             self.now_ms += self.random.randint(0, self.retention_ms)
             self.clean()
@@ -156,7 +159,8 @@ class CleanedLog:
         return [batch.header() for batch in self.batches if batch.last >= begin and batch.base < end]
 
     def rows(self, begin: int, end: int) -> dict[int, Hashable]:
-        """Returns the keys of the records in a range of offsets, by offset, as a read_committed reader gets them."""
+        """Returns the keys, by offset, of the records from `begin` to before `end` that a read_committed reader
+        gets."""
         kept = [batch.records for batch in self.batches if not batch.header().is_without_rows]
         return {offset: key for records in kept for offset, key in records.items() if begin <= offset < end}
 
@@ -166,8 +170,9 @@ class CleanedLog:
     def read(
         self, readings: Sequence[Reading], begin: int, end: int, known_until_ms: int
     ) -> tuple[list[Reading], dict[int, Hashable]]:
-        """Reads some offsets, and returns the readings after the verdict with the rows. `known_until_ms` is the last
-        instant at which everything was known. The cleaner may work during the read."""
+        """Reads the offsets from `begin` to before `end`. Returns all readings as they are judged now, and the keys of
+        the records that were read, by offset. `known_until_ms` is the last instant up to which nothing was unknown. The
+        cleaner may work during the read."""
         rows = self.rows(begin, end)
         if self.random.random() < 0.3:
             self.clean()

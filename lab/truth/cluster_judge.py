@@ -1,7 +1,7 @@
 """Compares the ledger's answers about a cluster whose brokers failed with the truth (`cluster_truth`). Pure.
 
-Each answer is right, not known (the ledger says that it does not know) or wrong; each wrong answer gives a sentence.
-Where the truth itself is not known, such as an owner within moments of a change, the answer is left out.
+Each answer is right, not known (the ledger says that it does not know) or wrong; each wrong answer gives a sentence. If
+the truth itself is not known, such as the owner right before or after a change, the answer does not count.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ ENDED_WITHIN_MS = 150_000  # a session, a rebalance, and the pattern that comes 
 
 @dataclass
 class Tally:
-    """The outcomes by what was asked, and the wrong ones in sentences."""
+    """Counts the outcomes by what was asked, and lists a sentence for each wrong answer."""
 
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)
     wrong: list[str] = field(default_factory=list)
@@ -49,7 +49,8 @@ class Tally:
 
 
 def judge_owner(tally: Tally, truth: Truth, group_id: str, place: Place, at_ms: int, answer: tuple[str, str]) -> None:
-    """Judges who owned a partition; `answer` is a status and a client id, empty without one."""
+    """Judges an answer about the owner of a partition. `answer` has the status and the owner's client id, which is
+    empty if there is no owner."""
     owner = truth.owner(group_id, place, at_ms)
     if owner is None:
         return
@@ -69,8 +70,8 @@ def judge_owner(tally: Tally, truth: Truth, group_id: str, place: Place, at_ms: 
 
 
 def judge_lag(tally: Tally, truth: Truth, row: Row) -> None:
-    """Judges a row of `lag` of a round while things happened: each number must lie within what the broker had between
-    the last answer before the round and the first one after it."""
+    """Judges a row of `lag` from a sampling round while groups made progress. Each number must lie within what the
+    brokers reported from their last answer before the round to the first one after it."""
     place, at_ms = (row["topic"], row["partition"]), row["sampled_ms"]
     committed, ends = _around(truth, place, at_ms)
     if committed is None or ends is None:
@@ -104,8 +105,8 @@ def _has_moved(truth: Truth, place: Place, at_ms: int) -> bool:
 
 
 def judge_rest(tally: Tally, what: str, answers: Sequence[Row], rows: Iterable[Row]) -> None:
-    """Judges the last round of a warehouse, at rest: it must have exactly what Admin says. `answers` are the brokers'
-    last ones."""
+    """Judges the rows of `lag` of the last round, when nothing moved any more: they must equal what Admin reports.
+    `answers` are the brokers' last answers."""
     ends, committed = offsets_in(answers, "ends"), offsets_in(answers, "commits")
     last = {(row["topic"], row["partition"]): row for row in sorted(rows, key=lambda row: row["sampled_ms"])}
     for place, offset in sorted(committed.items()):
@@ -121,8 +122,8 @@ def judge_rest(tally: Tally, what: str, answers: Sequence[Row], rows: Iterable[R
 
 
 def judge_departure(tally: Tally, truth: Truth, row: Row) -> None:
-    """Judges the cause that is said of a tenure's end. A member that the play left alone can only have lost its
-    session, by a broker's log."""
+    """Judges the cause that the ledger gives for the end of a tenure. If the play did not end the member, the only true
+    cause is an expired session, and only if a broker logged that."""
     cause = row["leave_cause"]
     if row["left_ms"] is None or cause in words_of(LeaveCause):
         return
@@ -147,7 +148,7 @@ def true_cause(truth: Truth, row: Row) -> str | None:
 
 
 def has_expired(truth: Truth, member_id: str | None, at_ms: int) -> bool:
-    """Returns whether a broker logged about then that the member's session had ended."""
+    """Returns whether a broker logged, within `LINE_MS` of `at_ms`, that the member's session had expired."""
     return any(abs(logged_ms - at_ms) <= LINE_MS for logged_ms in truth.expired.get(member_id or "", ()))
 
 
@@ -155,8 +156,8 @@ def has_expired(truth: Truth, member_id: str | None, at_ms: int) -> bool:
 
 
 def judge_incident(tally: Tally, truth: Truth, row: Row) -> None:
-    """Judges an incident above severity info: whether it blames a client that was well, and whether the brokers'
-    descriptions contradict a removal that is called observed."""
+    """Judges an incident of a group above severity info: whether the play did something to the client that it blames.
+    If it is an observed removal, also judges whether the member is absent from the brokers' descriptions afterwards."""
     if row["severity"] == Severity.INFO or row["kind"] in OF_BROKERS or row["group_id"] is None:
         return
     about = f"{row['kind']} ({row['evidence']}) of {row['group_id']} {row['client_id']} at {row['first_seen_ms']}"
@@ -175,8 +176,8 @@ def judge_incident(tally: Tally, truth: Truth, row: Row) -> None:
 
 
 def is_played(truth: Truth, group_id: str, client_id: str | None, at_ms: int) -> bool:
-    """Returns whether the play had ended the client shortly before. Without a client id: whether it had ended any
-    client of the group."""
+    """Returns whether the play had ended the client shortly before `at_ms`, or, if `client_id` is None, any client of
+    the group."""
     of_group = [name for name, life in truth.lives.items() if life["group_id"] == group_id]
     clients = of_group if client_id is None else [client_id]
     return any(truth.is_ended(name, at_ms, ENDED_WITHIN_MS) for name in clients)
@@ -187,8 +188,8 @@ def fault_at(truth: Truth, at_ms: int) -> Fault | None:
 
 
 def judge_episodes(tally: Tally, truth: Truth, rows: Iterable[Row]) -> None:
-    """Checks that there is one episode for each death and each freeze of a broker, at most one for each move in good
-    order, and no other episode."""
+    """Judges the episodes of failed coordinators: there may be one for each death, freeze or move of a broker, and no
+    other. It is right if there is one, and not known if a death or a freeze has none. A move needs none."""
     failures = [row for row in rows if row["kind"] == COORDINATOR_FAILED.name]
     for fault in truth.faults:
         found = {row["episode_id"] for row in failures if _meets(row, fault)}
@@ -206,7 +207,8 @@ def _meets(row: Row, fault: Fault) -> bool:
 
 
 def judge_why(tally: Tally, truth: Truth, fault: Fault, group_id: str, diagnosis: Sequence[Row]) -> None:
-    """Judges the answer of `why` for the time of a fault: nobody's client may be at fault."""
+    """Judges the answer of `why` for the time of a broker's fault: it may not blame any client that the play left
+    alone."""
     blaming = [
         each
         for each in diagnosis

@@ -1,6 +1,7 @@
-"""Knows what was true while a cluster was broken: what was done, what clients said, and what brokers answered. Pure.
+"""Knows what was true while a cluster was broken: what was done, what clients reported, and what brokers answered.
+Pure.
 
-Times are milliseconds since the epoch, of one machine's clock. A place is a topic and a partition.
+Times are milliseconds since the epoch, by the clock of one machine. A place is a topic and a partition.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ MOVES = ("move_leaders", "elect_leaders")
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """The smallest and the largest value of a number that was sampled repeatedly between two answers."""
+    """The smallest and the largest value that a number had in the answers of some time."""
 
     least: int
     most: int
@@ -35,7 +36,8 @@ class Span:
 
 @dataclass(slots=True)
 class Samples:
-    """A number that was asked for many times: when, when the answer was there, and what it was."""
+    """The answers to a question for one number that was asked many times: `asked_ms` has the time of each question,
+    `answered_ms` that of its answer, and `values` the number."""
 
     asked_ms: list[int] = field(default_factory=list)
     answered_ms: list[int] = field(default_factory=list)
@@ -47,8 +49,8 @@ class Samples:
         self.values.append(value)
 
     def between(self, from_ms: int, to_ms: int) -> Span | None:
-        """Returns what the number was from the last answer before `from_ms` to the first question after `to_ms`; None
-        if one of these is not there."""
+        """Returns the span of the number from the last answer before `from_ms` to the answer to the first question
+        after `to_ms`. Returns None if one of these two is missing."""
         first = bisect_right(self.answered_ms, from_ms) - 1
         last = bisect_left(self.asked_ms, to_ms)
         if first < 0 or last >= len(self.values):
@@ -59,7 +61,7 @@ class Samples:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Something that was done to brokers. `led` are the partitions of `__consumer_offsets` that it concerned."""
+    """A fault of a broker, or a move of leaders. `led` are the partitions of `__consumer_offsets` that it concerned."""
 
     what: str
     from_ms: int
@@ -81,8 +83,9 @@ class Fault:
 
 @dataclass(frozen=True)
 class Truth:
-    """All that is known of a run: the rows of `happened`, `lives`, `told` and `truth` (`lab.kafka.cluster_play`), and
-    the members whose sessions ended by a broker's log: member id and time."""
+    """Everything that is known of a run. `happened`, `lives` (by client id), `told` and `asked` are the rows of the
+    files `happened`, `lives`, `told` and `truth` of `lab.kafka.cluster_play`. `expired` has, by member id, the times at
+    which brokers logged that its session expired."""
 
     happened: Sequence[Row]
     lives: Mapping[str, Row]
@@ -116,7 +119,8 @@ class Truth:
 
     @cached_property
     def committed(self) -> dict[Place, Samples]:
-        """The committed offsets. Each topic has one group, of its name."""
+        """Returns the samples of the committed offset of each place. Each topic is read by the one group that has its
+        name."""
         return _samples(row for row in self.asked if row["of"] == "commits")
 
     @cached_property
@@ -125,7 +129,7 @@ class Truth:
 
     @cached_property
     def described(self) -> dict[str, list[Row]]:
-        """The descriptions of each group that have members, in the order of time."""
+        """Returns, for each group, its descriptions that have members, in the order of time."""
         found: defaultdict[str, list[Row]] = defaultdict(list)
         for row in self.asked:
             if row["of"] == "group" and row["members"]:
@@ -136,7 +140,8 @@ class Truth:
 
     @cached_property
     def holders(self) -> dict[Place, list[tuple[int, frozenset[str]]]]:
-        """By place, who had it by the clients' own reports: from when on, and all that had it then."""
+        """Returns, for each place, the times at which its holders changed, each with all client ids that held it from
+        then on, as the clients reported."""
         changes: defaultdict[Place, list[tuple[int, str, bool]]] = defaultdict(list)
         had: defaultdict[str, set[Place]] = defaultdict(set)
         ends = [
@@ -157,8 +162,9 @@ class Truth:
         return {place: _in_turn(of_place) for place, of_place in changes.items()}
 
     def owner(self, group_id: str, place: Place, at_ms: int) -> str | None:
-        """Returns the only client that had a place, by its own report and by the group's descriptions around the
-        instant; None where they differ, where several or none had it, or where that changed about then."""
+        """Returns the client that alone held a place at an instant, by its own reports and by the group's descriptions
+        before and after. Returns None if these differ, if no client or several held it, or if its holders changed
+        within `QUIET_MS`."""
         turns = self.holders.get(place, [])
         number = bisect_right(turns, (at_ms, frozenset({"\U0010ffff"}))) - 1
         if number < 0 or len(turns[number][1]) != 1 or at_ms - turns[number][0] < QUIET_MS:
@@ -178,12 +184,13 @@ class Truth:
         return all(owner_by(row, place) == owner for row in rows[after - 1 : after + 1])
 
     def stayed(self, group_id: str, member_id: str, from_ms: int, to_ms: int) -> bool:
-        """Returns whether a member is in every description of its group in a time, and there are some."""
+        """Returns whether the member is in every description of its group from `from_ms` to `to_ms`. Returns False if
+        there are fewer than two."""
         rows = [row for row in self.described.get(group_id, ()) if from_ms <= row["asked_ms"] <= to_ms]
         return len(rows) > 1 and all(any(each[0] == member_id for each in row["members"]) for row in rows)
 
     def is_ended(self, client_id: str | None, at_ms: int, within_ms: int) -> bool:
-        """Returns whether the play had ended a client shortly before."""
+        """Returns whether the play had ended the client at most `within_ms` before `at_ms`."""
         life = self.lives.get(client_id or "")
         if life is None or life["ended"] is None:
             return False
@@ -196,7 +203,7 @@ def owner_by(description: Row, place: Place) -> str | None:
 
 
 def offsets_in(answers: Iterable[Row], of: str) -> dict[Place, int]:
-    """Returns the offsets in all answers to one question, `commits` or `ends`."""
+    """Returns the offsets, by place, in those answers whose `of` is the given one: `commits` or `ends`."""
     return {(topic, number): at for row in answers if row["of"] == of for topic, number, at in row["offsets"]}
 
 

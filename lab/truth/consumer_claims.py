@@ -1,8 +1,8 @@
-"""Compares what the history of a thinned or holed log claims with the history of the whole log.
+"""Compares the history of a log that was cleaned, or that has a hole, with the history of the whole log.
 
-A log cleaner leaves of each key its newest record; a hole leaves nothing. After either the history knows less, and
-reports that: its remaining claims have to agree with the whole log. `looks` are offsets at which an operation of the
-coordinator had ended, so that no operation is cut in two.
+A log cleaner leaves the newest record of each key; a hole leaves nothing. In both cases the history knows less and says
+so. What it still claims has to agree with the history of the whole log. `looks` are offsets at which an operation of
+the coordinator had ended, so that no operation is cut in two.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ CLAIMED = ("changes", "inferred_trigger", "partitions_kept", "partitions_moved",
 
 
 def cleaned(log: Sequence[Keyed], begin: int) -> list[Keyed]:
-    """Returns the log after a cleaner has cleaned everything below an offset: the newest record of each key, and no
-    tombstones."""
+    """Returns the log after a cleaner has cleaned everything below the offset `begin`: there only the newest record of
+    each key is left, and no tombstone."""
     newest = {key: (key, is_tombstone, event) for key, is_tombstone, event in log if offset_of(event) < begin}
     kept = (each for each in newest.values() if not each[1])
     return [*sorted(kept, key=lambda each: offset_of(each[2])), *(each for each in log if offset_of(each[2]) >= begin)]
 
 
 def false_claims_of_cleaned(group_id: str, log: Sequence[Keyed], looks: Iterable[int], begin: int) -> Iterator[str]:
-    """Yields the false claims of the history of the log, cleaned below an offset, about the part after it; there it has
-    to know all owners."""
+    """Yields a sentence for each false claim that the history of a log cleaned below `begin` makes about the part from
+    `begin` on. In that part it has to know all owners."""
     marks = [Coverage(0, Completeness.COMPACTED), Coverage(begin, Completeness.COMPLETE)]
     found, truth = _tables(group_id, cleaned(log, begin), marks), _tables(group_id, log)
     yield from _false_rebalances(f"cleaned below {begin}", found, truth)
@@ -49,7 +49,8 @@ def false_claims_of_cleaned(group_id: str, log: Sequence[Keyed], looks: Iterable
 def false_claims_of_holed(
     group_id: str, log: Sequence[Keyed], looks: Iterable[int], hole: tuple[int, int]
 ) -> Iterator[str]:
-    """Yields the false claims of the history about the part after a hole; there it may know less."""
+    """Yields a sentence for each false claim that the history of a log with a hole makes about the part after the hole.
+    It may know less there than the history of the whole log."""
     begin, end = hole
     words = ((0, Completeness.COMPLETE), (begin, Completeness.UNKNOWN), (end, Completeness.COMPLETE))
     marks = [Coverage(offset, completeness) for offset, completeness in words[begin == 0 :]]
@@ -93,7 +94,7 @@ def _false_rebalances(where: str, found: Mapping[str, Table], truth: Mapping[str
 
 
 def owners_at(assignments: Table, offset: int) -> dict[tuple[str, int], tuple[str, ...]]:
-    """Returns the owners of the partitions after the record below an offset."""
+    """Returns the owners of each partition just before an offset."""
     return {
         (row["topic"], row["partition"]): (row["member_id"], *row["other_member_ids"])
         for row in assignments.values()

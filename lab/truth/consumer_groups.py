@@ -1,4 +1,4 @@
-"""Folds records of KIP-848 groups as they were read from a broker, and compares the rows with the broker's
+"""Folds records of KIP-848 groups that were read from a broker, and compares the rows with the broker's
 descriptions."""
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ Table = dict[tuple[Any, ...], dict[str, Any]]
 def event_of(
     place: tuple[int, int], record_type: str, fields: Mapping[str, Any], names: Mapping[str, str], *, is_tombstone: bool
 ) -> Event:
-    """Returns the fold's event of a record. `place` is its offset and time, `fields` are those of `record_json`,
-    `names` those of topics by id."""
+    """Returns the event that the fold takes for a record. `place` is the record's offset and time in milliseconds,
+    `fields` are those of `record_json`, and `names` has topic names by topic id."""
     if record_type == CLASSIC:
         return GroupTombstone(*place) if is_tombstone else group_record(*place, record_json(fields))
     group_type = record_type.partition("_group_")[0]
@@ -44,14 +44,14 @@ def event_of(
 
 
 def event_of_line(record: Mapping[str, Any], names: Mapping[str, str]) -> Event:
-    """Returns the fold's event of a record in the form of `lab.kafka.consumer_protocol_log`."""
+    """Returns the event that the fold takes for a record in the form of `lab.kafka.consumer_protocol_log`."""
     place = record["kafka_offset"], record["after_ms"]
     fields = record["key"] | (record["value"] or {})
     return event_of(place, record["record_type"], fields, names, is_tombstone=record["value"] is None)
 
 
 class History:
-    """The rows of one group, by table and key, as batch after batch is folded."""
+    """Folds one group batch by batch, and has in `tables` its rows, by table and key."""
 
     def __init__(self, group_id: str, marks: Sequence[Coverage] = (Coverage(0, Completeness.COMPLETE),)) -> None:
         self.tables: dict[str, Table] = {name: {} for name in KEYS}
@@ -70,8 +70,9 @@ class History:
 
 
 def as_described(tables: Mapping[str, Table], *, counts_pending: bool = False) -> dict[str, Any]:
-    """Returns the open rows in the form of `comparable_description`. A member without an assignment has the epoch 0.
-    `counts_pending`: a broker since 4.3 counts partitions that the member has to give up as assigned."""
+    """Returns the present state of a group by its rows, in the form of `comparable_description`. A member without an
+    assignment has the epoch 0. If `counts_pending` is true, partitions that the member has to give up count as
+    assigned, as in descriptions of a broker since 4.3."""
     (generation,) = (row for row in tables["generations"].values() if row["is_current"])
     steps = {row["member_id"]: row for row in tables["member_epochs"].values() if row["valid_to"] is None}
     owned: dict[str, list[dict[str, Any]]] = {}
@@ -102,8 +103,8 @@ def as_described(tables: Mapping[str, Table], *, counts_pending: bool = False) -
 
 
 def comparable_description(said: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the comparable part of a broker's description (`lab.kafka.consumer_protocol_log.described_group`). A
-    member's target is left out, since it changes without a step of the member."""
+    """Returns the part of a broker's description (`lab.kafka.consumer_protocol_log.described_group`) that can be
+    compared with rows. The members' targets are left out, since they change without a record of the member."""
     members = [
         {
             **{name: member[name] for name in member if name != "target"},
@@ -119,17 +120,17 @@ def comparable_description(said: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def is_stable(said: Mapping[str, Any]) -> bool | None:
-    """Returns whether the broker calls the group stable; None where its state does not mean convergence: for an empty
-    group, and for one with a member that is away."""
+    """Returns whether the broker calls the group stable. Returns None for an empty group, and for one with a static
+    member that is away, because their state says nothing about convergence."""
     if not said["members"] or any(member["member_epoch"] == AWAY for member in said["members"]):
         return None
     return bool(said["state"] == "Stable")
 
 
 def wrong_state(tables: Mapping[str, Table], said: Mapping[str, Any]) -> bool:
-    """Returns whether the rows contradict the broker's state of the group. A stable group has converged; a converged
-    one may be unstable again at the same epoch, while a member subscribes to a regular expression that is not resolved
-    yet."""
+    """Returns whether the rows contradict the state in the broker's description. If the group is stable, its generation
+    must have converged. A generation that has converged may be unstable again, while a member subscribes to a regular
+    expression that is not resolved yet."""
     (generation,) = (row for row in tables["generations"].values() if row["is_current"])
     stable = is_stable(said)
     if stable is None:

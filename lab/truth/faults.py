@@ -1,8 +1,8 @@
-"""Plays groups with planted faults, and clean ones, in the simulator, and returns the facts that a ledger has about
+"""Plays groups with planted faults, and groups without, in the simulator. Returns the facts that a ledger has about
 them.
 
 The requests come from a request log, the events from a server log, and the history from the capture, all through the
-ledger's own parsers. `MIX` is one simulation with a group of each kind, at the pace of a long day.
+ledger's own parsers. `mix` makes one simulation with a group of each kind.
 """
 
 from __future__ import annotations
@@ -58,7 +58,8 @@ def _play(names: tuple[str, ...], group: Script) -> None:
 
 
 def mix(*names: str) -> Scenario:
-    """Returns a scenario with one group of each of these; they must all run with Kafka's default broker settings."""
+    """Returns a scenario with one group for each of these names of scenarios. All of them must run with Kafka's default
+    broker settings."""
     hours = max(PLAYED[name].hours for name in names)
     return Scenario(
         name="mix", summary="", play=partial(_play, names), hours=hours, settings=Settings(Config()), groups=len(names)
@@ -129,7 +130,7 @@ def _decoded(batches: Iterable[Batch]) -> Iterator[dict[str, Any]]:
 
 
 def only_topic(facts: GroupFacts) -> GroupFacts:
-    """Returns the facts of a ledger that has imported no log: the topic, and samples."""
+    """Returns the facts of a ledger that has imported no log, but has read the topic and has samples."""
     return replace(facts, requests=[], events=[])
 
 
@@ -138,7 +139,7 @@ def only_requests(facts: GroupFacts) -> GroupFacts:
 
 
 def without_answers(facts: GroupFacts) -> GroupFacts:
-    """Returns the facts of a ledger that has imported a request log without the responses."""
+    """Returns the facts of a ledger that has imported only a request log, from which the responses were removed."""
     stripped = [
         replace(
             request,

@@ -1,4 +1,4 @@
-"""Reads facts from the logs and records of a cluster with the ledger's own parsers."""
+"""Reads facts for the incident rules from the logs and records of a cluster, with the ledger's own parsers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 
 def request_facts(lines: Iterable[tuple[str, str]]) -> dict[str, list[Request]]:
-    """Returns the requests by group, from lines with their files. Lines are numbered through all files."""
+    """Returns the requests by group. `lines` has pairs of a file's name and a line of a request log; the lines are
+    numbered through all files."""
     found: dict[str, list[Request]] = {}
     for number, (source_file, line) in enumerate(lines, 1):
         row = parse_request_line(line, "UTC", Privacy()).row
@@ -34,7 +35,7 @@ def request_facts(lines: Iterable[tuple[str, str]]) -> dict[str, list[Request]]:
 
 
 def event_facts(lines: Iterable[str]) -> dict[str, list[CoordinatorEvent]]:
-    """Returns the events by group."""
+    """Returns the coordinator's events in the lines of a server log, by group."""
     found: dict[str, list[CoordinatorEvent]] = {}
     for entry in entries(enumerate(lines, 1)):
         row = parse_entry(entry, "UTC", Privacy())
@@ -57,7 +58,7 @@ def group_state(row: Mapping[str, Any], at_ms: int) -> GroupState:
 
 
 def topic_ends(watermarks: Iterable[SimulatedWatermark]) -> dict[TopicPartition, list[TopicEnd]]:
-    """Returns the sampled ends of each partition, in order."""
+    """Returns the sampled high watermarks of each partition, in the order of the samples."""
     found: dict[TopicPartition, list[TopicEnd]] = {}
     for row in watermarks:
         end = TopicEnd(row.sampled_at_ms, row.high_watermark)
@@ -71,7 +72,8 @@ def history_facts(
     rows: Mapping[str, Any],
     ends: Mapping[TopicPartition, Sequence[TopicEnd]] | None = None,
 ) -> dict[str, Any]:
-    """Returns the fields of GroupFacts that come from a group's log, its folded history and its topics' ends."""
+    """Returns the fields of GroupFacts that come from a group's log, from its folded history, and from the sampled ends
+    of its topics."""
     commits = [
         Commit(
             kafka_partition=kafka_partition,

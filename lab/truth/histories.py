@@ -1,8 +1,8 @@
 """Writes logs of one group, by hand or with a coordinator, and folds them into tables.
 
-A log is a list of group-level events and single commits (`Commit`). `summaries` turns a stretch of it into the fold's
-input, as Spark does: it takes the events above the guard, and sums up the commits between group-level events or marks,
-separately before and after removals of offsets.
+A log is a list of group-level events, single commits (`Commit`) and marks of coverage (`Coverage`). `summaries` turns a
+part of it into the fold's input, as Spark does: it leaves out commits up to the offset `guard`, and sums up the commits
+between two group-level events or marks, with separate sums before and after removals of offsets.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ ALL_COMPLETE = (Coverage(0, "complete"),)
 
 @dataclass(frozen=True)
 class Commit:
-    """One offset commit; a tombstone if `committed_offset` is None."""
+    """A record of one offset commit. If `committed_offset` is None, the record is a tombstone."""
 
     kafka_offset: int
     kafka_timestamp_ms: int
@@ -62,7 +62,7 @@ Entry: TypeAlias = GroupRecord | GroupTombstone | OtherGroupType | Commit | Cove
 
 
 def position(entry: Entry) -> tuple[int, bool]:
-    """Returns the sort key of an entry. A mark comes before the entry at its offset."""
+    """Returns the key by which entries of a log are sorted. A mark of coverage comes before the entry at its offset."""
     return (entry.from_offset, False) if isinstance(entry, Coverage) else (entry.kafka_offset, True)
 
 
@@ -109,7 +109,7 @@ def summary(commits: Sequence[Commit]) -> Commits:
 
 @dataclass
 class Tables:
-    """Holds the tables' rows by key, after all upserts, and the open state."""
+    """Holds the rows of one group's tables by key, after all upserts, and the group's row of `open_groups`."""
 
     rows: dict[str, dict[tuple[Any, ...], dict[str, Any]]] = field(default_factory=lambda: {name: {} for name in KEYS})
     open_group: dict[str, Any] | None = None
@@ -149,7 +149,7 @@ def folded(log: Sequence[Entry], marks: Sequence[Coverage] = ALL_COMPLETE) -> Ta
 
 
 def stretch(from_offset: int, to_offset: int, times_ms: tuple[int, int] | None, completeness: str) -> dict[str, Any]:
-    """A row of `coverage`, with instants as in the fold's rows."""
+    """Returns a row of `coverage`, with its times in microseconds, as the fold's rows have them."""
     from_ms, to_ms = times_ms or (None, None)
     return {
         "from_offset": from_offset,
@@ -165,10 +165,10 @@ def everything(until_ms: int = 10**12) -> list[dict[str, Any]]:
 
 
 def member(member_id: str, *assigned: int, **options: Any) -> GroupMember:
-    """Returns a consumer of `orders` with these partitions assigned.
+    """Returns a member of a classic consumer group to which these partitions of `orders` are assigned.
 
-    `units` are assigned partitions of other topics, `owned` the partitions of `orders` that the member says it owns.
-    With `is_readable=False` the assignment can't be read. Other options are fields of MemberFacts.
+    The option `units` has assigned partitions of other topics, and `owned` the partitions of `orders` that the member
+    reports to own. With `is_readable=False` the assignment can't be read. Other options are fields of MemberFacts.
     """
     units = [TopicPartition("orders", number) for number in assigned]
     units += options.pop("units", ())
@@ -188,7 +188,8 @@ def member(member_id: str, *assigned: int, **options: Any) -> GroupMember:
 
 
 class Log:
-    """A log under construction: each entry takes the next offset, one second later; `wait` adds to the time."""
+    """Builds a log: each entry takes the next offset and, in general, comes one second after the one before. `wait`
+    makes the next entry later."""
 
     def __init__(self) -> None:
         self.entries: list[Entry] = []
@@ -231,12 +232,13 @@ class Log:
         return self
 
     def removed(self, group_type: str) -> Log:
-        """Adds the tombstone of a member or a topology, written with the record before."""
+        """Adds the tombstone of a member or a topology, at the time of the record before."""
         self.entries.append(OtherGroupType(*self._next(0), group_type, is_tombstone=True))
         return self
 
     def commit(self, *partitions: int, at: int | None = 5, topic: str = "orders") -> Log:
-        """Adds commits of these partitions at one instant."""
+        """Adds a commit for each of these partitions, all at the present time. `at` is the committed offset, or None
+        for a tombstone."""
         for partition in partitions:
             self.entries.append(Commit(*self._next(0), topic, partition, at))
         return self

@@ -1,4 +1,5 @@
-"""Facts made by hand: a group `g` whose member `m-1`, at /10.0.0.1, was in generation 3; the present one is 4."""
+"""Makes facts by hand, about a group `g`. Its member `m-1`, at /10.0.0.1, was in generation 3; the present generation
+is 4."""
 
 from __future__ import annotations
 
@@ -70,7 +71,7 @@ def commit(offset: int, at_ms: int, kafka_offset: int, partition: int = 0) -> Co
 
 
 def tenure(member_id: str, from_offset: int, to_offset: int | None, **fields: Any) -> dict[str, Any]:
-    """A row of `members`; its times are its offsets in seconds."""
+    """Returns a row of `members`. Its times are its offsets, taken as seconds after `T`."""
     return {
         "group_id": "g",
         "incarnation": 1,
@@ -93,7 +94,7 @@ def tenure(member_id: str, from_offset: int, to_offset: int | None, **fields: An
 
 
 def generation(number: int, kafka_offset: int, to_offset: int | None, **fields: Any) -> dict[str, Any]:
-    """A row of `generations`; its time is its offset in seconds."""
+    """Returns a row of `generations`. Its times are its offsets, taken as seconds after `T`."""
     at_us = (T + kafka_offset * 1_000) * 1_000
     return {
         "group_id": "g",
@@ -114,7 +115,7 @@ def generation(number: int, kafka_offset: int, to_offset: int | None, **fields: 
 
 
 def rebalance(to_generation: int, kafka_offset: int, **fields: Any) -> dict[str, Any]:
-    """A row of `rebalances`; its time is its offset in seconds."""
+    """Returns a row of `rebalances`. Its time is its offset, taken as seconds after `T`."""
     return {
         "group_id": "g",
         "incarnation": 1,
@@ -133,7 +134,7 @@ def rebalance(to_generation: int, kafka_offset: int, **fields: Any) -> dict[str,
 
 
 def interval(member_id: str, partition: int, from_offset: int, to_offset: int | None) -> dict[str, Any]:
-    """Returns a row of `assignments` for a test. Its times are its offsets, taken as seconds."""
+    """Returns a row of `assignments`. Its times are its offsets, taken as seconds after `T`."""
     return {
         "incarnation": 1,
         "topic": "orders",
@@ -149,7 +150,8 @@ def interval(member_id: str, partition: int, from_offset: int, to_offset: int | 
 
 
 def facts(**parts: Any) -> GroupFacts:
-    """Generation 4 took partition 0 of orders from m-1 at offset 50, and gave it to m-2."""
+    """Returns facts in which generation 4, at offset 50, took partition 0 of `orders` from `m-1` and gave it to `m-2`.
+    `parts` replace or add fields of GroupFacts."""
     history: dict[str, Any] = {
         "generations": [generation(3, 10, 50), generation(4, 50, None)],
         "rebalances": [rebalance(4, 50)],

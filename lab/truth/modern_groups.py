@@ -15,7 +15,7 @@ ROLES = (TaskRole.ACTIVE, TaskRole.STANDBY, TaskRole.WARMUP)
 
 
 def topic_names(log: Iterable[Mapping[str, Any]]) -> dict[str, str]:
-    """Returns the names of topics by id from the records of share groups."""
+    """Returns topic names by topic id, as the records of share groups have them."""
     told = (record["value"] for record in log if record["record_type"] == "share_group_state_partition_metadata")
     return {
         topic["topic_id"]: topic["topic_name"]
@@ -30,7 +30,8 @@ def open_rows(table: Table) -> list[dict[str, Any]]:
 
 
 def held(tables: Mapping[str, Table], group_type: str) -> dict[str, list[list[str]]]:
-    """Returns what each member has, in the form of the broker's description: partitions, or tasks by role."""
+    """Returns what each present member holds, as sorted lists in the form of the broker's description: one list of
+    partitions in a share group, and lists of active, standby and warm-up tasks in a streams group."""
     present = [row["member_id"] for row in tables["members"].values() if row["left_at"] is None]
     members: dict[str, list[list[str]]]
     if group_type == GroupType.SHARE:
@@ -45,8 +46,8 @@ def held(tables: Mapping[str, Table], group_type: str) -> dict[str, list[list[st
 
 
 def differs_from(said: Mapping[str, Any], tables: Mapping[str, Table], group_type: str) -> list[str]:
-    """Returns the differences between the tables and the broker's description of a group at rest: epoch, target,
-    members, their epochs, partitions or tasks, and whether all have reached their target."""
+    """Returns a sentence for each difference between the tables and the broker's description of a group at rest: epoch,
+    target, members, their epochs, partitions or tasks, and whether all members have reached their target."""
     (generation,) = (row for row in tables["generations"].values() if row["is_current"])
     steps = open_rows(tables["member_epochs"])
     found = {

@@ -1,11 +1,13 @@
 """Compares the history of the simulator's KIP-848 groups, share groups and streams groups with its truth.
 
-The history is folded from the records alone, as a pipeline folds them; the truth is the coordinator's state
-(`coordinator.simulator.modern_recorder`). The holders are compared after every operation of the coordinator: owners of
-partitions (in a streams group those that active tasks read), the members that share a partition, and tasks by role.
-Epochs, members and causes are compared row by row. The records do not say why a member left: the truth's cause and
-`UNTOLD` count as equal there. A group that was a classic one before has owners of both kinds, and epochs and members
-since its upgrade; one that becomes a classic one goes on with generations, which are compared by their records.
+The history is folded from the records alone, as a pipeline folds them. The truth is the coordinator's state
+(`coordinator.simulator.modern_recorder`). The holders are compared after every operation of the coordinator: the owners
+of partitions (in a streams group those whose active tasks read them), the members that share a partition, and tasks by
+role. Epochs, members and causes are compared row by row.
+
+The records do not say why a member left, so all causes of a departure count as equal to `UNTOLD`. If a group was a
+classic one before, owners are compared for the whole time, but epochs and members only since its upgrade. If it becomes
+a classic one again, its generations are compared by their records from then on.
 """
 
 from __future__ import annotations
@@ -45,8 +47,8 @@ UNTOLD = "departed"
 
 
 def compare(name: str, seed: int) -> dict[str, tuple[int, list[str]]]:
-    """Plays a scenario to its end, and returns for each comparison how much was compared, and the differences between
-    history and truth."""
+    """Plays a scenario to its end. Returns, for each comparison, how many items were compared, and the differences
+    between history and truth."""
     scenario = PLAYED[name]
     played = play(name, seed)
     history = History(played.group_id)
@@ -72,7 +74,8 @@ def compare(name: str, seed: int) -> dict[str, tuple[int, list[str]]]:
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """A group that has played its scenario: its records about members, the offsets after each operation, the truth."""
+    """A group that has played its scenario. `log` has all its records but offset commits, `looks` the offsets after
+    each operation of the coordinator, and `truth` what really happened."""
 
     group_id: str
     log: list[Keyed]

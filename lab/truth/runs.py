@@ -1,4 +1,4 @@
-"""Plays clean runs for the replay: the simulator's scenarios, and scaling and restarts under every protocol."""
+"""Plays runs without faults for the replay: the simulator's scenarios, and scaling and restarts with every assignor."""
 
 from __future__ import annotations
 

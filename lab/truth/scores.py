@@ -1,7 +1,7 @@
 """Compares incidents with the simulator's truth: which were right, which were missed, and how sure the rules were.
 
 A `Judged` is an incident that the truth has, or that the rules claim, or both. The true patterns are those that a
-scenario plants on purpose. In the mixed scenario anything may happen, so patterns are not judged there.
+scenario plants on purpose. In the scenario `mixed` anything may happen, so patterns are not judged there.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Judged:
 
 
 def expected_refusals(played: Played) -> Counter[Any]:
-    """Returns the true refusals that are incidents."""
+    """Returns the requests that the coordinator really refused and whose refusal is an incident, with their number."""
     return Counter(
         (row.requested_at_ms, row.api, row.error, row.client_id)
         for row in played.group.truth.rejections
@@ -88,10 +88,10 @@ def observed_refusals(played: Played) -> Counter[Any]:
 
 
 def observed_removals(played: Played) -> tuple[Counter[Any], Counter[Any], Counter[str]]:
-    """Returns the true removals and the observed ones as (member id, kind), and the reasons for which others are left
-    out.
+    """Returns the true removals, the observed removals, both as (member id, kind), and the reasons for which other
+    observed ones are left out.
 
-    A removal that is in both logs counts once. The truth has members from the first generation that counts them."""
+    A removal that is in both logs counts once. The truth only has members that a generation has counted."""
     expected = Counter(
         (row.member_id, KIND_OF_CAUSE[row.leave_cause].name)
         for row in played.group.truth.members
@@ -113,8 +113,9 @@ def observed_removals(played: Played) -> tuple[Counter[Any], Counter[Any], Count
 
 
 def is_lost_in_failover(facts: GroupFacts, at_ms: int) -> bool:
-    """Returns whether the group's next event is that another coordinator loaded it, soon after. A parked join, or a
-    removal that was not written yet, died with the coordinator before, and is in no request log."""
+    """Returns whether another coordinator loads the group soon after `at_ms`, before any record is written. Then a
+    parked join, or a removal that was not written yet, was lost with the former coordinator, and is in no request
+    log."""
     loads_ms = (event.logged_at_ms for event in facts.events if event.kind == "group_loaded")
     load_ms = min((each for each in loads_ms if each > at_ms), default=None)
     if load_ms is None or load_ms - at_ms > JOIN_PHASE_MAX_MS:
@@ -126,7 +127,9 @@ def is_lost_in_failover(facts: GroupFacts, at_ms: int) -> bool:
 
 
 def judged_replay(facts: GroupFacts, answered: GroupFacts) -> Iterator[Judged]:
-    """Yields each remaining request, with its true answer and the replay's answer."""
+    """Yields a judgement for each request that was really refused, or that the replay claims to be. `facts` has the
+    requests without their answers, perhaps not all, and `answered` all requests with their answers. Claims that the
+    order of arrivals makes ambiguous are left out."""
     errors = {request.proof: request.error_code for request in answered.requests}
     apis = {request.proof: request.api for request in answered.requests}
     claims = {sighting.proofs[0]: sighting for sighting in replayed(facts)}
@@ -143,15 +146,15 @@ def judged_replay(facts: GroupFacts, answered: GroupFacts) -> Iterator[Judged]:
 
 
 def replayed_answers(facts: GroupFacts, initial_rebalance_delay_ms: int = 3_000) -> list[tuple[Request, int]]:
-    """Returns the requests with the reference coordinator's errors, where these are sure despite the order of
-    arrivals."""
+    """Returns the requests, each with the error that the reference coordinator answers. Requests whose answer depends
+    on the unknown order of arrivals are left out."""
     replay = Replay(facts, initial_rebalance_delay_ms)
     replay.run()
     return [(request, int(error)) for request, error, is_ambiguous in replay.answers if not is_ambiguous]
 
 
 def is_one_sided(request: Request, error: int) -> bool:
-    """Returns whether an incident is only in the log, or only in the replay."""
+    """Returns whether the log has an incident for the request and the replay has none, or the other way round."""
     return (error in KIND_OF_ERROR) != (request.error_code in KIND_OF_ERROR)
 
 
@@ -233,7 +236,7 @@ def alarms(facts: GroupFacts) -> list[str]:
 
 
 def alarming(facts: GroupFacts) -> list[dict[str, Any]]:
-    """Incidents above severity info."""
+    """Returns the incidents above severity info."""
     return [row for row in incidents(facts, RULES) if row["severity"] != Severity.INFO]
 
 

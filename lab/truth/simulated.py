@@ -1,7 +1,7 @@
-"""Plays groups of the simulator's scenarios, and returns each group's rows in a ledger beside its truth.
+"""Plays groups of the simulator's scenarios, and returns each group's rows in a ledger together with its truth.
 
-As in a pipeline, a read_committed reader gets the records as rows with the columns of Spark's Kafka source, the decoder
-decodes them, and the fold takes them with the completeness that the capture's manifest claims. A ledger can't know
+As in a pipeline, a read_committed reader gets the records as rows with the columns of Spark's Kafka source, and the
+decoder decodes them. The fold takes them with the completeness that the capture's manifest claims. A ledger can't know
 records at or beyond the end of the capture (the last stable offset).
 """
 
@@ -52,8 +52,9 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Group:
-    """One group of a run. `log` has its records in the capture, which ends before `end_offset`; `truth` is the group's,
-    and `events` are the server logs' lines about it."""
+    """One group of a run. `log` has its records in the capture, which ends before `end_offset`. `marks` and `coverage`
+    say how complete the log is, `truth` is what really happened in the group, and `events` are the lines about it in
+    the server logs."""
 
     group_id: str
     kafka_partition: int
@@ -68,7 +69,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Ledger:
-    """A group's rows from the fold, and the coverage of its partition."""
+    """The rows that the fold makes of a group, and the coverage of the group's partition."""
 
     rows: dict[str, list[Row]]
     coverage: tuple[Row, ...]
@@ -79,8 +80,8 @@ class Ledger:
 
 
 def groups_of(name: str, seed: int, count: int | None = None, *, is_leisurely: bool = False) -> list[Group]:
-    """Plays a scenario to its end with this many groups. Leisurely groups cost a third: their settings are allowed by
-    Kafka, but are not its defaults."""
+    """Plays a scenario to its end with `count` groups, or with as many as the scenario has, and returns them. Leisurely
+    groups have longer intervals than Kafka's defaults, and need a third of the time."""
     scenario = PLAYED[name]
 
     def play(script: Script) -> None:
@@ -97,7 +98,8 @@ def groups_of(name: str, seed: int, count: int | None = None, *, is_leisurely: b
 def groups_in(
     simulation: Simulation, batches: Iterable[Batch], events: Iterable[tuple[int, LogEvent]] = ()
 ) -> list[Group]:
-    """Returns the groups of a finished simulation, from its capture and its logs."""
+    """Returns the groups of a finished simulation, with their records in `batches` and the events in its server
+    logs."""
     rows = _server_log_events(events)
     logs: dict[str, list[Entry]] = {group_id: [] for group_id in simulation.group_ids}
     for group_id, entry in decoded(capture_table(batches)):
@@ -124,8 +126,8 @@ def groups_in(
 
 
 def in_one_partition(scenario: Scenario, seed: int, first_offset: int = 0) -> pa.Table:
-    """Plays a scenario, and returns its records as the rows of one partition, in the order of their times, with the
-    columns of Spark's Kafka source."""
+    """Plays a scenario, and returns the records of all its groups as the rows of one partition, in the order of their
+    times, with the columns of Spark's Kafka source."""
     simulation = prepare(scenario, seed)
     simulation.run(BEGAN_AT_MS + round(scenario.hours * HOUR_MS))
     order = [(name, "ascending") for name in ("timestamp", "partition", "offset")]
@@ -142,8 +144,8 @@ def ledger_of(group: Group) -> Ledger:
 
 
 def thinned(group: Group, random: Random) -> Group:
-    """Returns the group as a ledger sees it that first read the topic at some instant. Of the records before that, the
-    log cleaner has left each key's last one, and perhaps no tombstones; the later ones are complete."""
+    """Returns the group as a ledger knows it that first read the topic at a random instant. Of the earlier records the
+    log cleaner has left the last one of each key, and perhaps no tombstones. The later records are complete."""
     at_ms = random.randrange(BEGAN_AT_MS, group.until_ms)
     records: list[Any] = list(group.log)
     before = [entry for entry in records if entry.kafka_timestamp_ms < at_ms]
@@ -170,7 +172,7 @@ def _is_tombstone(entry: Entry) -> bool:
 
 
 def decoded(capture: pa.Table) -> Iterator[tuple[str, Entry]]:
-    """Yields the group and the event or commit of each row."""
+    """Yields, for each row of a capture, the group id and the event or commit."""
     for decoded in decode_batches(capture.to_batches()):
         times_us = decoded.column("kafka_timestamp").cast(pa.int64()).to_pylist()
         for row, time_us in zip(decoded.to_pylist(), times_us, strict=True):

@@ -1,7 +1,7 @@
-"""Plays a ledger that reads a log in passes, while a cleaner works on it, to compare it with the whole log.
+"""Plays a ledger that reads a log in passes, while a cleaner works on the log, to compare it with the whole log.
 
-An hour of ten very different groups is simulated; their records go into one partition, with a cleaner that works at
-random (`cleaned_log`). A ledger reads it at random instants, in pieces, and folds what it reads.
+An hour of ten very different groups is simulated. Their records go into one partition, whose cleaner works at random
+times (`cleaned_log`). A ledger reads the partition at random instants, in pieces, and folds what it reads.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ RETENTION_MS = 20 * 60_000  # of tombstones
 
 @cache
 def an_hour(seed: int) -> tuple[list[tuple[str, Entry]], dict[str, Tables]]:
-    """Returns the records of all groups as a log of one partition, and the tables of a ledger that saw them all."""
+    """Returns the records of all groups as a log of one partition, and for each group the tables of a ledger that read
+    them all."""
     log = sorted(decoded(in_one_partition(MIX, seed)), key=lambda each: position(each[1]))
     return log, {each: folded([entry for group_id, entry in log if group_id == each]) for each in sorted(dict(log))}
 
@@ -43,7 +44,7 @@ def is_tombstone(entry: Any) -> bool:
 
 
 class Passes:
-    """A ledger that reads the log in its present state, and folds it."""
+    """Writes the log, lets the cleaner work on it, and reads and folds it in passes as a ledger does."""
 
     def __init__(self, seed: int, cleaning: int) -> None:
         self.log, self.truth = an_hour(seed)
@@ -59,7 +60,8 @@ class Passes:
         self.tables = {group_id: Tables() for group_id in self.truth}
 
     def run(self, *, read_share: float = 0.6) -> None:
-        """Writes the log in parts. A pass follows a part with this probability, and the last part in any case."""
+        """Writes the log in parts. After each part but the last a pass follows with the probability `read_share`, and
+        after the last part always."""
         rest = self.log
         often = self.random.choice((3, 10, 30))
         while rest:
@@ -95,7 +97,7 @@ class Passes:
         self.take(self.tables, rows, [mark_of(each) for each in self.stretches()])
 
     def take(self, tables: dict[str, Tables], offsets: Iterable[int], marks: Sequence[Coverage]) -> None:
-        """Folds records into the tables of their groups, with the coverage in `marks`."""
+        """Folds the records at `offsets` into the tables of their groups, with the coverage in `marks`."""
         new: dict[str, list[Entry]] = {group_id: [*marks] for group_id in tables}
         for offset in offsets:
             group_id, entry = self.log[offset]

@@ -1,9 +1,9 @@
-"""Plays one and the same workload under several settings, and holds what a what-if predicts of one from another against
-what then happened.
+"""Plays the same workload under several settings, and compares what a what-if predicts from one run with what happened
+in the others.
 
-A workload is what befalls processes: closes in good order with a start soon after, crashes, scaling. Nothing of it
-depends on the setting. What happened is in the ledger of each run (rebalances, moves) and by
-the applications themselves (how long each partition had nobody while a process was up).
+A workload is what happens to processes: restarts, crashes, scaling. It does not depend on the setting. What happened is
+known from the ledger of each run (rebalances, moves) and from the applications themselves (how long each partition had
+no owner while a process was up).
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ Span = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Happened:
-    """A run: the rows of its ledger, from `since_ms` to `until_ms`, and how long partitions had no owner."""
+    """One run: the rows of its ledger from `since_ms` to `until_ms`, and in `stopped_s` for how long partitions had no
+    owner, in partition-seconds."""
 
     rows: GroupRows
     stopped_s: float
@@ -68,7 +69,8 @@ class Happened:
 
 
 def predicted(happened: Happened, asked: Sequence[str]) -> list[Answer] | None:
-    """Returns a what-if's answers about other settings; None if the group can't be replayed."""
+    """Returns the answers of a what-if about each of the settings in `asked`. Returns None if the group can't be
+    replayed."""
     try:
         workload = workload_of(happened.rows)
     except NotReplayableError:
@@ -78,7 +80,7 @@ def predicted(happened: Happened, asked: Sequence[str]) -> list[Answer] | None:
 
 
 def play(seed: int, setting: str) -> Happened:
-    """Runs the workload of a seed on the simulator."""
+    """Runs the workload of a seed under one of `SETTINGS` on the simulator."""
     told: list[_RecordingApplication] = []
     ends_ms: list[int] = []
     scenario = Scenario(name=f"what-if-{seed}", summary="", play=partial(_play, told, ends_ms, SETTINGS[setting]))
@@ -94,7 +96,7 @@ def play(seed: int, setting: str) -> Happened:
 
 
 def group_rows(tables: Mapping[str, Sequence[Mapping[str, Any]]], since_ms: int, until_ms: int) -> GroupRows:
-    """Returns the rows of a fold as a question reads them: with instants."""
+    """Returns the rows of a fold in the form in which a question reads them: with instants instead of microseconds."""
     since, until = instant_of_ms(since_ms), instant_of_ms(until_ms)
     rows = {
         table: [{name: _instant(name, value) for name, value in row.items()} for row in tables[table]]
@@ -117,7 +119,8 @@ def _instant(name: str, value: Any) -> Any:
 
 
 def stopped_s(held: Mapping[Any, Iterable[Span]], ups: Iterable[Span], since_ms: int, until_ms: int) -> float:
-    """Returns the partition-seconds in which nobody had a partition although some process was up."""
+    """Returns the partition-seconds in which a partition had no owner although some process was up. `held` has the
+    times in which each partition had an owner, `ups` those in which each process was up."""
     up = _merged(ups, since_ms, until_ms)
     total = 0
     for spans in held.values():
@@ -219,7 +222,8 @@ def _plan(group: Script, application: Application, minutes: float, what: str, do
 
 
 def befalls(source: RandomSource, count: int) -> Iterable[tuple[float, str, int, int]]:
-    """Yields the events: time in minutes, action, process, and for how many seconds the process is down."""
+    """Yields the events of a workload, each as the time in minutes, the action, the process, and for how many seconds
+    the process is down."""
     minutes, running, spare = SETTLED_MINUTES + 1, list(range(count)), [count, count + 1]
     back: dict[int, float] = {}
     for _ in range(source.between(6, 14)):
