@@ -3,13 +3,15 @@
     python -m bench.asking [--groups 40] [--partitions 10] [--times 5] [--large 10000] [--reference]
         [--python PATH]
 
-Without --large each group of the warehouse has three rounds of lag, and one has 50 rebalances; --large makes a
+Without --large each group of the warehouse has three rounds of lag, and one group has 50 rebalances. --large makes a
 warehouse of that many groups with twenty partitions each and a year of history (bench.large_warehouse). --reference
-also measures a Python that does nothing; a Spark session that is started and stopped, the minimum for any answer with
-Spark; and `kafka-consumer-groups --describe` of a broker that has no groups, which it takes at least. --python asks by
-the Python of another installation, as of one without the extra `spark`. Its modules are compiled, as pip does it, and
-an editable installation by its first question, which is not counted. Figures are p50 and p95 of so many times, and p50
-of processor time, which other work on the machine changes little. bench.burrow asks Burrow itself.
+also measures three references: a Python that does nothing; a Spark session that is started and stopped, which any
+answer with Spark needs at least; and `kafka-consumer-groups --describe` of a broker that has no groups, which is the
+least that Kafka's tool needs. --python runs the commands with the Python of another installation, for example of one
+without the extra `spark`. Before the measurement its modules are compiled, as pip does; those of an editable
+installation are compiled by the first run of a command, which is not counted. For each command and page it prints p50
+and p95 of the time of `--times` runs, and p50 of the processor time, which other work on the machine changes little.
+bench.burrow asks Burrow itself.
 """
 
 from __future__ import annotations

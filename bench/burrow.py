@@ -3,9 +3,10 @@ responses have the same fields.
 
     python -m bench.burrow PROGRAM [--seconds 60] [--times 200]
 
-PROGRAM is Burrow, which is built from its sources by `go build`. Both read a broker on which real consumers commit:
-ours by a monitor with a round every second, beside which `groupledger serve` answers. The run ends with 1 if an answer
-of ours lacks a field that Burrow's has, or if it has a group that ours has not.
+PROGRAM is Burrow's executable, which is built from its sources by `go build`. Real consumers commit on the broker.
+Burrow reads it directly. For our interface a monitor with a round every second reads it, and `groupledger serve`
+answers from the monitor's warehouse. The run ends with 1 if one of our answers lacks a field that Burrow's has, or if
+Burrow has a group that we lack.
 """
 
 from __future__ import annotations

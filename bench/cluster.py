@@ -1,15 +1,16 @@
-"""Measures how true groupledger is while brokers fail, the cleaner works, and the machine is slow.
+"""Measures how true groupledger is while brokers fail, the log cleaner works, and the machine is slow.
 
 Three real brokers coordinate groups of Java, librdkafka and kafka-python consumers, of the classic protocol and of
-KIP-848. By a seed they are killed and come back, stand still, and lose their leads; in calm times consumers are killed
-or closed (`lab.kafka.cluster_play`). A monitor runs beside them, and a pipeline afterwards.
+KIP-848. A seed decides when they are killed and come back, are frozen, or lose leadership. In calm times consumers are
+killed or closed (`lab.kafka.cluster_play`). A monitor runs beside the cluster, and a pipeline afterwards.
 
     python -m bench.cluster [--seed 1] [--minutes 20] [--release 4.4] [--monitor-cpu-share 0.3] [--keep FOLDER]
     python -m bench.cluster --again FOLDER     # judges a run that was kept, with today's rules
 
-Compared are owners with what the clients reported and Admin described; each row of live lag with what the brokers had
-before and after it, and at rest with Admin; the causes of departures, incidents and `why` with what was done. The run
-prints how many answers were right, not known and wrong, each wrong one in a line, and ends with 1 if there is one.
+Owners are compared with what the clients reported and Admin described. Each row of live lag is compared with what the
+brokers reported before and after it, and at rest with Admin. The causes of departures, incidents and `why` are compared
+with what was done. The run prints how many answers were right, not known and wrong, each wrong one in a line, and ends
+with 1 if there is a wrong one.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Plays random requests about KIP-848 groups on a real broker and on the coordinator, and compares answers and records.
 
-Every run plays new sequences; it prints its seed, and `--seed` plays them again.
+Every run plays new sequences and prints its seed; `--seed` plays those of an earlier run again.
 
     python -m bench.consumer_coordinator [--sequences 3000] [--release 4.4] [--seed N]
 """

@@ -1,8 +1,8 @@
 """Plays random KIP-848 heartbeats on a real broker, and compares the history of their log with the broker's
 descriptions.
 
-Each sequence is played twice, once with a classic member beside the others, so that the group changes its protocol.
-Every run plays new ones; it prints its seed, and `--seed` plays them again.
+Each sequence is played twice. The second time a classic member is in the group, too, so that the group changes its
+protocol. Every run plays new sequences and prints its seed; `--seed` plays those of an earlier run again.
 
     python -m bench.consumer_groups [--sequences 1000] [--seed N]
 """

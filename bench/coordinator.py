@@ -1,9 +1,10 @@
 """Measures how many requests per second the reference coordinator handles on one core.
 
-The groups are Stable and have four members. Of ten requests eight are heartbeats, and two commit three partitions:
-about what consumers with a heartbeat interval of 3 s and an auto-commit interval of 10 s send. Virtual time moves with
-each round, so that sessions are extended and timers are checked. The CPU time of `handle` and `advance` counts, not
-that of building requests. Run it as a module: run by its path, the file would hide the package `coordinator`.
+The groups are Stable and have four members. Of ten requests eight are heartbeats, and two commit three partitions each.
+That is about what consumers with a heartbeat interval of 3 s and an auto-commit interval of 10 s send. Virtual time
+advances with each round, so that sessions are extended and timers are checked. Only the CPU time of `handle` and
+`advance` counts, not that of building requests. Run it as a module: if it is run by its path, the file hides the
+package `coordinator`.
 
     python -m bench.coordinator [--groups 1000] [--requests 400000]
 """

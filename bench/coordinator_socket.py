@@ -1,8 +1,8 @@
 """`python -m bench.coordinator_socket` measures the coordinator on a socket, beside a real broker in the same run.
 
-A group of 200 members has joined, each with a connection of its own; then every member sends nine heartbeats and a
-commit, over and over, the next request when the one before is answered. The load comes from this process and its own
-core; the requests are encoded before the clock starts.
+A group of 200 members has joined, each with a connection of its own. Then every member sends nine heartbeats and a
+commit, over and over, and each request as soon as the one before is answered. The load comes from this process on a
+core of its own; the requests are encoded before the clock starts.
 """
 
 from __future__ import annotations

@@ -1,18 +1,19 @@
 """Measures how true the diagnosis of real groups is, with a broker, Kafka's Java client, librdkafka and kafka-python.
 
-Each cause of the table of causes that one broker and its clients can be brought to is played (`lab.diagnosis`), a small
-group for each, sixty side by side on one timeline and one broker, under names without a meaning: more of them and two
-cores let healthy sessions end. Each such round has a folder of its own. The ledger is then asked about every group at
-three levels of evidence: with all sources, without the brokers' logs, and from the topic alone.
+The table of causes has causes that one broker and its clients can be brought to. Each of these is played
+(`lab.diagnosis`) by a small group, whose name says nothing about the play. Sixty groups play side by side on one
+timeline and one broker, since with more groups on two cores healthy sessions would expire. Each such round has a folder
+of its own. The ledger is then asked about every group at three levels of evidence: with all sources, without the
+brokers' logs, and from the topic alone.
 
     python -m bench.diagnosis [--repeat 1] [--minutes 4.5] [--only NAME ...] [--clients java ...] [--at-once 60]
                               [--keep FOLDER]
     python -m bench.diagnosis --restart --only well well_modern well_static     # the coordinator goes and comes back
     python -m bench.diagnosis --again FOLDER     # judges a run that was kept, with today's rules
 
-It prints, by cause and client, what was right, left among rivals, wrong or not said; whatever was claimed falsely, and
-whoever was well and is blamed. A group whose play failed, or in which a session ended by the machine's own slowness, is
-listed and not judged. The run ends with 1 if anybody who was well is blamed.
+It prints, by cause and client, whether the answer was right, left the cause among rivals, was wrong, or was silent. It
+also prints all false claims, and all healthy clients that were blamed. A group is listed and not judged if its play
+failed, or if a session expired because the machine was slow. The run ends with 1 if a healthy client was blamed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """`make differential` plays more random sequences on a real broker and on the coordinator than a test has time for.
 
-Every run plays new sequences; it prints its seed, and `--seed` plays them again. The first difference ends the run,
-which prints the smallest sequence that shows it and both answers.
+Every run plays new sequences and prints its seed; `--seed` plays those of an earlier run again. The first difference
+ends the run, which prints the shortest sequence that shows it, and both answers.
 
     python -m bench.differential [--sequences 5000] [--release 4.4] [--seed N]
 """

@@ -4,8 +4,8 @@
 
     groupledger demo && python -m bench.engines demo/warehouse tests/data/warehouses/*.tar.gz
 
-The answers are compared as multisets. A query's parameters are the group with the most commits, the topic of which most
-intervals are known, and the middle of what is covered. It ends with 1 if an answer differs.
+The answers are compared as multisets. The parameters of a query are the group with the most commits, the topic with the
+most intervals of ownership, and the middle of the time that is covered. The run ends with 1 if an answer differs.
 """
 
 from __future__ import annotations

@@ -4,15 +4,16 @@ tables with an undisturbed reading of the same log.
     python -m bench.faults --seeds 3 --faults-per-seed 10 [--in-a-row 3] [--only KIND...] [--list]
     python -m bench.faults --first-seed 2 --seeds 1 --fault 7      # one fault again
 
-A seed simulates an hour of ten groups (`lab.faults.growing_log`), cuts the log into pieces, and passes over one after
-the other undisturbed. Each fault begins after one of these passes, with the next piece, and must end as the next pass
-did: all tables equal as multisets. Kinds of faults take turns, in an order by the seed. With `--in-a-row`, faults of
-processes that follow each other happen to one warehouse, each with the next piece, before it is repaired and compared.
-Those of a live cluster and of logs begin with an empty warehouse, and must end as an undisturbed reading of the same
-topic, or of the same files.
+For each seed an hour of ten groups is simulated (`lab.faults.growing_log`) and cut into pieces, and an undisturbed pass
+reads each piece in turn. Each fault begins with the warehouse before one of these passes, and is given the piece of
+that pass. At the end all tables must equal those after that pass, as multisets. Kinds of faults take turns, in an order
+by the seed. With `--in-a-row`, successive faults of processes happen to one warehouse, each with the next piece, before
+it is repaired and compared. Faults of a live cluster and of log imports begin with an empty warehouse, and must end
+with the tables of an undisturbed reading of the same topic, or of the same files.
 
-The property: a stop is one sentence with an exit code that says so, its remedy helps, nothing is lost, nothing is there
-twice. A traceback is counted, and fails only where `--strict` asks for it.
+The property: if a command stops, its message is one sentence and its exit code fits, the remedy in the message helps,
+nothing is lost, and nothing is there twice. A stop without such a sentence is counted. It fails the run only with
+`--strict`, or if its kind of fault is one of `STRICT`.
 """
 
 from __future__ import annotations

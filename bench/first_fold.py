@@ -3,10 +3,10 @@
     python -m bench.first_fold [--records 50000000] [--groups 10000] [--driver-memory 2g]
 
 Each group commits the offsets of four partitions in turns, and one of its three members is replaced after every five
-hundred of its records. The table is written directly; then `groupledger history` folds all of it, in a process of its
-own, whose JVM has so much heap. Printed are the seconds, records a second, the rows of each table, and of the JVM, of
-Python's own process and of its workers the most that was resident, looked at twice a second. The run ends with 1 if a
-table has another number of rows than follows from the records.
+hundred of its records. The table is written directly. Then `groupledger history` folds all of it in a process of its
+own, whose JVM has the heap of --driver-memory. The run prints the seconds, the records a second, and the rows of each
+table. Twice a second it looks at the resident memory of the JVM, of Python's own process and of its workers, and prints
+the maximum of each. It ends with 1 if a table has another number of rows than follows from the records.
 """
 
 from __future__ import annotations

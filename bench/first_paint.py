@@ -1,9 +1,9 @@
 """Measures how soon a browser shows something of the overview: `python -m bench.first_paint [--groups 10000]`.
 
-A warehouse of so many groups is served on this machine to a headless Chromium, which visits the overview again and
-again. First paint is counted from the beginning of the navigation (`PerformancePaintTiming`); so is the answer, up to
-its last byte. The first visit makes what the server keeps of the tables, the later ones find it. Processor time is that
-of this process, in which the server runs: other work on the machine changes it little.
+A warehouse of this many groups is served on this machine to a headless Chromium, which visits the overview again and
+again. First paint is counted from the beginning of the navigation (`PerformancePaintTiming`), and so is the answer, up
+to its last byte. At the first visit the server computes what it then caches of the tables; later visits find that
+cache. Processor time is that of this process, in which the server runs: other work on the machine changes it little.
 """
 
 from __future__ import annotations

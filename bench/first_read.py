@@ -1,9 +1,9 @@
 """Measures how much of an old topic its first read recovers.
 
 An hour of ten groups is simulated, and Kafka's cleaner works on their log until a ledger reads it for the first time.
-Of the rebalances it counts those whose two records are left, and of these the ones that have their changes:
-once with the whole read taken for compacted, as releases before did, and once with what the log's headers prove. No
-claim may be false, or the run ends with 1.
+The program counts the rebalances whose two records are left, and how many of these have their changes in the history:
+once if everything that was read counts as compacted, as in earlier releases, and once with what the log's batch headers
+prove. The run ends with 1 if a claim is false.
 
     python -m bench.first_read [--hours 2] [--cleanings 30]
 """

@@ -2,14 +2,14 @@
 
     python -m bench.forecasts [--seeds 1-200]
 
-For each seed a partition is produced to and consumed from, second by second, at rates that wander and burst (their
-logarithm is a random walk that is pulled back to its mean), with commits each 5 s, sampling rounds each 15 s, and a log
-whose start moves by whole segments. Lag shrinks after an outage that ended up to 50 minutes ago, or retention comes
-nearer to the commit. The forecast is asked each 15 minutes, and compared with what is then simulated on.
+For each seed one partition is simulated, second by second. Producer and consumer have rates that wander and burst (the
+logarithm is a random walk that is pulled back to its mean). There is a commit every 5 s and a sampling round every 15
+s, and the log's start moves by whole segments. Either lag shrinks after an outage that ended up to 50 minutes ago, or
+retention comes nearer to the commit. A forecast is made every 15 minutes, and compared with the rest of the simulation.
 
-Printed are the error of the time itself (of the time to come: median and 95th percentile), how often the interval held
-(95 of 100 is what it says), how wide it is, and how often there was no forecast, or no end of the interval. Forecasts
-that were asked for again and again while it came closer are printed by how far away it was.
+The program prints the relative error of the time to come (median and 95th percentile), how often the true time was in
+the interval (which is meant to be 95 of 100), how wide the interval is, and how often there was no forecast, or no end
+of the interval. The figures are printed separately by how far away the true time was when the forecast was made.
 """
 
 from __future__ import annotations

@@ -2,10 +2,10 @@
 
     python -m bench.freshness [--commits 2000] [--groups 20] [--seconds 200] [--warm-up 60] [--interval 5s]
 
-Groups commit at random instants. For each commit the time is measured until the metrics or the table first show it or a
-later one. Only the broker, the monitor and this process run. The program prints the median, the 99th percentile and the
-maximum of both times, for the first seconds of a JVM and for the time after them; the time of a batch; and the sizes of
-the tables at the end.
+Groups commit at random instants. For each commit the program measures the time until the metrics or the table first
+show this commit or a later one. Only the broker, the monitor and this process run. The program prints the median, the
+99th percentile and the maximum of both times, separately for the first seconds of a JVM and for the time after them. It
+also prints the time of a batch, and the sizes of the tables at the end.
 """
 
 from __future__ import annotations

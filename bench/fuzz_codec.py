@@ -1,16 +1,16 @@
 """Feeds hostile bytes to every decoder of the codec: `python bench/fuzz_codec.py --inputs N --seed S`.
 
-Inputs are valid records, the same damaged one to four times, random bytes, and random bytes after a
-true record type and version; what a group's members carry is made the same way. A seed always gives
-the same inputs. For each of them:
+Inputs are valid records, the same records damaged one to four times, random bytes, and random bytes after a true record
+type and version. The bytes that a group's members carry are made the same way. A seed always gives the same inputs. For
+each input:
 
 - the record decodes or is refused with a reason; nothing but DecodeError leaves the codec;
 - what decodes has a JSON form, and decoding what it encodes to gives the same record again;
 - the same holds for its value, and its members' bytes, read as each client protocol;
 - a record that was not damaged decodes, and encodes to the bytes that it came from.
 
-At the end stand the counts by reason, which add up to the number of inputs; a failure prints its input
-as hex, with the seed.
+At the end the program prints the counts by reason, which add up to the number of inputs. A failure prints its input as
+hex, with the seed.
 """
 
 import argparse

@@ -1,8 +1,9 @@
 """`python -m bench.fuzz_coordinator --inputs N --seed S` feeds hostile requests to the coordinator behind the socket.
 
-Each input is a request of some API and version whose fields are random (few names, so that they meet each other, and
-extreme numbers), at times with bytes changed, cut off or added. Nothing but MalformedError may be raised, and
-afterwards the coordinator answers as before. What it keeps is printed now and then: it must not grow forever.
+Each input is a request of some API and version with random fields: extreme numbers, and names from a small set, so that
+requests often concern the same group. At times bytes are changed, cut off or added. Nothing but MalformedError may be
+raised, and afterwards the coordinator must answer as before. The memory of the process and the number of open
+connections are printed now and then: they must not grow forever.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Measures the time per byte that hostile inputs cost a reader, and reports where that is too much.
+"""Measures the time per byte that hostile inputs cost a reader, and reports inputs that cost too much.
 
-A shape is an input with something in it repeated, as long as one likes. Of many shapes of 64 KiB the worst is printed,
-beside what is usual: the median of the shapes or, where most of them are passed over at once, what Python's own JSON
-costs on this machine at this moment. And the worst of the same shapes at eight times the length, beside that: 1 where
-the time is linear in the length, 8 where it is quadratic. Both are ratios, and their bounds are far above what is
-measured; no time is bounded as such. It measures processor time, so that other work on the machine counts as
-little as it can.
+A shape is an input in which something is repeated until it has a given length. Two ratios are measured. The first is
+the time per byte of the worst of many shapes of 64 KiB, compared with the usual time: the median of the shapes or, if
+most of them are refused at once, the time that Python's own JSON needs on this machine at this moment. The second is
+the time per byte of the worst shape at eight times the length, compared with the worst one at 64 KiB: 1 if the time is
+linear in the length, 8 if it is quadratic. The bounds of both ratios are far above what is measured, and no time itself
+has a bound. Only processor time counts, so that other work on the machine matters as little as possible.
 """
 
 from __future__ import annotations

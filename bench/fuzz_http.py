@@ -2,8 +2,8 @@
 
     python -m bench.fuzz_http
 
-It ends with 1 if a response was 5xx, and prints which. The warehouse is that of bench.asking. A test sends a part of
-these requests.
+The run prints each response with status 5xx, and ends with 1 if there was one. The warehouse is that of bench.asking. A
+test sends a part of these requests.
 """
 
 from __future__ import annotations

@@ -8,8 +8,8 @@
     metrics                   HTTP requests to the monitor
 
 Only the errors that a reader declares may escape, and each input must be accounted for. A seed always gives the same
-inputs; a failure prints its input. The time per byte of long inputs is printed as well, and fails where it is out of
-all proportion (`bench.fuzz_cost`).
+inputs, and a failure prints its input. The time per byte of long inputs is printed, too. It is a failure if that time
+is out of all proportion (`bench.fuzz_cost`).
 """
 
 from __future__ import annotations

@@ -2,9 +2,10 @@
 seeds.
 
 The simulator plays each scenario with a few groups, its capture goes through the decoder and the fold, and every row is
-compared with the truth; where a table differs the rows are printed, and the run ends with 1. Then the log cleaner thins
-the same log up to a random instant, as a ledger would see it that began later: none of its claims may be wrong. At the
-end come the guesses: triggers and leave causes, by precision and recall, and how often a confidence was right.
+compared with the truth. If a table differs, the rows are printed, and the run ends with 1. Then the log cleaner removes
+records of the same log up to a random instant, as if a ledger had begun to read there: none of its claims may be wrong.
+At the end the inferred triggers and leave causes are printed, by precision and recall, and how often each confidence
+was right.
 
     python -m bench.history_accuracy [--seeds 5] [--groups 2]
 """

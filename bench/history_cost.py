@@ -1,14 +1,15 @@
 """Measures whether a micro-batch of the history costs more as the history grows, from records to the last table.
 
-Each case is a ledger with closed history, written directly into the tables in ten commits, and open groups, which come
-from a first batch through the job itself. Then five batches go through `jobs.derive.history.apply_batch`: in each, some
-groups commit, and one of their members is replaced. The program prints the median time, its ratio to that of the
-shortest history, what one batch rewrote according to Delta, and the files that it read. It ends with 1 if a longer
-history costs more than 1.5 times as much. A large group and many groups follow, beside the shortest history.
+Each case is a ledger with closed history, written directly into the tables in ten Delta commits, and with open groups,
+which a first batch through the job itself makes. Then five batches go through `jobs.derive.history.apply_batch`. In
+each of them some groups commit, and one of their members is replaced. The program prints the median time, its ratio to
+that of the shortest history, what one batch rewrote according to Delta, and the files that it read. It ends with 1 if a
+longer history costs more than 1.5 times as much. Two more cases with the shortest history follow: a large group, and
+many groups.
 
     python -m bench.history_cost [--rows 1000000 10000000 50000000] [--driver-records 200000]
 
-Batches of more records than the last number are folded by Spark's tasks: 0 measures these.
+Batches of more records than --driver-records are folded by Spark's tasks; 0 measures only these.
 """
 
 from __future__ import annotations

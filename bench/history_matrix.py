@@ -2,9 +2,9 @@
 kafka-python.
 
 Eleven groups, eager, cooperative and static ones, go through scaling, kills, stalls, restarts and more partitions side
-by side (lab/kafka/matrix.py). Generations, leaders, sizes and rebalances are compared with the broker's server log,
-owners with what the consumers got; differences are printed, and the run ends with 1. Then come the inferred
-triggers, by precision and recall, against the reasons in the log.
+by side (lab/kafka/matrix.py). Generations, leaders, sizes and rebalances are compared with the broker's server log, and
+owners with the partitions that the consumers got. Differences are printed, and the run ends with 1 if there is one.
+Then the inferred triggers are compared with the reasons in the log, by precision and recall.
 
     python -m bench.history_matrix [--runs 1]
 """

@@ -1,6 +1,6 @@
 """Measures how true the incidents are: compares every kind of evidence with what really happened, over several seeds.
 
-The simulator plays a group of every scenario with planted faults, and one of every clean one; their logs and their
+The simulator plays a group of every scenario with planted faults, and one of every clean scenario. Their logs and their
 topic go through the ledger's parsers, and the rules' claims are compared with the truth:
 
     observed   exactly the refused requests and the removals are in incidents
@@ -9,8 +9,8 @@ topic go through the ledger's parsers, and the rules' claims are compared with t
     clean      no incident above severity info, with both logs and without
     answers    the reference coordinator's answers equal the recorded ones; each difference is listed
 
-If a coordinator crashes, a parked join or a removal that was not written yet is in no request log; and the truth does
-not know a member that no generation has counted. Differences for these reasons are counted apart.
+If a coordinator crashes, a parked join or a removal that was not written yet is in no request log. And the truth does
+not know a member that no generation has counted. Differences for these two reasons are counted separately ("apart").
 
     python -m bench.incident_accuracy [--seeds 200] [--first-seed 1]
 

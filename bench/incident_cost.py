@@ -1,8 +1,8 @@
 """Measures whether looking for incidents costs more as the past grows.
 
-Each case is a ledger of so many days, written into the tables as `bench.lag_cost` does it, with the log known to be
-complete. Then passes follow with a new round of samples and commits each. The program prints the median of the passes
-and its ratio to that of the shortest past. It ends with 1 if that is above 1.2.
+Each case is a ledger with a past of --days, written into the tables as by `bench.lag_cost`, with the log known to be
+complete. Then passes follow, each with a new round of samples and commits. The program prints the median time of the
+passes and its ratio to that of the shortest past. It ends with 1 if the ratio is above 1.2.
 
     python -m bench.incident_cost [--days 1 365] [--groups 20] [--rounds-a-day 96]
 """

@@ -5,8 +5,8 @@ The groups of the matrix (lab/kafka/matrix.py) are scaled, killed, stalled, rest
     observed   the refusals in the request log and the removals in the server log with the incidents
     replayed   the reference coordinator's refusals with the broker's, from the requests without their answers, and then
                with 5% of the lines lost
-    inferred   the members that were killed or stood still with those that the topic alone shows
-    alarms     the incidents above severity info, of which none may be about a client that nothing was done to
+    inferred   the members that were killed or stalled with those that the topic alone shows
+    alarms     the incidents above severity info, none of which may be about a client to which nothing was done
     answers    the reference coordinator's answers with the broker's; each difference is listed
 
     python -m bench.incident_matrix [--runs 1]

@@ -1,4 +1,4 @@
-"""Adds up what is measured of incidents over many groups: comparisons and mistakes, claims by precision and recall, and
+"""Adds up the measurements of incidents over many groups: comparisons and mistakes, claims by precision and recall, and
 answers of the reference coordinator that differ."""
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Measures what a sampling round costs: 2,000 groups with 20 partitions each, all of them behind and committing.
+"""Measures what a sampling round costs: 2,000 groups with 20 partitions each, all of which lag and commit.
 
     memory   takes in commits, computes and sums up rows, and writes the metrics, as the monitor does in the driver
     table    computes the same rounds in Spark, as `groupledger pipeline` does (with --table)
 
-It prints the seconds for each round: median and maximum of the rounds after the first ten. A busy machine does not
-change the processor time.
+It prints the seconds for each round: median and maximum of the rounds after the first ten. It prints the processor
+time, too, which other work on the machine does not change.
 
     python -m bench.lag [--groups 2000] [--partitions 20] [--rounds 20] [--table]
 """

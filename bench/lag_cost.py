@@ -1,9 +1,10 @@
 """Measures whether a pass of `lag` costs more as the past grows.
 
-Each case is a ledger of so many days: sampling rounds, commits, their rows of `lag`, and closed history, written into
-the tables a day in a file. A first pass has to read all of it, since nothing is kept of the earlier rounds. Then passes
-follow with a new round each, as `groupledger pipeline` makes them. The program prints the seconds of the first pass,
-the median of the others, and the ratio of the median to that of the shortest past. It ends with 1 if that is above 1.2.
+Each case is a ledger with a past of --days: sampling rounds, commits, their rows of `lag`, and closed history, written
+into the tables with a file for each day. A first pass has to read all of it, since the ledger has no state of the
+earlier rounds. Then passes follow with a new round each, as `groupledger pipeline` makes them. The program prints the
+seconds of the first pass, the median of the others, and the ratio of the median to that of the shortest past. It ends
+with 1 if the ratio is above 1.2.
 
     python -m bench.lag_cost [--days 1 365] [--groups 20] [--rounds-a-day 96]
 """

@@ -1,9 +1,10 @@
 """Makes a warehouse of many groups and a year of history, for bench.asking: by appending rows with delta-rs.
 
 Each group has a member that owns all partitions of its topic. It rebalances every week, and every fourth week another
-member takes over. Lag was sampled on every day of the year for a tenth of the groups, and in every hour of the last day
-for all. A tenth of the partitions is committed every day. So tables by date have a file a day, as `maintain` leaves
-them, and those of the history one for each month, with the rows of all groups.
+member takes over. For a tenth of the groups lag was sampled once on every day of the year, and for all groups in every
+hour of the last day. A tenth of the partitions is committed every day. So tables that are partitioned by date have a
+file for each day, as after `maintain`, and those of the history have a file for each month, with the rows of all
+groups.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Plays random requests of classic and KIP-848 members of one group on a real broker and on the coordinator, under each
 `group.consumer.migration.policy`, and compares answers and records.
 
-Every run plays new sequences; it prints its seed, and `--seed` plays them again.
+Every run plays new sequences and prints its seed; `--seed` plays those of an earlier run again.
 
     python -m bench.mixed_coordinator [--sequences 3000] [--seed N]
 """

@@ -1,8 +1,8 @@
 """Measures how true the history of KIP-848, share and streams groups is: compares it with the simulator's truth.
 
-Each scenario of such groups is played with several seeds, and the history folded from its records; the holders of
-partitions are compared after every operation, epochs with their causes and members row by row. The run ends with 1 if
-one is wrong. Only the scenarios whose names begin with --only are played, if that is given.
+Each scenario of such groups is played with several seeds, and the history is folded from its records. The holders of
+partitions are compared after every operation; epochs with their causes, and members, are compared row by row. The run
+ends with 1 if one of them is wrong. With --only, only the scenarios whose names begin with its value are played.
 
     python -m bench.modern_accuracy [--seeds 20] [--only share-]
 """

@@ -3,8 +3,8 @@
     python -m bench.modern_matrix --jars FOLDER [--runs 1] [--steps 12] [--seed N]
 
 In each run a share group and a streams group go through random joins, leaves, kills, stalls, subscriptions, standbys
-and more partitions (`lab.kafka.modern_matrix`). FOLDER holds the JARs of Kafka Streams and of its RocksDB, which are no
-part of the broker. Differences are printed, and the run ends with 1.
+and more partitions (`lab.kafka.modern_matrix`). FOLDER must have the JARs of Kafka Streams and of RocksDB, which do not
+come with the broker. Differences are printed, and the run ends with 1 if there is one.
 """
 
 from __future__ import annotations

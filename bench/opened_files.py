@@ -1,9 +1,9 @@
 """Counts the files that each job opens, after a short history and after one ten times as long.
 
 Two ledgers differ only in the length of their history. The same rounds follow in both: a quiet one, in batches that the
-driver folds, and one with findings, in batches that Spark's tasks fold. The program prints the files and rows of each
-table that a job opened, where the two ledgers differ. It ends with 1 if others differ than those that are known to be
-read whole.
+driver folds, and one with findings, in batches that Spark's tasks fold. If a job opened another number of files or rows
+of a table in the longer ledger, the program prints both numbers. It ends with 1 if these tables are not exactly those
+that are known to be read whole.
 
     python -m bench.opened_files
 """

@@ -1,4 +1,5 @@
-"""`python -m bench.protocols` prints the tables of docs/protocols.md: every script of ours under every protocol.
+"""`python -m bench.protocols` prints the tables of docs/protocols.md: every script of `coordinator.protocols` under
+every protocol.
 
 Times are virtual, so that the tables are the same on every machine. Each figure is the median of twenty seeds.
 """

@@ -1,7 +1,8 @@
-"""Puts clean runs through the replay of `validate`: none may give a finding.
+"""Plays runs without faults, and passes them through the replay of `validate`: none may give a finding.
 
-The runs are every scenario of the simulator but the day, and scaling and rolling restarts under every protocol with
-dynamic, static and mixed members, one seed after the other. Findings are printed, and end the program with 1.
+The runs are every scenario of the simulator except the day, and scaling and rolling restarts with every assignor and
+with dynamic, static and mixed members, one seed after the other. Findings are printed, and the run ends with 1 if there
+is one.
 
     python -m bench.replay_findings [--runs 100] [--seed 1]
 """

@@ -3,15 +3,15 @@ log.
 
 An hour of ten simulated groups is written into the one partition of `__consumer_offsets`, in parts, and read in passes:
 
-    1  both brokers have it
-    2  the second is down while the first cleans
+    1  both brokers have the partition
+    2  the second broker is down while the first cleans its log
     3  the second is back, has copied what it lacks, and leads alone
-    4  it cleans while the first copies the log anew
+    4  the second cleans its log while the first copies the log anew
     5  the first leads alone, with its copy
 
-At last another ledger reads the whole for the first time. What is read goes through the evidence of `ingest` (offsets,
-batch headers) and the fold, without Spark. No claim may be false, and all that is provable must be reported, or the run
-ends with 1.
+At the end another ledger reads everything for the first time. Each read goes through the evidence of `ingest` (offsets,
+batch headers) and the fold, without Spark. The run ends with 1 if a claim is false, or if the history lacks a rebalance
+that the log proves.
 
     python -m bench.replicas [--seed 4]
 """

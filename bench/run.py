@@ -1,13 +1,14 @@
 """`make bench` measures the time of reading and decoding `__consumer_offsets`, and that of Kafka's own tools, in one
 run.
 
-A real broker is filled with commits of value version 4, and then read
+A real broker is filled with commits of value version 4. The log is then read
 - by Kafka's console consumer with its offsets formatter, and by DumpLogSegments: whole processes;
-- by `groupledger ingest` into a new warehouse: a whole process (cold), and again inside one session (warm), where the
-  next thousand records follow, again and again;
-- by the decode alone, beside the same Arrow round trip with an identity function: interleaved runs over one capture.
-It prints medians with minimum and maximum, how many times as fast as the console consumer each reader of the whole log
-is, and checks every count of records. Machines differ and are noisy: only the figures of one run may be compared.
+- by `groupledger ingest` into a new warehouse: as a whole process (cold), and again inside one session (warm), in which
+  the next thousand records follow, again and again;
+- by the decoder alone, and by the same Arrow round trip with an identity function: interleaved runs over one capture.
+The program prints medians with minimum and maximum, and how many times as fast as the console consumer each reader of
+the whole log is. It checks every count of records. Machines differ and are noisy: only the figures of one run may be
+compared.
 """
 
 from __future__ import annotations

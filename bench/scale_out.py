@@ -3,9 +3,10 @@
     python -m bench.scale_out [--records 3000000] [--groups 10000]
 
 The work is to ingest a capture, and to fold the first history of as many records. Each case is a `spark-submit` of its
-own, which does the same with a tenth of the records first. Printed are the seconds, their ratio to those of one core,
-and how the cluster shared the tasks. The run ends with 1 if an executor had none, or the cases' tables have other
-numbers of rows. Executors, driver and writer share the machine: where it has two cores, four can't be faster than two.
+own, which first does the same with a tenth of the records, to warm up. The program prints the seconds, how many times
+as fast as one core they are, and how the cluster shared the tasks. It ends with 1 if an executor had no task, or if the
+cases' tables have different numbers of rows. Executors, driver and writer share the machine: if it has two cores, four
+can't be faster than two.
 """
 
 from __future__ import annotations

@@ -2,10 +2,11 @@
 
     python -m bench.serve_attackers PORT CONNECTIONS SECONDS AUTHORIZATION
 
-A fifth of them each: silent; a byte of a head now and then; two hundred questions at once, whose answers are not read;
-a stream of events, all at once; and guesses of a password. A closed attacker reconnects half a second later; one that
-does not read, after half a minute, since it does not notice. AUTHORIZATION is a valid header, for requests. At the end
-it prints how often each kind connected, and the responses.
+There are five kinds, each a fifth of the connections. One kind sends nothing. One sends a byte of a request head now
+and then. One asks two hundred questions at once, and does not read the answers. One asks for a stream of events. One
+guesses passwords. A connection that the server has closed is opened again half a second later; one that does not read
+is opened again after half a minute, since it does not notice that it was closed. AUTHORIZATION is a valid header, for
+the requests. At the end the program prints how often each kind connected, and the responses.
 """
 
 from __future__ import annotations

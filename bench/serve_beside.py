@@ -2,9 +2,9 @@
 
     python -m bench.serve_beside [--seconds 600] [--clients 4]
 
-Real consumers join, leave and commit on a broker; a monitor writes their history, and is stopped three times for
-`groupledger maintain`, which compacts and removes files; clients ask pages, the JSON interface and Burrow's without a
-pause. It ends with 1 if an answer was another one than 200.
+Real consumers join, leave and commit on a broker. A monitor writes their history, and is stopped three times for
+`groupledger maintain`, which compacts and removes files. Clients request pages, the JSON interface and the Burrow
+interface without a pause. The run ends with 1 if a response had another status than 200.
 """
 
 from __future__ import annotations

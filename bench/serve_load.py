@@ -3,17 +3,17 @@
     python -m bench.serve_load [--clients 50] [--seconds 60] [--groups 100] [--partitions 10]
     python -m bench.serve_load --clients 4 --attackers 500 [--turns 3]
 
-The warehouse and the paths are those of bench.asking. Each client asks path after path, each time by a connection of
-its own and as soon as it has the answer before, which is more than people do. While they ask, a writer adds a sampling
-round every five seconds, so that nothing can be kept for long. An answer is fine if its status is 200; others are
-counted. The clients run in this process, and take some of the machine's time from the server.
+The warehouse and the paths are those of bench.asking. Each client asks path after path, each time over a new connection
+and as soon as it has the previous answer, which is more than people do. While they ask, a writer adds a sampling round
+every five seconds, so that the server can't reuse an answer for long. An answer is right if its status is 200; others
+are counted. The clients run in this process, and take some of the machine's time from the server.
 
-With --attackers the server asks for passwords, so many hostile connections are held beside the clients
-(bench.serve_attackers), from the clients' own address and two others, and the clients wait a while between two
-questions, as people do. Then somebody logs in for the first time, and /livez is asked twice a second; the memory of the
+With --attackers the server asks for passwords, and that many hostile connections are held beside the clients
+(bench.serve_attackers), from the clients' own address and two others. The clients wait a while between two questions,
+as people do. Meanwhile another user logs in for the first time, and /livez is asked twice a second. The memory of the
 server and the size of its log are printed, and a page has to come within two seconds at p99. With --turns the same
-clients ask without and with attackers in turn, so many times each, so that the two can be compared on a machine that
-others use, too.
+clients ask in alternating phases without and with attackers, that many of each kind, so that the two can be compared on
+a machine that others use, too.
 """
 
 from __future__ import annotations

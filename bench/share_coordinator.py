@@ -1,6 +1,6 @@
 """Plays random requests about share groups on a real broker and on the coordinator, and compares answers and records.
 
-Every run plays new sequences; it prints its seed, and `--seed` plays them again.
+Every run plays new sequences and prints its seed; `--seed` plays those of an earlier run again.
 
     python -m bench.share_coordinator [--sequences 1000] [--seed N]
 """

@@ -7,20 +7,20 @@ tables are correct after the next run.
 Each trial starts a command on the same warehouse and a small simulated capture, or a real broker, and sends the signal
 at a moment:
 
-    start      before it says anything: Python imports, and reads the settings
-    jvm        a second after it says that it starts Spark: the JVM comes up
-    session    four seconds after that: Spark's session is made, and the SparkContext takes SIGINT
-    ready      half a second after its first sentence, for what says one
-    work       half a second after its second sentence
-    later      six seconds after its start, for what says nothing
+    start      before its first message: Python imports, and reads the settings
+    jvm        a second after its message that it starts Spark: the JVM starts
+    session    four seconds after that message: Spark's session is made, and the SparkContext takes SIGINT
+    ready      half a second after its first message, for commands that print one
+    work       half a second after its second message
+    later      six seconds after its start, for commands that print no message
     commit     while the call that makes a file of a Delta log is held (`lab.faults.shim`), in the middle of all
-    end        while the last write is held: the lease is given back
+    end        while the last write is held: the lease is released
 
-`twice` is SIGTERM, and again a second later: the command ends at once then, and what is held stays held. Else what is
-held goes on after a second. Then the same command runs to its end (or, for what goes on for ever, one that has an end),
-and all tables have to equal those of a run that nobody disturbed. A line is printed for each trial; the program ends
-with 1 if one took too long, had another exit code than that of its signal, printed a traceback, or left other tables. A
-command that was done before the signal came is reported as such.
+`twice` is SIGTERM, and again a second later. Then the command has to end at once, while the call is still held. With
+the other signals a held call continues after a second. Then the same command runs to its end (or, if it would run for
+ever, another command that has an end), and all tables have to equal those of an undisturbed run. The program prints a
+line for each trial. It ends with 1 if a command took too long, had another exit code than that of its signal, printed a
+traceback, or left other tables. The line says so if the command was done before the signal came.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 The groups have three consumers with Kafka's defaults (heartbeats every 3 s, auto-commits every 5 s), half of them eager
 and half cooperative, on topics of six partitions that always get records. One member of every tenth group restarts
-every five minutes. All requests count, also those that fetch records; nothing is written. The second line has the pace
-of the scenario `day`, with heartbeats every 15 s.
+every five minutes. All requests count, including those that fetch records; nothing is written to files. The second line
+has the figures for the pace of the scenario `day`, with heartbeats every 15 s.
 
     python -m bench.simulator [--groups 50] [--minutes 20]
 """

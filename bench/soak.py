@@ -2,14 +2,15 @@
 
     python -m bench.soak [--minutes 120] [--groups 2000] [--partitions 5] [--interval 30s] [--keep DIRECTORY]
 
-Each group commits all its partitions about twice in a minute, while records are produced; one of a hundred commits goes
+Each group commits all its partitions about twice a minute, while records are produced. One of a hundred commits goes
 back, which is an incident. Three consumers of one group come and go, so that there are rebalances. The monitor does
-everything that it does: rounds, history, incidents, and its maintenance once an hour.
+everything that it usually does: rounds, history, incidents, and its maintenance once an hour.
 
-Each minute it records the resources of the processes (memory, threads, open files; those of Python's own process
-apart), the contents of the warehouse and of the temporary folder (files, bytes, versions), and the time of the steps.
-Without the first quarter, which warms up, the first and the last part of the rest are compared. The run ends with 1 if
-resources, temporary files or the time of a round have grown by more than a third, or if a round failed.
+Once a minute the program records the resources of the processes (memory, threads, open files, and those of Python's own
+process separately), the contents of the warehouse and of the temporary folder (files, bytes, versions), and the time of
+the steps. The first quarter, in which the monitor warms up, is left out. The first third of the rest is compared with
+the last third. The run ends with 1 if resources, temporary files or the time of a round have grown by more than a
+third, or if a round failed.
 """
 
 from __future__ import annotations

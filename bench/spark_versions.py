@@ -2,10 +2,11 @@
 
     python -m bench.spark_versions PYTHON PYTHON... [--rounds 2] [--seed 1]
 
-Each PYTHON is the interpreter of an environment with groupledger and a Spark, such as `.matrix/spark-4.0/bin/python`
-(`make test-matrix` makes them, and runs this). All read the same capture, samples and logs, and take turns, so that a
-busy machine hits all of them. The tables of each run have to equal those of the first, as multisets of rows without the
-columns about the run; else the exit code is 1.
+Each PYTHON is the interpreter of an environment with groupledger and a version of Spark, such as
+`.matrix/spark-4.0/bin/python` (`make test-matrix` makes these environments, and runs this). All environments read the
+same capture, samples and logs, and take turns, so that other work on the machine affects all of them. The tables of
+each run have to equal those of the first run, as multisets of rows without the columns about the run; otherwise the
+exit code is 1.
 """
 
 from __future__ import annotations

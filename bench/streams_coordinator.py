@@ -1,7 +1,7 @@
 """Plays random requests about streams groups on real brokers and on the coordinator, and compares answers and records.
 
 Half of the sequences are played on a broker with a standby for each task that has a state. Every run plays new
-sequences; it prints its seed, and `--seed` plays them again.
+sequences and prints its seed; `--seed` plays those of an earlier run again.
 
     python -m bench.streams_coordinator [--sequences 1000] [--seed N]
 """

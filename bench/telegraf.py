@@ -2,8 +2,9 @@
 
     python -m bench.telegraf [--version v1.34.0]
 
-It builds a program of Telegraf's own package (`telegraf_burrow.go`), which takes Go and, the first time, a download and
-some minutes, and lets it gather from a server with the demo's tables. What it has to find is in their newest round.
+It builds a program from Telegraf's own package (`telegraf_burrow.go`), which requires Go and, the first time, a
+download and some minutes. The program gathers from a server with the demo's tables. It has to find everything that is
+in the newest round of these tables.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """`python -m bench.twins` plays the same life of groups on a real broker and on the coordinator on a socket.
 
-Three clients, classic and KIP-848, eager, cooperative and static: the records of both coordinators show the same
-generations, members, assignments and commits, and Java's client asks both the same (`lab.kafka.twins`). It exits with
-what differs.
+There are groups of three clients, classic and KIP-848, eager, cooperative and static ones. The records of both
+coordinators must show the same generations, members, assignments and commits, and Java's client must send the same
+requests to both (`lab.kafka.twins`). If they differ, the differences are printed, and the exit code is 1.
 """
 
 from __future__ import annotations

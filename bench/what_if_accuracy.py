@@ -1,9 +1,10 @@
 """Measures how far what-if predictions are from what happens, on the simulator.
 
-Each seed is a workload of restarts, crashes and scaling. It is run to the byte under one setting, its ledger is asked
-what it would have come to under the others, and then it is run under those. For each pair of settings come the median
-and the 95th percentile of the error (beside what happened in the middle), and how often it lay within the interval.
-Seeds can be run in pieces: `--keep` writes down each answer beside what happened, and `--kept` sums up what was kept.
+Each seed is a workload of restarts, crashes and scaling. The workload is simulated under each setting. The ledger of
+one setting's run is asked what would have happened under the others, and the answers are compared with the runs under
+those. For each pair of settings the program prints the median and the 95th percentile of the error (from the middle of
+the predicted interval), and how often the real figure lay within the interval. Seeds can be run in pieces: `--keep`
+writes each answer with the real figure into a file, and `--kept` sums up such files.
 
     python -m bench.what_if_accuracy [--seeds 1-200] [--keep FILE]
     python -m bench.what_if_accuracy --kept FILE [FILE]...

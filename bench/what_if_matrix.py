@@ -1,10 +1,10 @@
 """Measures how far what-if predictions are from what happens to real consumers on a real broker.
 
 Each workload is played under four settings at the same time by Kafka's Java client: eager, static, cooperative, and the
-protocol of KIP-848. `ingest` and `history` read the topic; then the ledger of each group is asked what the other
-settings would have come to, and that is held against what the groups of these settings went through. Rebalances and
-moves are those of their ledgers; stopped time is what the consumers saw. `--keep` leaves everything in a
-directory, so that workloads can be played in pieces and asked again.
+protocol of KIP-848. `ingest` and `history` read the topic. Then the ledger of each group is asked what would have
+happened under the other settings, and the answers are compared with what happened to the groups of these settings.
+Rebalances and moves are those of their ledgers; stopped time is what the consumers reported. `--keep` leaves everything
+in a directory, so that workloads can be played in pieces and asked again.
 
     python -m bench.what_if_matrix [--seeds 1-10] [--keep DIRECTORY]
     python -m bench.what_if_matrix --kept DIRECTORY [DIRECTORY]...
