@@ -8,10 +8,10 @@ warehouse of that many groups with twenty partitions each and a year of history 
 also measures three references: a Python that does nothing; a Spark session that is started and stopped, which any
 answer with Spark needs at least; and `kafka-consumer-groups --describe` of a broker that has no groups, which is the
 least that Kafka's tool needs. --python runs the commands with the Python of another installation, for example of one
-without the extra `spark`. Before the measurement its modules are compiled, as pip does; those of an editable
-installation are compiled by the first run of a command, which is not counted. For each command and page it prints p50
-and p95 of the time of `--times` runs, and p50 of the processor time, which other work on the machine changes little.
-bench.burrow asks Burrow itself.
+without the extra `spark`. pip has compiled the modules of such an installation; those of an editable installation are
+compiled by the first run of a command, which is not counted. For each command and page it prints p50 and p95 of the
+time of `--times` runs, and p50 of the processor time, which other work on the machine changes little. bench.burrow asks
+Burrow itself.
 """
 
 from __future__ import annotations

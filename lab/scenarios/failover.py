@@ -1,4 +1,5 @@
-"""Scenarios 66 and 67: failover, the vote, and a new generation; the transition table is in test_group.py."""
+"""Plays scenarios 66 and 67: failover, the vote for an assignor, and a new generation. The table of state transitions
+is tested in test_group.py."""
 
 from groupledger.schemas.kafka.errors import Error
 

@@ -1,4 +1,4 @@
-"""Scenarios 1 to 18: joining a group, and how many may."""
+"""Plays scenarios 1 to 18: members join a group, and too many want to join it."""
 
 from typing import Any
 

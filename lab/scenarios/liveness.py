@@ -1,4 +1,4 @@
-"""Scenarios 50 to 58: heartbeats, sessions, pending members and leaving."""
+"""Plays scenarios 50 to 58: heartbeats, sessions, members that have not joined yet, and leaving."""
 
 from groupledger.schemas.kafka.errors import Error
 

@@ -1,4 +1,4 @@
-"""Scenarios 59 to 65: offsets, their transactions, and their end."""
+"""Plays scenarios 59 to 65: offset commits, commits in transactions, and the expiry and deletion of offsets."""
 
 from typing import Any
 

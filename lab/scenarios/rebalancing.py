@@ -1,4 +1,4 @@
-"""Scenarios 19 to 28: rejoining, and how a join phase ends."""
+"""Plays scenarios 19 to 28: members rejoin, and the join phase of a rebalance ends."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Registers the scenarios."""
+"""Registers the scenarios, and defines what a scenario may need of its driver."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

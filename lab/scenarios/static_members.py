@@ -1,4 +1,4 @@
-"""Scenarios 29 to 40: members with a group instance id."""
+"""Plays scenarios 29 to 40: static members, which have a group instance id."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Scenarios 41 to 49: the sync phase, and what happens to those who miss it."""
+"""Plays scenarios 41 to 49: the sync phase of a rebalance, and what happens to members that miss it."""
 
 from typing import Any
 
