@@ -4,11 +4,12 @@ Retention removes whole dates of the oldest rows of `coordinator_records`. A reb
 
 - A group that has lost no record is folded from its first record, and its rows are equal to the old ones.
 - A group that has lost records is folded from the first remaining record that began a generation (`begins_at`). Old
-  rows that ended there or before are kept; old rows that continued beyond it are cut there, with an unknown end, and
-  the new rows that continue them have an unknown start. So the history says less than before, but nothing wrong.
-- A group without such a record keeps all its rows and its open state, from which its history goes on. If this version
-  can't read the state, a state is made from the group's open rows. KIP-848 groups are handled in this way, too, since
-  each of their records says one thing only: no later record repeats what the lost ones said about members.
+  rows that ended at this record or before it are kept. Old rows that continued beyond it are cut there, with an unknown
+  end, and the new rows that continue them have an unknown start. So the history says less than before, but nothing
+  wrong.
+- A group without such a record keeps all its rows and its open state, from which the next fold continues. If this
+  version can't read the state, a state is made from the group's open rows. KIP-848 groups are handled in this way, too,
+  since each of their records says one thing only: no later record repeats what the lost ones said about members.
 """
 
 from __future__ import annotations
@@ -46,9 +47,12 @@ _STATE_TABLES = (GROUPS, GENERATIONS, MEMBERS, ASSIGNMENTS, CONNECT_ASSIGNMENTS)
 
 
 def horizons(groups: DataFrame, generations: DataFrame, retained_from: Mapping[int, int]) -> DataFrame:
-    """Returns a row for each group that has lost records. `begins_at` is null if the group keeps all its rows.
+    """Returns a row for each group that has lost records. `begins_at` is the offset of the first remaining record that
+    began a generation; null if there is no such record or the group is not a classic one, and the group then keeps all
+    its rows.
 
-    `retained_from` is the oldest remaining offset, by partition of `__consumer_offsets`.
+    `retained_from` is the oldest remaining offset by partition of `__consumer_offsets`; a partition that is not in it
+    has no remaining record.
     """
     floor = _floor("kafka_partition", retained_from)
     lost = groups.where(F.col("first_kafka_offset") < F.coalesce(floor, F.lit(2**63 - 1)))
@@ -84,7 +88,8 @@ def _floor(partition: str, retained_from: Mapping[int, int]) -> Column:
 
 
 def carried_over(table: Table, rows: DataFrame, horizon: DataFrame) -> DataFrame:
-    """Returns the rows that are kept, cut where needed, with the table's columns; `rows` are the old ones."""
+    """Returns those of the old rows in `rows` that the rebuild keeps, with the table's columns. Rows that continue
+    beyond `begins_at` in `horizon` are cut there."""
     kept = rows.join(horizon, "group_id")
     if IS_CARRIED_OVER.name in table.schema.names:
         kept = kept.withColumn(IS_CARRIED_OVER.name, F.lit(True))
@@ -127,8 +132,8 @@ def _cut(table: Table, spans: DataFrame) -> DataFrame:
 
 
 def open_states(before: Callable[[Table], DataFrame], horizon: DataFrame, marks: Marks) -> DataFrame:
-    """Returns the states from which the groups of `horizon` go on, in the columns of `open_groups`. `before` returns
-    the rows of a table as they were."""
+    """Returns the rows of `open_groups` from which the folds of the groups in `horizon` continue. `before(table)`
+    returns the rows that a table had before the rebuild."""
     parts = [_open_rows(table, before(table)) for table in _STATE_TABLES]
     open_rows = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), parts)
     of_group = open_rows.groupBy("group_id").agg(
@@ -173,7 +178,8 @@ def _begin_again(row: dict[str, Any], marks: Marks) -> dict[str, Any]:
 
 
 def taken_over(table: Table, new: DataFrame, kept: DataFrame) -> DataFrame:
-    """Returns the new rows, and the kept rows whose key no new row has."""
+    """Returns the rows of a table after the rebuild: the new rows, and those of the kept rows whose key no new row
+    has."""
     if IS_CARRIED_OVER.name in table.schema.names:
         continued = kept.select(*table.key, F.col(IS_CARRIED_OVER.name).alias("continued"))
         new = new.drop(IS_CARRIED_OVER.name).join(continued, list(table.key), "left")

@@ -1,7 +1,7 @@
 """Compares the tables of the history with a fold of the records that they come from.
 
-A history that was written by two passes that did not know of each other contradicts its own records. All columns that
-the fold fills are compared, except the open states, whose text may differ where they mean the same.
+If two passes write a history without knowing of each other, it contradicts its own records; this comparison finds that.
+All columns that the fold fills are compared, except the open states, because equal states may have different texts.
 """
 
 from __future__ import annotations

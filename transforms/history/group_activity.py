@@ -1,6 +1,6 @@
 """Counts the rebalances of groups: one row per group.
 
-The inputs are rows of tables, of one cluster or several. To count a window of time only, filter them before.
+The inputs are rows of tables, of one cluster or several. To count within a window of time, filter the rows first.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ GROUP = ["cluster", "group_id"]
 
 
 def is_birth() -> Column:
-    """Returns whether a row of `rebalances` only says that a group was created, which does not count as a rebalance."""
+    """Returns a condition: the row of `rebalances` only says that a group was created, which does not count as a
+    rebalance."""
     return F.coalesce(F.exists("changes", lambda change: change["kind"] == GROUP_STARTED.name), F.lit(False))
 
 
@@ -27,10 +28,10 @@ def true_rebalances(rebalances: DataFrame) -> DataFrame:
 
 
 def rebalance_counts(rebalances: DataFrame) -> DataFrame:
-    """Returns one row for each group: how often it rebalanced and at what cost.
+    """Returns one row for each group: how often it rebalanced, and what that cost.
 
-    Increments of the generation without a record are counted apart, and an unknown cost is left out. A trigger from the
-    server log replaces the inferred one.
+    Generations without a record are counted separately, as `increments_without_record`. Unknown costs are left out of
+    the sums. If `rebalances` has the triggers of the server log, they replace the inferred ones.
     """
     is_told = "trigger" in rebalances.columns
     trigger = F.coalesce("trigger", "inferred_trigger") if is_told else F.col("inferred_trigger")

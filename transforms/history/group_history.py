@@ -4,10 +4,10 @@
     fold_groups(events, marks, names, ...)             calls the fold for each group; returns the rows to upsert
     by_log(events, marks, names, rule, schema, ...)    calls another rule with the log of each group
 
-Everything about a group lies in one partition of `__consumer_offsets`, and order is kafka_offset. No state is kept
-here: it is read from `open_groups` and written there again. A group is folded if it has new records, or if a hole in
-coverage has opened after its last known record. A group that was set aside is not folded. `marks` are, by partition,
-the starts of the stretches of coverage in order, as far as the log is read.
+All records of a group are in one partition of `__consumer_offsets`, and are ordered by `kafka_offset`. The state of a
+group is read from `open_groups` and written there again. A group is folded if it has new records, or if a hole in
+coverage begins after its last known record. A group that was set aside is not folded. `marks` has, by partition of
+`__consumer_offsets`, the starts of the stretches of coverage that were read, in order.
 """
 
 from __future__ import annotations
@@ -56,7 +56,8 @@ if TYPE_CHECKING:
     RecordEvent = GroupRecord | GroupTombstone | OtherGroupType | Commits
 
 HELD_TABLES = (MEMBER_EPOCHS, ASSIGNMENTS, CONNECT_ASSIGNMENTS, SHARE_ASSIGNMENTS, STREAM_TASKS, STREAM_TOPOLOGIES)
-"""What members have, and when; with an offset at which a row began and one at which it ended."""
+"""The tables of what members had, and when. Each row has the offset at which it began, and the offset at which it
+ended."""
 
 DERIVED_TABLES = (GENERATIONS, MEMBERS, *HELD_TABLES, REBALANCES, GROUPS)
 """The tables that the fold writes, before `open_groups`."""
@@ -67,7 +68,8 @@ OF_THE_JOB = ("cluster", IS_CARRIED_OVER.name, IS_OPEN.name, SET_ASIDE_BY.name)
 
 
 FOLDED = StructType([StructField(table.name, table.without(*OF_THE_JOB)) for table in (*DERIVED_TABLES, OPEN_GROUPS)])
-"""One struct for each table, without what the job knows; each row fills one of them."""
+"""The schema of the fold's result: one struct for each table, without the columns that the job fills. Each row fills
+one of the structs."""
 _NO_ROWS = dict.fromkeys(FOLDED.names)
 
 GROUP_METADATA = "group_metadata"
@@ -77,10 +79,12 @@ OTHER_GROUP_TYPES = {f"{group_type}_group_": group_type for group_type in _OTHER
 
 
 def group_events(records: DataFrame, open_groups: DataFrame, marks: Marks) -> DataFrame:
-    """Returns a row for each open state, record and summary of commits of the groups that have something new.
+    """Returns the rows from which `by_log` makes the events of each group that has something new: its open state, its
+    records, and summaries of its commits.
 
-    `records` are rows of one cluster, with `topic`, `partition` and `committed_offset` of an offset commit beside their
-    own columns. A record that is kept undecoded belongs to no group, and a record of an unknown type is not an event.
+    `records` are rows of `coordinator_records` of one cluster, which for an offset commit also have `topic`,
+    `partition` and `committed_offset`. A record that could not be decoded belongs to no group, and a record of an
+    unknown type is no event.
     """
     is_aside = F.col(SET_ASIDE_BY.name).isNotNull()
     folded_to = F.when(is_aside, F.lit(INT64_MAX)).otherwise(F.col("last_kafka_offset"))
@@ -164,8 +168,9 @@ def _has_read_past_a_hole(marks: Marks) -> Column:
 def fold_groups(
     events: DataFrame, marks: Marks, names: TopicNames, report: Report = stop, *, consumer_session_timeout_ms: int
 ) -> DataFrame:
-    """Returns the rows to upsert, as `FOLDED`. Its tasks raise `UnknownStateError` if a newer version of groupledger
-    has written a state. Rows of a group that is reported may be among them, and are not to be written."""
+    """Returns the rows to upsert, in the schema `FOLDED`. A task raises UnknownStateError if a newer version of
+    groupledger has written a state. The result may have rows of a group that was reported to `report`; the caller must
+    not write them."""
 
     def fold_group(log: GroupLog) -> Iterator[dict[str, Any]]:
         folded = fold(
@@ -180,7 +185,7 @@ def fold_groups(
 
 @dataclass(frozen=True)
 class GroupLog:
-    """The new events of one group; `state` is its open state, None if it has none yet."""
+    """Holds the new events of one group. `state` is its open state as text; None if it has no open state yet."""
 
     group_id: str
     kafka_partition: int
@@ -196,8 +201,9 @@ def by_log(
     schema: StructType,
     report: Report = stop,
 ) -> DataFrame:
-    """Returns the rows that a rule yields for the log of each group. `events` are those of `group_events`, and `names`
-    the names of topics by id. A group on which the rule fails is reported."""
+    """Returns the rows that `rule` yields for the log of each group. `events` is the result of `group_events`, and
+    `names` are the names of topics by id. A group on which the rule fails is reported with the record on which it
+    failed."""
 
     def of_group(group_id: str, group: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
         rows = list(group)

@@ -1,6 +1,8 @@
-"""Counts rows of `rebalances`, `members` and `assignments` into rows of `rebalance_stats`: per group, by hour and day.
+"""Computes `rebalance_stats` from `rebalances`, `members` and `assignments`: a row for each group and hour, and for
+each group and day.
 
-A window's row is always counted from all rows in the window, so it does not matter in how many batches they came.
+A window's row is always counted from all rows in the window, so the result does not depend on how many batches they
+came in.
 
 A rebalance is in a storm if, within the `storm_window_ms` up to it, the group has rebalanced at least
 `storm_rebalances` times, and at least `storm_rebalances_per_member` times per member: a restart of every member costs
@@ -10,11 +12,11 @@ The storm belongs to the window in which it was recognized, so later rebalances 
 
 A member flaps if at least `flapping_tenures` of its tenures, each shorter than `flapping_tenure_ms`, ended in the
 window. A static member is recognized by its instance id, a dynamic one by its client id and host. The tenure of the
-last member to leave a group does not count, unless the coordinator removed it: a job that runs every five minutes does
-no harm. A partition flaps if at least `flapping_owners` intervals of ownership ended in the window.
+last member to leave a group does not count, unless the coordinator removed that member: a job that runs every five
+minutes is not a problem. A partition flaps if at least `flapping_owners` intervals of ownership ended in the window.
 
-The counting is plain Python, one call for each group: as joins and windows of Spark it took half of a first batch of
-history, nearly all of it planning.
+The counting is plain Python, one call for each group: as joins and windows of Spark, it took half the time of a first
+batch of history, nearly all of that for planning.
 """
 
 from __future__ import annotations
@@ -73,13 +75,14 @@ class StatsRules:
 
     @property
     def reach_ms(self) -> int:
-        """Returns for how many milliseconds a rebalance influences later ones: a later rebalance's storm window may
-        contain it, and so may the window of the rebalance before that one, which decides where a storm begins."""
+        """Returns for how many milliseconds a rebalance influences later ones. It may lie in the storm window of a
+        later rebalance, and in that of the rebalance before the later one, which decides whether a storm begins."""
         return 2 * self.storm_window_ms
 
 
 def touches(rebalances: DataFrame, members: DataFrame, assignments: DataFrame, rules: StatsRules) -> DataFrame:
-    """Returns one row for each new or changed row of the three tables: the span of time whose windows it may change."""
+    """Returns one row for each row of `rebalances`, and for each row of the other two tables that has ended. Each says
+    in which span of time, from `at` to `until_us`, the row may change windows of `rebalance_stats`."""
     moments = rebalances.select(*GROUP, F.col("happened_at").alias("at"), F.lit(rules.reach_ms).alias("reach_ms"))
     for rows, ended in ((members, "left_at"), (assignments, "valid_to")):
         moments = moments.unionByName(rows.select(*GROUP, F.col(ended).alias("at"), F.lit(0).alias("reach_ms")))
@@ -95,10 +98,11 @@ def rebalance_stats(
     rules: StatsRules,
     report: Report = stop,
 ) -> DataFrame:
-    """Returns a row for each group and touched window (see `touches`) that is not empty.
+    """Returns a row for each group and each window that `touched` (the result of `touches`) names, unless nothing
+    happened in the window.
 
-    The other inputs hold at least all rows that begin (rebalances) or end in such a window, and the rebalances of
-    `StatsRules.reach_ms` before it.
+    The other inputs have at least all rebalances in these windows and in the `StatsRules.reach_ms` before them, and all
+    tenures and intervals that ended in these windows.
     """
     tenure_ms = F.unix_millis("left_at") - F.unix_millis("joined_at")
     is_short = F.col("is_start_known") & F.col("is_end_known") & (tenure_ms < F.lit(rules.flapping_tenure_ms))
@@ -127,9 +131,10 @@ def _part(source: str, rows: DataFrame, at: str, *columns: Any) -> DataFrame:
 def stats_in_memory(
     written: Mapping[str, pa.Table], near: Mapping[str, pa.Table], rules: StatsRules, report: Report = stop
 ) -> pa.Table:
-    """Returns the same rows as `rebalance_stats`, from rows that are in memory, by table.
+    """Returns the rows that `rebalance_stats` returns, computed from Arrow tables. Both mappings are by table name.
 
-    `written` are the new or changed rows; `near` are the other inputs of `rebalance_stats`.
+    `written` has the new or changed rows, from which the windows follow. `near` has the rows to count, as the other
+    inputs of `rebalance_stats`.
     """
     found: dict[tuple[str, str], dict[str, list[Row]]] = defaultdict(lambda: defaultdict(list))
     for table, ended, reach_ms in (
@@ -179,7 +184,8 @@ def _rows_of(rows: pa.Table, at: str, *columns: str) -> Iterator[tuple[tuple[str
 
 
 def group_stats(sources: dict[str, list[Row]], rules: StatsRules) -> Iterator[Row]:
-    """Yields the rows of a group's windows, without cluster and group id; sources are those of `rebalance_stats`."""
+    """Yields the rows of a group's windows, without `cluster` and `group_id`. `sources` has the group's rows by source:
+    `touches`, `rebalances`, `tenures` and `losses`."""
     rebalances = _with_storms(sources.get("rebalances", []), rules)
     emptied = {row["kafka_offset"] for row in rebalances if row["member_count"] == 0}
     tenures = [row for row in sources.get("tenures", []) if not _is_harmless(row, emptied)]

@@ -16,8 +16,8 @@ MEMBER = ("cluster", "group_id", "incarnation", "member_id")
 
 
 def with_tenure(assignments: DataFrame, members: DataFrame, **columns: str) -> DataFrame:
-    """Returns each interval of ownership with columns of its owner's tenure; `columns` are those of `members`, by their
-    new names, and null where the tenure is not kept."""
+    """Returns each interval of ownership with columns of its owner's tenure. `columns` gives columns of `members` by
+    the names that they get here. They are null if `members` does not have the tenure any more."""
     began = F.col("interval.from_offset")
     is_within = F.col("tenure.from_offset") <= began
     is_within &= F.col("tenure.to_offset").isNull() | (began < F.col("tenure.to_offset"))

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 
 def changes_of_epoch(state: Reconciliation, record: EpochRecord) -> list[Change]:
-    """Returns the changes of an epoch beside those of members and the metadata hash, and remembers the compared values
-    for the next epoch."""
+    """Returns those changes of an epoch that only share groups or only streams groups have. Stores the compared values
+    in `state` for the next epoch."""
     found = []
     before, state.shareable_before = state.shareable_before, state.shareable
     if before is not None and state.shareable is not None:
@@ -52,7 +52,8 @@ def changes_of_epoch(state: Reconciliation, record: EpochRecord) -> list[Change]
 def fold_topology(
     group: OpenGroup, state: Reconciliation, record: TopologyRecord, rows: HistoryRows, here: IntervalEnd
 ) -> bool:
-    """Takes in a topology; returns whether the group had another one before."""
+    """Replaces the group's topology by that of `record`, and writes the rows of both. Returns whether the group is
+    known to have had another topology before."""
     before = state.topology
     subtopologies = [*record.subtopologies]
     if before is not None and (before.epoch, before.subtopologies) == (record.epoch, subtopologies):
@@ -72,7 +73,7 @@ def fold_topology(
 
 
 def partitions_of(topology: Topology | None, tasks: Tasks) -> Units:
-    """Returns the partitions that the active tasks read; none while the topology is not known."""
+    """Returns the partitions that the active tasks in `tasks` read; an empty tuple if the topology is not known."""
     parts = {} if topology is None else {part["subtopology"]: part for part in topology.subtopologies}
     found = {
         TopicPartition(topic, task.partition)

@@ -1,13 +1,13 @@
 """Finds what differs between two records of a group: the `changes` of a rebalance, or of a revision.
 
 A static member whose instance is back under a new id was replaced; a dynamic one whose client id and host are back was
-restarted; neither is a leave and a join. Subscriptions are compared by their topics, never by their bytes, since owned
-partitions and user data change with every round.
+restarted; neither counts as a leave and a join. Subscriptions are compared by their topics, never by their bytes, since
+owned partitions and user data change with every round.
 
 `partitions_added` compares with the highest number of partitions of the topic that any earlier record showed assigned
 or owned, if all of the record's ownership could be read. A subscribed topic is `topic_deleted` if none of its
-partitions is assigned any more and no member says that it owns one: it was deleted, or the leader can't see it any
-more.
+partitions is assigned any more and no member says that it owns one of them: the topic was deleted, or the leader can't
+see it any more.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Turnover:
 
     @property
     def came(self) -> list[GroupMember]:
-        """Returns the members whose id is new."""
+        """Returns the members whose id is new, including those that replaced another member."""
         return [*self.joined, *(member for _, member in (*self.replaced, *self.restarted))]
 
 
@@ -165,8 +165,8 @@ def _seen_units(record: GroupRecord) -> Iterable[TopicPartition]:
 def grow_universe(universe: Mapping[str, int], record: GroupRecord) -> dict[str, int]:
     """Returns the number of partitions by topic after the record, for topics that members subscribe to or own.
 
-    A topic enters it only by a record whose ownership is all known: else the partitions that could not be read would be
-    taken for new ones later.
+    A topic is added only by a record whose ownership could all be read. Otherwise the partitions that could not be read
+    would later be taken for new ones.
     """
     if record.protocol_type != CONSUMER or not record.members:
         return dict(universe)

@@ -66,7 +66,8 @@ _TRIGGERS = {
 
 
 def fold_record(group: OpenGroup, event: OtherGroupType, rows: HistoryRows, *, is_known: bool) -> None:
-    """Takes in a record of a group. `is_known`: no record of the group is missing before it."""
+    """Folds one record of a consumer, share or streams group into the group's state, and puts the rows that follow from
+    it into `rows`. `is_known`: no record of the group is missing before this one."""
     if group.reconciliation is None:
         is_whole = group.is_state_known
         group.reconciliation = Reconciliation(
@@ -227,7 +228,8 @@ def _fold_regex(
 
 
 def settle(group: OpenGroup, rows: HistoryRows) -> None:
-    """Ends the operation read so far, which began no epoch."""
+    """Ends the coordinator's operation whose records were read last, if one is open, as an operation that began no
+    epoch. Puts the rows of its members into `rows`."""
     state = group.reconciliation
     operation = None if state is None else state.operation
     if state is None or operation is None:
@@ -421,8 +423,8 @@ def _rebalance_row(
 
 
 def end_group(group: OpenGroup, rows: HistoryRows) -> None:
-    """Writes the members that the group's own tombstone removed. Their causes are not known: the group may have ended,
-    or may go on as a classic one."""
+    """Puts the ends of the members that the operation of the group's own tombstone removed into `rows`. Why they left
+    is not known: the group may have ended, or may continue as a classic group."""
     state = group.reconciliation
     if state is not None and state.operation is not None:
         for gone in state.operation.departures:
@@ -431,8 +433,9 @@ def end_group(group: OpenGroup, rows: HistoryRows) -> None:
 
 
 def hand_over(group: OpenGroup, rows: HistoryRows, stayed: set[str]) -> None:
-    """Goes on as a classic group, with the members that its tombstones have just removed. Those in `stayed` are still
-    members; the fold of classic groups decides which of the others left."""
+    """Turns the group's state into that of a classic group, with the members that the tombstones of the consumer group
+    have just removed. Those in `stayed` are still members; the fold of classic groups decides which of the others
+    left."""
     state, generation, ending = group.reconciliation, group.generation, group.ending
     departures = [] if state is None or state.operation is None else state.operation.departures
     if generation is not None and ending is not None and generation.ended_by == EndedBy.TOMBSTONE:

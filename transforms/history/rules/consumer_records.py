@@ -1,10 +1,12 @@
 """Defines the parsed records of a `consumer` group (KIP-848): the contents of `OtherGroupType`, one class for each
 record type.
 
-One operation of the coordinator writes, in this order: 5 of members that came or changed (or the tombstones 8, 7, 5 of
-one that went), 16, 3 with the next epoch, 7 of each member whose target changed, 6, and 8 of a member that took a step
-(Kafka's GroupMetadataManager; `tests/transforms/history/rules/data/consumer_groups.jsonl` is a real broker's log). The
-records name topics by id; `names` gives the names that are known, and an unknown name is given by its id.
+Record types are named by the versions of their keys. One operation of the coordinator writes, in this order: 5 of each
+member that came or changed (or the tombstones 8, 7 and 5 of a member that went), 16 with the topics of a regular
+expression, 3 with the next epoch, 7 of each member whose target changed, 6 with the epoch of the targets, and 8 of a
+member whose current assignment changed (Kafka's GroupMetadataManager;
+`tests/transforms/history/rules/data/consumer_groups.jsonl` is a real broker's log). The records name topics by id;
+`names` gives the names that are known, and an unknown name is given by its id.
 """
 
 from __future__ import annotations
@@ -30,8 +32,8 @@ STABLE, UNREVOKED, UNRELEASED = 0, 1, 2
 
 @dataclass(frozen=True, slots=True)
 class EpochRecord:
-    """The group's epoch. The last two fields are of `streams` groups: whether the broker finds all topics of the
-    topology, and the settings for assigning tasks."""
+    """Holds the record of the group's epoch. Only `streams` groups have the last two fields: whether the broker finds
+    all topics of the topology, and the settings for assigning tasks."""
 
     epoch: int
     metadata_hash: int
@@ -41,7 +43,7 @@ class EpochRecord:
 
 @dataclass(frozen=True, slots=True)
 class MemberRecord:
-    """A member. `facts` is None in a tombstone."""
+    """Holds the record of a member. `facts` is None in a tombstone."""
 
     member_id: str
     facts: MemberFacts | None
@@ -49,14 +51,15 @@ class MemberRecord:
 
 @dataclass(frozen=True, slots=True)
 class TargetEpochRecord:
-    """The epoch of the target assignment: the targets of all members belong to it. None in a tombstone."""
+    """Holds the epoch of the target assignment, to which the targets of all members belong; `epoch` is None in a
+    tombstone."""
 
     epoch: int | None
 
 
 @dataclass(frozen=True, slots=True)
 class TargetRecord:
-    """The target of a member: the partitions that it is to own; None in a tombstone."""
+    """Holds the target of a member, which are the partitions that it is to own; `units` is None in a tombstone."""
 
     member_id: str
     units: Units | None
@@ -81,8 +84,8 @@ class CurrentAssignment:
 
     @property
     def held(self) -> Units:
-        """Returns the partitions that the member may process. A static member that is away keeps its partitions, and
-        processes none."""
+        """Returns the partitions that the member may process. A static member that is away still has its partitions
+        assigned, but processes none."""
         return () if self.is_away else (*self.assigned, *self.pending)
 
 
@@ -96,7 +99,7 @@ class CurrentRecord:
 
 @dataclass(frozen=True, slots=True)
 class RegexRecord:
-    """The topics that match a regular expression of a subscription, sorted; None in a tombstone."""
+    """Holds the topics that match a regular expression of a subscription, sorted; `topics` is None in a tombstone."""
 
     regex: str
     topics: tuple[str, ...] | None
@@ -157,7 +160,8 @@ def _regex(fields: Mapping[str, Any], _names: TopicNames, is_tombstone: bool) ->
 
 
 def units_of(topics: Iterable[Mapping[str, Any]], names: TopicNames) -> Units:
-    """Returns the partitions that records list by topic, sorted."""
+    """Returns the partitions that a record lists by topic, sorted, with the names of the topics; an unknown name is
+    given by the topic's id."""
     found = (
         TopicPartition(names.get(each["topic_id"], each["topic_id"]), number)
         for each in topics

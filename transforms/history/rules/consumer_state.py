@@ -1,7 +1,7 @@
 """Defines the part of the open state that only groups of KIP-848's kind have, and its JSON form.
 
-It is kept between two batches, since a batch may end within an operation of the coordinator. As in `state`, each record
-is written by field name, and a field that an older version did not know takes its default.
+This state is stored between two batches, since a batch may end within an operation of the coordinator. As in `state`,
+each record is written by field name, and a field that an older version did not know takes its default.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 
 Held: TypeAlias = tuple[str | int, ...]
-"""What a member has whoever else has it, in the columns of its table: a topic and a partition in a share group, a
-`streams_records.Task` in a streams group."""
+"""What a member can hold together with other members, in the columns of its table: a topic and a partition in a share
+group, a `streams_records.Task` in a streams group."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -42,9 +42,9 @@ Holdings: TypeAlias = dict[str, dict[Held, OpenHolding]]
 
 @dataclass(slots=True, kw_only=True)
 class MemberAssignment:
-    """A member's newest current assignment, and since when it is there. `waits_for` has the partitions of its target
-    that other members held at that time, each with its holder, None where nobody held it. `holds` are the tasks of a
-    streams group's member."""
+    """Holds a member's newest current assignment, and the record and the time from which it is in force. `waits_for`
+    has the partitions of the member's target that it did not hold then, each with the member that did; None if nobody
+    did. `holds` are the tasks of a streams group's member."""
 
     current: CurrentAssignment
     target: Units
@@ -67,7 +67,7 @@ class Newcomer:
 
 @dataclass(slots=True, kw_only=True)
 class Departure:
-    """A member whose tombstone was read, with its tenure and what its silence says about the cause."""
+    """Holds a member whose tombstone was read, with its tenure, and the cause that was inferred for its departure."""
 
     facts: MemberFacts
     from_generation: int
@@ -107,14 +107,14 @@ class Topology:
 
 @dataclass(slots=True, kw_only=True)
 class Reconciliation:
-    """The state of a reconciliation, in which members of a KIP-848 group move towards their targets.
+    """Holds the state of a reconciliation, in which members of a KIP-848 group move towards their targets. None is
+    unknown.
 
-    `targets` belong to `target_epoch`. `targets_before` are the ones that the records have replaced so far, by member,
-    since the epoch's record comes last; together they are the targets before the epoch, if `is_target_known`.
-    `is_whole`: the log holds every member's newest record, so a member that is not here does not exist.
-
-    Of a `share` group, `shareable` are the partitions that have a state, and `shareable_before` those of the last
-    epoch. The topology and the last epoch's facts about it are of a `streams` group. None is unknown.
+    `targets` are the newest targets; they belong to `target_epoch` as soon as its record is read. `targets_before` are
+    the targets that were replaced since then, by member: `targets` and `targets_before` together give the targets
+    before the epoch, if `is_target_known`. `is_whole`: the log has every member's newest record, so a member that is
+    not here does not exist. In a `share` group `shareable` are the partitions that have a state, and `shareable_before`
+    those at the last epoch. Only `streams` groups have a topology and what the last epoch said about it.
     """
 
     is_whole: bool
@@ -187,7 +187,8 @@ def unpack(packed: Mapping[str, Any]) -> Reconciliation:
 
 
 def rename(state: Reconciliation, names: TopicNames) -> None:
-    """Replaces topic ids by names that were not known when the state was written."""
+    """Replaces topic ids in `state` by the topics' names, if `names` has them. The names were not known when the state
+    was stored."""
 
     def named(units: Units) -> Units:
         return tuple(sorted(TopicPartition(names.get(topic, topic), number) for topic, number in units))

@@ -33,8 +33,8 @@ Identities = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Movement:
-    """The owned partitions, divided by what happened to them. Those in `kept` and `moved` have an owner before and
-    after."""
+    """Holds the partitions that were owned before or after, divided by what happened. Those in `kept` and `moved` have
+    an owner before and after; those in `gained` had none before, and those in `lost` have none after."""
 
     kept: list[TopicPartition]
     moved: list[TopicPartition]
@@ -58,7 +58,8 @@ NO_MOVEMENT_KNOWN: dict[str, Any] = dict.fromkeys(
 
 
 def movement(group: OpenGroup, record: GroupRecord) -> Movement | None:
-    """Returns the movement from the group's open ownership to the record's; None unless both are known completely."""
+    """Returns the movement from the owners in the group's state to those of the record; None unless the owners of all
+    partitions are known on both sides."""
     if group.generation is None or not group.generation.is_ownership_known or not record.is_ownership_known:
         return None
     before: dict[TopicPartition, Identities] = {unit: (identity,) for unit, identity in group.pending.items()}
@@ -74,7 +75,7 @@ def movement(group: OpenGroup, record: GroupRecord) -> Movement | None:
 def movement_between(
     before: Mapping[TopicPartition, Identities], after: Mapping[TopicPartition, Identities]
 ) -> Movement:
-    """Returns the movement from the owners of one instant to those of another."""
+    """Returns the movement between two mappings of partitions to their owners."""
     found = Movement([], [], [], [])
     for unit, owners in after.items():
         if unit not in before:
@@ -92,8 +93,8 @@ def _identities(member_ids: Iterable[str], facts: Mapping[str, MemberFacts]) -> 
 
 
 def revocations(record: GroupRecord) -> tuple[dict[TopicPartition, str], list[str]]:
-    """Returns the partitions that members owned when they joined and that nobody owns now, each with its former owner;
-    and the members that have to give something up."""
+    """Returns two things: the partitions that members owned when they joined and that nobody owns now, each with its
+    former owner; and the ids of the members that have to give a partition up."""
     owners = record.owners
     pending: dict[TopicPartition, str] = {}
     revokers = []
@@ -108,8 +109,8 @@ def revocations(record: GroupRecord) -> tuple[dict[TopicPartition, str], list[st
 
 
 def protocol_kind(group: OpenGroup, members: Turnover) -> str:
-    """Returns cooperative if a member that stayed joined with partitions it owned, eager if none did, unknown if no
-    member could have. The protocol's name does not count."""
+    """Returns `cooperative` if a member that stayed reported owned partitions when it joined again, and `eager` if no
+    such member did. Returns `unknown` if none of them had anything to report. The protocol's name does not count."""
     had_something = {owner for interval in group.owners.values() for owner in interval.owners}
     evidence = [
         bool(new.owned)
@@ -131,7 +132,8 @@ def sync_wait_ms(record: GroupRecord) -> int | None:
 
 
 def watch(group: OpenGroup, row: dict[str, Any], moves: Movement | None) -> OpenRebalance:
-    """Returns the rebalance with the stopped partitions, whose pauses later commits will bound."""
+    """Returns the rebalance whose row is `row`, and adds the columns of its pause. Its `watched` are the partitions
+    that it stopped; later commits will bound their pauses."""
     row["pause_scope"] = row["pause_lower_ms"] = None
     watched: dict[TopicPartition, StoppedPartition] = {}
     stopped: list[TopicPartition] = []
@@ -150,7 +152,8 @@ def watch(group: OpenGroup, row: dict[str, Any], moves: Movement | None) -> Open
 
 
 def observe(rebalance: OpenRebalance, commits: Commits) -> None:
-    """Takes in commits of one partition after the rebalance. There must be at least one commit."""
+    """Updates the pauses of a rebalance by commits of one partition that came after it. `commits` must have at least
+    one commit."""
     first_ms = earlier(rebalance.first_commit_ms, commits.first_commit_timestamp_ms)
     if first_ms != rebalance.first_commit_ms:
         rebalance.first_commit_ms = first_ms
@@ -188,7 +191,8 @@ def pauses(rebalance: OpenRebalance) -> dict[str, Any]:
 
 
 def earlier(one_ms: int | None, other_ms: int | None) -> int | None:
-    """Returns the earlier instant: between partitions only time gives an order, as summaries come in any."""
+    """Returns the earlier of two instants; None if neither is known. Summaries of commits of different partitions come
+    in any order, so only their times can be compared."""
     return min((each for each in (one_ms, other_ms) if each is not None), default=None)
 
 

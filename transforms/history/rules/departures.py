@@ -1,9 +1,9 @@
-"""Finds why members left, from the lines of a server log, where the history could only infer it.
+"""Finds why members left, from the lines of a server log, if the history could only infer it.
 
 The records of a group show that a member was gone, never why. A line that names the member and its departure, near the
 end of its tenure, states what the coordinator saw, and replaces the history's guess. Modern clients reuse their member
 ids, so a line counts for the tenure whose end is nearest. A line of a coordinator that had lost the group may lie
-there, too: it does not count if a generation began after it that still had the member.
+there, too. Such a line does not count if a generation that still had the member began after it.
 
 Many clients give no reason as they leave. Then a line says that they left but not why: a member that had been silent
 before had probably not polled in time, since a client leaves by itself then. A static member does not leave when it
@@ -45,7 +45,7 @@ SAME_STEP_MAX = timedelta(seconds=1)  # a line and the records of the same step
 
 
 def is_cause_known(member: Row) -> bool:
-    """Returns whether it is certain enough why a tenure ended."""
+    """Returns whether the confidence of a tenure's `leave_cause` is high enough (KNOWN_FROM) to take it as known."""
     return bool((member["leave_cause_confidence"] or 0.0) >= KNOWN_FROM)
 
 
@@ -57,8 +57,9 @@ def has_left_by(member: Row, *causes: str) -> bool:
 def with_logged_causes(
     members: Iterable[Row], events: Iterable[Row], generations: Iterable[Row] = ()
 ) -> list[dict[str, Any]]:
-    """Returns the given rows of `members` of a group, with `leave_cause` taken from the line of `coordinator_events`
-    that states it, if there is one."""
+    """Returns the given rows of `members` of a group. If a line in `events` (rows of `coordinator_events`) states why a
+    member left, `leave_cause` is taken from it. `generations` decide which lines come from a coordinator that had lost
+    the group."""
     began = sorted(row["started_at"] for row in generations)
     departures = defaultdict(list)
     for event in events:
@@ -90,8 +91,9 @@ def _as_logged(row: Row, cause: str, says_why: bool) -> dict[str, Any]:
 
 
 def with_unknown_causes(members: Iterable[Row], faults: Iterable[Row]) -> list[dict[str, Any]]:
-    """Returns the given rows of `members` of a group, with `leave_cause` unknown where the tenure ended in a fault of
-    the group's coordinator, unless a line states the cause. `faults` are rows of `incidents` about such faults."""
+    """Returns the given rows of `members` of a group. If a tenure ended during a fault of the group's coordinator, its
+    inferred `leave_cause` becomes `unknown`; a cause that a line states stays. `faults` are rows of `incidents` about
+    such faults."""
     spans = _spans(faults)
     found = []
     for row in members:
@@ -103,8 +105,9 @@ def with_unknown_causes(members: Iterable[Row], faults: Iterable[Row]) -> list[d
 
 
 def with_unknown_triggers(rebalances: Iterable[Row], faults: Iterable[Row]) -> list[dict[str, Any]]:
-    """Returns the given rows of `rebalances` of a group; those during a fault of the group's coordinator have no
-    inferred departure as their trigger."""
+    """Returns the given rows of `rebalances` of a group. If a rebalance happened during a fault of the group's
+    coordinator, and its inferred trigger is a departure, the trigger becomes `unknown`. `faults` are rows of
+    `incidents`."""
     spans = _spans(faults)
     unknown = {"inferred_trigger": UNKNOWN.name, "inferred_trigger_confidence": 0.0}
     return [

@@ -34,10 +34,10 @@ SESSION_DEFAULT_MS = 45_000  # of groups of KIP-848's kind, where the broker's s
 
 @dataclass(frozen=True, slots=True)
 class MemberFacts:
-    """A member without its partitions. `topics`, sorted, is None where the subscription can't be read, and
-    `session_timeout_ms` where the broker's own setting counts (KIP-848). `is_classic`: the member speaks the classic
-    protocol, in a group of any type. Members of share groups have no `rebalance_timeout_ms`; those of streams groups
-    have a process and the epoch of the topology that they run, and no topics of their own."""
+    """Holds a member without its partitions. `topics` is sorted, and None if the subscription can't be read.
+    `session_timeout_ms` is None if the broker's own setting counts (KIP-848). `is_classic`: the member speaks the
+    classic protocol, in a group of any type. Members of share groups have no `rebalance_timeout_ms`. Members of streams
+    groups have a process and the epoch of the topology that they run, and no topics of their own."""
 
     member_id: str
     group_instance_id: str | None
@@ -57,7 +57,7 @@ class MemberFacts:
 
     @property
     def identity(self) -> str:
-        """Returns the identity that keeps its partitions over restarts: a static member's instance id, else the member
+        """Returns the identity that a member has over restarts: the instance id of a static member, or else the member
         id."""
         is_static = self.group_instance_id is not None
         return f"instance {self.group_instance_id}" if is_static else f"member {self.member_id}"
@@ -65,8 +65,8 @@ class MemberFacts:
 
 @dataclass(frozen=True, slots=True)
 class GroupMember:
-    """A member of a classic group. `owned` are the partitions that it reported as owned when it joined; `assigned`
-    those that it owns after the record, None where they can't be read."""
+    """Holds a member of a classic group. `owned` are the partitions that it reported as owned when it joined.
+    `assigned` are those that it owns after the record; None if they can't be read."""
 
     facts: MemberFacts
     owned: tuple[TopicPartition, ...] = ()
@@ -91,7 +91,7 @@ class GroupEvent:
 class GroupRecord(GroupEvent):
     """A `group_metadata` record. `current_state_timestamp_ms` is None before value version 2.
 
-    `owners` are the members that own each unit (partition, connector or task), sorted; there are several where an
+    `owners` has, by unit (partition, connector or task), the members that own it, sorted; these are several if an
     assignor gave a unit to several members. `scheduled_delay_ms` is how long a Connect group's leader leaves the tasks
     of a lost worker unassigned; other groups, and Connect's eager protocol, have no such delay.
     """
@@ -128,10 +128,11 @@ class GroupTombstone(GroupEvent):
 
 @dataclass(frozen=True, slots=True)
 class OtherGroupType(GroupEvent):
-    """A record of another type of group: `consumer` (KIP-848), `share` or `streams`.
+    """Holds a record of another type of group: `consumer` (KIP-848), `share` or `streams`.
 
-    Only the group's own metadata record has an epoch; `is_group_tombstone` is that record's tombstone. `is_tombstone`
-    is any record's, as a member's or a topology's. `content` is the record as the module `content` parses it.
+    Only the group's own metadata record has an epoch; `is_group_tombstone` says that the record is the tombstone of
+    that one. `is_tombstone` is True for any tombstone, also a member's or a topology's. `content` is the record as the
+    module `content` parses it.
     """
 
     group_type: str
@@ -145,8 +146,9 @@ class OtherGroupType(GroupEvent):
 class Commits:
     """Sums up the offset commits of one partition in a stretch of the log.
 
-    `first_kafka_offset` and `last_kafka_offset` include tombstones; `is_removed`: the last record is one. The other
-    fields are about commits only, and None where there are none; timestamps are those of the records.
+    `first_kafka_offset` and `last_kafka_offset` include tombstones; `is_removed` says that the last record is a
+    tombstone. The other fields are about commits only, and are None if there is no commit. Timestamps are those of the
+    records.
     """
 
     topic: str
@@ -163,9 +165,10 @@ class Commits:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """The completeness of the log from an offset on, until the next mark: a row of `coverage`. `is_state_lost` says
-    that a group may have ended before it without a record of that, and `has_all_records` that a compacted stretch has
-    all its records, whatever is missing before it (`transforms.coverage.rules.stretches`)."""
+    """Marks where a stretch of coverage begins: how completely the log is known from `from_offset` on, until the next
+    mark. `is_state_lost` says that a group may have ended before the mark without a record of that. `has_all_records`
+    says that the stretch is compacted but has all its records, whatever is missing before it
+    (`transforms.coverage.rules.stretches`)."""
 
     from_offset: int
     completeness: str

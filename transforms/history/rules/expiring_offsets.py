@@ -1,7 +1,7 @@
 """Finds the committed offsets that Kafka will expire, by the rules of its OffsetExpirationConditionImpl. Pure Python.
 
 - Offsets of a group without members expire: those of a classic group some time after it became empty; those of a simple
-  consumer, of a modern group, and where no record says when the group became empty, some time after their commit.
+  consumer or a modern group, and of a group that no record shows becoming empty, some time after their commit.
 - While a group of consumers or of streams has members, the offsets of topics that none of them subscribes to expire
   some time after their commit. Other members (of Connect, of a schema registry) keep all offsets of their group, and so
   does a subscription that can't be read here.
@@ -9,8 +9,9 @@
 - Members of a modern group that subscribe to a topic keep its offsets however old these are. But age counts from the
   commit, with no extra time when the members leave: offsets older than the retention expire at the next cleanup then.
 
-One rule decides about one offset (`expiries`): the question `idle` sums up its results, and an incident warns by it.
-Instants and spans are of whatever type the rows have, since they are only compared and added.
+The rule for a single offset is `expiries`: the question `idle` sums up its results, and the incident
+`offsets_expire_soon` warns of them. Instants and spans are of whatever type the rows have, since they are only compared
+and added.
 
 Members of classic groups are those of the history; those of modern groups are the newest records of their keys. Share
 groups commit no offsets.
@@ -44,7 +45,8 @@ KEY_OF_RECORD = {
 
 @dataclass(slots=True)
 class Readers:
-    """The members of a group: how many there are, what they subscribe to, and whether all of that is known."""
+    """Holds how many members a group has, and what they subscribe to. `are_topics_known` is False if a subscription
+    can't be read."""
 
     members: int = 0
     topics: set[str] = field(default_factory=set)
@@ -58,7 +60,8 @@ class Readers:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Expiry:
-    """Says when and why the broker expires one committed offset: age counts from `idle_since`."""
+    """Says when and why the broker expires one committed offset, whose row is `committed`. The offset's age counts from
+    `idle_since`."""
 
     group: Row
     committed: Row
@@ -69,7 +72,8 @@ class Expiry:
 
 @dataclass(slots=True)
 class Sum:
-    """The sum of the partitions of a group that expire for one cause."""
+    """Sums up the offsets of a group that expire for one cause: their number, and the latest of each of their
+    instants."""
 
     partitions: int
     last_commit_at: datetime
@@ -86,10 +90,12 @@ def expiries(
     records: Iterable[Row],
     retention: Any,
 ) -> Iterator[Expiry]:
-    """Yields each committed offset that the broker expires, now or later, unless the group commits it again.
+    """Yields an expiry for each committed offset that the broker expires, now or later, unless the group commits it
+    again.
 
-    `committed` has `committed_at` and `expire_at` of each partition; `generations` are those in force without members;
-    `members` are the present ones; `records` are those of the types in `KEY_OF_RECORD`. All are of one cluster.
+    `committed` has `committed_at` and `expire_at` of each partition; `generations` are the current generations that
+    have no members; `members` are the present members; `records` are the records of the types in `KEY_OF_RECORD`. All
+    rows are of one cluster. `retention` is offsets.retention.minutes as a span.
     """
     living = {row["group_id"]: row for row in groups if row["is_alive"]}
     readers = _readers(living, members, records)
@@ -118,8 +124,9 @@ def expiring_offsets(  # noqa: PLR0913 - one for each table
     retention: timedelta,
 ) -> list[dict[str, Any]]:
     """Returns one row for each group and cause, and for each topic that no member subscribes to, with the time at which
-    the last of its offsets expires. Only offsets that have been idle for `idle_for`, or that will expire within that
-    time, are included; the earliest expiry comes first. `expiries` describes the tables."""
+    the last of its offsets expires. A row is included only if all its offsets have been idle for `idle_for`, that is,
+    if they expire by `as_of + retention - idle_for`. The earliest expiry comes first. `expiries` describes the
+    tables."""
     living = {row["group_id"]: row for row in groups}
     expiring = expiries(
         groups=living.values(),

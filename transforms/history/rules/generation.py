@@ -1,9 +1,10 @@
-"""Turns a `group_metadata` record into rows: of a new generation, of a revision of the present one, or none.
+"""Turns a `group_metadata` record into rows: those of a new generation, those of a revision of the present one, or no
+rows.
 
 A revision repeats the generation with another content (a static member was replaced); a record with the same content
-adds no rows. A rebalance is an increment of the generation within one incarnation. Where increments have no record
-(`generation_gap`: their leader never synced, or nobody read the record), or where records may be missing between the
-two records, the transition is a hole: its row states the two generations and nothing else.
+adds no rows. A rebalance is an increment of the generation within one incarnation. If increments have no record
+(`generation_gap`: their leader never synced, or nobody read the record), or if records may be missing between the two
+records, the transition is a hole: its row states the two generations and nothing else.
 """
 
 from __future__ import annotations
@@ -38,14 +39,12 @@ from groupledger.transforms.history.rules.trigger import Guess, departure, infer
 if TYPE_CHECKING:
     from groupledger.transforms.history.rules.events import GroupRecord
 
-# A rebalance with no other changes than these is not the cause of the rebalances that follow.
-
 
 @dataclass(slots=True, kw_only=True)
 class Transition:
     """The step from the group's present generation to a record. `is_known`: no record between them is missing.
 
-    `changes` and `departures` (by member id) are empty where the transition is a hole.
+    `changes` and `departures` (by member id) are empty if the transition is a hole.
     """
 
     record: GroupRecord
@@ -278,8 +277,8 @@ def _prepare_next(group: OpenGroup, transition: Transition) -> None:
 
 
 def close_rows(group: OpenGroup, rows: HistoryRows, end: IntervalEnd, ended_by: str) -> None:
-    """Ends the open rows at a tombstone, a conversion or a hole. Over a hole members stay members until they can't be
-    any more: an id is never used again, so a member that appears after the hole was there all along."""
+    """Ends the group's open rows at a tombstone, a conversion or a hole. At a hole the rows of members stay open: ids
+    are never used again, so a member that appears after the hole was a member all along."""
     generation = group.generation
     if generation is None:
         return
@@ -306,6 +305,6 @@ def end_members(
 
 
 def forget(group: OpenGroup) -> None:
-    """Removes from the state everything that only open rows need."""
+    """Removes from the state everything that only open rows need: the generation, the rebalance, members and owners."""
     group.generation = group.rebalance = group.cause_generation = None
     group.members, group.owners, group.universe, group.pending, group.revokers = {}, {}, {}, {}, []

@@ -1,12 +1,13 @@
 """Builds the timeline of one group from its rows, with an entry for each record that changed something.
 
-Who came and went is in the tenures of `members`, and what moved in the intervals of `assignments`, both found by the
-offset of the record; the other changes, the trigger and the pauses are in `rebalances`. Over a hole an entry states
-only the generations, and the members of the record that were not seen before.
+The members that came and went are in the tenures of `members`, and the partitions that moved in the intervals of
+`assignments`; both are found by the offset of the record. The other changes, the trigger and the pauses are in
+`rebalances`. If a hole lies before a record, its entry states only the generations, and the members that were not seen
+before.
 
-In a KIP-848 group they lie around the record of the epoch. The records before it have the members that came and went,
-with the partitions that they had then. The records after it, up to the next epoch, have what else moved. Who had to
-wait for whom is in `member_epochs`.
+In a KIP-848 group these facts lie around the record of the epoch. The records before it have the members that came and
+went, with the partitions that they had then. The records after it, up to the next epoch, have what else moved. Who had
+to wait for whom is in `member_epochs`.
 """
 
 from __future__ import annotations
@@ -64,8 +65,8 @@ def timeline(
     assignments: Iterable[Row],
     steps: Iterable[Row] = (),
 ) -> list[Entry]:
-    """Returns the entries of the timeline, in the order of the log. All rows are of one group; `assignments` may begin
-    later. `steps` are rows of `member_epochs`."""
+    """Returns the entries of the timeline, in the order of the log. All rows are of one group; `steps` are rows of
+    `member_epochs`. `assignments` may lack intervals that ended before the first of `generations`."""
     by_generation = {(row["incarnation"], row["to_generation"]): row for row in rebalances}
     ordered = sorted(generations, key=itemgetter("kafka_offset"))
     places = _Epochs(ordered)
@@ -147,8 +148,9 @@ def _at_epochs(moves: Mapping[int | None, list[Entry]], places: _Epochs) -> defa
 
 
 def waits_by_epoch(steps: Iterable[Row]) -> dict[tuple[int, int], list[Entry]]:
-    """Returns, by incarnation and epoch, the members that others waited for: how many partitions each held back, and
-    the time from the target to the end of the last step that waited for it; None while a step still waits."""
+    """Returns, by incarnation and epoch, the members that others waited for. Each entry has the partitions that the
+    member held back, and `waited_ms`: the longest time from a target to the end of a step that waited for the member;
+    None if a step still waits."""
     waits: defaultdict[tuple[int, int], dict[str | None, Entry]] = defaultdict(dict)
     for step in sorted(steps, key=itemgetter("from_offset")):
         for wait in step["waits_for"] or ():
@@ -215,8 +217,9 @@ def _turnover(joined: Iterable[Row], left: Iterable[Row], changes: Iterable[Row]
 def moves_by_offset(
     assignments: Iterable[Row], end_of: Callable[[Row], int | None] = itemgetter("to_offset")
 ) -> defaultdict[int | None, list[Entry]]:
-    """Returns which partitions changed hands at each record, from the last owner to the next, even if nobody owned them
-    in between. `end_of` gives the record at which an interval ended."""
+    """Returns, by the offset of a record, which partitions changed hands there. A move goes from the last owner to the
+    next, even if nobody owned the partition in between. `end_of(row)` gives the offset of the record at which an
+    interval ended."""
     moves = defaultdict(list)
     last: dict[tuple[Any, ...], Row] = {}
     for row in sorted(assignments, key=itemgetter("from_offset", "topic", "partition")):

@@ -1,5 +1,5 @@
-"""Keeps the intervals of each member in groups whose members can hold the same unit: partitions of a share group, tasks
-of a streams group.
+"""Maintains the intervals of each member in groups whose members can hold the same unit: partitions in a share group,
+tasks in a streams group.
 
 An interval of one member does not depend on other members, unlike ownership in `assignments`. It goes from the member's
 first step that names the unit to the first one that does not, or to the member's end.
@@ -30,8 +30,8 @@ _TABLES = {
 def hold(
     group: OpenGroup, state: Reconciliation, member_id: str, now: Iterable[Held], rows: HistoryRows, here: IntervalEnd
 ) -> None:
-    """Brings a member's intervals of ownership up to date: ends those that are not in `now` and begins the new ones.
-    `now` is all that the member owns. Only share and streams groups have such a table; others are left alone."""
+    """Brings a member's intervals up to date: ends those that are not in `now`, and begins the new ones. `now` is all
+    that the member holds. Does nothing for groups that are not share or streams groups."""
     if state.group_type not in _TABLES:
         return
     put = partial(_put, rows, group, _TABLES[state.group_type], member_id)

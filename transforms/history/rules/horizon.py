@@ -1,9 +1,9 @@
-"""Makes the states from which a fold begins where older records are gone.
+"""Makes the states from which a fold begins if older records are gone.
 
 `state_before` is for a group that is folded again from a record in the middle of an incarnation. As after a hole in
-coverage, the fold then knows no member, no owner and no generation. It knows only what does not depend on the instant:
-the number of the incarnation, when the group was first seen, and which partitions have commits. These partitions come
-from the state at the end, without times: the remaining records repeat each later commit and each later removal.
+coverage, the fold then knows no member, no owner and no generation. It knows only what was the same all the time: the
+number of the incarnation, when the group was first seen, and which partitions have commits. These partitions come from
+the state at the end, without times: the remaining records repeat each later commit and each later removal.
 
 `state_of_rows` replaces a state that this version of groupledger can't read. It is made from the open rows of the
 tables, so the commits are not known, and the next transition is a hole.
@@ -47,7 +47,8 @@ class OpenRows:
 
 
 def readable_state(state: str, rows: OpenRows, stretch: Coverage) -> OpenGroup:
-    """Returns the group's state: the parsed state, or one made from its open rows where the state can't be read."""
+    """Returns the group's state: the parsed text, or a state made from the group's open rows if this version can't read
+    the text."""
     try:
         return load(state)
     except UnknownStateError:
@@ -55,8 +56,8 @@ def readable_state(state: str, rows: OpenRows, stretch: Coverage) -> OpenGroup:
 
 
 def state_before(old: OpenGroup, incarnation: int, kafka_offset: int, stretch: Coverage) -> dict[str, Any]:
-    """Returns the row of `open_groups` from which a fold begins with the record at this offset, in this stretch of
-    coverage. `old` is the group's state at the end of the log."""
+    """Returns the row of `open_groups` from which a fold begins with the record at `kafka_offset`. `old` is the group's
+    state at the end of the log, and `stretch` the stretch of coverage that contains the record."""
     commits = {unit: PartitionCommits(None, committed.committed_offset) for unit, committed in old.commits.items()}
     group = OpenGroup(
         group_id=old.group_id,
@@ -75,7 +76,8 @@ def state_before(old: OpenGroup, incarnation: int, kafka_offset: int, stretch: C
 
 
 def state_of_rows(rows: OpenRows, stretch: Coverage) -> OpenGroup:
-    """Returns the group's state made from its open rows, in the stretch of coverage that contains its last record."""
+    """Returns the group's state, made from its open rows. `stretch` is the stretch of coverage that contains the
+    group's last record."""
     group = rows.group
     return OpenGroup(
         group_id=group["group_id"],

@@ -1,9 +1,9 @@
 """Finds the part of a question about an owner that the ledger has never seen (group, topic or partition), and suggests
 similar names.
 
-A group that owns nothing of a topic that exists does not own it; about a topic that nobody ever read, committed or
-sampled the ledger can say nothing, and most often it is a name that was typed wrongly. Partitions are numbered from 0,
-so those below the highest one that was seen exist, too.
+If a topic exists and the group owns nothing of it, the answer is that the group does not own it. But if nobody ever
+read, committed or sampled a topic, the ledger can say nothing about it, and most often its name was typed wrongly.
+Partitions are numbered from 0, so those below the highest one that was seen exist, too.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""Answers who owned a partition at an instant: owned, unowned, or unknown (a definite answer is never wrong). In a
-KIP-848 group a partition may be reserved, too: its static member is away, and no other member gets it. If the group did
-not exist at that instant, the answer is `not_born` or `ended`.
+"""Answers who owned a partition at an instant: owned, unowned, or unknown. The first two are never wrong. In a KIP-848
+group a partition may be reserved, too: its static member is away, and no other member gets it. If the group did not
+exist at that instant, the answer is `not_born` or `ended`.
 
 Only an instant in a `complete` stretch of the group's `__consumer_offsets` partition is known. Rows that were in force
 when the stretch began count, since a compacted stretch before it still holds each key's last record; rows that ended
 before the stretch don't. Clocks may go back, so time only finds the rows, and offsets decide whether they belong to the
-stretch. `unowned` needs a generation whose members' assignments could all be read; `not_born` and `ended` the certainty
-that there was none.
+stretch. The answer is `unowned` only if the assignments of all members of the generation could be read, and `not_born`
+or `ended` only if there certainly was no group.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ GENERATION_TIMES = ("started_at", "ended_at", "kafka_offset")
 
 @dataclass(frozen=True, slots=True)
 class OwnerAnswer:
-    """The answer. `member_ids` has several ids only where the assignor gave the partition to several members; for a
+    """Holds the answer. `member_ids` has several ids only if the assignor gave the partition to several members; for a
     reserved partition it has the member that is away.
 
-    The rows are the ones that prove the answer: the generation in force, and the interval of an owned or reserved
-    partition.
+    `generation` and `interval` are the rows that prove the answer: the generation in force, and the interval of an
+    owned or reserved partition.
     """
 
     status: str
@@ -49,10 +49,10 @@ def owner_at(
     partition: int,
     at: Any,
 ) -> OwnerAnswer:
-    """Returns the answer about a partition of a group.
+    """Returns who owned a partition of a group at the instant `at`.
 
-    `group` is its row in `groups`, and `coverage` that of its `kafka_partition`; `at` has the type of their instants.
-    Among the rows of `assignments` may be those of `shared_ownership` and `reserved_ownership`.
+    `group` is the group's row in `groups`; `coverage` has the rows of `coverage` of its `kafka_partition`. `at` has the
+    type of the rows' instants. `assignments` may include rows that `shared_ownership` and `reserved_ownership` return.
     """
     return owners_at(group, generations, assignments, coverage, [(topic, partition)], at)[topic, partition]
 

@@ -42,7 +42,8 @@ def pause_of(rebalance: Mapping[str, Any]) -> Pause:
 
 
 def bounds_text(pause: Pause) -> str | None:
-    """Returns `at least 12 ms and at most 340 ms`, or the part of it that is known."""
+    """Returns `at least 12 ms and at most 340 ms`, or the part of it that is known; None if there was no pause, or if
+    no bound is known."""
     if pause == NO_PAUSE:
         return None
     lower = f"at least {pause.lower_ms:,} ms" if pause.lower_ms else None

@@ -55,7 +55,8 @@ def fold_target(state: Reconciliation, record: TargetRecord, here: IntervalEnd) 
 def fold_target_epoch(
     group: OpenGroup, state: Reconciliation, epoch: int, rows: HistoryRows, here: IntervalEnd
 ) -> None:
-    """Takes in the record that gives all targets their epoch: only now it is known which partitions the epoch moves."""
+    """Folds the record that gives all targets their epoch into the state. Only with this record is it known which
+    partitions the epoch moves."""
     state.target_epoch, state.targeted_at_ms = epoch, here.at_ms
     before, state.targets_before = state.targets_before, {}
     is_before_known, state.is_target_known = state.is_target_known, epoch == group.number
@@ -95,7 +96,8 @@ def fold_current(
     here: IntervalEnd,
     holds: tuple[Held, ...] = (),
 ) -> None:
-    """Takes in a step of a member, or its tombstone. `holds` are the tasks that a member of a streams group has."""
+    """Folds the record of a member's current assignment, or its tombstone, into the state, as a step of the member.
+    `holds` are the tasks that a member of a streams group has."""
     member_id, current = record.member_id, record.current
     if current is None:
         release(group, state, member_id, rows, here)
@@ -141,15 +143,16 @@ def release(group: OpenGroup, state: Reconciliation, member_id: str, rows: Histo
 
 
 def take(group: OpenGroup, state: Reconciliation, member_id: str, rows: HistoryRows, here: IntervalEnd) -> None:
-    """Gives a member the partitions of its current step: in a compacted log that record may come before the member's
-    own."""
+    """Gives a new member the partitions of its current assignment, if that record was read before the member's own, as
+    may happen in a compacted log."""
     step = state.steps.get(member_id)
     if step is not None:
         _hand_over(group, state, member_id, None, step, rows, here)
 
 
 def close_steps(group: OpenGroup, rows: HistoryRows, end: IntervalEnd) -> None:
-    """Ends the steps and ownership of all members, where the group ends or a hole in coverage begins."""
+    """Ends the steps and the ownership of all members at `end`, because the group ends or a hole in coverage begins
+    there."""
     holdings.close(group, rows, end)
     if group.reconciliation is not None:
         if group.reconciliation.topology is not None:

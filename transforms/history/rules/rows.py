@@ -45,7 +45,8 @@ def micros(milliseconds: int | None) -> int | None:
 
 
 class HistoryRows:
-    """The rows of one group to upsert, by table and by key. The key leaves out the columns that all have in common."""
+    """Holds the rows of one group to upsert, by table and by key. The keys leave out the group's id, which all rows
+    share."""
 
     def __init__(self) -> None:
         self._tables: dict[str, dict[tuple[Any, ...], dict[str, Any]]] = {table: {} for table in TABLES}
@@ -193,8 +194,8 @@ def put_intervals(
     to_generation: int | None = None,
     scheduled_delay_ms: int | None = None,
 ) -> None:
-    """Writes ownership intervals into the table of the present generation's protocol type. The owners must be among the
-    group's members. `scheduled_delay_ms` is how long Connect leaves the ended assignment unassigned."""
+    """Puts intervals of ownership into the table of the present generation's protocol type. The owners must be among
+    the group's members. `scheduled_delay_ms` is how long Connect leaves the tasks of an ended interval unassigned."""
     is_connect = group.generation is not None and group.generation.protocol_type == CONNECT
     table = "connect_assignments" if is_connect else "assignments"
     name_column, number_column = ("connector", "task") if is_connect else ("topic", "partition")

@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ShareableRecord:
-    """The partitions that have a state, and so can be assigned to members; None in a tombstone."""
+    """Holds the partitions that have a state, so that they can be assigned to members; `units` is None in a
+    tombstone."""
 
     units: Units | None
 

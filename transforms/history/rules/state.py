@@ -1,13 +1,14 @@
-"""Defines the open state of a group, which the fold keeps between two batches, and its JSON form in `open_groups`.
+"""Defines the open state of a group, which is stored between two batches of the fold, and its JSON form in
+`open_groups`.
 
 Its size depends on the group's size, not on the length of its history: it holds the present members, owners and
 committed partitions, and the generation and the rebalance whose rows may still change.
 
-The JSON form writes each record as a list of its values, and once for each kind of record the names of these values
+The JSON form writes each dataclass instance as a list of its values, and once for each class the names of these values
 (`names`). A field that an older version did not know takes its default, so a new field must have one. `format` changes
 only when the meaning of written values changes. A format or a name that is not known here was written by a newer
-version, and is refused. Format 2 had no `names`: its lists hold the fields of `_NAMES_OF_FORMAT_2` in this order. Lists
-of topics and intervals that many members or partitions share are written once.
+version, and `load` refuses it. Format 2 had no `names`: its lists hold the fields of `_NAMES_OF_FORMAT_2` in this
+order. Lists of topics and intervals that many members or partitions share are written once.
 """
 
 from __future__ import annotations
@@ -68,8 +69,8 @@ class OpenGeneration:
 
 @dataclass(slots=True, kw_only=True)
 class Tenure:
-    """A present member, and where its membership began. The member may have left during a hole in coverage, until a
-    later record names it."""
+    """Holds a present member, and where its membership began. `may_have_left`: the member may have left during a hole
+    in coverage, until a later record names it."""
 
     facts: MemberFacts
     from_generation: int
@@ -93,8 +94,8 @@ class OpenOwnership:
 
 @dataclass(slots=True)
 class PartitionCommits:
-    """The newest commit of a partition, and how often its present owner has committed it: `owner_commits` times since
-    `owner_first_ms`. `last_ms` is None where a hole in coverage may hide newer commits."""
+    """Holds the newest commit of a partition, and how often its present owner has committed it: `owner_commits` times
+    since `owner_first_ms`. `last_ms` is None if a hole in coverage may hide newer commits."""
 
     last_ms: int | None
     committed_offset: int
@@ -135,13 +136,13 @@ class Ending:
 
 @dataclass(slots=True, kw_only=True)
 class OpenGroup:
-    """The state of a group in the fold. `number` is the last generation or epoch of this incarnation. `is_state_known`
-    says that nothing about the group was missed since its last record. `has_all_records` says that a compacted stretch
-    has all its records, and `is_renewed` that it has a record of the whole group. `record_offset` is that of the last
-    group-level event. If no later record was read yet, the group may have ended at `ends_hidden_from` without a record
-    of that. `pending` holds the units that nobody owns now, with the identity of the member that gave each up;
-    `revokers` are the members that have to join again because of it. `consumer_session_timeout_ms` is a setting, not a
-    part of the state."""
+    """Holds the state of a group in the fold. `number` is the last generation or epoch of this incarnation.
+    `is_state_known` says that no record of the group was missed since its last record. `has_all_records` says that the
+    present stretch of coverage is compacted but has all its records, and `is_renewed` that this stretch has had a
+    record of the whole group. `record_offset` is the offset of the last group-level event. If no later record was read
+    yet, the group may have ended at `ends_hidden_from` without a record of that. `pending` has the units that nobody
+    owns now, each with the identity of the member that gave it up; `revokers` are the members that have to join again
+    because they gave something up. `consumer_session_timeout_ms` is a setting, not a part of the state."""
 
     group_id: str
     kafka_partition: int
@@ -177,7 +178,7 @@ class OpenGroup:
 
     @property
     def is_simple(self) -> bool:
-        """Returns whether the group is alive and has commits only."""
+        """Returns whether the group is alive and has only commits, and no members or generations."""
         is_alive = self.is_alive and self.ending is None
         return is_alive and self.number is None and self.group_type == GroupType.CLASSIC
 
@@ -242,8 +243,8 @@ def dump(group: OpenGroup) -> str:
 
 
 def load(text: str, topic_names: TopicNames | None = None) -> OpenGroup:
-    """Returns the state in a text that `dump` of this or an older version wrote. Topics that the text names by id get
-    their names. Raises UnknownStateError."""
+    """Returns the state in a text that `dump` of this or an older version wrote. Topics that the text has by id get
+    their names. Raises UnknownStateError if a newer version wrote the text."""
     packed = _parse(text)
     names = packed.pop("names")
 

@@ -1,8 +1,9 @@
 """Defines the parsed records of a `streams` group (KIP-1071), in the terms of `consumer_records`.
 
 Members are assigned tasks instead of partitions: a subtopology and a partition number, as active, standby or warm-up
-task. The topology has a record of its own, after that of the member that sent it. The group's record has epoch -1 for
-it while topics are missing. Tasks name no topics: the topology gives them.
+task. The topology has a record of its own, after that of the member that sent it. While topics are missing, the group's
+record has -1 as the epoch of the validated topology. Tasks name no topics: the topology says which topics their
+subtopology reads.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ Tasks: TypeAlias = tuple[Task, ...]
 
 @dataclass(frozen=True, slots=True)
 class TopologyRecord:
-    """The topology's epoch and its subtopologies, in the columns of `stream_topologies`; None in a tombstone."""
+    """Holds the topology's epoch and its subtopologies, in the columns of `stream_topologies`; `epoch` is None in a
+    tombstone."""
 
     epoch: int | None
     subtopologies: tuple[dict[str, Any], ...] = ()
@@ -52,7 +54,7 @@ class TopologyRecord:
 
 @dataclass(frozen=True, slots=True)
 class TargetTasksRecord:
-    """The tasks that a member is to run; None in a tombstone."""
+    """Holds the tasks that a member is to run; `tasks` is None in a tombstone."""
 
     member_id: str
     tasks: Tasks | None

@@ -16,8 +16,8 @@ does:
 - A silence includes the join phase, in which members do not commit. That phase began, at the latest, when the first of
   the members that stayed stopped committing to join again.
 
-Of several members that have to join again after a cooperative round any may be the first: the leader, or another one.
-Confidences are judgements, not frequencies: they order the guesses.
+If several members have to join again after a cooperative round, any of them may be the first, the leader or another
+one. Confidences are judgements, not frequencies: they order the guesses.
 """
 
 from __future__ import annotations
@@ -57,12 +57,13 @@ class Guess:
 
 @dataclass(frozen=True, slots=True)
 class Silence:
-    """How long a member had not committed when the join phase was complete, and at most how long when it began, in
-    milliseconds.
+    """Says how long a member had not committed. `silence_ms` is that time when the join phase was complete, and
+    `quiet_ms` is at most that time when the phase began.
 
-    The phase began one mean interval after the last commit of the member that stayed and fell silent first, to join
-    again. `cadence_ms` is the mean interval of the member's busiest partition, None where unknown. `first_ms` is, if
-    every partition has a single commit, the shortest time from the assignment to that commit.
+    The phase is taken to begin one mean interval after the last commit of the member that stayed and stopped committing
+    first, in order to join again. `cadence_ms` is the mean interval between commits in the member's busiest partition;
+    None if unknown. `first_ms` is the shortest time from an assignment to the first commit, in partitions with a single
+    commit.
     """
 
     silence_ms: int
@@ -72,10 +73,10 @@ class Silence:
 
 
 def silences(group: OpenGroup, gone: Iterable[Tenure], moment_ms: int) -> dict[str, Silence | None]:
-    """Returns, by member id, the silence of each member that left, when the join phase was complete; None if it never
-    committed.
+    """Returns, by member id, how long each member in `gone` had been silent when the join phase was complete, at
+    `moment_ms`; None for a member that never committed.
 
-    It goes through the group's ownership only once.
+    Reads the group's ownership only once, for all members.
     """
     found: dict[str, Silence | None] = {tenure.facts.member_id: None for tenure in gone}
     if not found:
@@ -110,8 +111,8 @@ def _owned(owners: Mapping[TopicPartition, OpenOwnership]) -> Iterable[tuple[str
 
 
 def departure(facts: MemberFacts, silence: Silence | None, since_join_ms: int | None) -> Guess:
-    """Infers why a member left. `since_join_ms` is the time between the ends of two join phases, the last one with the
-    member and the first one without it, None if unknown."""
+    """Returns the guess of why a member left. `silence` is None if it never committed. `since_join_ms` is the time from
+    the end of the last join phase with the member to that of the first without it; None if unknown."""
     is_static = facts.group_instance_id is not None
     session_ms = _session_ms(facts)
     is_silent = silence is None or silence.silence_ms >= session_ms
@@ -172,8 +173,8 @@ def _within_a_session(facts: MemberFacts, silence: Silence, explanation: str) ->
 def infer(
     changes: Sequence[Change], members: Turnover, departures: Mapping[str, Guess], revokers: Sequence[str], leader: str
 ) -> Guess:
-    """Returns the inferred trigger. `leader` and `revokers` are those of the previous generation, `departures` are by
-    member id."""
+    """Returns the guess of what started a rebalance. `leader` and `revokers` are those of the previous generation, and
+    `departures` has, by member id, why each member left."""
     kinds = {kinds_of_change.CHANGE_NAMED[change["kind"]] for change in changes}
     if kinds_of_change.GROUP_STARTED in kinds:
         return Guess(triggers.JOINED, 0.95, "the group's first members")

@@ -5,10 +5,10 @@ a deployment under three conditions: every earlier member was replaced, most of 
 new member left again within the turnover. The first condition excludes scaling, the second failures, and the third
 crash loops. Static members that are restarted within their session are replaced, too, without a rebalance.
 
-The start of a group is a turnover of its own, however soon another one follows: it ends before the first departure, and
-before a pause of TOGETHER.
+The start of a group is a turnover of its own, however soon another one follows. It ends before the first departure, or
+before the first pause that is longer than TOGETHER.
 
-Order is that of the log; times only say what is close together.
+Arrivals and departures are in the order of the log; their times only show which are close together.
 """
 
 from __future__ import annotations
@@ -32,19 +32,21 @@ if TYPE_CHECKING:
 QUIET = timedelta(minutes=5)
 """A deployment that waits longer between two members counts as two turnovers."""
 TOGETHER = timedelta(seconds=30)
-"""Processes with which a group begins are started within this time of each other."""
+"""A group's first processes are started at most this long after one another."""
 TOO_SLOW = (LEFT_POLL_TIMEOUT.name, REBALANCE_TIMEOUT.name)
 IS_DEPLOY = {
     TurnoverKind.DEPLOY: True,
     **dict.fromkeys((TurnoverKind.SILENT, TurnoverKind.UNDER_WAY, TurnoverKind.HIDDEN)),
 }
-"""By kind: whether it is a deployment, None where that is not known. Other kinds are no deployments."""
+"""By kind of turnover: True if it is a deployment, None if that is not known. Kinds that are not listed are no
+deployments."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turnover:
-    """A time in which members came and went: `gone` are those of `before` that left in it, `came` those that joined in
-    it, and `passing` those of them that left in it, too. Rows are those of `members`."""
+    """Holds a time in which members came and went. `before` are the members at its beginning, and `after` those at its
+    end. `gone` are those of `before` that left in this time, `came` those that joined in it, and `passing` those of
+    `came` that left in it, too. All are rows of `members`."""
 
     kind: str
     began_at: datetime
@@ -69,8 +71,8 @@ class _Step(NamedTuple):
 
 
 def turnovers(members: Iterable[Row], known_until: datetime) -> list[Turnover]:
-    """Finds the turnovers of one group in its tenures, in the order of the log. The log is known until
-    `known_until`."""
+    """Returns the turnovers of one group, from its rows of `members`, in the order of the log. `known_until` is the
+    instant until which the log is known."""
     of_incarnations: defaultdict[int, list[Row]] = defaultdict(list)
     for row in members:
         of_incarnations[row["incarnation"]].append(row)
@@ -83,8 +85,8 @@ def turnovers(members: Iterable[Row], known_until: datetime) -> list[Turnover]:
 
 
 def with_versions(turnover: Turnover, before: Collection[str], after: Collection[str]) -> Turnover:
-    """Returns the turnover as it is judged by the versions of the clients: with another version it is a deployment,
-    even if members fell silent. Without versions nothing is known of them."""
+    """Returns the turnover with its kind judged by the client versions before and after it. If its members fell silent,
+    so that its kind was not certain, other versions show that it is a deployment. Without versions the kind stays."""
     is_changed = before and after and {*before} != {*after}
     is_known = turnover.kind == TurnoverKind.SILENT and is_changed
     return replace(turnover, kind=TurnoverKind.DEPLOY) if is_known else turnover

@@ -2,8 +2,9 @@
 compare with.
 
 Settings that the tables do not hold are taken as Kafka's defaults unless they are given: heartbeat.interval.ms, and
-group.initial.rebalance.delay.ms. Groups that can't be replayed truthfully are refused with a sentence: other types than
-consumers, assignors of the application's own, holes in coverage, a change of type or protocol meanwhile.
+group.initial.rebalance.delay.ms. Groups that can't be replayed truthfully are refused with a sentence: groups of other
+types than consumers, with an assignor of the application's own, with holes in coverage, or with a change of type or
+protocol in this time.
 """
 
 from __future__ import annotations
@@ -223,8 +224,9 @@ def _topics(rows: GroupRows) -> tuple[dict[str, int], list[TopicGrowth]]:
 
 
 def silences_of(tenures: Sequence[Tenure], rows: GroupRows, actual: Setting) -> tuple[MemberSilence, ...] | None:
-    """Returns when members sent nothing for longer than some heartbeats; None if requests are missing. A session
-    without requests, of a member that was not removed for it, shows that the log has a hole."""
+    """Returns the times in which members sent nothing for longer than some heartbeats. Returns None if requests are
+    missing: there are none at all, or a member sent nothing for longer than its session and was not removed for
+    that."""
     if not rows.requests:
         return None
     spoke: dict[str, list[tuple[int, int]]] = defaultdict(list)
@@ -266,8 +268,9 @@ def _paused(tenure: Tenure, silences: Iterable[MemberSilence], session_ms: int) 
 
 
 def observed_of(rebalances: Sequence[Row]) -> dict[str, Interval | None]:
-    """Returns the observed figures as intervals. Rebalances and moves are exact, and pauses lie between two bounds.
-    None is unknown; records that were processed twice are left out, since the ledger does not know them."""
+    """Returns the observed figures of the rebalances as intervals, by name; None is unknown. Rebalances and moves are
+    exact, and pauses lie between two bounds. Records that were processed twice are left out, since the ledger does not
+    know them."""
     counted = [row for row in rebalances if not _is_birth(row)]
     increments = sum(row["to_generation"] - row["from_generation"] for row in counted)
     moves = [row["partitions_moved"] for row in counted]
