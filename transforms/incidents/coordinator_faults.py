@@ -5,8 +5,8 @@ tables.
                                           the tenures that ended for no stated reason, with their group's partition
     bursts(departures)                    the times when several groups of one partition lost members at once
     seconds(records)                      how many records those times have, by partition and second
-    counted(faults, departures)           the faults with how many departures and groups there were in each
-    hit(faults, departures)               the names of these groups
+    counted(faults, departures)           the faults, with how many departures and groups they had
+    hit(faults, departures)               the ids of the groups that faults hit
 
 Members drop out of several groups of one partition at once when that partition has no coordinator, but also when
 somebody deploys or a host dies. Only the records of that time distinguish these cases. They are read only for the
@@ -45,9 +45,9 @@ def departures(
     members: pa.Table, groups: pa.Table, stated: Collection[str], removed: pa.Table | None = None
 ) -> pa.Table:
     """Returns one row for each tenure that ended for no stated reason: `group_id`, `kafka_partition` and `left_ms`.
-    `stated` holds the members that left by a line of the log; they are left out. `removed` has `group_id`, `member_id`
-    and `left_at` of lines in which a coordinator removed a member: they count where the history has no such member, as
-    the cleaner may have removed its records."""
+    Members in `stated` are left out, because a line of the log says why they left. `removed` has `group_id`,
+    `member_id` and `left_at` of lines in which a coordinator removed a member. Such a line counts only if the history
+    does not have the member, whose records the cleaner may have removed."""
     is_gone = pc.is_valid(members["left_at"])
     is_gone = pc.and_(is_gone, pc.invert(pc.is_in(members["leave_cause"], pa.array(NO_DEPARTURE))))
     is_gone = pc.and_(is_gone, pc.invert(pc.is_in(members["member_id"], pa.array([*stated], pa.string()))))
@@ -61,8 +61,8 @@ def departures(
 
 
 def bursts(gone: pa.Table) -> list[Span]:
-    """Returns the times in which several groups of one partition lost members at once, the newest first. The records of
-    these times show whether the coordinator was away."""
+    """Returns the times in which several groups of one partition lost members at once, as pairs of milliseconds, the
+    newest first, at most BURSTS_MAX of them. The records of these times show whether the coordinator was away."""
     buckets = gone.append_column("bucket", pc.divide(gone["left_ms"], BUCKET_MS))
     counts = buckets.group_by(["kafka_partition", "bucket"]).aggregate([("group_id", "count_distinct")])
     busy = counts.filter(pc.greater_equal(counts["group_id_count_distinct"], BURST_GROUPS))
@@ -89,7 +89,8 @@ def seconds(records: Iterable[pa.Table]) -> dict[int, dict[int, int]]:
 
 
 def counted(faults: Iterable[CoordinatorFault], gone: pa.Table) -> list[CoordinatorFault]:
-    """Returns the faults during which members departed, with the numbers of departures and groups filled in."""
+    """Returns the faults with `departures` and `groups` filled in. Faults that hit no group are left out, except moves
+    in good order, which still explain commits that were sent again."""
     found = []
     for fault in faults:
         groups = _of_fault(fault, gone)["group_id"]

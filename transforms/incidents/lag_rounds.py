@@ -1,9 +1,9 @@
-"""Rows of `lag` to what the rule of commits that retention will overtake needs (`rules.retention_ahead`).
+"""Selects the rows of `lag` that `rules.retention_ahead` needs to find commits that retention will overtake.
 
-    near_the_start(newest)     of the rows of the newest round, the commits in the older half of their logs
-    lag_rounds(lag, near)      what the rounds before saw of these: of each minute the last
+    near_the_start(newest)     the partitions of the newest round whose commits lie in the older half of their logs
+    lag_rounds(lag, near)      the rows of these partitions in all rounds, only the last one of each minute
 
-Few commits are near the start of a log, so that few rows of the rounds before are needed.
+Few commits are near the start of a log, so few rows of earlier rounds are needed.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@
     still_needed(samples, stalled_ms)        the samples that incidents need now, or may need later
 
 While a transaction is open in a partition, its last stable offset stands still. The samples with the same last stable
-offset are a run. A run that was followed by another and was too short for an incident is dropped. Of any other run the
-first samples, as many as an incident names as proof, and the last one are kept.
+offset are a run. A run that was too short for an incident is dropped, unless it is the newest of its partition. From
+any other run the last sample stays, and as many of the first samples as an incident names as proofs.
 """
 
 from __future__ import annotations

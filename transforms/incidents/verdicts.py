@@ -1,10 +1,12 @@
 """Sums up each episode of incidents in one verdict: who, what, since when, at what harm, why, and what to change.
 
-A verdict is that of the episode's gravest incident; the others of the episode accompany it. Verdicts are in
-the order of harm, as somebody on call needs them: by severity, then what was never read, then what may have been read
-twice, then what still goes on and what ended last.
+A verdict has the texts and the severity of the episode's gravest incident, and names the kinds of its other incidents.
+Verdicts are in the order of harm, as somebody on call needs them: by severity, then by records never read, then by
+records that may have been read twice. After that, open episodes come before those that have ended, and later ones
+before earlier ones.
 
-It lies beside `rules`, and not in it, since questions import it, and `rules` brings the reference coordinator.
+This module lies beside `rules`, and not in it, since questions import it, and importing `rules` imports the reference
+coordinator.
 """
 
 from __future__ import annotations
@@ -30,7 +32,8 @@ HARM_COLUMNS = ("never_read_max", "duplicates_max", "duplicates_min")
 def verdicts(incidents: Iterable[Row]) -> list[dict[str, Any]]:
     """Returns a verdict for each episode of the given rows of `incidents`, the most harmful first.
 
-    `until` is null while one of its incidents is open; `other_kinds` are what else was seen in the episode.
+    `until` is None while one of the episode's incidents is open. `other_kinds` are the kinds of its incidents beside
+    `kind`.
     """
     episodes: defaultdict[str, list[Row]] = defaultdict(list)
     for row in incidents:

@@ -1,10 +1,10 @@
 """Determines from the request log whether a member still polls, by the interval of its commits.
 
-Java's client and kafka-python commit automatically as they are polled, each auto.commit.interval.ms, whether or not
+Java's client and kafka-python commit automatically when they are polled, every auto.commit.interval.ms, whether or not
 there is anything new, also for partitions that are paused or make no progress. So a member that had such a rhythm, and
-now sends heartbeats alone, does not poll. librdkafka commits only offsets that have advanced, so its silence proves
-nothing while it is a member. But a client of any of the three that leaves after max.poll.interval.ms of silence left
-because it had not polled: a client that is closed commits first.
+now sends heartbeats alone, does not poll. librdkafka commits only offsets that have advanced, so the silence of a
+member that uses librdkafka proves nothing. But a client of any of the three that leaves after max.poll.interval.ms of
+silence left because it had not polled: a client that is closed commits first.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ LEAVES_WITHIN = timedelta(seconds=20)  # a client looks at its interval now and 
 
 
 def has_ceased(requests: Iterable[Row], member_id: str, at: datetime) -> bool:
-    """Returns whether a member that commits when it polls had not committed for long at an instant."""
+    """Returns whether a member that commits whenever it polls had stopped committing at the instant `at`: its last
+    commit was then at least SILENT_INTERVALS of its usual intervals ago."""
     commits = _commits(requests, member_id, at)
     usual = _rhythm(commits)
     return (
@@ -47,8 +48,9 @@ def has_ceased(requests: Iterable[Row], member_id: str, at: datetime) -> bool:
 
 
 def with_poll_timeouts(members: Iterable[Row], requests: Sequence[Row]) -> list[dict[str, Any]]:
-    """Returns the given rows of `members`, with the causes of a log (`with_logged_causes`). A member that left by
-    itself without a reason, after not committing for its poll interval, gets that as its cause."""
+    """Returns the given rows of `members`, which `with_logged_causes` has returned. If it guessed that a member left
+    because it had not polled, and the member's last commit came about one poll interval before its leave, the guess
+    gets the confidence SURE_OF_A_RHYTHM."""
     guess = {"leave_cause": LEFT_POLL_TIMEOUT.name, "leave_cause_confidence": SILENT_BEFORE_IT_LEFT}
     known = {"leave_cause_confidence": SURE_OF_A_RHYTHM}
     return [

@@ -1,10 +1,11 @@
 """Diagnoses a group: for each episode of a symptom its cause with the proof, or the rivals and what distinguishes them.
 
-Each diagnosis has the members concerned, the time, the harm, the cause, how that is known, and what to change. They are
-ordered by harm, as somebody on call needs them. Episodes with one cause that touch each other are one diagnosis.
+Each diagnosis has the member concerned, the time, the harm, the cause, how the cause is known, and what to change.
+Diagnoses are ordered by harm, as somebody on call needs them. Episodes with the same cause and nearly the same time are
+one diagnosis.
 
-A severity follows the harm: a cause that cost nothing is as mild as its row says, unless its incident says otherwise.
-Without samples it is not known whether records waited, and then harm is assumed.
+The severity follows the harm: a cause that cost nothing has the severity `harmless` of its row in the table of causes,
+unless its incident has a higher one. Without samples it is not known whether records waited, and then harm is assumed.
 
 Names in the sentences come from clients and are not escaped: whoever prints them escapes them. This package is not part
 of `rules`, since questions import it, and `rules` brings the reference coordinator.

@@ -1,8 +1,9 @@
-"""Finds the times in which a symptom showed: episodes of incidents, lag, offsets that moved, and no partitions.
+"""Finds the times in which a symptom showed: episodes of incidents, of lag, of offsets that moved, and of members
+without partitions.
 
 Lag is a symptom from the round on in which its status is one that is judged over time (`transforms.lag.rules.status`);
-rounds that only rebalance or are rewound lengthen such a stretch but do not begin one. It began when the offset
-last advanced, which may be before the first available round.
+rounds that only rebalance or are rewound lengthen such a stretch but do not begin one. The stretch begins when the
+committed offset last advanced, which may be before the first available round.
 """
 
 from __future__ import annotations

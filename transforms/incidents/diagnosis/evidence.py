@@ -28,13 +28,13 @@ SURE_OF_ROWS = 0.95  # no line of a log says so
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GroupRows:
-    """Rows of the ledger's tables about one group; instants are datetimes. Of a group without members, `tenures` are
-    those of the time before, too.
+    """Holds the rows of the ledger's tables about one group; instants are datetimes.
 
-    `members` have the causes of a server log (`with_logged_causes`), `rebalances` its triggers; `rounds` are the sums
-    of lag by round, in order, and `lag_at` returns the rows of `lag` of one of them. `requests` need only the API,
-    the member's id, its host and its client library. `unseen_topics` returns the subscribed topics that brokers were
-    asked for by name, and did not return, in the last two rounds by an instant.
+    `members` have the causes of a server log (`with_logged_causes`), and `rebalances` have its triggers. If the group
+    has no members, `tenures` has its tenures from before the time in question, too. `rounds` are the sums of lag by
+    round, in order, and `lag_at(instant)` returns the rows of `lag` of the round at that instant. Only the API, the
+    member's id, its host and its client library are needed of `requests`. `unseen_topics(instant)` returns the
+    subscribed topics that brokers were asked for by name, and did not return, in the last two rounds by that instant.
     """
 
     group_type: str | None
@@ -56,8 +56,8 @@ class GroupRows:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Episode:
-    """A time in which symptoms showed. `until` is None while it goes on. `is_change`: the episode is only a change of
-    members, not trouble by itself."""
+    """Holds a time in which symptoms showed. `until` is None as long as they show. `is_change`: the episode is only a
+    change of the group, such as one of its members, and not trouble by itself."""
 
     symptoms: tuple[Symptom, ...]
     since: datetime
@@ -85,8 +85,8 @@ class Episode:
 
 @dataclass(slots=True)
 class Seen:
-    """The signs that were seen: `known` ones with their confidence, and those that are only possible; `logged` ones are
-    known from a broker's log."""
+    """Holds the names of the signs that were seen in an episode: `known` signs with their confidence, signs that are
+    only `possible`, and those of the known signs that a broker's log shows (`logged`)."""
 
     known: dict[str, float] = field(default_factory=dict)
     possible: set[str] = field(default_factory=set)
@@ -103,9 +103,9 @@ class Seen:
 
 
 def changes_of_members(rows: GroupRows) -> list[Turnover]:
-    """Returns the turnovers of the group's members. The group's beginning is left out, and so is a time in which the
-    same processes came and went again and again. If other processes came each time, it counts: an autoscaler may be
-    unable to decide."""
+    """Returns the turnovers of the group's members. The group's beginning is left out. A time in which members came and
+    went again and again is left out, too, if they were the same processes. If each of them was another process, the
+    time is included, because an autoscaler may be unable to decide."""
     found = turnovers(rows.members, rows.known_until or FOR_EVER)
     return [
         each

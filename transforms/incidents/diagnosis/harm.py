@@ -1,7 +1,7 @@
 """Counts the harm of an episode: records never read, records read twice, records of lag, and time without an owner.
 
-Unknown values are null. Bounds come from incidents and from offset events; both count the same records, so the highest
-is taken and nothing is counted twice.
+Unknown values are null. Incidents and offset events both give bounds, and both count the same records. So the highest
+bound is taken, and nothing is counted twice.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ def harm_of(episode: Episode, rows: GroupRows, lag: LagSeen) -> dict[str, int | 
 
 
 def read_again_in(events: Iterable[Row]) -> tuple[int, int] | None:
-    """Returns how many records are read again where offsets went back, at least and at most; None if none did."""
+    """Returns how many records are read again because offsets went back, at least and at most; None if no offset in
+    `events` went back. `events` are rows of `offset_events`."""
     moves = (
         Move(
             TopicPartition(row["topic"], row["partition"]),
@@ -62,8 +63,8 @@ def is_harmful(harm: Mapping[str, Any]) -> bool:
 
 
 def unowned_seconds(assignments: Iterable[Row], since: datetime, last: datetime) -> int | None:
-    """Returns for how many seconds partitions had no owner between two owners, in the time between two instants, added
-    up."""
+    """Returns for how many seconds partitions had no owner between two owners, summed over all partitions; None if no
+    interval of ownership is known in the time from `since` to `last`."""
     owned: defaultdict[tuple[str, int], list[Row]] = defaultdict(list)
     for row in assignments:
         if row["valid_from"] <= last and (row["valid_to"] or since) >= since:

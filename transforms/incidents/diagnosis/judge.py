@@ -1,9 +1,9 @@
 """Judges the causes of an episode: the one that is proved, or the rivals that are left.
 
 A cause is ruled out if a sign against it is known, or if a sign that it needs is not even possible. It is proved if all
-signs of one of its proofs are known, and all that it needs, and no sign against it is possible. If several are proved,
-the first of the table is the cause, and the others accompany it. A cause that is neither proved nor ruled out is a
-rival; those whose needs are all known come before those whose needs are only possible.
+signs of one of its proofs are known, and all that it needs, and no sign against it is possible. If several causes are
+proved, the first of them in the table of causes is the cause, and the others accompany it. A cause that is neither
+proved nor ruled out is a rival; those whose needs are all known come before those whose needs are only possible.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Judgement:
-    """A judgement. `proof` are the signs that prove the cause; `beside` are further proved causes."""
+    """Holds the judgement of an episode's causes. `proof` are the signs that prove `cause`, `beside` are further proved
+    causes, and `rivals` are the causes that are left if none is proved."""
 
     cause: Cause | None = None
     proof: tuple[Sign, ...] = ()
@@ -33,7 +34,7 @@ class Judgement:
 
 
 def judged(symptoms: Sequence[Symptom], seen: Seen) -> Judgement:
-    """Returns the judgement of the causes that show these symptoms, by the signs."""
+    """Returns the judgement of the causes that show one of these symptoms, by the signs that were seen."""
     causes = [cause for cause in CAUSES if any(symptom in cause.symptoms for symptom in symptoms)]
     causes = [cause for cause in causes if not _is_against(cause, seen.known)]
     undoubted = [cause for cause in causes if not _is_against(cause, seen.possible)]
@@ -46,7 +47,8 @@ def judged(symptoms: Sequence[Symptom], seen: Seen) -> Judgement:
 
 
 def proof_of(cause: Cause, seen: Seen) -> tuple[Sign, ...] | None:
-    """Returns the signs of the first complete proof, those from a log before others; None if no proof is complete."""
+    """Returns the signs that prove the cause; None if none of its proofs is complete. If several proofs are complete,
+    one with a sign from a log is preferred."""
     if not all(sign.name in seen.known for sign in cause.needs):
         return None
     held = [proof for proof in cause.proved_by if all(sign.name in seen.known for sign in proof)]

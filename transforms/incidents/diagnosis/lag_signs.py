@@ -1,10 +1,11 @@
-"""Sees the signs that lag shows, in the first and the last round of an episode.
+"""Finds the signs that lag shows, in the first and the last round of an episode.
 
-What is judged are the partitions that are as bad as the group at the end: a group is as bad as its worst partition, and
-the others go on as they should. A single round shows only what is in it.
+Only the partitions with the worst status at the end are judged: a group is as bad as its worst partition, and the other
+partitions make progress as they should. A single round shows no progress.
 
 A consumer with a backlog works it off partition by partition: a poll returns what is left of one fetch before it takes
-the next one. So partitions that stand while their owner works off another one are judged together with that one.
+the next one. So partitions without progress are judged together with the partition that their owner works off
+meanwhile.
 """
 
 from __future__ import annotations
@@ -48,8 +49,9 @@ _STANDING = {LagStatus.STOPPED, LagStatus.STALLED, LagStatus.WAITING_FOR_TRANSAC
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LagSeen:
-    """The rows of the last round of an episode, those among them with the group's status, and by place how far commits
-    and ends advanced since its first round, where that is known."""
+    """Holds the lag of an episode. `rows` are the rows of its last round, and `lagging` those of them that are judged.
+    `committed` and `produced` say, by topic and partition, how far commits and ends advanced from the first round to
+    the last, which took `lasted`; they are None if there is only one round."""
 
     rows: Sequence[Row] = ()
     lagging: Sequence[Row] = ()
@@ -67,7 +69,7 @@ class LagSeen:
 
 
 def lag_seen(episode: Episode, rows: GroupRows) -> LagSeen:
-    """Returns the lag in the rounds of an episode; empty without rounds."""
+    """Returns the lag in the rounds of an episode; without rows if the episode has no rounds."""
     if not episode.rounds:
         return LagSeen()
     first, last = episode.rounds[0]["sampled_at"], episode.rounds[-1]["sampled_at"]
@@ -90,9 +92,9 @@ def lag_seen(episode: Episode, rows: GroupRows) -> LagSeen:
 
 
 def owners_went_on(episode: Episode, seen: LagSeen, rows: GroupRows) -> bool:
-    """Returns whether the owners of the partitions with lag got on in all of them in the round after an episode. They
-    must have been members since before it, and still be: one that has just started has held up nothing. A row of lag
-    names the owner that the history knew of in its round."""
+    """Returns whether, in the round after an episode, the owners of the lagging partitions had made progress in all of
+    them. The owners must have been members since before the episode, and still be members: one that has just started
+    has held up nothing. A row of lag names the owner that the history knew in its round."""
     after = next((row["sampled_at"] for row in rows.rounds if row["sampled_at"] > episode.last_seen_at), None)
     if after is None or episode.until is None or not seen.lagging:
         return False
@@ -128,7 +130,7 @@ def _worked_off_first(found: Sequence[Row], lagging: Sequence[Row], committed: M
 
 
 def signs_of_lag(seen: LagSeen, rows: GroupRows) -> Iterator[Sign]:
-    """Yields the signs; each is as certain as the samples are."""
+    """Yields the signs that the lag of an episode shows."""
     lagging = seen.lagging
     if any(_is_absurd(row) for row in seen.rows):
         yield signs.COMMIT_TIME_ABSURD

@@ -1,7 +1,8 @@
-"""Sees the signs that members, generations and rebalances show: who is there, who went and why, who comes and goes.
+"""Finds the signs that members, generations and rebalances show: which members there are, which left and why, which
+come and go.
 
-Why a member went is the server log's word or else a guess. A guess that is not certain enough leaves every departure
-possible, so that a cause which needs one of them stays a rival and is not proved.
+Why a member left is stated by the server log, or else is a guess. A guess that is not certain enough leaves every
+departure possible, so that a cause which needs one of them stays a rival and is not proved.
 """
 
 from __future__ import annotations
@@ -94,7 +95,8 @@ def last_departures(episode: Episode, rows: GroupRows) -> list[Row]:
 
 
 def members_at(rows: GroupRows, at: datetime) -> list[Row]:
-    """Returns the members at an instant. One whose beginning is not known counts as present before everything known."""
+    """Returns the members at the instant `at`. A member whose beginning is not known counts as present at any earlier
+    time."""
     begun = [row for row in rows.members if row["joined_at"] is None or row["joined_at"] <= at]
     return [row for row in begun if row["left_at"] is None or row["left_at"] > at]
 
@@ -104,7 +106,8 @@ def is_rebalancing(lag_round: Row) -> bool:
 
 
 def is_one_rebalance(rounds: Sequence[Row], rows: GroupRows) -> bool:
-    """Returns whether all of these rounds are of one rebalance of a classic group, and it lasts."""
+    """Returns whether the group, a classic one, was in one and the same rebalance in all of these rounds, for at least
+    REBALANCE_MIN."""
     if not rounds or not all(map(is_rebalancing, rounds)):
         return False
     since, last = rounds[0]["sampled_at"], rounds[-1]["sampled_at"]
@@ -113,7 +116,8 @@ def is_one_rebalance(rounds: Sequence[Row], rows: GroupRows) -> bool:
 
 
 def subscribe_apart(members: Sequence[Row]) -> bool:
-    """Returns whether members of different client ids subscribe to different topics, with none in common."""
+    """Returns whether members subscribe to different sets of topics, if no topic is in all sets, and no client id
+    subscribes to two of them."""
     topics: defaultdict[frozenset[str], set[str]] = defaultdict(set)
     for row in members:
         topics[frozenset(row["subscribed_topics"] or ())].add(row["client_id"])
@@ -122,14 +126,15 @@ def subscribe_apart(members: Sequence[Row]) -> bool:
 
 
 def topics_beside(rows: GroupRows, at: datetime) -> set[str]:
-    """Returns the subscribed topics that the brokers do not have, of members that own partitions of others."""
+    """Returns the subscribed topics that the brokers do not have, if the members own partitions of other topics;
+    otherwise an empty set."""
     wanted = {topic for row in members_at(rows, at) for topic in row["subscribed_topics"] or ()}
     owned = {row["topic"] for row in rows.assignments if row["valid_to"] is None}
     return (wanted - owned).intersection(rows.unseen_topics(at)) if wanted & owned and wanted - owned else set()
 
 
 def see_members(episode: Episode, rows: GroupRows, seen: Seen) -> None:
-    """Adds the signs of members to `seen`."""
+    """Adds the signs that the group's members and rebalances show in the episode to `seen`."""
     gone = episode.within(rows.members, "left_at")
     logged = {
         event["member_id"]

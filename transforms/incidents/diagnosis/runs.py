@@ -1,8 +1,8 @@
 """Recognizes a group that is a job between two of its runs: it came at intervals, worked, and left in good order.
 
-Such a group has no members for most of the time, and records wait for its next run. It is overdue when it has been away
-for longer than usual. It is no job if its last run made no progress, or if it is started again at once, as a supervisor
-does with a process that fails.
+Such a group has no members for most of the time, and records wait for its next run. A job is overdue when it has been
+away for longer than usual. A group is not a job if its last run made no progress, or if it is started again at once, as
+a supervisor does with a process that fails.
 """
 
 from __future__ import annotations
@@ -38,8 +38,9 @@ class Run:
 
 
 def is_between_runs(tenures: Sequence[Row], stands_since: Sequence[datetime | None], at: datetime) -> bool:
-    """Returns whether a group is between two runs at an instant. `stands_since` says of the partitions with lag since
-    when they stand. Runs after the instant show as well as those before it that it is a job."""
+    """Returns whether a group is a job, and between two of its runs at the instant `at`. `stands_since` has, for each
+    partition with lag, the time since which it makes no progress. Runs after the instant also count as evidence that
+    the group is a job."""
     runs = _runs(tenures)[-RUNS_MAX:]
     before = [run for run in runs if run.ended_at <= at]
     if (

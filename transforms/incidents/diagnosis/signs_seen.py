@@ -74,8 +74,9 @@ def _see_by_words(sign: Sign, episode: Episode, rows: GroupRows, lag: LagSeen, s
 
 
 def is_of_nobody(incident: Row, rows: GroupRows) -> bool:
-    """Returns whether an incident is only a log line about a member that never owned anything or was in a generation.
-    Such a member was still waiting to join, and is removed for another reason than its silence."""
+    """Returns whether an incident is only a log line, and is about a member that the history does not have: the member
+    owned nothing and was in no generation. Such a member was still waiting to join, and was removed for another reason
+    than its silence."""
     member_id = incident["member_id"]
     return bool(
         incident["evidence"] == Evidence.LOGGED

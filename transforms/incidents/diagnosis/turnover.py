@@ -1,8 +1,8 @@
 """Finds the times in which a group's members changed: a deployment, a change of their number, two applications.
 
-None of these is trouble by itself, so an episode of it has the severity that its cause has without harm. It is listed
-to show what happened. `transforms.history.rules.turnovers` decides which changes belong together: a group that begins
-has not changed, and a process that comes and goes is not a change of the group (`member_signs.restless`).
+None of these is trouble by itself, so such an episode has the severity that its cause has without harm. It is listed
+only to show what happened. `transforms.history.rules.turnovers` decides which changes belong together: a group that
+begins has not changed, and a process that comes and goes is not a change of the group (`member_signs.restless`).
 """
 
 from __future__ import annotations

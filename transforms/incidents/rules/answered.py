@@ -1,10 +1,11 @@
 """Determines which refusals a client recovers from at once, so that nothing was stopped, lost or repeated.
 
 A commit of a consumer or streams group is refused with STALE_MEMBER_EPOCH when the epoch rose on its way. The member
-learns of the new epoch by its next heartbeat and commits again: the same partitions, as far or farther. If it did so
-just before, nothing was lost either, and lines may be written out of order (`arrivals`). A static member that crashed
-and is started again is refused with UNRELEASED_INSTANCE_ID until the session of its old process ends; then the
-instance, under whatever member id, may join. A refusal from which the client may still recover is not reported yet.
+learns of the new epoch by its next heartbeat and commits again: the same partitions, as far or farther. If a commit as
+far or farther was accepted just before the refusal, nothing was lost either, and the lines may have been written out of
+order (`arrivals`). A static member that crashed and is started again is refused with UNRELEASED_INSTANCE_ID until the
+session of its old process ends; then the instance, under whatever member id, may join. A refusal from which the client
+may still recover is not reported yet.
 """
 
 from __future__ import annotations

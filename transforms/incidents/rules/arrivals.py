@@ -23,8 +23,8 @@ _LOG_ORDER = attrgetter("logged_at_ms", "source_file", "line_number")
 
 
 def in_order_of_arrival(requests: Iterable[Request]) -> list[Request]:
-    """Returns the requests sorted by arrival. Each `happened_at_us` is moved back as far as the next request of its
-    connection proves that it arrived earlier."""
+    """Returns the requests in the order of their arrival. `happened_at_us` becomes earlier if the next request of the
+    same connection proves that the request arrived earlier."""
     arrived = []
     next_us: dict[str, int] = {}
     for request in sorted(requests, key=_LOG_ORDER, reverse=True):

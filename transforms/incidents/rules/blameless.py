@@ -3,10 +3,10 @@ that all groups hit by it share.
 
 A member that dropped out while the group's coordinator was away, or in the session after that, is not to blame, unless
 a line or a request states that it left. So removals, refusals and rewinds of that time are no incidents of their own,
-and neither is a group without members, unless it stays without them. A broker that died or stood still leads partitions
-of topics, too, and a client that waits for it may send no heartbeat to another one: expired sessions of other groups at
-that time belong to the same fault. Moves in good order are a fault only where several groups were hit at once:
-otherwise a member dropped out by chance at that time.
+and neither is a group without members, unless it stays without members. A broker that died or stood still leads
+partitions of topics, too, and a client that waits for it may send no heartbeat to another one: expired sessions of
+other groups at that time belong to the same fault. Moves in good order are a fault only if they hit several groups at
+once; otherwise a member dropped out by chance at that time.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ OUTAGES_NAMED = 3
 
 
 def is_fault(fault: CoordinatorFault) -> bool:
-    """Returns whether a fault of the coordinator explains what happened to groups at that time."""
+    """Returns whether members dropped out during the fault: in at least one group, or in several groups if the
+    coordinator only moved in good order."""
     return fault.groups >= (GROUPS_OF_A_MOVE if fault.is_clean else 1)
 
 
@@ -121,7 +122,8 @@ def _gone(facts: GroupFacts, fault: CoordinatorFault) -> list[Row]:
 
 
 def stated_leaves(facts: GroupFacts) -> set[str | None]:
-    """Returns the members that left by a line or a request."""
+    """Returns the ids of the members whose departure a line of the server log or a request states. Lines about expired
+    sessions do not count."""
     by_request = {each.member_id for request in facts.requests for each in request.leaving if not each.error_code}
     return by_request | {
         member_id
@@ -146,7 +148,8 @@ def _hit(fault: CoordinatorFault, gone: Sequence[Row], sightings: Sequence[Sight
 
 
 def of_cluster(facts: GroupFacts) -> Iterator[Sighting]:
-    """Yields one sighting for each fault as a whole. `facts` belong to no group."""
+    """Yields one sighting for each fault of a coordinator, about all groups that it hit. Yields none if `facts` are
+    those of a group."""
     for fault in facts.faults if facts.group_id is None else ():
         if is_fault(fault):
             places = tuple((TopicPartition(OFFSETS_TOPIC, partition), None) for partition in sorted(fault.partitions))

@@ -3,8 +3,8 @@
 A line of a server log says what one broker believed. A coordinator that stood still, or lost its partition, logs
 removals whose records it can't write any more: the members stay. So a departure is confirmed by the end of the member's
 tenure, if no generation in between still has the member. It is contradicted by a later generation that has the member,
-or by a log in which no other generation follows for as long as a join phase may last. Where the topic does not cover
-the time, or no generation ever had the member, the departure stays unconfirmed.
+or by a log in which no other generation follows for as long as a join phase may last. If the topic was not read for
+that time, or if no generation ever had the member, the departure stays unconfirmed.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Records:
         self._join_phase_ms = max((row.get("rebalance_timeout_ms") or 0 for row in facts.members), default=0)
 
     def on_departure(self, member_id: str | None, at_ms: int) -> Word:
-        """Returns whether the records confirm that the member departed at an instant at which a log says so."""
+        """Returns what the records say of a member's departure that a log line states for the instant `at_ms`."""
         words = [self._on_tenure(row, at_ms) for row in self._tenures[member_id]]
         return next((word for word in (Word.CONFIRMED, Word.CONTRADICTED) if word in words), Word.UNTOLD)
 

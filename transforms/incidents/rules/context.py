@@ -1,8 +1,8 @@
 """Completes sightings by the history and the logs: who a member is, and which generation there was.
 
 A generation is in force from the end of its join phase. Its record has that instant (`current_state_at`), and the
-answers to JoinGroup show it even where no record followed. Everything else about a member is in its tenure, or in any
-request that it sent.
+answers to JoinGroup show that instant even if no record followed. Everything else about a member is in its tenure, or
+in any of its requests.
 """
 
 from __future__ import annotations
@@ -86,8 +86,8 @@ class Context:
         return self._owners.get(place)
 
     def accepted_before(self, place: TopicPartition, sighting: Sighting, stale_since: Row | None) -> int | None:
-        """Returns the offset that was last committed before others took the partition over, or before the sighting if
-        none did."""
+        """Returns the last offset that was committed in a partition before the rebalance in `stale_since`, or before
+        the sighting if that is None. Returns None if there was no commit before."""
         found = None
         for commit in self._commits.get(place, ()):
             if stale_since is not None and commit.kafka_offset > stale_since["kafka_offset"]:

@@ -6,8 +6,8 @@ others.
 - A broker logs when it has loaded a partition, and when it gives one up. If the previous broker logged that it gave the
 partition up, the load is a move in good order. If it did not, that broker was dead or stood still, and the cluster took
 a while to find that out. A broker that loads an empty partition takes it over from nobody.
-- No record of any group is written while a partition has no coordinator. A silence counts only where the partition had
-been busy and another partition went on: otherwise the clients, or the whole cluster, were silent.
+- No record of any group is written while a partition has no coordinator. A silence counts only if the partition had
+been busy before, and another partition got records meanwhile. Otherwise the clients, or the whole cluster, were silent.
 
 Members that could not reach their coordinator are removed one session after the load, and join again after it. Faults
 at one time are one fault, since a broker that dies leaves all its partitions.
@@ -113,7 +113,8 @@ class CoordinatorFault:
 
 @dataclass(frozen=True, slots=True)
 class Coordinators:
-    """Knows which broker loaded each partition last, by the instants of the loads."""
+    """Says which broker loaded each partition of `__consumer_offsets` last before an instant. `loads` has, by
+    partition, the instants of its loads and the broker ids, in order."""
 
     loads: Mapping[int, Sequence[tuple[int, int]]] = field(default_factory=dict)
 
@@ -134,7 +135,8 @@ def coordinators(lines: Iterable[PartitionLine]) -> Coordinators:
 
 
 def moves(lines: Iterable[PartitionLine]) -> Iterator[Outage]:
-    """Yields an outage for each load of a partition by another broker, or by the same one again."""
+    """Yields an outage for each line in which a broker has loaded a partition, also if the same broker loads it again.
+    Loads of an empty partition are left out."""
     by_partition: defaultdict[int, list[PartitionLine]] = defaultdict(list)
     for line in sorted(lines, key=lambda each: (each.at_ms, each.source_file, each.line_number)):
         by_partition[line.kafka_partition].append(line)
@@ -191,8 +193,8 @@ def _is_outage(records: Mapping[int, Mapping[int, int]], partition: int, before:
 
 
 def faults_of(outages: Iterable[Outage]) -> list[CoordinatorFault]:
-    """Returns the faults: outages at one time are joined. If an outage ended with a move, a silence gives its
-    beginning."""
+    """Returns the faults: outages at one time are one fault. If a log shows when an outage ended, and a silence of the
+    same partition overlaps it, the silence gives the beginning."""
     together: list[list[Outage]] = []
     for outage in sorted(_joined(outages), key=lambda each: (each.from_ms, each.kafka_partition, each.until_ms)):
         if together and outage.from_ms <= max(each.until_ms for each in together[-1]) + TOGETHER_MS:

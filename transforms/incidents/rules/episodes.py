@@ -1,4 +1,5 @@
-"""Groups sightings into episodes: those that one cause brought about, with one incident for each kind.
+"""Groups sightings into episodes. An episode has the sightings that one cause brought about, and gives one incident for
+each kind.
 
 Sightings belong together if they are about
 
@@ -62,7 +63,8 @@ class Episode:
         return {sighting.kind for sighting in self.sightings}
 
     def by_kind(self) -> Iterator[tuple[IncidentKind, list[Sighting]]]:
-        """Yields each kind with its sightings of the strongest evidence."""
+        """Yields each kind of incident in the episode with its sightings, but only those with the strongest evidence
+        for the kind."""
         kinds: dict[IncidentKind, list[Sighting]] = defaultdict(list)
         for sighting in self.sightings:
             kinds[sighting.kind].append(sighting)

@@ -57,7 +57,8 @@ class LeavingMember:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Request:
-    """A row of `requests`. `error_code` is None if the log has no answer; `body` is filled where a replay needs it."""
+    """Holds a row of `requests`. `error_code` is None if the log has no response. `body` is filled only if the replay
+    needs it."""
 
     source_file: str
     line_number: int
@@ -141,7 +142,8 @@ class Commit:
 
 @dataclass(frozen=True, slots=True)
 class TopicEnd:
-    """A row of `watermarks` about a partition that is read; so many offsets before its end hold no committed record."""
+    """Holds a row of `watermarks` about a partition that the group reads. The last `unreadable` offsets before the end
+    have no committed record."""
 
     sampled_at_ms: int
     high_watermark: int
@@ -150,13 +152,14 @@ class TopicEnd:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CommitStep:
-    """An accepted commit and the next one of its partition, where the next one went back or came late.
+    """Holds an accepted commit and the next one of its partition, if the next one went back or came late, or if the
+    commit is the first one of a new partition.
 
     `next_commit` is None if there is no next one yet; `interval_ms` is the usual distance between the earlier commits.
-    The rest is what samples of the partition's end between the two commits show, and None where there is no such
-    sample: the highest end, the last sample with nothing to read, and the first one with records to read.
-
-    A first commit of a new partition also has the first and the last sample before it, each with the partition's end.
+    Samples of the partition's end between the two commits give `high_watermark` (the highest end), `idle_until_ms` (the
+    last sample with nothing to read) and `waiting_from_ms` (the first one with records to read); each is None without
+    such a sample. For the first commit of a new partition, `new_from_ms` and `unread_until_ms` are the first and the
+    last sample before it, and `new_end` and `unread_end` the partition's ends in them.
     """
 
     commit: Commit
@@ -203,9 +206,9 @@ class HeldPartition:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LagStretch:
-    """Rounds in a row in which a commit had one of the statuses of `lag` that make an incident.
+    """Holds consecutive rounds in which a commit had one of the statuses of `lag` that make an incident.
 
-    `high_watermark` is from the last of these rounds. `last_stable_offset` is the one that stood still, where the
+    `high_watermark` is that of the last of these rounds. `last_stable_offset` is the offset that did not move, if the
     status is about a transaction.
     """
 
@@ -269,13 +272,14 @@ class OffsetEvent:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OffsetReturn:
-    """The first commit of a partition after its offset was lost, with nothing unseen in between. `lost_by` is the kind
-    of the event: the offset expired, or the log's start passed it.
+    """Holds the first commit of a partition after its offset was lost, if the log has no hole between the two.
+    `lost_by` is the kind of the event by which it was lost: the offset expired, or the log's start passed it.
 
-    No consumer started on it before `began_at_ms`: the first generation with members since then, or else the loss. The
-    ends of the topic's log are those of the last sample until then, and None without one. `records_per_ms` is the
-    fastest pace between two commits before the loss; None if there was one commit only. Whether the topic is the same
-    comes from the topic ids in the commits; both flags are false if these are not known.
+    No consumer started from the lost offset before `began_at_ms`, which is the start of the first generation with
+    members after the loss, or else the time of the loss. `high_watermark` and `log_start_offset` are those of the last
+    sample up to then; None if there is none. `records_per_ms` is the fastest pace between two commits before the loss;
+    None if there was only one commit. `is_same_topic` and `is_other_topic` come from the topic ids in the commits, and
+    are both False if these are not known.
     """
 
     kafka_partition: int
@@ -300,11 +304,12 @@ class OffsetReturn:
 
 @dataclass(slots=True)
 class GroupFacts:
-    """All facts about one group. Rows of the history tables are dicts by column, with instants in microseconds, as the
-    fold writes them. The topic was read until `topic_until_ms`; None means for as long as anything else is known.
+    """Holds all facts about one group. Rows of the history tables are dicts by column, with instants in microseconds,
+    as the fold writes them.
 
-    `committed` are offsets that will expire soon unless somebody keeps them, with the ends of their topics' logs.
-    `groups` (the group's own row) and `readers` (records of members of a modern group) show whether somebody does.
+    The topic `__consumer_offsets` was read until `topic_until_ms`; None means as long as anything else is known.
+    `committed` are offsets that will expire soon unless a member prevents it, with the ends of their topics' logs.
+    `groups` (the group's own row) and `readers` (records of members of a modern group) show whether a member does.
     """
 
     group_id: str | None
@@ -334,8 +339,8 @@ class GroupFacts:
 
     @property
     def silent_until_ms(self) -> int:
-        """Returns the instant until which a group without later records is known to have been silent. Samples and logs
-        may go on longer than the records that were read, and say nothing about records that nobody has read."""
+        """Returns the instant until which a group without later records is known to have written no records. Samples
+        and logs may extend beyond the records that were read, and say nothing about records that nobody has read."""
         return self.as_of_ms if self.topic_until_ms is None else min(self.as_of_ms, self.topic_until_ms)
 
 
@@ -418,8 +423,8 @@ def host(client_host: str | None) -> str | None:
 def commit_steps(
     commits: Iterable[Commit], gap_ms: int, ends: Mapping[TopicPartition, Sequence[TopicEnd]] | None = None
 ) -> list[CommitStep]:
-    """Returns the steps that a rule may look at, from commits in log order. Does for one group what `commit_steps` does
-    with Spark windows."""
+    """Returns the steps between commits that rules look at, from commits in log order. `ends` are samples of the
+    partitions' ends. Does for one group what `transforms.incidents.commit_steps` does with Spark windows."""
     by_place: dict[TopicPartition, list[Commit]] = {}
     for commit in commits:
         by_place.setdefault(commit.place, []).append(commit)
@@ -477,8 +482,9 @@ def _with_ends(step: CommitStep, ends: Sequence[TopicEnd]) -> CommitStep:
 
 
 def rebalance_stretches(states: Iterable[tuple[int, str]], begun_ms: Iterable[int]) -> list[RebalanceStretch]:
-    """Returns the stretches in which a group was in a rebalance, from its sampled states and the beginnings of its
-    generations. Does for one group what `long_stretches` does with Spark windows."""
+    """Returns the stretches in which a group was in a rebalance. `states` are its sampled states with their instants,
+    and `begun_ms` the instants at which its generations began. Does for one group what `long_stretches` does with Spark
+    windows."""
     sampled = [(at_ms, state in CLASSIC_REBALANCING, state) for at_ms, state in states]
     ordered = sorted([*sampled, *((at_ms, False, "") for at_ms in begun_ms)])
     stretches = []

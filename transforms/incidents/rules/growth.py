@@ -2,8 +2,8 @@
 
 A group that starts, is scaled out or is migrated to another protocol rebalances once for each process that is new to it
 or to its protocol, and for the consequences (partitions of a share group that become ready). In such a rebalance no
-member left, and whoever joined had never been in the group in that way: however many of these there are, they are not a
-storm.
+member left, and every process that joined was new to the group or to its protocol. However many of these rebalances
+there are, they are not a storm.
 """
 
 from __future__ import annotations

@@ -5,15 +5,15 @@ A removal is inferred by the history (`members.leave_cause`) from a member's sil
 that never comes back may have been closed: it does not leave the group then, and its session runs out. A guess that is
 wrong as often as right is listed but raises no alarm.
 
-A zombie commit is suspected where a silent member was removed and its client came back under a new id soon after: it
-was alive all the time, and may have gone on working and committing in between. Where no other member was left to take
-over its work, none is suspected. The records between the last commit before and the new owners' first commit may have
-been processed twice. That number is an exposure, not a count.
+A zombie commit is suspected if a silent member was removed and its client came back under a new id soon after: the
+client was alive all the time, and may have continued to work and commit in between. None is suspected if no other
+member was left to take over its work. The records between the last commit before the removal and the new owners' first
+commit may have been processed twice. That number is an exposure, not a count.
 
-A commit gap is a member whose partitions all fell silent at once, for many times the usual interval of their commits,
-while records waited in one of them. A consumer that commits what it has read is silent when its topics are, so without
-samples of their ends no gap is reported. A consumer that waits for the end of a transaction is silent, too, and is not
-to blame (`waiting`). A generation without a record had a leader that never sent its SyncGroup.
+A commit gap is a time in which all partitions of a member had no commits, for many times the usual interval of their
+commits, while records waited in one of them. A consumer that commits what it has read is silent when its topics are, so
+without samples of their ends no gap is reported. A consumer that waits for the end of a transaction is silent, too, and
+is not to blame (`waiting`). A generation without a record had a leader that never sent its SyncGroup.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Separates the runs of a job from a group that does not come to rest.
 
 A job is a group whose processes start, work, leave in good order, and are gone until the next run. Each start and leave
-rebalances the group, but stops nobody who would have continued. A run of a group lasts from one empty generation to the
-next. It was the run of a job if all its members left by themselves, none of them came twice, and there was at most one
-rebalance for each arrival and each departure. A process that restarts beside members that stay, or whose session
-expires, is no job: the group is not empty in between, or its members did not leave. Nor is a process that is started
+rebalances the group, but stops no member that would have continued. A run of a group lasts from one empty generation to
+the next. It was the run of a job if all its members left by themselves, none of them came twice, and there was at most
+one rebalance for each arrival and each departure. A process that restarts beside members that stay, or whose session
+expires, is not a job: the group is not empty in between, or its members did not leave. Nor is a process that is started
 again at once, again and again: no schedule does that. It is a supervisor that restarts a process which fails at a
 record and closes its consumer as it ends.
 """
@@ -33,7 +33,8 @@ RESTARTED_RUNS = 3
 
 @dataclass(frozen=True, slots=True)
 class JobRuns:
-    """Knows the offsets of a group's empty generations, and which of the runs between them were runs of a job."""
+    """Says which records of a group belong to runs of a job. `empty` are the offsets of its empty generations, in
+    order, and `ends` are those of them that end a job's run."""
 
     empty: Sequence[int]
     ends: frozenset[int]

@@ -1,10 +1,10 @@
 """Finds further facts about an incident, so that the clauses of its explanation (`schemas.kinds.clauses`) claim no more
 than is known.
 
-The group's type is that of the generation in force, or else its present one: advice has to fit the type, and among
-classic groups also whether it is Kafka Connect or Kafka Streams, which have settings of their own. A member was removed
-before if its tenure had ended, or if its removal is in the same episode. A refused partition has another owner if an
-owner with another member id is known.
+The group's type is that of the generation in force, or else its present type. Advice has to fit the type. Among classic
+groups it also has to fit Kafka Connect and Kafka Streams, which have settings of their own. A member was removed before
+if its tenure had ended, or if its removal is in the same episode. A refused partition has another owner if an owner
+with another member id is known.
 """
 
 from __future__ import annotations

@@ -5,9 +5,9 @@ write to it before. With auto.offset.reset=latest the consumer then starts after
 topic did not have the partition before, and where the partition ended while no member of the group owned it. The
 assignments show when a member took it, and that the group had read the topic before.
 
-A first commit below that end shows that the consumer started before it. A first commit at or beyond it was made either
-by a consumer that started at the end, or by one that read everything in between. No record distinguishes these, so the
-incident says so and raises no alarm.
+A first commit below that end shows that the consumer started before the end. A first commit at or beyond that end was
+made by a consumer that started at the end of the log, or by one that read everything in between. No record
+distinguishes these two cases, so the incident says so and raises no alarm.
 """
 
 from __future__ import annotations

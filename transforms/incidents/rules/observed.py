@@ -4,11 +4,11 @@ A logged removal is what one broker believed: the records confirm it, say nothin
 (`confirmation`). A broker that the records contradict was no longer the group's coordinator.
 
 A refused commit is an error: its member processed records that somebody else will process again. A heartbeat that is
-refused informs the member that it lost its partitions, except for one that leaves. A join or leave that is refused
-costs nothing, for the client joins again. REBALANCE_IN_PROGRESS is the normal way to make a member join again; only
-with a commit is it worth a row, of severity info. An error that joining again does not repair (a wrong setting, a
-missing permission) has the same severity for every request that fails with it. Some refusals are normal once, and an
-incident where they go on, or where the client does not repair them (`answered`). Source: Kafka's
+refused informs the member that it lost its partitions, unless it is the heartbeat by which a member leaves. A join or
+leave that is refused costs nothing, for the client joins again. REBALANCE_IN_PROGRESS is the normal way to make a
+member join again; only with a commit is it worth a row, of severity info. An error that joining again does not repair
+(a wrong setting, a missing permission) has the same severity for every request that fails with it. Some refusals are
+normal, and an incident only if they continue, or if the client does not recover from them (`answered`). Source: Kafka's
 ClassicGroup.validateMember and validateOffsetCommit; KIP-345 (fencing).
 
 A client that is past its poll interval leaves. Java's client says why (KIP-800); librdkafka (2.16) and kafka-python
@@ -62,7 +62,8 @@ _ENDS_THE_WAIT = (
 
 
 def observed(facts: GroupFacts) -> Iterator[Sighting]:
-    """Yields a sighting for each line that shows an incident. Both logs may show the same occurrence."""
+    """Yields a sighting for each line that shows an incident. A request log and a server log may both show the same
+    occurrence."""
     joins = _joins(facts.requests)
     answered = Answered(facts.requests, facts.as_of_ms)
     for request in facts.requests:
@@ -78,7 +79,8 @@ def observed(facts: GroupFacts) -> Iterator[Sighting]:
 
 
 def refusals(request: Request, error_code: int, evidence: str, *, is_ambiguous: bool = False) -> Iterator[Sighting]:
-    """Yields a sighting for each member that a request was refused for; none if the error is no incident."""
+    """Yields a sighting for each member whose request was refused with `error_code`. Yields none if that error is not
+    an incident."""
     kind = kind_of_refusal(request.api, error_code)
     if kind == UNKNOWN_MEMBER and request.api in COMMITS and not request.member_id:
         kind = COMMIT_FROM_OUTSIDE
@@ -87,7 +89,8 @@ def refusals(request: Request, error_code: int, evidence: str, *, is_ambiguous: 
 
 
 def lasting_refusals(requests: Iterable[Request], rules: Rules) -> Iterator[Sighting]:
-    """Yields the refusals that are normal once, where a client got them for long."""
+    """Yields those refusals that are normal if they come once, but that a client got again and again for at least
+    `stalled_transaction_ms`."""
     lines: dict[tuple[IncidentKind, str | None, str | None], list[Request]] = {}
     for request in requests:
         kind = KIND_OF_LASTING_ERROR.get(request.error_code or Error.NONE.value)

@@ -1,25 +1,28 @@
 """Finds committed offsets that were lost or moved, or soon will be, so that records are read again or never read.
 
-`offset_events` says what happened. An offset that an administrator deletes, or that nobody missed, is not an incident:
+`offset_events` says what happened. An offset that an administrator deletes, or that nobody missed, is not an incident.
+These are incidents:
 
-- An offset was moved on while the group had no members (`skipped`). What counts is where all such moves left it, as one
-  may take back another. An offset that is moved again and again is not moved by an administrator: a consumer that
-  assigns its partitions itself commits like this if it sends no leader epoch. Offsets that went back are found in
-  `rewinds`.
+- An offset was moved forward while the group had no members (`skipped`). Only where all such moves together left the
+  offset counts, as one may take back another. An offset that moves again and again is not moved by an administrator: a
+  consumer that assigns its partitions itself commits like this if it sends no leader epoch. Offsets that went back are
+  found in `rewinds`.
 - The start of the log passed a commit (`lost_to_retention`). A consumer with auto.offset.reset=latest then skips what
-  is left of the log: its next commit lies at or above the end that a sample showed before. If it can have read
-  everything up to there, as below, that it skipped it is only possible.
-- A topic was created again and has grown beyond the commit of the one before (`topic_recreated`): a consumer that goes
-  on from there never reads the records before it. A consumer that then commits a lower offset has started over.
+  is left of the log: its next commit lies at or above the end that a sample showed before. If the consumer can have
+  read everything up to there (computed as for expired offsets), the skip is only possible, not certain.
+- A topic was created again and has grown beyond a commit from the former topic (`topic_recreated`). A consumer that
+  continues from that commit never reads the new topic's records before it. A consumer that then commits a lower offset
+  has started over.
 - An offset expired, and a consumer came back. No record says where it started: at the log's end of that time, at its
-  start, or where it sought to. A sample of both ends from before it came back distinguishes them. A first commit below
-  that end shows that it did not begin there. One at or above it began there or read everything in between, if the time
-  was long enough for that, by the fastest pace that the partition was ever read at.
+  start, or where it sought to. A sample of both ends from before the consumer came back distinguishes them. A first
+  commit below the sampled end shows that the consumer did not begin at the end. With a first commit at or above it, the
+  consumer began at the end, or it read everything in between, if there was time for that at PACES times the fastest
+  pace at which the partition was ever read.
 - An offset will expire (`expiries`, the rule of `groupledger idle`). It is not an event, since a new commit prevents
-  it; it is reported as long as it holds, at the last instant that the ledger knows of. It is harm if records wait that
-  may then never be read; where only members keep it, if there is something that would be read again once all of them
-  stop at the same time. An offset that is overdue is kept by something that the records do not show, or its expiry was
-  not seen.
+  it; it is reported as long as it lies ahead, as of the last instant that the ledger knows. It does harm if records
+  wait that may then never be read. If only members prevent the expiry, it does harm if records would be read again once
+  all members stop at the same time. If an offset is overdue, something that the records do not show prevents its
+  expiry, or the expiry was not seen.
 
 Transaction markers take offsets, too, so the loss of a single offset does not count. Nobody comes back to a group whose
 name the console consumer generated, so it loses nothing.

@@ -1,18 +1,19 @@
-"""Sights patterns over time: storms of rebalances, members that flap, rebalances and transactions that do not end.
+"""Finds patterns over time: storms of rebalances, members that flap, rebalances and transactions that do not end.
 
 All are inferred, not observed.
 
 Storms and flapping follow the rules, and the parameters, of `transforms.history.rebalance_stats`; here each pattern
-gets its beginning, its end and its rows. Runs of a job (`jobs`) are counted there, but are not incidents here. A
-stalled transaction is a partition of `__consumer_offsets` whose last stable offset stands still below its high
-watermark. Readers of committed records wait there, this ledger among them, and so do the offsets of the group that
-committed in that transaction. The samples do not show which group that was.
+becomes a sighting with its beginning, its end and its rows. The statistics count runs of a job (`jobs`), too, but these
+are not incidents. A stalled transaction is a partition of `__consumer_offsets` whose last stable offset stands still
+below its high watermark. Readers of committed records wait at that offset, this ledger among them, and the offsets that
+a group committed in that transaction are not valid yet. The samples do not show which group that was.
 
-A rebalance waits for every member, for as long as the longest max.poll.interval.ms among them allows. It is stuck if
-samples show nothing else for longer than Kafka's default takes twice, no generation came of it, and all that time
-records lay unread in partitions that nobody committed. The topic itself does not show that a rebalance has begun. A
-group of KIP-848 has no such rebalance: there the topic shows which member keeps which partition from whom, and it is
-stuck if records lay unread in one of them as long as that.
+A rebalance waits for every member, for as long as the longest max.poll.interval.ms among them allows. It is stuck under
+three conditions, for longer than `stuck_rebalance_ms`, which by default is twice Kafka's default of that setting: all
+samples show the rebalance, no generation began, and records lay unread in partitions that nobody committed. The topic
+itself does not show that a rebalance has begun. A group of KIP-848 has no such rebalance. There the topic shows which
+member has a partition that another member waits for, and the reconciliation is stuck if records lay unread in such a
+partition for longer than `stuck_reconciliation_ms`.
 """
 
 from __future__ import annotations

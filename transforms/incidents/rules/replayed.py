@@ -2,11 +2,12 @@
 
 The replay is fed with a group's requests in the order of their arrival, and with the group's records, which are the
 truth. A record that the replay would not have written (a line is missing, or a setting of the broker differs) replaces
-what the replay believes. A record that it has written changes nothing, even if the replay has heard of more since: a
-record is read after the requests of its millisecond. Between two records the replay can miss changes: a request for a
-later generation than it knows of proves that, and until the next record it claims nothing. It never claims anything
-about a member whose joining it has not seen. If a member joins with an id that nobody has used, the replay assumes that
-the broker gave it that id. A request that a broker turned away, because it was not the coordinator, never happened.
+what the replay believes. A record that it has written changes nothing, even if the replay has taken in further requests
+since, because a record is read after the requests of its millisecond. Between two records the replay can miss changes:
+a request for a later generation than the replay knows proves that, and until the next record the replay claims nothing.
+It never claims anything about a member whose joining it has not seen. If a member joins with an id that nobody has
+used, the replay assumes that the broker gave it that id. A request that a broker turned away, because it was not the
+coordinator, never happened.
 
 An answer is ambiguous if another order of tied arrivals (`arrivals`), or of a timer that is due with them, gives
 another one.
@@ -104,8 +105,8 @@ def _tenure(request: Request) -> tuple[str | None, int | None]:
 
 
 class Replay:
-    """Replays one group. `answers` holds the answers that the replay is sure of, in the order in which they were
-    given."""
+    """Replays the requests of one group. `answers` has the answers that the replay is sure of, in the order in which
+    they were given: the request, the error, and whether the answer is ambiguous."""
 
     def __init__(self, facts: GroupFacts, initial_rebalance_delay_ms: int = 3_000) -> None:
         """Takes the broker's group.initial.rebalance.delay.ms; where it is wrong, records put the replay right."""
@@ -303,7 +304,8 @@ def is_refusal(error: Error) -> bool:
 
 
 def error_of(response: Any) -> Error:
-    """Returns the error of a response, or the first error among its rows, as in `requests.error_code`."""
+    """Returns the error of a response, or else the first error among its partitions or members, as in
+    `requests.error_code`."""
     own: Error = getattr(response, "error", Error.NONE)
     if own is not Error.NONE:
         return own

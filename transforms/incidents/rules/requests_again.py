@@ -47,7 +47,8 @@ def coordinator_request(request: Request, request_id: int, new_member_uuid: str)
 
 
 def new_member_ids(requests: Sequence[Request]) -> dict[int, str]:
-    """Returns the member id that a client came back with, by the index of its JoinGroup without a member id."""
+    """Returns the ids that brokers gave to new members, by the index of the JoinGroup request that had no id. An id
+    comes from the response, or else from the next request with an unknown id on the same connection."""
     found: dict[int, str] = {}
     waiting: dict[tuple[str | None, ...], int] = {}
     known: set[str] = set()

@@ -1,12 +1,12 @@
-"""Sights commits that retention will overtake soon, while the records that wait after them can still be read.
+"""Finds commits that retention will overtake soon, while the records that wait after them can still be read.
 
-The forecast is that of `groupledger forecast` (`transforms.lag.rules.forecast`), of the last round that is known. A
-commit is sighted as long as it holds, and the next search drops it when it is over. Nobody is alarmed
+The forecast is that of `groupledger forecast` (`transforms.lag.rules.forecast`), made from the last known round. A
+commit is reported as long as the forecast holds; after that, the next search drops the incident. Nothing is reported
 
-- for a commit in the newer half of its log, which has more time left than it has used up, nor where nothing waits: a
-  quiet group that has committed everything stands at its log's end;
-- where retention comes nearer so slowly that it may never arrive, unless the group stands still;
-- where nobody can know: with too few rounds, or as long as the start of the log has not moved often enough.
+- for a commit in the newer half of its log, which has more time left than it has used up, or if no record waits after
+  the commit;
+- if retention approaches so slowly that it may never reach the commit, unless the group makes no progress at all;
+- if nothing can be known, because there are too few rounds, or because the start of the log has not moved often enough.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 
 
 def retention_ahead(facts: GroupFacts, rules: Rules) -> Iterator[Sighting]:
-    """Yields one sighting of all partitions of a group that are overtaken within `expires_soon_ms`."""
+    """Yields one sighting of all partitions of a group whose commits retention will overtake within
+    `expires_soon_ms`."""
     of_places: defaultdict[TopicPartition, list[LagRound]] = defaultdict(list)
     for each in facts.lag_rounds:
         of_places[each.place].append(each)

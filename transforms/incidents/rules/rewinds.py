@@ -1,10 +1,11 @@
 """Finds committed offsets that went back: a reset, a reader that went back, or two committers that take turns.
 
-With no members a rewind is a reset; with them a seek, or a reset by the client. Where the partition changed owners
-between the two commits, the new owner began too early, and nobody called seek in the middle of its work.
+If the group has no members, a rewind is a reset by an administrator; if it has members, it is a seek or a reset by the
+client. If the partition changed owners between the two commits, the new owner began too early, and no client called
+seek.
 
-A topic that was created again begins at offset 0 again: its commits name another topic id or, where none is named,
-samples show an end below the commit before. This does not count as a rewind, since nothing is read twice. Two
+A topic that was created again begins at offset 0 again: its commits have another topic id or, if they have none,
+samples show an end below the earlier commit. This does not count as a rewind, since nothing is read twice. Two
 committers that take turns are a finding of their own (`transforms.offsets.rules.read_again`): one of them does not own
 the partition, or owns it no longer.
 """
@@ -31,8 +32,8 @@ TOGETHER_MS = 60_000  # rewinds of a group that lie no further apart are one
 
 
 def rewinds(facts: GroupFacts) -> Iterator[Sighting]:
-    """Yields one sighting for rewinds of several partitions that come together, and one for committers that take
-    turns."""
+    """Yields one sighting for rewinds of several partitions within a minute of each other, and one for committers that
+    take turns."""
     steps = {_move(step).kafka_offset: step for step in facts.steps if _is_rewind(step)}
     counted = read_again(map(_move, steps.values()))
     for sight, of_kind in ((_rewind, False), (_two_committers, True)):

@@ -1,7 +1,7 @@
-"""Judges what probably began an episode.
+"""Determines the probable root of an episode, which is what began it.
 
 A client that exceeds its poll interval leaves by itself: Java's client gives the reason; librdkafka gives none, but
-goes on committing as the member that has just left. A client that closes for good sends no further requests. A member
+continues to commit as the member that has just left. A client that closes for good sends no further requests. A member
 that did not leave and is unknown has either run out its session, or its coordinator has lost it. A failover loses all
 state that has no record, so it is the root if the coordinator was away shortly before and no session is known to have
 run out. A static member that is fenced then, though nobody joined under its instance id, is known to the new

@@ -1,4 +1,4 @@
-"""Holds one observation of a rule, before repeats are merged into one incident and incidents of one cause into an
+"""Defines one observation of a rule, before repeats are merged into one incident and incidents of one cause into an
 episode."""
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Sighting:
-    """One observation of a rule. `happening` identifies the occurrence: sightings of one kind that share it are one
-    occurrence with several proofs.
+    """Holds one observation of a rule. `happening` identifies the occurrence: sightings of one kind with the same
+    `happening` are one occurrence with several proofs.
 
-    `offsets` are the refused offsets, or those that the sighting is about, by partition. Fields that are None are
-    filled in from the other sightings of the episode and from the history. `known` are facts for clauses that the rule
-    found itself. Sightings of all groups that share one `shared_episode` are one episode.
+    `offsets` are refused offsets, or other offsets that the sighting is about, by partition. Fields about the member
+    and the generation that are None are filled in from the history and the logs (`context`). `known` are facts for the
+    clauses of the explanation that the rule itself found. Sightings of several groups with the same `shared_episode`
+    are one episode.
     """
 
     kind: IncidentKind

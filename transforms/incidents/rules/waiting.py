@@ -1,13 +1,13 @@
 """Finds records that wait although no consumer is at fault, or because the group has no consumer.
 
 - A group had no members while records waited. Its empty generations show since when, samples of its partitions' ends
-  how many records, and the tenures that ended shortly before show who was the last member. How a member left comes from
-  a log or else from the history, unless the history only guesses. Consumers that left by themselves were stopped, which
-  raises no alarm; a session that ran out, or a member that did not poll, does. A group that is regularly empty for as
-  long is a job, and the time between its runs is not an incident.
+  show how many records, and the tenures that ended shortly before show who was the last member. A log says how a member
+  left, or else the history does, unless it only guesses. Consumers that left by themselves were stopped, which raises
+  no alarm; a session that ran out, or a member that did not poll, does. A group that is regularly empty for as long is
+  a job, and the time between its runs is not an incident.
 - A transaction is open in a topic, and a group has read all that lies before it (`lag.status`, which knows markers).
-  Its consumers work correctly. A transaction that does not end raises an alarm, unless those before it took as long: a
-  producer may commit every ten minutes.
+  Its consumers work correctly. A transaction that does not end raises an alarm, unless earlier transactions took about
+  as long: a producer may commit only every ten minutes.
 - A commit lies beyond the end of the log, in two rounds at least. A running consumer would leave such an offset at
   once.
 """
@@ -60,7 +60,7 @@ def _is_usual(length_ms: int, others_ms: Iterable[int]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Absence:
-    """A time in which a group had no members, beginning with its first empty generation."""
+    """Holds a time in which a group had no members. `begin` is its first empty generation."""
 
     begin: Row
     from_ms: int
