@@ -2,16 +2,16 @@
 
     by_group(rows, keys, order, rule, schema, report)   one call of the rule for each group, with its rows in order
     by_row(rows, key, rule, schema, report)             one call of the rule for each row
-    map_rows(rows, rule, schema)                      one call for each task, with the rows as they lie there
+    map_rows(rows, rule, schema)                      one call for each task, with its rows in no particular order
 
 A rule takes rows as dicts by column and yields rows as dicts by column. Neither a task's rows nor a group's need to fit
 into one Arrow batch: they come to the rule one by one, and what it yields leaves in batches of at most `ROWS_MAX` rows.
-A task holds one batch of either side, and the memory of the rule itself. Spark sorts, so a group may be larger than
-memory if its rule reads it only once.
+A task holds one batch of input, one batch of output, and the memory of the rule itself. Spark sorts, so a group may be
+larger than memory if its rule reads it only once.
 
-The result has exactly the columns of `schema`. A row with another set of names fails the task, so that a column which
-no rule fills is an error and not a column of nulls. A group on which a rule fails goes to `report`, in the task, which
-goes on with the next group (`transforms.troubles`).
+The result has exactly the columns of `schema`. A row with another set of column names fails the task, so that a column
+which no rule fills is an error and not a column of nulls. A group on which a rule fails is reported: the task calls
+`report(key, error)` and continues with the next group (`transforms.troubles`).
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ ROWS_MAX = 5_000
 
 
 class RowShapeError(RuntimeError):
-    """A rule yielded a row whose names are not those of the schema: an error in the rule, whatever the group."""
+    """Says that a rule yielded a row whose column names are not those of the schema. This is an error in the rule and
+    not in a group's values, so no group is reported for it."""
 
 
 def by_group(
@@ -51,7 +52,8 @@ def by_group(
     schema: StructType,
     report: Report = stop,
 ) -> DataFrame:
-    """Returns what `rule(key, rows of the group)` yields for each group; a key of several columns is a tuple."""
+    """Returns the rows that `rule(key, rows of the group)` yields for each group, whose rows come in the order of the
+    columns `order`. `key` is the value of the column in `keys`, or a tuple if there are several."""
 
     def of_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         groups = groupby(rows_of(batches), itemgetter(*keys))
@@ -63,8 +65,8 @@ def by_group(
 def by_row(
     rows: DataFrame, key: str, rule: Callable[[Any, Row], Iterable[Row]], schema: StructType, report: Report = stop
 ) -> DataFrame:
-    """Returns the rows that `rule(key, row)` yields for each row. If it fails on one row, the other rows of the group
-    are not affected."""
+    """Returns the rows that `rule(value of the column key, row)` yields for each row. If the rule fails on one row, the
+    other rows with the same value are not affected."""
 
     def of_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return judged_batches(((row[key], row) for row in rows_of(batches)), rule, arrow_schema(schema), report)
@@ -78,7 +80,8 @@ def judged_batches(
     schema: pa.Schema,
     report: Report,
 ) -> Iterator[pa.RecordBatch]:
-    """Yields the rows that the rule yields for each group, in batches, wherever the groups come from."""
+    """Yields the rows that `rule(key, rows)` yields for each pair of key and rows in `groups`, in Arrow batches. Calls
+    `report(key, error)` for each group on which the rule fails, or whose rows Arrow can't hold."""
     return judged(groups, rule, partial(batch_of, schema=schema), report, ROWS_MAX)
 
 
@@ -92,8 +95,8 @@ def map_rows(rows: DataFrame, rule: Callable[[Iterator[Row]], Iterable[Row]], sc
 
 
 def rows_of(batches: Iterable[pa.RecordBatch]) -> Iterator[Row]:
-    """Yields the rows of a task. Raises UnreadableRowsError, which concerns the task and not the group that is being
-    read: all later rows are lost, too."""
+    """Yields the rows of a task. Raises UnreadableRowsError if a batch can't be converted. That error ends the task,
+    and is not blamed on the group being read, because the rows after the batch are lost, too."""
     for batch in batches:
         try:
             rows = batch.to_pylist()

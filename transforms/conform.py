@@ -1,7 +1,7 @@
 """Checks before a write that the rows of a transform have the names and types that their table declares.
 
-Spark knows both when it plans, so the check reads no row. Without it a wrong name would show as a column of nulls, and
-a wrong type as an error of the writer, which does not name the column.
+Spark knows both when it plans, so the check reads no row. Without the check a wrong name would show as a column of
+nulls, and a wrong type as an error of the writer that does not name the column.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ def conform(rows: DataFrame, table: Table) -> DataFrame:
 
 
 def differences(actual: StructType, declared: StructType) -> Iterator[str]:
-    """Yields what differs; comments and the order of columns do not count."""
+    """Yields a text for each difference between the two schemas. Comments, the order of columns, and columns that may
+    be null in `declared` alone are no differences."""
     yield from (f"{name} is not declared" for name in actual.names if name not in declared.names)
     for field in declared:
         if field.name not in actual.names:

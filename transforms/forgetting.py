@@ -1,12 +1,12 @@
 """Finds the name of a group, a client or a host in the rows of any table, and removes it.
 
-Rows about a group are deleted with it. The name of a client or a host is replaced by the word `forgotten`: the rows are
-about groups, and without them a partition with an owner would look unowned.
+Rows about a group are deleted with it. The name of a client or a host is replaced by the word `forgotten`. The rows
+themselves stay: they are about groups, and without them a partition with an owner would look unowned.
 
 The names of columns and fields, in the ledger's spelling and in Kafka's, say where a name occurs, since a topic may
-have the same name as a client. In texts that people and clients wrote, it is searched as a whole word. A member's id
-begins with its client's id. Bytes that hold the name are deleted as a whole, except those that Kafka's own consumer has
-written, which name topics only.
+have the same name as a client. In texts that people and clients wrote, the name is searched as a whole word. A member's
+id begins with its client's id. Bytes that hold the name are deleted as a whole, except bytes that Kafka's own consumer
+has written, which name topics only.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ MEMBERS = frozenset(
     }
 )
 BY_MEMBER = frozenset({"members", "steps", "targets", "targets_before", "causes"})
-"""Parts of an open group's state that are kept by the members' ids."""
+"""Fields of an open group's state whose keys are member ids."""
 TEXTS = frozenset(
     {
         *("message", "reason", "client_reason", "line", "explanation", "details", "evidence", "row_key", "metadata"),
@@ -80,7 +80,8 @@ class Forgotten:
         return self.kind == GROUP and row.get("group_id") in self.names
 
     def out_of(self, row: dict[str, Any]) -> dict[str, Any]:
-        """Returns the row of a table without the name; the same row if it does not have the name."""
+        """Returns a table's row with the name removed from all its columns; an equal row if none of them has the
+        name."""
         found = {name: self._column(name, value) for name, value in row.items()}
         for name in ("raw_key", "raw_value"):
             if any(each.encode() in (row.get(name) or b"") for each in self.names):

@@ -1,7 +1,7 @@
 """Carries the troubles that Spark's tasks report (`transforms.troubles`) to the driver, by an accumulator.
 
-A task that Spark runs twice reports the same twice. The driver has the reports of a task when the action that ran the
-task returns.
+A task that Spark runs twice reports the same troubles twice. The driver has the reports of a task as soon as the Spark
+action that ran the task returns.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ class _Lists(AccumulatorParam[list[Any]]):
 
 @cache
 def reported_in(context: SparkContext) -> Accumulator[list[Any]]:
-    """Returns the accumulator of the troubles of all passes: Spark keeps an accumulator for as long as the process
-    lives."""
+    """Returns the accumulator that all passes of the process share. There is only one, because Spark keeps an
+    accumulator for as long as the process lives."""
     return context.accumulator([], _Lists())
 
 
 @dataclass(frozen=True)
 class Gathered:
-    """Gathers the troubles of one pass of a step, whose tasks call it."""
+    """Gathers the troubles of one pass of a step. Spark's tasks call it with a group id and an error."""
 
     reported: Accumulator[list[Any]]
     pass_id: str = field(default_factory=lambda: uuid.uuid4().hex)

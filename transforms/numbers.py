@@ -2,11 +2,11 @@
 fails a job.
 
     plus(one, other), minus(one, other)     whole numbers of 64 bits; a result that they can't hold is the nearest bound
-    known_instant_ms(at_ms)                 milliseconds that may be an instant of a record; null where they are absurd
-    record_ms(), record_ms("happened_at")   the same of a timestamp; an absurd one is the nearest bound
+    known_instant_ms(at_ms)                 milliseconds, null if no record can have that instant
+    record_ms(), record_ms("happened_at")   milliseconds of a timestamp; for an impossible one the nearest bound
 
-Kafka keeps any number of 64 bits as a committed offset, and any as a time. In Spark's ANSI mode one sum of them that
-overflows ends the query, and so the pass of a whole cluster. `schemas.instants` has the bounds, and the same for rules.
+Kafka stores any number of 64 bits as a committed offset or as a time. In Spark's ANSI mode a single sum that overflows
+ends the query, and so the pass of a whole cluster. `schemas.instants` has the bounds, and the same functions for rules.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def minus(one: Column, other: Column) -> Column:
 
 
 def known_instant_ms(at_ms: Column) -> Column:
-    """Returns the milliseconds, null where they are no instant that a record can have (`schemas.instants`)."""
+    """Returns the milliseconds; null if no record can have that instant (`schemas.instants`)."""
     return F.when(at_ms.between(EARLIEST_MS, LATEST_MS), at_ms)
 
 

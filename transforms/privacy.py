@@ -1,5 +1,6 @@
-"""Guards client hosts and principals: kept as they are, hashed with a key, or dropped. One setting applies to records
-of `__consumer_offsets` and to logs before anything is written, and so to every table that is derived from them.
+"""Guards client hosts and principals. They are stored as they are, hashed with a key, or dropped. One setting applies
+to records of `__consumer_offsets` and to logs before anything is written, and so to every table that is derived from
+them.
 
 A hash is HMAC-SHA256: only somebody who has the key can look for a host or try all hosts. Kafka writes the same host as
 `/10.1.2.3` into a record and as `10.1.2.3` into a log; both forms have the same hash, so that their rows can still be

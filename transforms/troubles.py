@@ -1,15 +1,15 @@
 """Isolates errors of one group: if a rule fails on data that a group's clients wrote, only that group has no result.
 
     judged(groups, rule, make, report, rows_max)   the rows that a rule yields for each group; failures are reported
-    each_judged(groups, rule, report)              one value for each group, in a process that keeps them all
+    each_judged(groups, rule, report)              one value for each group, in a dict in memory
 
 A client may write any bytes and numbers, and a rule may not have foreseen some. An error is caught around the rule's
 call for a group, and nowhere within the rule. Only errors that values can raise are caught, `RULE_ERRORS`. Errors that
 concern the whole ledger or the machine (`UnknownStateError`, `RowShapeError`, `MemoryError`, a full disk) still end the
 pass.
 
-Rows leave in batches of several groups. One that Arrow refuses is made again group by group, so that only the group
-whose values do not fit is left out. Rows that a group had yielded in earlier batches have left already; a caller that
+Rows are yielded in batches of several groups. A batch that Arrow refuses is made again group by group, so that only the
+group whose values do not fit is left out. Rows of that group in earlier batches were yielded already; a caller that
 needs all rows of a group or none (`jobs.derive.history`) leaves out the rows of reported groups.
 """
 
@@ -54,7 +54,8 @@ class AtRecordError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """The reason why a rule failed on a group; `kafka_offset` is that of the record on which it failed, if known."""
+    """Holds the reason why a rule failed on a group. `kafka_partition` and `kafka_offset` are those of the record on
+    which it failed, if known."""
 
     group_id: str
     reason: str
@@ -136,5 +137,6 @@ def reporting_to(troubles: dict[str, Trouble]) -> Report:
 
 
 def stop(_: Any, error: Exception) -> None:
-    """Ends the pass at the first trouble, where no troubles are collected."""
+    """Raises the error, and so ends the pass at the first trouble. It is the report function for callers that collect
+    no troubles."""
     raise error

@@ -13,8 +13,8 @@ Offsets = np.ndarray[Any, np.dtype[np.int64]]
 
 
 class Gaps(Sequence[Gap]):
-    """The gaps of a partition, computed on access: an old topic has millions of them, and usually the last few
-    decide."""
+    """Holds the gaps of a partition. A gap is made when it is accessed, because an old topic has millions of them, and
+    usually only the last few are needed."""
 
     def __init__(self, begins: Offsets, ends: Offsets) -> None:
         self._begins = begins

@@ -1,5 +1,5 @@
-"""Finds where a key of `__consumer_offsets` occurs a second time, which proves that no record from there on was removed
-(`rules.evidence`)."""
+"""Finds where a key of `__consumer_offsets` occurs a second time, which proves that no record was removed from that
+second record on (`rules.evidence`)."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 
 def first_repeated(rows: DataFrame, from_offsets: Mapping[int, int]) -> dict[int, int]:
-    """Returns, for the partitions of `from_offsets`, the offset of the first record at or above its offset whose key an
-    earlier record has; a partition without one is left out.
+    """Returns, by partition, the offset of the first record whose key an earlier record in `rows` has, at or above the
+    offset that `from_offsets` gives for the partition. A partition without such a record is left out.
 
     `rows` have the columns of Spark's Kafka source.
     """

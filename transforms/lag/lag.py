@@ -1,12 +1,12 @@
 """Computes rows of `lag` with Spark: turns tables into each group's events, calls `transforms.lag.rules`, and returns
 the rows.
 
-    lag_events(inputs, rounds, seeds)   all events that groups need for some rounds, and their state before
+    lag_events(inputs, rounds, seeds)   all events of groups for some rounds, and their state before these
     fold_lag(events, rounds, ...)       one `LagState` for each group; one row for each of its partitions and rounds
 
 A group's rows depend only on its own log, its topics' samples and its rows of earlier rounds
 (`transforms.lag.lag_seeds`). So they are the same however rounds are divided into runs, and the same as those of a
-monitor, which keeps the state in memory.
+monitor, which has the state in memory.
 """
 
 from __future__ import annotations
@@ -69,9 +69,9 @@ def at_ms(column: str = "sampled_at") -> Any:
 
 
 def sampled_within(first_ms: int, last_ms: int) -> Callable[[Callable[[str], Any]], Any]:
-    """Returns a function that builds the filter for rows of rounds between two instants, both included. It is called
-    with a function that makes a column of a name. The filter also names the date, so that files of other dates are
-    skipped."""
+    """Returns a function that builds the filter for rows of rounds between two instants, both included. This function
+    takes another one, which makes a column from a name. The filter also names the date, so that files of other dates
+    are skipped."""
     first, last = instant_of_ms(first_ms), instant_of_ms(last_ms)
 
     def is_within(column: Callable[[str], Any]) -> Any:
@@ -82,7 +82,7 @@ def sampled_within(first_ms: int, last_ms: int) -> Callable[[Callable[[str], Any
 
 
 def read_samples(watermarks: DataFrame) -> DataFrame:
-    """Returns samples of topics as events without a group; a sample that no broker answered is left out."""
+    """Returns samples of topics as events without a group; a sample to which no broker gave an end is left out."""
     rows = watermarks.where((F.col("topic") != OFFSETS_TOPIC) & F.col("high_watermark").isNotNull())
     offsets = ("log_start_offset", "high_watermark", "last_stable_offset", "leader_epoch", "topic_id", "markers_at_end")
     return rows.select(F.lit(SAMPLE).alias("kind"), "topic", "partition", at_ms().alias("at_ms"), *offsets)
@@ -98,7 +98,8 @@ def commit_events(commits: DataFrame) -> DataFrame:
 
 
 def history_events(generations: DataFrame, members: DataFrame, assignments: DataFrame, from_offset: int) -> DataFrame:
-    """Returns the intervals of the history that had not ended below `from_offset`, an offset below all rounds."""
+    """Returns the intervals of the history that had not ended below the offset `from_offset`, as events. `from_offset`
+    must not lie above the ends that the rounds read."""
 
     def intervals(rows: DataFrame, kind: int, begin: str, *columns: Any) -> DataFrame:
         found = rows.where(F.col("to_offset").isNull() | (F.col("to_offset") >= from_offset))
@@ -114,8 +115,8 @@ def history_events(generations: DataFrame, members: DataFrame, assignments: Data
 
 
 def lag_events(inputs: LagInputs, rounds: RoundsToCompute, seeds: DataFrame, topic_seeds: DataFrame) -> DataFrame:
-    """Returns a row for each event of a group. `seeds` are earlier events of groups, `topic_seeds` those of topic
-    partitions without a group; both come from before the rounds."""
+    """Returns a row for each event of a group. `seeds` are events of groups from before the rounds, and `topic_seeds`
+    are events of topic partitions from before them, which name no group."""
     in_rounds = sampled_within(rounds.ends[0][0], rounds.ends[-1][0])(F.col)
     new = commit_events(inputs.commits.where(is_below_offsets(rounds.commits_to) & ~is_below(rounds.ends_before)))
     before = [end.offset for _, end in rounds.ends_before.values()]
@@ -136,7 +137,8 @@ def lag_events(inputs: LagInputs, rounds: RoundsToCompute, seeds: DataFrame, top
 
 
 def is_below(ends: Mapping[int, tuple[int, End]]) -> Any:
-    """Returns the condition that a round has already counted a commit, by the ends that the rounds read."""
+    """Returns the condition that a commit lies below the end that a round has read of its partition, so that a round
+    has already counted it. `ends` has, by partition, the round and that end."""
     return is_below_offsets({partition: end.offset for partition, (_, end) in ends.items()})
 
 

@@ -1,4 +1,4 @@
-"""Keeps the state of `transforms.lag.rules` between runs, as rows of `lag_seeds`.
+"""Stores the state of `transforms.lag.rules` between runs, as rows of `lag_seeds`, the seeds.
 
     kind       holds
     topic      a topic id that a topic partition has or had: last sample, highest end, whether it had transactions
@@ -7,12 +7,12 @@
     end        the end of a partition of `__consumer_offsets`, of the last round that saw it
     ingested   the date of ingest from which on there are commits that no round has counted
 
-    next_seeds(seeds, watermarks, commits, ...)   the rows after some rounds, from those before and the new input
+    next_seeds(seeds, watermarks, commits, ...)   the seeds after some rounds, from earlier seeds and the new input
     last_points(lag, rules)                       a group's last rows of `lag`, which are seeds, too
 
-Which samples are kept depends only on the samples and the newest one's time, not on when they were thinned. So the rows
-are the same however rounds are divided into runs, and can be computed again from all samples and commits without
-earlier seeds.
+Old samples are thinned out. Which of them stay depends only on the samples and the newest one's time, not on when they
+were thinned out. So the rows are the same however rounds are divided into runs, and can be computed again from all
+samples and commits without earlier seeds.
 """
 
 from __future__ import annotations
@@ -60,10 +60,11 @@ def next_seeds(
     ends_after: Mapping[int, tuple[int, End]],
     rules: LagRules,
 ) -> DataFrame:
-    """Returns the topics, samples, commits and ends after some rounds.
+    """Returns the seeds after some rounds: topics, samples, commits and ends.
 
-    `watermarks` are the samples of these rounds, `commits` the commits that no earlier round counted, and `ends_after`
-    the ends that the next round starts from, each with the round that saw it.
+    `watermarks` are the samples of these rounds, and `commits` the commits that no earlier round counted. `ends_after`
+    has, by partition of `__consumer_offsets`, the end from which the next round starts, with the instant of the round
+    that read it.
     """
     end_times_ms = {sampled_at_ms for sampled_at_ms, _ in ends_after.values()}
     new = read_samples(watermarks).drop("kind")
@@ -160,7 +161,8 @@ def _without_old_removals(commits: DataFrame, now_ms: int, rules: LagRules) -> D
 
 
 def last_points(lag: DataFrame, rules: LagRules) -> DataFrame:
-    """Returns the rows of `lag` within the last status window, as events."""
+    """Returns the rows of `lag` as events of the kind POINT: of each partition the newest row in each twentieth of the
+    status window. `lag` has the rows of the last status window; rows without a commit are left out."""
     width_ms = max(rules.status.window_ms // POINTS_PER_WINDOW, 1)
     rows = lag.select(
         F.lit(POINT).alias("kind"),

@@ -1,7 +1,7 @@
 """Defines the input of the parsers of both logs, and the columns that they fill.
 
     Line              a numbered line of a file; each file's lines come in order; a line that is too long is cut
-    parsed_schema     a struct filled in each row: a row of the log's table, one of `log_quarantine`, or a topic's name
+    parsed_schema     each row fills one struct: a row of the log's table, one of `log_quarantine`, or a topic's name
 
 A line about something else gives no row. The job adds the cluster and the time of import.
 """
@@ -35,8 +35,9 @@ Parsed = dict[str, Any]
 
 
 class Line(NamedTuple):
-    """A line of a log file. If a container has cut a line, the parts count as several lines. `is_of_another` means that
-    the line comes from another source in the same file than the last entry, and begins no entry itself."""
+    """Holds a line of a log file. If a container has cut a line, `line_count` is the number of lines of the file that
+    it covers. `is_of_another` means that the line comes from another source in the same file than the last entry does,
+    and begins no entry itself."""
 
     source_file: str
     line_number: int

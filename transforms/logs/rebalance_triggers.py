@@ -1,9 +1,9 @@
-"""Joins `rebalances` with `coordinator_events` at reading: finds what the server log states as the trigger of each
-rebalance.
+"""Joins `rebalances` with `coordinator_events` when they are read, to find the trigger of each rebalance that the
+server log states.
 
-Logs may be imported long after the history was written, or never; so the logged trigger is not a column of the table,
-and the inferred one stays beside it. `transforms.logs.rules.triggers` has the rules, which are called once for each
-group.
+Logs may be imported long after the history was written, or never. So the logged trigger is not a column of the table,
+and the inferred trigger stays unchanged beside it. `transforms.logs.rules.triggers` has the rules, which are called
+once for each group.
 """
 
 from __future__ import annotations

@@ -22,7 +22,8 @@ PARSED_REQUESTS = parsed_schema(REQUESTS)
 
 
 def parse_requests(lines: Iterable[Line], time_zone: str, privacy: Privacy) -> Iterator[Parsed]:
-    """Yields rows of `PARSED_REQUESTS`, and the name of each topic id once."""
+    """Yields rows of `PARSED_REQUESTS`: one for each request about a group or line in quarantine, and one for the name
+    of each topic id."""
     named: set[str] = set()
     for line in lines:
         if not line.is_whole:

@@ -1,7 +1,7 @@
 """Removes container prefixes from numbered lines, and adds the evidence for each line's instant.
 
-`passes` are those of the repeated hours of each split (`rules.repeated_hours`), which the driver found by the order of
-all lines.
+`passes` are the passes of repeated hours (`rules.repeated_hours`) in a split of the file. The driver has found them by
+the order of all lines.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 
 def unwrapped(lines: Iterable[Line], passes: Passes, characters_max: int) -> Iterator[Line]:
-    """Yields the lines of one file. A line that a container split gets the number of its first part, and the size of
-    all parts; a line that is too long to be kept whole is passed on in its parts."""
+    """Yields the lines of one file without their prefixes. A line that a container cut gets the number of its first
+    part, and the size of all parts. A line that is longer than `characters_max` is passed on in several parts."""
     wrapped = WrappedLines(characters_max)
     last: Line | None = None
     byte_counts: dict[int, int] = {}

@@ -61,8 +61,8 @@ COLUMNS = (
 
 
 def commit_log(coordinator_records: DataFrame) -> DataFrame:
-    """Returns one row for each commit and for each removal (`is_tombstone`: deleted or expired, or the topic was
-    deleted)."""
+    """Returns one row for each commit and for each removal of an offset. `is_tombstone` marks removals: the offset was
+    deleted or expired, or the topic was deleted."""
     is_commit = F.col("record_type").isin(*OFFSET_COMMIT_TYPES) & F.col("decode_error").isNull()
     commit = coordinator_records.where(is_commit).select(
         "cluster", "kafka_partition", "kafka_offset", "kafka_timestamp", "group_id", "is_tombstone", "offset_commit.*"

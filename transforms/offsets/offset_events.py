@@ -1,14 +1,14 @@
-"""Computes `offset_events`, and `committed_offsets`, which the next run starts from.
+"""Computes `offset_events`, and `committed_offsets`, from which the next run starts.
 
-    offset_log(records, committed)              the records about offsets, after the last known commit of each
-    committed_offsets(log)                      the last commit of each offset afterwards
+    offset_log(records, committed)              the new records about offsets, and the last known commit of each
+    committed_offsets(log)                      the last commit of each offset at the end of the log
     steps_of(log)                               the records that may be more than normal progress
     offset_events(steps, records, generations, coverage, rules)
 
-`records` are rows of `coordinator_records` of one cluster, and hold each operation of a coordinator whole or not at
-all: the removal of a group begins with its offsets and ends with the group. `coverage` has the stretches of each
-partition of `__consumer_offsets`. Most commits only advance. Spark leaves these out, and `rules` decides about the
-others.
+`records` are rows of `coordinator_records` of one cluster, and must have each operation of a coordinator whole or not
+at all, because the removal of a group begins with the removal of its offsets and ends with that of the group.
+`coverage` has the stretches of each partition of `__consumer_offsets`. Most commits only advance. Spark leaves these
+out, and `rules` decides about the others.
 """
 
 from __future__ import annotations
@@ -67,10 +67,11 @@ def is_removal() -> Column:
 
 
 def offset_log(records: DataFrame, committed: DataFrame) -> DataFrame:
-    """Returns one row for each new record about an offset, and one with `is_new` false for the last known commit of
-    each of these offsets.
+    """Returns one row for each new record about an offset. For the last known commit of each of these offsets, in
+    `committed`, it returns a row with `is_new` False.
 
-    `commit` is null for a removal; in the row of an offset that was removed before, it is the last commit.
+    `commit` is null in the row of a removal. In a row from `committed` it is the last commit, even if the offset was
+    removed after it.
     """
     is_offset = F.col("record_type").isin(*OFFSET_COMMIT_TYPES) & F.col("decode_error").isNull()
     new = records.where(is_offset).select(
@@ -110,7 +111,8 @@ def offset_log(records: DataFrame, committed: DataFrame) -> DataFrame:
 
 
 def committed_offsets(log: DataFrame) -> DataFrame:
-    """Returns the last commit of each offset at the end of the log, without the column `cluster`."""
+    """Returns the last commit of each offset at the end of the log, and whether a removal followed it, without the
+    column `cluster`."""
     newest = F.struct("kafka_partition", "kafka_offset", "is_removed")
     last_commit = F.max_by("commit", F.when(F.col("commit").isNotNull(), F.col("kafka_offset")))
     found = log.groupBy(*PLACE).agg(F.max_by(newest, "kafka_offset").alias("newest"), last_commit.alias("commit"))
@@ -142,8 +144,8 @@ def offset_events(
     report: Report = stop,
 ) -> DataFrame:
     """Returns one row for each event, without `cluster` and the columns that a rebuild carries over. If the rule fails
-    on a record, its group is reported. `generations` must have, for each step, the generations that had begun and not
-    ended by then (or the last one before), and later ones."""
+    on a record, its group is reported. For each step, `generations` must have at least the generation in force, or the
+    last one before it, and it may have others."""
     steps = _with_coverage(steps, coverage)
     steps = _with_generation(_with_end_of_group(steps, records), generations)
     # Clients that commit no leader epoch commit all the time, and mostly as members.

@@ -1,7 +1,9 @@
-"""Turns Kafka rows into rows of `coordinator_records`: exactly one for each, decoded or kept with the reason why not.
+"""Turns Kafka rows into rows of `coordinator_records`: exactly one for each, either decoded or with its bytes and the
+reason why it can't be decoded.
 
 This is the only module that connects the codec with Spark: rows travel to Python as Arrow batches and come back in the
-table's columns (`DECODED`). A batch that would yield another number of rows than it holds fails the task.
+table's columns (`DECODED`). A task fails if the number of rows that come out of a batch differs from the number that
+went in.
 """
 
 from __future__ import annotations
@@ -54,8 +56,8 @@ def decode(kafka_rows: DataFrame, privacy: Privacy = KEEP_ALL) -> DataFrame:
 
 
 def decode_again(quarantined: DataFrame, privacy: Privacy) -> DataFrame:
-    """Returns one row for each row of `coordinator_records` that was kept undecoded: the result of decoding its bytes
-    now."""
+    """Returns one row for each row of `coordinator_records` that could not be decoded when it was read: the result of
+    decoding its bytes now."""
     kafka_rows = quarantined.selectExpr(
         *("raw_key AS key", "raw_value AS value", "kafka_partition AS partition", "kafka_offset AS offset"),
         "kafka_timestamp AS timestamp",
@@ -75,7 +77,8 @@ def decode_batches(batches: Iterable[pa.RecordBatch], privacy: Privacy = KEEP_AL
 
 
 def decode_batch(batch: pa.RecordBatch, privacy: Privacy = KEEP_ALL) -> Iterator[pa.RecordBatch]:
-    """Yields the rows of the fast path first, then the others; their order in the log is in their offsets."""
+    """Yields the decoded rows of a batch: first those of offset commits in a known layout, then all others. So they are
+    not in the order of the log; their offsets have it."""
     keys, values = batch.column("key"), batch.column("value")
     commits = decode_offset_commits(keys, values)
     if len(commits.rows):
@@ -153,7 +156,8 @@ def general_batch(batch: pa.RecordBatch, rows: list[dict[str, Any]]) -> pa.Recor
 
 
 def decoded_or_kept(key: bytes | None, value: bytes | None, privacy: Privacy) -> dict[str, Any]:
-    """Returns the decoded columns of a record, by the general codec; columns left out are null."""
+    """Returns the columns of a record that the general codec decodes, or those of an undecoded record if it can't.
+    Columns that are left out are null."""
     try:
         record = decode_record(key, value)
     except DecodeError as error:
@@ -173,7 +177,8 @@ def decoded_or_kept(key: bytes | None, value: bytes | None, privacy: Privacy) ->
 
 
 def undecoded(key: bytes | None, value: bytes | None, error: DecodeError, privacy: Privacy) -> dict[str, Any]:
-    """Returns the columns of a record that is kept with the reason why it can't be decoded."""
+    """Returns the columns of a record that can't be decoded: the reason and, if the privacy setting allows it, its
+    bytes."""
     kept = {"is_tombstone": value is None, "decode_error": error.reason}
     if privacy.keeps_hosts:
         return kept | {"decode_error_detail": str(error), "raw_key": key, "raw_value": value}

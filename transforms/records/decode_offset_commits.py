@@ -1,10 +1,10 @@
-"""Decodes offset commits a batch at a time: the fast path for nearly all the volume of the topic.
+"""Decodes offset commits a batch at a time. This is the fast path for nearly all records of the topic.
 
 Distinct keys are decoded once per batch by the codec and spread over the rows by Arrow's dictionary. All fields of a
 value except one string lie at fixed places (`offset_commit_layouts`), so NumPy reads them for all rows of a version at
 once. A row is taken only if every byte of it is accounted for; whatever does not fit to the byte (metadata that is long
 or not ASCII, other tags, any damage) is left to the general codec, which alone decides what is an error. The test of
-this file holds both ways equal.
+this file compares the results of both.
 
 Version and length must both be looked at: a v4 value with empty metadata is as long as a v3 value.
 """
@@ -71,7 +71,7 @@ class OffsetCommits:
 
 
 def decode_offset_commits(keys: pa.BinaryArray, values: pa.BinaryArray) -> OffsetCommits:
-    """Returns the decoded rows: every offset commit of a known layout, and every tombstone of one."""
+    """Returns the decoded rows of a batch: every offset commit of a known layout, and every tombstone of an offset."""
     encoded = keys.dictionary_encode()
     distinct = [commit_key(key) for key in encoded.dictionary.to_pylist()]
     # A null key is one more code, after the last.
@@ -120,8 +120,8 @@ def commit_key(key: bytes) -> tuple[str, str, str, int] | None:
 class Values:
     """The fields of each value of a batch, one entry per row.
 
-    `version` is ABSENT where no layout fits, and `topic_id_start` where there is no topic id. `integers` has the
-    integer fields by column, with the default of each where the version lacks it.
+    `version` is ABSENT if no layout fits, and `topic_id_start` is ABSENT if there is no topic id. `integers` has the
+    integer fields by column; a field that the version lacks has its default.
     """
 
     data: NDArray[np.uint8]
@@ -182,7 +182,8 @@ class BigEndian:
 
 
 def read_values(values: pa.BinaryArray, is_null: Flags) -> Values:
-    """Reads every value; those that are null or have no layout get version ABSENT. Raises TypeError."""
+    """Returns the fields of every value. Values that are null or have no layout get the version ABSENT. Raises
+    TypeError if Arrow's type of the values is not one that can be read here."""
     if values.type not in BOUNDS:
         raise TypeError(
             f"Arrow gave the values as {values.type}, which the decoder can't read: remove the settings"
@@ -216,7 +217,8 @@ def read_values(values: pa.BinaryArray, is_null: Flags) -> Values:
 def read_version(
     layout: Layout, rows: Integers, at: Integers, length: Integers, numbers: BigEndian, values: Values
 ) -> None:
-    """Fills in those rows of one version that fit its layout to the byte; their values lie `at` these places."""
+    """Fills in the fields of those rows of one version that fit its layout to the byte. `at` and `length` are where
+    their values begin, and how long they are."""
     data = numbers.data
     length_at = at + layout.length_offset
     if layout.is_flexible:
@@ -246,9 +248,10 @@ def read_version(
 
 
 def has_known_tags(layout: Layout, extra: Integers, end: Integers, data: NDArray[np.uint8]) -> Flags:
-    """Returns which values have no tag, or the topic id alone; a topic id of zeroes is left to the general codec.
+    """Returns which values have no tag, or the topic id as their only tag. A topic id of zeroes is left to the general
+    codec.
 
-    `extra` are the bytes of a value that its layout does not account for, and `end` is where it ends.
+    `extra` are the bytes of a value that its layout does not account for, and `end` is the index after its last byte.
     """
     fits: Flags = extra == 0
     fits[fits] = data[end[fits] - 1] == 0
@@ -262,7 +265,8 @@ def has_known_tags(layout: Layout, extra: Integers, end: Integers, data: NDArray
 
 
 def is_ascii(data: NDArray[np.uint8], start: Integers, length: Integers) -> Flags:
-    """Returns whether each stretch of bytes is ASCII, and so valid UTF-8 without a look at its grammar."""
+    """Returns whether each stretch of bytes is ASCII. Such bytes are also valid UTF-8, so nothing else has to be
+    checked."""
     result = np.ones(len(start), np.bool_)
     high = np.flatnonzero(data[spread(start, length)] > ASCII_MAX)
     result[np.searchsorted(np.cumsum(length), high, side="right")] = False
@@ -270,7 +274,8 @@ def is_ascii(data: NDArray[np.uint8], start: Integers, length: Integers) -> Flag
 
 
 def spread(start: Integers, length: Integers) -> Integers:
-    """Returns the indexes of all bytes of all stretches, one after the other."""
+    """Returns the indexes of the bytes of all stretches, one after the other. Each stretch begins at `start` and has
+    `length` bytes."""
     if not length.any():
         return np.zeros(0, np.int64)
     ends = np.cumsum(length)

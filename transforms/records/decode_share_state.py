@@ -1,4 +1,5 @@
-"""Turns a record of `__share_group_state` into columns of `share_state_records`: decoded, or kept with its reason."""
+"""Turns a record of `__share_group_state` into columns of `share_state_records`: decoded, or with the reason why it
+can't be."""
 
 from __future__ import annotations
 

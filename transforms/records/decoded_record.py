@@ -1,7 +1,7 @@
 """Turns a codec `Record` into the fields of a `coordinator_records` row, and back.
 
-The fields of a row are the key's without the group, and the value's. JSON has no bytes, so they are base64 in
-`record_json`, which is also how Spark reads a BINARY from JSON.
+The fields of a row are those of the key, without the group, and those of the value. JSON has no bytes, so they are
+base64 in `record_json`, which is also how Spark reads a BINARY from JSON.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Decodes the parts of a classic group's member that brokers treat as bytes: subscription, assignment, assignor's user
 data.
 
-The group's protocol type names the format of the first two, and its protocol that of the user data; no broker checks
-any of them. Damage here affects only the member, never the record: a part that can't be read is null, with the reason
-in its error column. A part without bytes (the assignment of a member to whom the leader gave nothing) is null without
-an error.
+The group's protocol type determines the format of subscription and assignment, and its protocol that of the user data.
+No broker checks any of these bytes. Damage here affects only the member, never the record: a part that can't be read is
+null, with the reason in its error column. A part without bytes (the assignment of a member to whom the leader gave
+nothing) is null without an error.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 In every version that Kafka has written so far, all fields are integers but for one string, the commit metadata, and one
 tagged UUID, the topic id. So an integer lies at a fixed place after the start of the value or after the end of the
-metadata. With the int16 version at the front:
+metadata. The layouts, each after an int16 with the version:
 
     v0, v2  offset:8  length:2 metadata  commit_timestamp:8
     v1      offset:8  length:2 metadata  commit_timestamp:8  expire_timestamp:8
@@ -56,7 +56,8 @@ class Layout:
 
 
 def layout_of(version: int) -> Layout | None:
-    """Returns the layout of a version, or None if its fields are not of the shape above."""
+    """Returns the layout of a version; None if its fields do not have the shape that the head of this module
+    describes."""
     carried = [field for field in OFFSET_COMMIT.value.fields if version in field.versions]
     plain = [field for field in carried if field.tag is None]
     strings = [index for index, field in enumerate(plain) if field.type not in INTEGER_BYTES]

@@ -1,10 +1,10 @@
 """Computes a group's capacity: hot partitions, uneven pace, idle or stuck members, and whether more members help, or
 fewer suffice.
 
-For other numbers of members, all members are assumed to be alike: their pace is the median of the known paces. Where no
-member had a backlog, only a lower bound is known, the most that any of them processed: then the computed number of
-members is an upper bound, and whether fewer suffice stays unknown. `more_wont_help` beside `overloaded` says that no
-number of members carries the load, since a partition has one owner.
+For other numbers of members, all members are assumed to be alike: their pace is the median of the known paces. If no
+member had a backlog, only a lower bound of the pace is known: the highest rate that any member processed. The computed
+number of members is then an upper bound. The finding `more_wont_help` says that no number of members carries the load,
+since a partition has one owner.
 """
 
 from __future__ import annotations
@@ -25,14 +25,17 @@ if TYPE_CHECKING:
     from groupledger.transforms.capacity.rules.seen import CapacityRound
 
 HOT_TIMES = 3
-"""A partition is hot that gets so many times as much as the middle one."""
+"""A partition is hot if it gets more than this many times the median rate of its topic's partitions."""
 SLOW_TIMES = 1.5
-"""Pace is uneven where the fastest member is so many times as fast as the slowest, and no error explains it."""
+"""Pace is uneven if the fastest member is at least this many times as fast as the slowest, and the error of measurement
+does not explain the difference."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberLoad:
-    """A member of the last round: what it owns, the rate of production there, and its pace."""
+    """Holds one member of the last round: how many partitions it owns, the rate of production in them (None if any of
+    them has no known rate), and its pace. `is_stuck`: the member has partitions with lag, and makes no progress in any
+    of them."""
 
     member_id: str
     partitions: int
@@ -43,8 +46,10 @@ class MemberLoad:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deal:
-    """The load with a given number of members: that of the most loaded one as a fraction of its pace (None where the
-    pace is not known), and how long they need for the backlog (None where they never finish it, or it is not known)."""
+    """Holds how a group would do with a given number of members. `heaviest_per_s` is the rate of production for the
+    most loaded member, and `load` that rate as a fraction of a member's pace; None if the pace is not known.
+    `catch_up_seconds` is the time in which the members work off the backlog; None if they never do, or if it is not
+    known."""
 
     members: int
     idle_members: int
@@ -55,8 +60,8 @@ class Deal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capacity:
-    """A group's capacity; None is unknown. `members_needed` is exact where the pace is known, and an upper bound
-    otherwise (`is_bound`)."""
+    """Holds a group's capacity; None is unknown. If the pace is known, `members_needed` is exact, and also None if no
+    number of members suffices. Otherwise `is_bound` is True, and `members_needed` is an upper bound."""
 
     partitions: int
     members: list[MemberLoad]
@@ -70,11 +75,9 @@ class Capacity:
     findings: list[str]
 
     def with_members(self, members: int, assignor: str | None, lag: int | None) -> Deal:
-        """Returns how the group would do with another number of members, each at the group's typical pace.
-
-        The Deal has the most loaded member's records per second, the share of its pace that they take, the number of
-        idle members, and the seconds until `lag` offsets are read. It deals the partitions by the assignor.
-        """
+        """Returns how the group would do with `members` members, each at the group's typical pace, if `assignor`
+        divides the partitions among them. `lag` is the number of offsets that they have to catch up with; None if
+        unknown."""
         rates = _known(self.rates)
         heaviest = heaviest_per_s(rates, members, assignor)
         pace = self.pace.per_s
@@ -91,8 +94,9 @@ class Capacity:
 
 
 def capacity(rounds: Sequence[CapacityRound], member_count: int | None, assignor: str | None) -> Capacity:
-    """Returns the capacity of a group by its rounds (at least one). `member_count` is that of the last round; None
-    where the coordinator was not asked, and then only owners count."""
+    """Returns the capacity of a group from its rounds, of which there must be at least one. `member_count` is the
+    number of members in the last round; None if the coordinator was not asked, and then only members that own a
+    partition count."""
     last, rates, found = rounds[-1], produced_per_s(rounds), paces(rounds)
     owners = sorted({seen.owner for seen in last.places.values() if seen.owner is not None})
     members = [_member(owner, last, rates, found[owner]) for owner in owners]
@@ -130,7 +134,8 @@ def typical(of_members: Sequence[Pace]) -> Pace:
 
 
 def hot_partitions(rates: Mapping[TopicPartition, float], pace_per_s: float | None) -> list[TopicPartition]:
-    """Returns the partitions that get much more than the others of their topic, or more than a member can process."""
+    """Returns the hot partitions, the fastest first: those that get far more records than the other partitions of their
+    topic, or more than a member processes. `pace_per_s` is a member's pace, None if unknown."""
     found = []
     for place, rate in rates.items():
         others = [each for other, each in rates.items() if other.topic == place.topic]
@@ -181,7 +186,8 @@ def _member(owner: str, last: CapacityRound, rates: Mapping[TopicPartition, floa
 
 
 def keeps_up(rounds: Sequence[CapacityRound]) -> bool:
-    """Returns whether in the last round all records had been read, apart from those that are not committed yet."""
+    """Returns whether the members had read all records by the last round, apart from records that are processed but not
+    committed yet."""
     if len(rounds) < 2:  # noqa: PLR2004 - the distance of two says how exact times are
         return False
     apart_ms = rounds[-1].at_ms - rounds[-2].at_ms

@@ -18,12 +18,13 @@ if TYPE_CHECKING:
 
 RANGE, ROUND_ROBIN = "range", "roundrobin"
 LOAD_MAX = 0.8
-"""A member that gets more than this part of its pace has little left to catch up with."""
+"""The share of its pace that a member may get. With more it has too little left to catch up with a backlog."""
 MEMBERS_MAX = 1_000
 
 
 def heaviest_per_s(rates: Mapping[TopicPartition, float], members: int, assignor: str | None) -> float:
-    """Returns the records per second of the most loaded member, if `members` members share the partitions."""
+    """Returns how many records per second the most loaded member gets, if `members` members share the partitions.
+    `rates` are records per second by partition."""
     counts: dict[str, int] = {}
     for place in rates:
         counts[place.topic] = max(counts.get(place.topic, 0), place.partition + 1)
@@ -35,8 +36,8 @@ def heaviest_per_s(rates: Mapping[TopicPartition, float], members: int, assignor
 
 
 def members_needed(rates: Mapping[TopicPartition, float], pace_per_s: float, assignor: str | None) -> int | None:
-    """Returns the smallest number of members with which each gets at most `LOAD_MAX` of the pace; None if no number
-    suffices."""
+    """Returns the smallest number of members with which each gets at most LOAD_MAX of `pace_per_s`, which is what a
+    member processes; None if no number suffices."""
     limit = pace_per_s * LOAD_MAX
     if not limit or max(rates.values(), default=0.0) > limit:
         return None

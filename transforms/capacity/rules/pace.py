@@ -8,13 +8,14 @@ conditions:
   between two rounds, since records that are not committed yet look like lag, too. A partition without progress does not
   count, since its member may be retrying a single record.
 
-A client processes all that it has fetched of one partition before it takes the next one, and the others make no
-progress meanwhile: so a member is stuck only if all its partitions with a backlog make no progress.
+A client processes all that it has fetched of one partition before it takes the next one, and its other partitions make
+no progress meanwhile. So a member is stuck only if none of its partitions with a backlog makes progress.
 
 Its pace is the number of records by which its commits advanced, in all of its partitions, divided by the time of such
-stretches. At both ends of a stretch a commit can be late by one interval: that is the error given. Stretches shorter
-than three intervals, or a minute, are not used. A member that never had a backlog may be faster than was necessary: its
-pace is not known, and what it processed in its longest quiet time is a lower bound.
+stretches. At either end of a stretch a commit can be late by one commit interval; `low` and `high` give the error that
+follows. Stretches shorter than three commit intervals, or than a minute, are not used. The pace of a member that never
+had a backlog is not known, since the member may be faster than was necessary. The rate in the longest stretch that
+meets the first condition alone is a lower bound.
 """
 
 from __future__ import annotations
@@ -35,13 +36,13 @@ INTERVALS_OF_BACKLOG = 2
 INTERVALS_OF_STRETCH = 3
 STRETCH_MS_MIN = 60_000
 ROUNDS_APART_MS_MAX = 300_000
-"""Between rounds that are further apart, nobody knows who owned what."""
+"""If two rounds are further apart than this, nobody knows who owned which partition between them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """A pace in records per second. `per_s` is None where no backlog showed it, and `at_least` is then the rate that
-    was processed; all are None where nothing is known."""
+    """Holds a pace in records per second: `per_s`, between `low` and `high`. `per_s` is None if the member never had a
+    backlog; then `at_least` is the rate that it processed. All are None if nothing is known."""
 
     per_s: float | None = None
     low: float | None = None
@@ -51,7 +52,8 @@ class Pace:
 
 @dataclass(slots=True)
 class OwnershipStretch:
-    """A time between rounds in which a member owned the same partitions."""
+    """Holds a time between rounds in which a member owned the same partitions, and how many records its commits
+    advanced."""
 
     since_ms: int
     until_ms: int
@@ -133,7 +135,7 @@ def _has_backlog(places: Iterable[PartitionSample], apart_ms: int) -> bool:
 
 
 def has_backlog(seen: PartitionSample, apart_ms: int) -> bool:
-    """Returns whether more is left than records that are not committed yet. `apart_ms` is the distance of the rounds,
-    by which the age of a record may be wrong."""
+    """Returns whether a partition has more lag than records that are processed but not committed yet. `apart_ms` is the
+    time between two rounds, by which the age of the next record may be wrong."""
     limit_ms = INTERVALS_OF_BACKLOG * seen.commit_interval_ms + apart_ms
     return bool(seen.lag) and seen.lag_seconds is not None and seen.lag_seconds * SECOND_MS > limit_ms

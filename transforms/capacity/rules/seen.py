@@ -19,7 +19,8 @@ SECOND_MS = 1_000
 
 
 class PartitionSample(NamedTuple):
-    """A partition in one round. Its lag, its ends and its commit are None where they are not known."""
+    """Holds what one round says of a partition. `committed`, `end` and `lag` are None if they are not known, and
+    `owner` is None if the partition has no known owner."""
 
     committed: int | None
     end: int | None
@@ -57,8 +58,8 @@ def rounds_of(rows: Iterable[LagRow]) -> list[CapacityRound]:
 
 
 def produced_per_s(rounds: Iterable[CapacityRound]) -> dict[TopicPartition, float | None]:
-    """Returns the records per second that each partition of the last round got, from the first and the last known end
-    of its log; None where fewer than two are known, or where the log was truncated."""
+    """Returns the records per second that each partition of the last round gets. The rate is computed from the first
+    and the last known end of its log; it is None if fewer than two ends are known, or if the log was truncated."""
     ends: dict[TopicPartition, list[tuple[int, int]]] = {}
     last: CapacityRound | None = None
     for last in rounds:

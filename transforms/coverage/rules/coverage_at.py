@@ -1,5 +1,5 @@
-"""Decides from the rows of `coverage` whether the log was known at an instant, and where ends of groups may be
-missing."""
+"""Decides from the rows of `coverage` whether the log was known at an instant, and at which offsets records of the end
+of a group may be missing."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def iso(instant: datetime) -> str:
 
 
 def hidden_ends(coverage: Iterable[Row]) -> dict[int, list[int]]:
-    """Returns, by partition of `__consumer_offsets`, the offsets before which groups may have ended without a record of
-    it: a hole begins there, or a stretch that lost the state."""
+    """Returns, by partition of `__consumer_offsets`, the offsets before which a group may have ended without a record
+    of it in the ledger. At each of them begins a hole, or a stretch before which tombstones may have been removed."""
     found: dict[int, list[int]] = {}
     for row in coverage:
         if row["completeness"] == Completeness.UNKNOWN or row.get("is_state_lost"):

@@ -6,8 +6,8 @@ proves that nothing was removed:
 - The headers of the batches account for every offset: the batches follow one another, each has as many records as
   offsets, and what has no row lies in a control batch or in an aborted transaction. (Kafka's cleaner keeps the base and
   last offset of a batch and lowers its count; a batch that it empties goes.)
-- A key occurs a second time, where nothing explains the gaps. The cleaner makes a map of the newest record of each key
-  in the dirty part of the log, up to some offset, the map's end. Then it rewrites the segments below that end, one
+- If nothing else explains the gaps: a key occurs a second time. The cleaner makes a map of the newest record of each
+  key in the dirty part of the log, up to some offset, the map's end. Then it rewrites the segments below that end, one
   after the other. Suppose that a record is still there although its key occurs again later. Then the later record lies
   after the map's end, or the earlier one lies in a segment that was not rewritten yet. In both cases nothing was
   removed from the later record on. This holds for one replica, and for one read of it.
@@ -48,7 +48,8 @@ class Gap:
 
 @dataclass(frozen=True, slots=True)
 class BatchHeader:
-    """The header of a batch; `is_without_rows` says that a read_committed consumer gets no record of it."""
+    """Holds the header of a batch. `is_without_rows`: a read_committed consumer gets no record of the batch, because it
+    is a control batch or belongs to an aborted transaction."""
 
     base_offset: int
     last_offset: int
@@ -72,9 +73,10 @@ class UnreadError(ValueError):
 class Read:
     """The read part of a partition: the offsets [begin, end).
 
-    Every record from `explained_from` on is present, as `proof` shows. `at_end` is the log's end at some later time, as
-    offset and time in milliseconds. `begin_ms` is the time of the first record. `may_lack_tombstones`: it was read so
-    late that tombstones of known groups may have been written and removed before.
+    Every record from `explained_from` on is present, as `proof` shows. `at_end` is the end of the log at a time after
+    the gaps were seen, as offset and time in milliseconds. `begin_ms` is the time of the first record.
+    `may_lack_tombstones`: the part was read so late that tombstones of known groups may have been written and removed
+    before it was read.
     """
 
     begin: int
@@ -87,10 +89,11 @@ class Read:
 
 
 def explained_from(gaps: Sequence[Gap], begin: int, headers: Headers) -> int:
-    """Returns the lowest offset above which the headers account for every gap; `begin` if they account for all.
+    """Returns the lowest offset from which on the batch headers account for every gap; `begin` if they account for all
+    gaps.
 
-    It goes down from the last gap, and stops at the first gap that is not explained. Raises UnreadError if a committed
-    record was not delivered.
+    The search goes down from the last gap, and stops at the first gap that the headers do not explain. Raises
+    UnreadError if the log has a committed record that the reader did not get.
     """
     left = len(gaps)  # number of gaps; the last may begin in the previous window
     low = gaps[-1].end if gaps else begin
@@ -132,7 +135,9 @@ def _last_unexplained(gaps: Sequence[Gap], batches: Iterable[BatchHeader]) -> in
 
 
 def judged(readings: Sequence[Reading], read: Read) -> list[Reading]:
-    """Returns the readings after one more piece was read: the last reading is extended by it, or a new one is added."""
+    """Returns the readings of a partition after `read`, which is the next part that was read. This part extends the
+    last reading. It begins a new reading if records may be missing where the last reading was already complete, or if
+    tombstones may have been removed before the part was read."""
     *earlier, last = readings
     is_explained = read.explained_from <= read.begin
     if is_explained and read.begin == 0:

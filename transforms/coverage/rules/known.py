@@ -1,9 +1,10 @@
 """Checks whether a question asks for a time that was not read, so that "none" is answered only for time that was read.
 
 Each source (`schemas.words.Source`) is known until an instant of its own, or was never read. A question needs some of
-them, and asks about one or several instants, about a window, or about what is known at all. A window without an end
-goes on to where the sources end; it reaches beyond a source only if it begins there. Logs of the brokers need not be
-imported, so no question needs them: their facts are left out, and the answer says until when logs were read.
+the sources, and asks about one or several instants, about a window, or about all that is known. A window without an end
+extends to where the sources end, so a source lacks a part of it only if the window begins after the source's end. Logs
+of the brokers need not be imported, so no question needs them: an answer leaves out what logs would say, and says until
+when they were read.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
 Known = Mapping[str, datetime | None]
-"""Until when each source was read; None for one that was not."""
+"""The instant until which each source was read; None for a source that was never read."""
 
 # Each source with its name in a sentence, and the sentence for one that was never read.
 UNTIL = {
@@ -46,8 +47,9 @@ class Time:
 
 
 def topic_known_until(coverage: Iterable[Mapping[str, object]], partitions: Collection[int]) -> datetime | None:
-    """Returns the instant until which these partitions of the log were read; without partitions, the log as a whole.
-    One pass reads all partitions, so the latest instant at which one was read to its end counts for the log."""
+    """Returns the instant until which all of these partitions of `__consumer_offsets` were read; None if one of them
+    was not. Without `partitions`, returns the latest instant at which any partition was read to its end: one pass reads
+    all partitions, so that instant counts for all."""
     ends: dict[object, datetime] = {}
     for row in coverage:
         partition, to_time = row["kafka_partition"], row["to_time"]
@@ -59,8 +61,8 @@ def topic_known_until(coverage: Iterable[Mapping[str, object]], partitions: Coll
 
 
 def why_not_known(known: Known, sources: Iterable[str], time: Time) -> str | None:
-    """Returns one sentence about the sources that end before the time of the question does, with the remedy; None if
-    all of the time is known."""
+    """Returns one sentence, with the remedy, about the sources that do not reach to the end of the question's time;
+    None if all of that time is known."""
     lacking = [(source, known[source]) for source in sources if _is_beyond(source, known[source], time)]
     if not lacking:
         return None
@@ -70,13 +72,14 @@ def why_not_known(known: Known, sources: Iterable[str], time: Time) -> str | Non
 
 
 def is_nothing_known(known: Known, sources: Iterable[str], time: Time) -> bool:
-    """Returns whether the question's window begins after the end of each source."""
+    """Returns whether the question's window begins after the end of every source that the question needs."""
     ends = [known[source] for source in sources]
     return time.since is not None and all(end is None or time.since >= end for end in ends)
 
 
 def last_instant(known: Known, sources: Iterable[str]) -> datetime | None:
-    """Returns the last instant that any of the question's sources knows, which the question takes as "now"."""
+    """Returns the latest instant until which any of the question's sources is known; the question takes it as "now".
+    None if no source was read."""
     return max((end for source in sources if (end := known[source]) is not None), default=None)
 
 

@@ -31,12 +31,12 @@ STRETCHES_OF_READING = 4
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
-    """An uninterrupted reading of the partition, up to where the next one begins.
+    """Describes an uninterrupted reading of a partition, up to where the next reading begins.
 
     `settled_from` is None if it equals `complete_from`. Records written after the instant `complete_from_ms` lie at or
-    above the beginning of the complete stretch. `resumed_from` is where the previous reading stopped if a hole lies in
-    between, else None. `proof` is None for readings of an older release. Before the instant `began_ms` nothing of it
-    was read; 0 where an older release began it.
+    above the beginning of the complete stretch. `resumed_from` is the offset where the previous reading stopped, if a
+    hole lies between the two; else None. `proof` is None for readings of an older release. No record of it was read
+    before the instant `began_ms`, which is 0 if an older release began the reading.
     """
 
     from_offset: int
@@ -56,14 +56,14 @@ class Reading:
 
     @property
     def begin(self) -> int:
-        """The offset at which this reading begins, with the hole before it."""
+        """Returns the offset at which this reading begins, or at which the hole before it begins, if there is one."""
         return self.from_offset if self.resumed_from is None else self.resumed_from
 
 
 @dataclass(frozen=True)
 class Stretch:
-    """A row of `coverage`: offsets [from_offset, to_offset); a time is None where it is not known. A compacted stretch
-    with a proof has all its records; only earlier records may be missing."""
+    """Holds a row of `coverage`, about the offsets [from_offset, to_offset). A time is None if it is not known. A
+    compacted stretch with a `proof` has all its own records; only records before it may be missing."""
 
     from_offset: int
     to_offset: int
@@ -75,11 +75,11 @@ class Stretch:
 
 
 def stretches(readings: list[Reading], position: int, known_until_ms: int | None) -> list[Stretch]:
-    """Returns the stretches of one partition in order, without empty ones, except the complete stretch of a quiet
-    partition.
+    """Returns the stretches of one partition in order. Empty stretches are left out, except the complete stretch of a
+    partition to which nothing was written since it was first read.
 
-    `position` is the next offset to read. Before `known_until_ms` nothing was written at or above it; None if the
-    reader is not at the end.
+    `position` is the next offset to read. Nothing was written at or above it before the instant `known_until_ms`; None
+    if the reader has not reached the end of the log.
     """
     found = []
     for reading, following in zip_longest(readings, readings[1:]):
@@ -136,10 +136,10 @@ def above_floor(known: Sequence[Stretch], floor: int) -> list[Stretch]:
 
 
 def readings_of(known: Sequence[Stretch]) -> list[Reading]:
-    """Returns readings of one partition whose `stretches` are these, in order.
+    """Returns the readings of one partition that `stretches` turns into `known`, in order.
 
-    Where stretches do not hold the full information, the most cautious value is used: the log's end at a reading that
-    had not reached it, and the time at which a reading began, are not known.
+    Stretches hold less than readings do, and the most cautious value is used for what is missing: the time at which a
+    reading began, and the end of the log at a reading that had not reached it.
     """
     readings: list[Reading] = []
     left = list(known)
@@ -176,12 +176,12 @@ def _reading_of(known: list[Stretch]) -> Reading:
 
 
 def regained(known: Sequence[Stretch], position: int, end: tuple[int, int]) -> list[Reading]:
-    """Returns the readings of one partition up to `position`, where only its stretches are left. `end` is the log's end
-    now, as offset and time in milliseconds.
+    """Returns the readings of one partition up to `position`, computed from its stretches because the readings
+    themselves are lost. `end` is the log's end now, as offset and time in milliseconds.
 
-    If the stretches do not say how far the log is complete, or if rows lie after them, the part up to the log's end
-    counts as compacted, and the state of groups without a record there as lost. A reading that had begun at `position`
-    and had read nothing leaves no stretch: it is not regained, and the reading before it goes on.
+    If the stretches do not say from where the log is complete, or if they end before `position`, the part up to the
+    log's end counts as compacted, and the state of groups without a record in it as lost. A reading that had begun at
+    `position` and had read nothing left no stretch, so the reading before it is continued.
     """
     readings = readings_of(known)
     told_to = known[-1].to_offset if known else 0

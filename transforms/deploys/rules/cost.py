@@ -1,9 +1,9 @@
 """Adds up the cost of a deployment, and compares it with earlier ones.
 
-Its rebalances are those from its first departure or arrival to its last, and their cooperative follow-ups. The
-standstill of partitions is longer than the time in which they have no owner: under the eager protocol all members stop
-first, and then one record assigns all partitions at once. The peak of lag is the highest lag in the sampling rounds of
-the deployment and in the first one after it.
+The rebalances of a deployment are those from its first departure or arrival to its last, and their cooperative
+follow-ups. Partitions are stopped for longer than they have no owner: under the eager protocol all members stop first,
+and then one record assigns all partitions at once. The peak of lag is the highest lag in the sampling rounds of the
+deployment and in the first one after it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     Row = Mapping[str, Any]
 
 NEAR = timedelta(minutes=15)
-"""A sampling round farther away says nothing of a deployment."""
+"""Sampling rounds that are further from a deployment than this are not compared with it."""
 COMPARED_MAX = 10
 COMPARED = ("lasted_seconds", "rebalances", "unowned_partition_seconds", "stopped_partition_seconds_min", "lag_peak")
 
@@ -31,8 +31,8 @@ COMPARED = ("lasted_seconds", "rebalances", "unowned_partition_seconds", "stoppe
 def cost_of(
     turnover: Turnover, rebalances: Iterable[Row], assignments: Iterable[Row], rounds: Sequence[Row]
 ) -> dict[str, Any]:
-    """Returns the cost of a turnover, from the rows of its group; `rounds` have the sum of lag, in the order of time.
-    Unknown values are null."""
+    """Returns the columns of the cost of a deployment, from the rows of its group. `rounds` are the sampling rounds
+    with the group's sum of lag, in the order of time. Unknown values are None."""
     began, ended = turnover.began_at, turnover.ended_at
     found = _with_follow_ups(rebalances, turnover)
     observed = observed_of(found)
@@ -64,8 +64,8 @@ def _with_follow_ups(rebalances: Iterable[Row], turnover: Turnover) -> list[Row]
 
 
 def compared(costs: Sequence[Row]) -> dict[str, Any] | None:
-    """Returns the medians of a group's earlier deployments, of the last COMPARED_MAX of them; None if there are
-    none."""
+    """Returns the medians of the costs of the last COMPARED_MAX earlier deployments of a group; None if it has no
+    earlier deployment. `costs` are in the order of time."""
     last = costs[-COMPARED_MAX:]
     if not last:
         return None

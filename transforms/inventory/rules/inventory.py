@@ -3,7 +3,7 @@
 Libraries send their names in ApiVersions (KIP-511), which the brokers' request log has. Two of them support the
 protocol in production: Kafka's Java client from 4.0 on (Kafka's documentation, Consumer Rebalance Protocol), and
 librdkafka from 2.12.0 on (its release notes). Clients of other languages that are built on librdkafka name it in their
-version. For other libraries this is not known.
+version. For other libraries it is not known whether they support the protocol.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 JAVA, LIBRDKAFKA = "apache-kafka-java", "librdkafka"
 READY = {JAVA: (4, 0), LIBRDKAFKA: (2, 12)}
-"""The first release of each library that is ready for production."""
+"""The first release of each library that is ready for the protocol in production."""
 CONSUMER_PROTOCOL = "consumer"
 BUILT_ON = re.compile(r"librdkafka-v?([0-9]{1,4}\.[0-9]{1,4})", re.ASCII)
 VERSION = re.compile(r"v?([0-9]{1,4})\.([0-9]{1,4})", re.ASCII)
@@ -28,8 +28,8 @@ VERSION = re.compile(r"v?([0-9]{1,4})\.([0-9]{1,4})", re.ASCII)
 def blockers(
     protocol_type: str | None, assignor: str | None, library: str | None, version: str | None
 ) -> Iterator[str]:
-    """Yields the reasons that keep a member with the classic protocol from `group.protocol=consumer`; none if it could
-    move."""
+    """Yields the reasons that keep a member with the classic protocol from `group.protocol=consumer`. Yields none if
+    the member could move to that protocol."""
     if protocol_type not in {None, "", CONSUMER_PROTOCOL}:
         yield MoveBlocker.NOT_CONSUMERS
         return
@@ -43,7 +43,7 @@ def blockers(
 
 
 def can_move(library: str | None, version: str | None) -> bool | None:
-    """Returns whether a release of a client library is ready for KIP-848; None where that is not known."""
+    """Returns whether a release of a client library is ready for KIP-848; None if that is not known."""
     built_on = BUILT_ON.search(version or "")
     if built_on is not None:
         library, version = LIBRDKAFKA, built_on[1]

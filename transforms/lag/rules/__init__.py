@@ -3,11 +3,11 @@ clock.
 
     facts             watermarks, commits, owners
     topic_window      the recent ends of a topic partition's log, and time by interpolation
-    partition_window  the recent commits and positions of a group on it
+    partition_window  the recent commits and positions of a group on a topic partition
     row               one row of `lag`
     status, burrow    is it a problem: by time (our rules), by commits (Burrow's)
-    resting           where only markers of transactions may be left
-    rollup            per group and topic
+    resting           the places where only markers of transactions may be left to read
+    rollup            sums for each group and topic
     scaling           one number for autoscalers
     ownership         owners and subscriptions at a position of the log
     state             all groups of a cluster, round by round

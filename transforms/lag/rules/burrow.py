@@ -1,8 +1,9 @@
 """Judges a partition by Burrow's rules, as its evaluator applies them (linkedin/Burrow, evaluator "caching" and
 storage "inmemory", version of October 2025).
 
-A window of the last `intervals` commits, and of as many samples of the log's end. In this order, with lag above
-`allowed_lag` now, and as many commits as `minimum_complete` asks for:
+A window has the last `intervals` commits, and as many samples of the log's end. The status is OK if lag is now at most
+`allowed_lag`, or if there are fewer commits than `minimum_complete` asks for. Otherwise it is the first of these that
+holds:
 
     STOP     the last commit is longer ago than the window is long, and no sample of the end is at or below it
     REWIND   a commit was below the one before, and no later commit has reached that one again
@@ -64,8 +65,8 @@ def store(ring: deque[StoredCommit], commit: Commit, high_watermark_before: int 
 def partition_status(
     ring: Sequence[StoredCommit], recent_ends: Iterable[int], lag: int, now_ms: int, rules: BurrowRules
 ) -> str:
-    """Returns the status. `recent_ends` are the newest samples of the end of the log, `lag` is the present lag in
-    records."""
+    """Returns Burrow's status of a partition. `recent_ends` are the newest samples of the end of the log, and `lag` is
+    the present lag in records."""
     if lag <= rules.allowed_lag or not ring or len(ring) < rules.minimum_complete * rules.intervals:
         return BurrowStatus.OK
     first, last = ring[0], ring[-1]

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 class Watermark:
     """Holds the ends of one topic partition in the round of `sampled_at_ms`.
 
-    `markers_at_end` says how many offsets right before `last_stable_offset` hold markers of transactions, or records
-    of aborted ones, and no committed record; it is None where nobody looked.
+    `markers_at_end` says how many offsets right before `last_stable_offset` hold markers of transactions, or records of
+    aborted ones, and no committed record; it is None if the log was not read there.
     """
 
     sampled_at_ms: int
@@ -28,11 +28,11 @@ class Watermark:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """One record of a group about a topic partition.
+    """Holds one record of a group about a topic partition.
 
-    `committed_offset` is None for a removal (tombstone) and for offset -1, which Kafka stores and answers as "none".
-    `high_watermark_before` is that of the newest round before the commit, by position in the log, where it is known
-    from elsewhere than the state. `topic_id` is None if the client did not send one.
+    `committed_offset` is None for a removal (a tombstone), and for offset -1, which Kafka stores and returns as "no
+    offset". `high_watermark_before` is that of the newest round before the commit, by position in the log; it is set
+    only for a commit that is restored from the tables. `topic_id` is None if the client did not send one.
     """
 
     committed_offset: int | None
@@ -48,8 +48,8 @@ class Commit:
 class Owner:
     """The owner of a partition, as far as the ledger knows.
 
-    `owned` is None where ownership is not known (a simple consumer, a KIP-848 group, an assignment that can't be read).
-    `is_subscribed` is False only if every member's subscription is known and none has the topic.
+    `owned` is None if ownership is not known (a simple consumer, a KIP-848 group, an assignment that can't be read).
+    `is_subscribed` is False only if every member's subscription is known and no member subscribes to the topic.
     """
 
     owned: bool | None = None

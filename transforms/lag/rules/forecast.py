@@ -4,19 +4,19 @@ An offset is a count of events, so the values that rounds see are sums: their er
 line. A line through such points (least squares, Theil-Sen) gives an interval that is far too narrow. So the method is
 that of a random walk with drift, the "drift method" of forecasting: the rate is the whole change over the whole time,
 and the scatter is that of the changes around it, from point to point or, since bursts last, over more points if that is
-larger. The future adds its own scatter, and the rate is only as sure as the time it was seen for: at `t` seconds from
+larger. The future adds its own scatter, and the rate is the more certain the longer it was seen. At `t` seconds from
 now a distance `d` that changes by `rate` lies between
 
     d + rate t  ±  q √(noise t + rate_variance t²)        q: Student's t, for 95 of 100
 
-and reaches zero at the earliest and at the latest where one of the two bounds does, which are the roots of a quadratic
-equation. Where the upper bound never does, there is no latest time: it may never happen. `python -m bench.forecasts`
-measures how often the interval holds.
+The distance reaches zero at the earliest when the lower bound does, and at the latest when the upper bound does; these
+times are the roots of a quadratic equation. If the upper bound never reaches zero, there is no latest time: the event
+may never happen. `python -m bench.forecasts` measures how often the interval holds.
 
-Caught up means that no more is left than the group leaves anyway between its commits. How fast lag shrinks is seen
-since it was highest: before, it grew. The start of a log moves by whole segments, so its pace is that from move to
-move, and a loss may come a segment sooner or later. As long as it has not moved a few times within what is known,
-nobody knows its pace, and no loss is forecast.
+A group has caught up if no more is left than it leaves anyway between its commits. The rate at which lag shrinks is
+measured since lag was highest, because it grew before. The start of a log moves by whole segments. So its pace is
+measured from move to move, and a loss may come a segment sooner or later. As long as the start has not moved a few
+times within the known rounds, nobody knows its pace, and no loss is forecast.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ _Z = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """How a number changes: by `rate` per second, with a variance of `noise` per second and a variance of the rate
-    itself. `changes` says from how many changes that was computed."""
+    """Says how a number changes: by `rate` per second, with a variance of `noise` per second and a variance of the rate
+    itself (`rate_variance`). `changes` is the number of changes from which this was computed."""
 
     rate: float
     noise: float
@@ -52,7 +52,7 @@ class Drift:
     changes: int
 
     def less(self, other: Drift) -> Drift:
-        """Returns how the difference of two independent numbers changes."""
+        """Returns how the difference between this number and `other`, an independent one, changes."""
         return Drift(
             self.rate - other.rate,
             self.noise + other.noise,
@@ -62,20 +62,20 @@ class Drift:
 
     @property
     def trend(self) -> str:
-        """Returns whether the number grows or shrinks for certain."""
+        """Returns whether the number certainly grows or shrinks; `level` if neither is certain."""
         if abs(self.rate) <= quantile(self.changes) * math.sqrt(self.rate_variance):
             return LagTrend.LEVEL
         return LagTrend.GROWING if self.rate > 0 else LagTrend.SHRINKING
 
 
 STANDSTILL = Drift(0.0, 0.0, 0.0, CHANGES_MAX)
-"""How the commit of a group changes that makes no progress."""
+"""Says how the committed offset of a group without progress changes: not at all."""
 
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """In how many seconds an event is expected: at the present rate, at the earliest and at the latest. The last is
-    None if it may never happen."""
+    """Says in how many seconds an event is expected: at the present rate, at the earliest, and at the latest. `latest`
+    is None if the event may never happen."""
 
     seconds: float
     earliest: float
@@ -83,8 +83,8 @@ class Expected:
 
 
 def drift(points: Sequence[tuple[float, float]]) -> Drift | None:
-    """Returns how a number changes. `points` are its values at some seconds, in order. None below `CHANGES_MIN`
-    changes."""
+    """Returns how a number changes; None if there are fewer than CHANGES_MIN changes. `points` are pairs of a time in
+    seconds and the number's value then, in order."""
     changes = len(points) - 1
     if changes < CHANGES_MIN:
         return None
@@ -112,8 +112,8 @@ def quantile(changes: int) -> float:
 
 
 def reaches_zero(distance: float, by: Drift, step: float = 0.0) -> Expected | None:
-    """Returns when a distance above 0 is reached; None if it does not shrink. `step` is the size of the steps by which
-    the number moves: the event may come one step sooner or later."""
+    """Returns in how many seconds a distance above 0 becomes 0, if it changes by `by`; None if it does not shrink. The
+    distance changes in steps of up to `step`, so the event may come one step sooner or later."""
     if by.rate >= 0:
         return None
     earliest, latest = _bounds(max(distance - step, 0.0), by)[0], _bounds(distance + step, by)[1]
@@ -141,15 +141,16 @@ def since_highest(points: Sequence[tuple[float, float]]) -> Sequence[tuple[float
 
 
 def overtaken(left: float, consumed: Drift, start: tuple[Drift, float]) -> Expected | None:
-    """Returns when the start of a log reaches a commit that is `left` offsets ahead; None if it does not come nearer.
-    `start` is the pace of the start, and its largest step."""
+    """Returns in how many seconds the start of a log reaches a commit that is `left` offsets ahead of it; None if the
+    start does not come nearer. `consumed` says how the committed offset changes, and `start` is the pace of the log's
+    start and its largest step."""
     pace, step = start
     return reaches_zero(left, consumed.less(pace), step)
 
 
 def pace_of_start(*seen: Sequence[tuple[float, float]]) -> tuple[Drift, float] | None:
-    """Returns how the start of a log moves, and its largest step. Uses the first of several series in which it moved
-    often enough; None if it did in none."""
+    """Returns how the start of a log moves, and its largest step. Uses the first of the given series in which the start
+    moved often enough; returns None if there is no such series."""
     for points in seen:
         pace = drift([after for before, after in pairwise(points) if after[1] != before[1]])
         if pace is not None:

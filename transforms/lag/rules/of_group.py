@@ -40,8 +40,9 @@ TOPIC, SAMPLE, COMMIT, POINT, OWNER, GENERATION, MEMBER, STATE = range(8)
 
 @dataclass(frozen=True, slots=True)
 class RoundsToCompute:
-    """The rounds to compute: their instants in order, the ends that each read, the last round before them by partition
-    with the end that it read, and the losses of the log."""
+    """Holds the rounds to compute, and what the log lacks. `ends` has the instant of each round, in order, with the
+    ends of `__consumer_offsets` that it read. `ends_before` has, by partition, the last round before these, with the
+    end that it read. `losses` are the losses of the log."""
 
     ends: Sequence[tuple[int, Mapping[int, End]]]
     ends_before: Mapping[int, tuple[int, End]]
@@ -49,7 +50,7 @@ class RoundsToCompute:
 
     @property
     def ends_after(self) -> dict[int, tuple[int, End]]:
-        """Returns, by partition, the last round and its end once these rounds are computed."""
+        """Returns, by partition, the last round that read its end, and that end, once these rounds are computed."""
         found = dict(self.ends_before)
         for sampled_at_ms, ends in self.ends:
             found.update({partition: (sampled_at_ms, end) for partition, end in ends.items()})
@@ -57,8 +58,8 @@ class RoundsToCompute:
 
     @property
     def commits_to(self) -> dict[int, int]:
-        """Returns, by partition, the offset below which commits are needed. Where the cleaner thinned the log, commits
-        after a round are needed, too: they show that an earlier one may be missing."""
+        """Returns, by partition, the offset below which commits are needed. If the cleaner removed records around a
+        round's end, commits after the end are needed, too: they show that an earlier commit may be missing."""
         found = {partition: end.offset for partition, (_, end) in self.ends_after.items()}
         for _, ends in self.ends:
             for partition, end in ends.items():
@@ -96,7 +97,7 @@ def group_lag(
 
 
 def by_kind(events: Iterable[Row]) -> dict[int, list[Row]]:
-    """Returns events by kind; they come in the order of their kinds."""
+    """Returns the events by their kind. The events must come in the order of their kinds."""
     return {kind: list(of_kind) for kind, of_kind in groupby(events, itemgetter("kind"))}
 
 
@@ -137,8 +138,8 @@ def restore_group(
     points: Iterable[Row],
     rounds: RoundsToCompute,
 ) -> None:
-    """Puts the commits that earlier rounds counted, and the rows of `lag` that those rounds found, into the state.
-    Newer commits are counted by the rounds to come."""
+    """Restores the part of the state that is about a group, from `commits` and from `points`, the rows of `lag` of
+    earlier rounds. Commits that no earlier round counted are left to the rounds to come."""
     for partition, (sampled_at_ms, end) in rounds.ends_before.items():
         state.restore_ends(sampled_at_ms, {partition: end})
     for row in sorted(commits, key=itemgetter("kafka_offset")):

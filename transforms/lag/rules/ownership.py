@@ -1,7 +1,7 @@
 """Finds who owned what, and who subscribed to what, at a position in the log, from rows of the history tables.
 
-An interval holds at a position (the next offset to read) if its record lies below it and the record that ended it, if
-any, does not.
+A position is the next offset to read. An interval holds at a position if the interval's first record lies below the
+position, and the record that ended it, if any, does not.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class OffsetRange:
-    """Holds the offsets between which a row was in force; `to_offset` is None while it is."""
+    """Holds the offsets between which a row was in force; `to_offset` is None if the row still is."""
 
     from_offset: int
     to_offset: int | None
@@ -31,8 +31,8 @@ class OffsetRange:
 class GroupHistory:
     """Holds the intervals of one group.
 
-    `kafka_partition` is the one of `__consumer_offsets`, -1 if not known. A generation says whether a partition without
-    an owner is known to be unowned; a member's topics are None where its subscription can't be read.
+    `kafka_partition` is the group's partition of `__consumer_offsets`, -1 if not known. A generation says whether a
+    partition without an owner is known to be unowned; a member's topics are None if its subscription can't be read.
     """
 
     generations: list[tuple[OffsetRange, bool]] = field(default_factory=list)
@@ -43,10 +43,10 @@ class GroupHistory:
     def facts_at(
         self, position: int, state: str | None, sampled_subscription: frozenset[str] | None = None
     ) -> GroupFacts:
-        """Returns what is known of the group at a position.
+        """Returns the facts about the group that are known at a position.
 
-        `state` and the subscription are those that the round sampled; the subscription counts where the ledger keeps no
-        members, as for a KIP-848 group.
+        `state` and the subscription are those that the round sampled. The sampled subscription counts only if the
+        history has no members at the position.
         """
         subscriptions = [topics for interval, topics in self.members if interval.holds_at(position)]
         known = [topics for topics in subscriptions if topics is not None]

@@ -1,8 +1,8 @@
-"""Remembers one group on one topic partition: its last commits, and its last positions by time.
+"""Holds the recent state of one group on one topic partition: its last commits, and its last positions by time.
 
-`absorb` takes the commits of a round in the order of the log, `observe` the lag that the round then found; both ignore
-what they have seen before. `restore` takes the state back from the tables: the last commits with the watermark before
-each, and the rows of `lag` of the last window.
+`absorb` takes the commits of a round in the order of the log, and `observe` takes the lag that the round then found.
+Both ignore what they were given before. `restore` restores the state from the tables: the last commits with the
+watermark before each, and the rows of `lag` of the last window.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 
 class PartitionWindow:
-    """The state of a group on a partition.
+    """Holds the state of a group on a partition.
 
-    `latest` is the newest commit that counts, None if there is none or it was removed; `no_progress_since_ms` is when
-    lag was first seen at its offset.
+    `latest` is the newest commit; None if there is no commit, or if the newest one was removed. `no_progress_since_ms`
+    is the first round that saw lag at the present committed offset.
     """
 
     __slots__ = ("_last_kafka_offset", "latest", "no_progress_since_ms", "points", "removed_at", "ring")
@@ -37,7 +37,8 @@ class PartitionWindow:
         self._last_kafka_offset = -1
 
     def absorb(self, commit: Commit, high_watermark_before: int | None, rules: LagRules) -> None:
-        """Takes a commit; `high_watermark_before` is the newest sample before it, unless the commit has its own."""
+        """Adds a commit or a removal. `high_watermark_before` is the high watermark in the newest sample before it; a
+        commit that has its own ignores this one."""
         if commit.kafka_offset <= self._last_kafka_offset:
             return
         self._last_kafka_offset = commit.kafka_offset
@@ -57,8 +58,8 @@ class PartitionWindow:
         return (self.ring[-1].timestamp_ms - self.ring[0].timestamp_ms) // (len(self.ring) - 1)
 
     def observe(self, sampled_at_ms: int, lag: int | None, rules: LagRules, *, is_waiting: bool = False) -> None:
-        """Takes the lag of a round; None if it has none. A group that waits for the end of a transaction (`is_waiting`)
-        can't make progress; the time without progress begins when the transaction is over."""
+        """Adds the lag that a round found; None if it found no lag. A group that waits for the end of a transaction
+        (`is_waiting`) can't make progress, so its time without progress begins when the transaction is over."""
         if self.latest is None or lag is None or self.latest.committed_offset is None:
             return
         committed, last = self.latest.committed_offset, self.points.last

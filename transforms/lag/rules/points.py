@@ -1,9 +1,9 @@
-"""Keeps the offsets and lags that the rounds of a window saw of a group on a partition: the newest point of each
-twentieth of the window.
+"""Holds the committed offsets and lags of a group on a partition that the rounds of a window saw: the newest point of
+each twentieth of the window.
 
-Slope, mean and highest offset are needed for every partition in every round. So their sums are kept and updated with
-each point that is added or removed. The sums are whole numbers from one fixed origin of time, so they are exact,
-whether the points came one by one or out of the table.
+Slope, mean and highest offset are needed for every partition in every round. So the sums behind them are stored, and
+updated with each point that is added or removed. The sums are whole numbers from one fixed origin of time, so they are
+exact, whether the points were added one by one or restored from the table.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Points:
         return self._kept[-1] if self._kept else None
 
     def add(self, point: Point, rules: StatusRules) -> None:
-        """Adds the newest point; it takes the place of the last one in the same twentieth of the window."""
+        """Adds the newest point. It replaces the last one if both lie in the same twentieth of the window."""
         kept, gone = self._kept, []
         width_ms = max(rules.window_ms // POINTS_PER_WINDOW, 1)
         if kept and kept[-1].sampled_at_ms // width_ms == point.sampled_at_ms // width_ms:
@@ -61,7 +61,8 @@ class Points:
             self._highest = max(each.committed_offset for each in kept)
 
     def slope_per_s(self) -> float | None:
-        """Returns the slope of the least-squares line, in records a second; None below `POINTS_FOR_SLOPE` points."""
+        """Returns the slope of the least-squares line through the lags, in records per second; None if there are fewer
+        than POINTS_FOR_SLOPE points."""
         count = len(self._kept)
         if count < POINTS_FOR_SLOPE:
             return None
@@ -78,7 +79,7 @@ class Points:
         return is_long_enough and slope * span_s >= max(rules.growth_records_min, fraction)
 
     def is_rewound(self) -> bool:
-        """Returns whether the newest offset is below an earlier one."""
+        """Returns whether the newest committed offset is below an earlier one of the window."""
         return bool(self._kept) and self._kept[-1].committed_offset < self._highest
 
     def _append(self, point: Point) -> None:

@@ -1,8 +1,8 @@
-"""Finds where groups rest so close before the last stable offset that only transaction markers may be left to read,
-and where they stand, wherever the end is.
+"""Finds where groups rest so close before the last stable offset that only transaction markers may be left to read, and
+where they make no progress, however far the end is.
 
 Only the log shows whether the rest are markers (`jobs.kafka.markers`), or records of aborted transactions
-(`jobs.kafka.aborted`). A consumer that goes on is not at rest, and the log is not read for it.
+(`jobs.kafka.aborted`). A consumer that makes progress is not at rest, and the log is not read for it.
 """
 
 from __future__ import annotations
@@ -32,15 +32,16 @@ class Place(NamedTuple):
 
 
 class Resting(NamedTuple):
-    """The committed offset of the group that rests furthest from the end of a topic partition, and that end."""
+    """Holds a committed offset and the last stable offset of a topic partition. Of several groups that rest there, it
+    is the commit of the one furthest from the end."""
 
     committed_offset: int
     last_stable_offset: int
 
 
 def resting_places(rows: Iterable[LagRow | Place]) -> dict[TopicPartition, Resting]:
-    """Returns, for each topic partition on which a group rests, the place where it rests. `rows` are those of one
-    round."""
+    """Returns, for each topic partition at whose end a group rests, the commit of such a group that lies furthest from
+    the end. `rows` are those of one round."""
     found: dict[TopicPartition, Resting] = {}
     for row in rows:
         committed, stable, start = row.committed_offset, row.last_stable_offset, row.log_start_offset
@@ -55,8 +56,8 @@ def resting_places(rows: Iterable[LagRow | Place]) -> dict[TopicPartition, Resti
 
 
 def standing_places(rows: Iterable[LagRow]) -> dict[TopicPartition, int]:
-    """Returns, for each topic partition on which a group stood at one offset in two rounds, the commit of the one that
-    stands closest to the end. `rows` are those of one round."""
+    """Returns, for each topic partition on which a group made no progress between two rounds, the committed offset of
+    such a group that lies closest to the end. `rows` are those of one round."""
     found: dict[TopicPartition, int] = {}
     for row in rows:
         committed, since_ms = row.committed_offset, row.no_progress_since_ms

@@ -1,7 +1,7 @@
 """Sums up the rows of one round, for each group and each of its topics.
 
-Partitions that the group no longer subscribes to are counted apart and stay out of all sums and statuses: no member
-will reduce their lag. Partitions whose lag is null are counted, and do not count as zero.
+Partitions that the group no longer subscribes to are counted separately, and left out of all sums and statuses: no
+member will reduce their lag. Partitions whose lag is null are counted, but their lag is not taken as zero.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Rollup:
-    """One row of the summary; `topic` is None for the group as a whole.
+    """Holds the sums of one group in one round, or of one of its topics; `topic` is None for the group as a whole.
 
-    Totals are None if no partition has a lag, and `lag_seconds_max` if none has a time or a bound of it. Where there is
-    a `lag_seconds_lower_bound`, the highest bound of the partitions without a known time, `lag_seconds_max` is a
-    bound, too. `catch_up_seconds` is the time that the lag needs at the present
-    slope, None while it does not shrink. `commit_age_ms` is the age of the newest commit, `commit_interval_ms` the
-    median of the partitions' own means.
+    Totals are None if no partition has a lag. `lag_seconds_max` is the highest known time, or bound of one; None if
+    there is neither. `lag_seconds_lower_bound` is the highest bound of the partitions without a known time; if it is
+    set, `lag_seconds_max` is only a bound, too. `catch_up_seconds` is the time that the lag needs at the present slope;
+    None if the lag does not shrink. `commit_age_ms` is the age of the newest commit, and `commit_interval_ms` the
+    median of the partitions' mean intervals.
     """
 
     sampled_at_ms: int
@@ -54,7 +54,8 @@ class Rollup:
 
 
 def rollup(rows: Iterable[LagRow]) -> list[Rollup]:
-    """Returns each group, followed by its topics; the rows of the round may come in any order."""
+    """Returns a rollup of each group, each followed by those of its topics. The rows of the round may come in any
+    order."""
     found = []
     ordered = sorted(rows, key=lambda row: (row.group_id, row.topic, row.partition))
     for _, of_group in groupby(ordered, key=lambda row: row.group_id):

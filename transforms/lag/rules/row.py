@@ -5,16 +5,17 @@
     lag_read_committed  the same against the last stable offset: the offsets that a read_committed consumer can read
     messages_lost       log start - committed, if above 0: what retention deleted before it was read
 
-All are null, never 0, without a commit or a watermark; only where the log is empty, lag is 0 without a commit, too. A
-commit beyond the end of the log has only a `raw_lag`: where its consumer will go on is not known. Offsets that are
-known to hold nothing but markers of transactions are no lag.
+All are null, never 0, without a commit or a watermark. There is one exception: if the log is empty, lag is 0 without a
+commit, too. A commit beyond the end of the log has only a `raw_lag`, because it is not known where its consumer will
+continue. Offsets that are known to hold nothing but markers of transactions are no lag.
 
 Lag is computed only from commits and ends of one round: a commit of a minute ago against an end of now would give a lag
-that never existed. Where the commits are known only until an earlier round, the row has the instant of that round.
+that never existed. If the commits are known only until an earlier round, the row has the instant of that round.
 
 If a topic was deleted and created again under the same name, a commit of the former topic has a `raw_lag`, and its lag
-is null. A commit is of the former topic if its topic id differs from the sampled one or, where the client sent none, if
-it was made before the last sample of the former topic, or if nothing else explains its offset.
+is null. A commit is of the former topic if its topic id differs from the sampled one. If the client sent no topic id,
+it is of the former topic if it was made before the last sample of the former topic, or if nothing else explains its
+offset.
 """
 
 from __future__ import annotations
@@ -50,12 +51,12 @@ class GroupPartition(NamedTuple):
 
 
 class Circumstances(NamedTuple):
-    """Holds further facts of a round about a row, beside its commit and watermark.
+    """Holds the facts of a round about a row that are not in its commit or watermark.
 
-    Three of them are about the group's `__consumer_offsets` partition. `commits_until_ms` is the earlier round whose
-    end is the last one known; None if that is the round itself. `has_hidden_commits`: an open transaction hides the
-    records after it. `has_lost_commit`: a later commit may be missing, since the log has a hole after the last commit,
-    or the cleaner may have removed it before it was read.
+    The last three are about the group's `__consumer_offsets` partition. `commits_until_ms` is an earlier round, up to
+    whose end the commits are known; None if they are known up to this round's end. `has_hidden_commits`: an open
+    transaction hides the records after it. `has_lost_commit`: a later commit may be missing, because the log has a hole
+    after the last commit, or because the cleaner may have removed the commit before it was read.
     """
 
     sampled_at_ms: int
@@ -68,7 +69,7 @@ class Circumstances(NamedTuple):
 
 @dataclass(kw_only=True, slots=True)  # a frozen one would cost twice as much to make
 class LagRow:
-    """The columns of `lag`; times in milliseconds."""
+    """Holds the columns of `lag`; instants and durations whose names end in `_ms` are in milliseconds."""
 
     sampled_at_ms: int
     group_id: str
@@ -137,9 +138,10 @@ def lag_row(
     now: Circumstances,
     rules: LagRules,
 ) -> LagRow:
-    """Returns the row, and stores its lag in `window`.
+    """Returns the row of a group on a topic partition, and adds its lag to `window`.
 
-    `topic` holds the samples up to the round, `window` the group's commits below its position; either may be None.
+    `topic` has the samples of the topic partition up to the round, and `window` the group's commits below the end that
+    the round read. Either may be None.
     """
     watermark = _usable(topic, now, rules)
     commit = window.latest if window is not None else None
@@ -207,9 +209,10 @@ def out_of_date(row: LagRow, group_state: str | None) -> LagRow:
 
 
 def with_next_record(row: LagRow, record: NextRecord) -> LagRow:
-    """Returns the row with the time of the record itself.
+    """Returns the row with `lag_seconds` computed from the time of the next record itself, which was read from the
+    topic.
 
-    On a compacted topic, or after retention, that is the first record left, and the time a lower bound.
+    On a compacted topic, or after retention, this is the first record that is left, and its age is a lower bound.
     """
     if not row.lag:
         return row

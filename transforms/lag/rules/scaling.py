@@ -5,9 +5,9 @@ setting says how much a partition without a commit counts (`schemas.words.NoComm
 reduce does not count: partitions that the group no longer subscribes to, records after the beginning of an open
 transaction for a consumer that waits for its end, and, if asked for, persistent lag.
 
-Lag is persistent where no commit has moved for too long (`stopped`, `stalled`) although the partition may have a
-consumer: that one is stuck, and another one would be stuck there, too. Where the group has no consumers it is not
-persistent: a group that was scaled to zero would never come back.
+Lag is persistent if the commit has not moved for too long (`stopped`, `stalled`) although the partition may have a
+consumer: that consumer is stuck, and another one would be stuck there, too. If the group has no consumers, lag does not
+count as persistent, because a group that was scaled to zero would never come back.
 """
 
 from __future__ import annotations
@@ -28,8 +28,9 @@ STUCK = {LagStatus.STOPPED, LagStatus.STALLED}
 
 @dataclass(frozen=True, slots=True)
 class LagToScaleBy:
-    """Holds the number to scale by, in records, None if no known lag counts; how much of the lag is persistent, whether
-    it counts or not; and how many partitions have no lag of their own."""
+    """Holds the number to scale by (`lag`), in records; None if no lag that counts is known. `persistent_lag` is how
+    much of the lag is persistent, whether or not it counts, and `partitions_without_lag` how many partitions have no
+    known lag."""
 
     lag: int | None
     persistent_lag: int
@@ -37,7 +38,9 @@ class LagToScaleBy:
 
 
 def lag_to_scale_by(rows: Iterable[LagRow], no_commit: str, *, without_persistent: bool = False) -> LagToScaleBy:
-    """Returns the number for the rows of one group, or of one of its topics, in one round."""
+    """Returns the number to scale by for the rows of one group, or of one of its topics, in one round. `no_commit` (a
+    word of `NoCommit`) says how much a partition without a commit counts; `without_persistent` leaves out persistent
+    lag."""
     counted = [row for row in rows if LagFlag.UNSUBSCRIBED not in row.flags]
     persistent = {id(row): _readable(row) or 0 for row in counted if is_persistent(row)}
     numbers = [

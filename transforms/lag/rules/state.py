@@ -1,10 +1,10 @@
-"""Keeps the state of all groups of a cluster, round by round: commits and samples in, rows of `lag` out.
+"""Holds the state of all groups of a cluster, round by round: commits and samples in, rows of `lag` out.
 
 A sampling round first reads the ends of the `__consumer_offsets` partitions, then the rest. A commit counts if it lies
-below the end of its partition, whatever was read of the log by then. That end is the last stable offset: no
-read_committed reader gets further, and where it lies below the high watermark the rows say so.
+below the end of its partition, whatever was read of the log by then. That end is the last stable offset, beyond which
+no read_committed reader gets. If it lies below the high watermark, the rows say so.
 
-    state.commit(...)          as the log is read, in the order of each partition; it may run ahead of the round
+    state.commit(...)          as the log is read, in the order of each partition; commits after the round's ends, too
     state.round(round, ...)    once the log is read up to `round.ends`; rounds in their order
 
 The caller waits until the log is read that far (`is_read_to`). State is bounded, as `PartitionWindow` and `TopicWindow`
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """The end of one `__consumer_offsets` partition: commits below `offset` count.
+    """Holds the end of one `__consumer_offsets` partition that a round read. Commits below `offset` count.
 
     `is_behind` means that an open transaction keeps a reader from the log's end.
     """
@@ -53,8 +53,9 @@ class End:
 class GroupFacts:
     """Describes a group at the position of a round.
 
-    `is_ownership_known` says that a partition that is not in `owners` has no owner; `subscribed_topics` is None if not
-    every member's topics are known, or there are no members; `kafka_partition` is -1 where the history has no group.
+    If `is_ownership_known`, a partition that is not in `owners` has no owner. `subscribed_topics` is None if the topics
+    of some member are not known, or if there are no members. `kafka_partition` is -1 if the history does not have the
+    group.
     """
 
     state: str | None = None
@@ -77,7 +78,8 @@ NO_FACTS = GroupFacts()
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """The result of one sampling round. A partition whose broker did not answer is missing."""
+    """Holds the result of one sampling round. `ends` and `watermarks` lack the partitions whose broker did not
+    answer."""
 
     sampled_at_ms: int
     ends: Mapping[int, End]
@@ -91,12 +93,13 @@ def is_read_to(ends: Mapping[int, End], positions: Mapping[int, int]) -> bool:
 
 class LagState:
     def __init__(self, rules: LagRules | None = None, report: Report = stop) -> None:
-        """A group whose rows can't be computed in a round goes to `report`, and has no rows in that round. If one of
-        its commits can't be taken in, its commits are not known until the group commits again.
+        """Makes an empty state. A group whose rows can't be computed in a round is reported to `report`, and has no
+        rows in that round. If the state can't take a commit of a group, the group's commits are not known until it
+        commits again.
 
-        `losses` may be set at any time. Commits below a place at which records may be missing no longer count in a
-        round that reads beyond it, until the group commits again. The same holds where the cleaner thinned the log and
-        the group has committed after the round.
+        `losses` may be set at any time. If records may be missing at a place in the log, commits below it no longer
+        count in a round whose end lies above it, until the group commits again. The same holds if the cleaner removed
+        records around a round's end, and the group has committed after that end.
         """
         self.losses = NO_LOSSES
         self.rules = rules or LagRules()
@@ -110,12 +113,12 @@ class LagState:
         self._thinned: dict[tuple[str, TopicPartition], int] = {}  # of this round: a commit at or above that counts
 
     def commit(self, group_id: str, topic: str, partition: int, commit: Commit) -> None:
-        """Takes a commit or a removal; it counts from the first round whose end lies above it."""
+        """Adds a commit or a removal. It counts from the first round whose end lies above it."""
         self._waiting.append((group_id, TopicPartition(topic, partition), commit))
 
     def round(self, read: Round, facts: Mapping[str, GroupFacts]) -> Iterator[LagRow]:
-        """Yields the rows of the round: for each group, the partitions it has committed or owns. Take all of them: the
-        state that the next round needs is stored on the way."""
+        """Yields the rows of the round: for each group, the partitions that it has committed or owns. Consume all rows,
+        because the state that the next round needs is stored on the way."""
         failed = self._absorb(read)
         for place, watermark in read.watermarks.items():
             self.topic(place).add(watermark)
@@ -136,11 +139,13 @@ class LagState:
         return window
 
     def restore_ends(self, sampled_at_ms: int, ends: Mapping[int, End]) -> None:
-        """Takes the ends of the round that the state is recovered for, or of the last round that read a partition."""
+        """Stores the ends that an earlier round read: the round for which the state is recovered, or the last round
+        that read a partition."""
         self._ends.update({partition: (sampled_at_ms, end) for partition, end in ends.items()})
 
     def restore_commit(self, group_id: str, place: TopicPartition, commit: Commit) -> None:
-        """Takes a commit that an earlier round counted, in the order of the log. It carries the end before it."""
+        """Adds a commit that an earlier round counted, with the high watermark before it. Call this in the order of the
+        log."""
         self.window(group_id, place).absorb(commit, None, self.rules)
 
     def lose(self, group_id: str) -> None:
@@ -148,7 +153,7 @@ class LagState:
         self._lost.update((group_id, place) for place in self.groups.pop(group_id, ()))
 
     def drop_removed(self) -> None:
-        """Drops the windows of commits that were removed later; call it after the last `restore_commit`."""
+        """Drops the windows whose last commit was removed. Call it after the last `restore_commit`."""
         removed = [
             (group_id, place)
             for group_id, windows in self.groups.items()

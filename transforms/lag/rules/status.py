@@ -1,6 +1,7 @@
-"""Judges a partition by time, not by commits, so that a status means the same however often a group commits.
+"""Determines the status of a partition by time, not by commits, so that a status means the same however often a group
+commits.
 
-    status        when, the first that holds
+    status        the first of these that holds
     ok            nothing is committed, and the log is empty
     no_commit     nothing is committed
     ahead_of_log  the commit lies beyond the end of the log, after data loss or mirroring: the consumer begins where
@@ -23,11 +24,11 @@
 
 A transaction ends with a marker. A marker takes an offset but is not a record: a consumer that has read everything, and
 commits the offset after the last record, stays before the end for ever. So does one that reads committed records before
-those of aborted transactions. If a round has read the end of the log (`Watermark.markers_at_end`), the markers and such
-records are known, and are not lag: one that reads uncommitted records would get them, which nothing in a commit shows,
-and `raw_lag` still counts them. If no round has, one offset is assumed to be a
-marker, but still counts as lag, where the partition is known to have transactions, none is open, and the end has not
-moved since the previous round. A partition without transactions, or with more left to read, is judged like any other.
+those of aborted transactions. If the log was read before its end (`Watermark.markers_at_end`), the markers and such
+records are known, and are not lag. (A consumer that reads uncommitted records would get these records, but no commit
+shows that it does; `raw_lag` still counts them.) If the log was not read there, one offset is assumed to be a marker if
+the partition is known to have transactions, none is open, and the end has not moved since the previous round; this
+offset still counts as lag. A partition without transactions, or with more left to read, is judged like any other.
 
 A read_uncommitted consumer may be at the last stable offset by chance, and counts as waiting until the transaction has
 ended. Its progress is then expected from the first round after that.
@@ -69,7 +70,7 @@ BURROW_BESIDE: dict[str, frozenset[str | None]] = {
     LagStatus.STALLED: _OF_PARTITIONS,
     LagStatus.STOPPED: _OF_PARTITIONS,
 }
-"""What Burrow's rules may say of a partition beside each status of ours."""
+"""By our status of a partition, the statuses that Burrow's rules may give it at the same time."""
 
 REBALANCING_STATES = CLASSIC_REBALANCING | MODERN_REBALANCING
 

@@ -1,13 +1,14 @@
-"""Remembers the recent ends of one topic partition's log, for time lag, and to notice that the topic was created again.
+"""Holds the recent ends of one topic partition's log, to compute lag in seconds, and to notice that the topic was
+created again.
 
-Samples are kept for `WINDOW_MS` and thinned by age, so that about a hundred of them cover a day and the error stays in
-proportion to the answer: a sample of age `a` stays if no later one lies in the same bucket of about a/16, aligned to
+Samples stay for `WINDOW_MS` and are thinned out by age, so that about a hundred of them cover a day and the error stays
+in proportion to the answer: a sample of age `a` stays if no later one lies in the same bucket of about a/16, aligned to
 powers of two. Aligned buckets nest, so which samples stay depends only on the samples and the newest one's time, not on
-when they were thinned. State that was recovered from the table is therefore equal to the state that was lost.
+when they were thinned out. State that was recovered from the table is therefore equal to the state that was lost.
 
 A record was appended between the last sample whose end is not above it and the next one. Within that time records are
-assumed to come evenly: the k-th of n at (k + 1/2) / n of the way. The error is never more than the distance of the two
-samples. Of a record older than the oldest sample, only that is known.
+assumed to come evenly: the k-th of n at (k + 1/2) / n of the way. The error is never more than the time between the two
+samples. Of a record older than the oldest sample, only that is known: that it is older.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ RECENT_ENDS_MAX = 60
 
 
 def bucket_ms(age_ms: int) -> int:
-    """Returns the width of the bucket that keeps one sample of that age; 1 keeps each of them."""
+    """Returns the width in milliseconds of the bucket in which only one sample of that age stays; with width 1 each
+    sample stays."""
     return 1 << max((age_ms // BUCKETS_PER_AGE).bit_length() - 1, 0)
 
 
@@ -42,8 +44,8 @@ class FormerTopic:
 
 
 class TopicWindow:
-    """The state of one topic partition. `latest` is its newest sample, None before the first; when state is recovered,
-    `former`, `longest` and `has_transactions` come from all samples in the table."""
+    """Holds the state of one topic partition. `latest` is its newest sample; None before the first. When the state is
+    recovered, `former`, `longest` and `has_transactions` are given, since they come from all samples in the table."""
 
     __slots__ = ("_ends", "_is_thin", "_times", "former", "has_transactions", "latest", "longest", "recent_ends")
 
@@ -58,7 +60,8 @@ class TopicWindow:
         self._is_thin = True
 
     def add(self, sample: Watermark) -> None:
-        """Adds a sample; one that is not later than all before is ignored, so that rounds may come again."""
+        """Adds a sample. A sample that is not later than the latest one is ignored, so that a round may be added
+        twice."""
         before = self.latest
         if before is not None:
             if sample.sampled_at_ms <= before.sampled_at_ms:
@@ -87,8 +90,8 @@ class TopicWindow:
     def appended_at_ms(self, offset: int) -> tuple[int | None, int | None]:
         """Returns when the record at an offset below the end was appended.
 
-        Returns (instant, None) by interpolation, (None, the oldest sample's instant) if the record already existed
-        then, and (None, None) without a sample.
+        Returns (instant, None) by interpolation. Returns (None, instant of the oldest sample) if the record existed at
+        that sample already, and (None, None) if there is no sample.
         """
         if not self._times:
             return None, None

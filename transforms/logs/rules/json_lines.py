@@ -43,8 +43,9 @@ NO_TIME = "[0000-00-00 00:00:00]"
 
 
 class FromJson(NamedTuple):
-    """A line taken out of a JSON object. If the object names a stream (stdout, stderr), a container wrote it, and
-    `text` keeps its line break at the end of a line."""
+    """Holds a line taken out of a JSON object. If the object names a stream (stdout, stderr), a container wrote it, and
+    `text` still has the line break if it is the end of a line. `time_us` is the object's own time; None if it has no
+    time, or one without a zone."""
 
     text: str
     time_us: int | None

@@ -9,7 +9,7 @@ r"""Removes the prefixes that containers and collectors write before a line, one
     <14>1 2026-11-20T10:00:00Z host kafka 7 - - line   syslog, RFC 5424
     kafka-0 kafka line                                 stern, aws logs tail: only before a line that has a time
 
-A prefix's own time counts if it has a zone. Where the prefix names a source, lines of one source belong together.
+The time in a prefix counts if it has a zone. If the prefix names a source, lines of the same source belong together.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ _TIME = re.compile(TIME)
 
 
 class Layer(NamedTuple):
-    """One layer of a line: the text inside, and the prefix's time and source. `is_partial` is None where no container
-    says whether the line goes on."""
+    """Holds a line without its outermost prefix: the text inside, and the prefix's time and source. `is_partial` says
+    whether the line continues in another one; None if the prefix does not say it."""
 
     source: str
     text: str

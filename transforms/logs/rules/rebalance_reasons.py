@@ -1,4 +1,5 @@
-"""Reads the text in `(reason: ...)`: the coordinator's reason for a rebalance, and the trigger that it means.
+"""Reads the text in `(reason: ...)`, which is the coordinator's reason for a rebalance, and finds the trigger that it
+means.
 
 A leave counts as voluntary, unless the client's reason says otherwise: `left_poll_timeout`, `admin_removed`. The Java
 coordinator logs the client's reason in an earlier line, which `transforms.logs.rules.triggers` takes into account.
@@ -18,8 +19,8 @@ _UUID_AT_END = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RebalanceReason:
-    """A parsed reason. `member_ids` is empty where the reason names no member. It has an empty id for a member that is
-    named by its instance id alone."""
+    """Holds a parsed reason. `member_ids` is empty if the reason names no member. If it names a member by its instance
+    id alone, `member_ids` has an empty id for that member."""
 
     trigger: str
     member_ids: tuple[str, ...] = ()
@@ -71,8 +72,8 @@ def _reason(trigger: Trigger, split: Split) -> RebalanceReason:
 
 
 def split_ids(text: str) -> tuple[tuple[str, ...], bool]:
-    """Returns the ids of a list printed by Java (`[a, b]`), Scala (`Set(a, b)`) or without brackets; and whether there
-    is only one way to split it, since ids may hold commas."""
+    """Returns two things: the ids of a list printed by Java (`[a, b]`), Scala (`Set(a, b)`) or without brackets; and
+    whether there is only one way to split the list, since ids may contain commas."""
     inner = re.sub(r"\A(?:\[|\w*\()(.*)[\])]\Z", r"\1", text, flags=re.DOTALL)
     ids = tuple(inner.split(", ")) if inner else ("",)
     return ids, len(ids) == 1 or all(is_members_id(each) or each == "" for each in ids)
@@ -86,5 +87,5 @@ def instance_id(text: str | None) -> str | None:
 
 
 def given_reason(text: str | None) -> str | None:
-    """Returns the client's reason; None where the broker prints that the client gave none."""
+    """Returns the client's reason; None if the broker printed that the client gave none."""
     return None if text == NOT_PROVIDED else text

@@ -1,12 +1,12 @@
 """Distinguishes the two passes of an hour that a clock change repeats, by the order of a file's lines.
 
-Times in a file increase. So where time steps back within that hour the second pass begins; lines before it in the hour
-are of the first. Without a step, the file's modification time may decide: if it lies before the second pass, all lines
-are of the first. Where neither decides, nothing is claimed. A second step back in one hour is not a clock change: such
-an hour is not decided either.
+Times in a file increase. So the second pass begins where time steps back within that hour, and the lines of the hour
+before that place are of the first pass. Without a step, the file's modification time may decide: if it lies before the
+second pass, all lines are of the first. If neither decides, the pass is not known. A second step back in one hour is
+not a clock change, so the passes of such an hour are not known either.
 
-A rotated file continues the one before it: `continued`. Lines whose time has a zone, or to which a container added a
-time of its own, are never ambiguous, and are skipped here.
+A rotated file continues the one before it (`RepeatedHours.continued`). Lines whose time has a zone, or to which a
+container added a time of its own, are never ambiguous, and are skipped here.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class _Hour:
 
 @dataclass(slots=True)
 class RepeatedHours:
-    """The state of one file: which steps back were seen so far."""
+    """Holds the state of one file: the repeated hours and the steps back that were found so far."""
 
     time_zone: str
     _passes: list[Pass] = field(default_factory=list)

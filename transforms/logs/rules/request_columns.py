@@ -1,7 +1,7 @@
 """Reads groups, members and partitions from the request body and the response body, as columns of `requests`.
 
-The fields are those of `schemas.kafka.request_fields`, in all versions that a broker of 2.8 to 4.x writes. Values of
-another type than Kafka's are `Damage`: the line was cut or altered.
+The fields are those of `schemas.kafka.request_fields`, in all versions that brokers from 2.8 to 4.x write. A value of
+another type than Kafka's raises `Damage`, because the line was cut or altered.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _INT_BITS, _LONG_BITS = 31, 63
 
 
 class Damage(ValueError):  # noqa: N818 - a state of the line, in the words of the quarantine
-    """A line is damaged: it lacks something that brokers always write. The text says what."""
+    """Says that a line is damaged, because it lacks something that brokers always write. The text says what."""
 
 
 def as_node(value: Any, name: str) -> Node:
@@ -31,7 +31,7 @@ def as_node(value: Any, name: str) -> Node:
 
 
 def list_of(node: Node, name: str) -> list[Any]:
-    """Returns the elements of a list, none where it is absent or null."""
+    """Returns the elements of the list in a field; an empty list if the field is absent or null."""
     value = node.get(name)
     if value is not None and not isinstance(value, list):
         raise Damage(f"{name} is no list")
@@ -164,7 +164,8 @@ def _group(group_id: str | None, member_id: str | None, member_epoch: int | None
 
 
 def leaving_members(request: Node, response: Node | None) -> list[Node]:
-    """Returns the elements of `members`; up to version 2 there is one, in the request's own fields."""
+    """Returns the elements of the column `members` for a LeaveGroup request. Up to version 2 there is one member, in
+    the request's own fields."""
     if names.MEMBERS not in request:
         member_id, error = text_of(request, names.MEMBER_ID), error_columns(_error_code(response))
         return [{"member_id": member_id, "group_instance_id": None, "reason": None, **error}]

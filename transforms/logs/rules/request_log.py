@@ -2,12 +2,13 @@
 
     [time] DEBUG Completed request:{"isForwarded":..,"requestHeader":{..},"request":{..},"response":{..},...} (logger)
 
-The body is JSON since 2.8 (KIP-673). The line is written when the answer has been sent, and has the total time of the
-request: the difference is the time of its arrival. Most lines are fetches and produces. They are recognized by the
-number of their API, which comes first, and are not parsed. From answers to Metadata only the names of topic ids are
-read.
+The body is JSON since 2.8 (KIP-673). The line is written when the response has been sent, and has the total time of the
+request: the time of the line minus the total time is the time of the request's arrival. Most lines are about Fetch and
+Produce. They are recognized by the API key, which comes first, and are not parsed. From responses to Metadata only the
+names of topic ids are read.
 
-Brokers before 2.8 wrote text (`Completed request:RequestHeader(...` or `{api_key=...`), before 1.1 without the answers.
+Brokers before 2.8 wrote text (`Completed request:RequestHeader(...` or `{api_key=...`), before 1.1 without the
+responses.
 """
 
 from __future__ import annotations
@@ -54,7 +55,8 @@ REASON_CHARACTERS_MAX = 200
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """The result of a line: a row without cluster and file, or a reason for quarantine; and topic names by topic id."""
+    """Holds the result of a line: a row without cluster and file, or a reason for quarantine, or names of topics by
+    topic id. All are None if the line is about something else."""
 
     row: dict[str, Any] | None = None
     quarantine_reason: str | None = None
@@ -168,9 +170,9 @@ def _envelope(
 
 
 def client_host(connection: str) -> str | None:
-    """Returns the client's address from a connection id. The connection id is `server:port-client:port-number`; the
-    address lies between the last port that has an address after it and the client's own port, and may hold colons. It
-    is read from the right, so that no part is read twice."""
+    """Returns the client's address from a connection id; None if the id has another form. The form is
+    `server:port-client:port-number`. The address lies between the last port that has an address after it and the
+    client's own port, and may contain colons. The id is read from the right, so that no part is read twice."""
     addresses, _, numbers = connection.rpartition(":")
     if _PORT_AND_NUMBERS.fullmatch(numbers) is None:
         return None

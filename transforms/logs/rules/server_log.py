@@ -54,8 +54,8 @@ _TEMPLATES = (
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """An entry of a server log. `text` has time, level, message and logger, on `line_count` lines, without the stack
-    trace that may follow. If `is_too_long`, the text is cut off."""
+    """Holds an entry of a server log. `text` has time, level, message and logger, without the stack trace that may
+    follow; these take `line_count` lines of the file. If `is_too_long`, the text is cut off."""
 
     line_number: int
     line_count: int
@@ -65,8 +65,8 @@ class Entry:
 
 
 def entries(lines: Iterable[NumberedLine], characters_max: int = maxsize) -> Iterator[Entry]:
-    """Yields the entries of numbered lines. Lines before the first entry belong to the end of one in another file and
-    are left out; so are the lines after the cut of an entry that became too long."""
+    """Yields the entries in numbered lines. Lines before the first entry belong to the end of an entry in another file,
+    and are left out. Lines after the place where an entry that is too long was cut are left out, too."""
     message: list[str] = []
     began_at, characters, line_count, evidence = 0, 0, 0, NO_EVIDENCE
     for line in lines:

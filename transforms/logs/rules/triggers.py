@@ -2,10 +2,11 @@
 time.
 
 A coordinator logs the reason when it begins to prepare a rebalance, and logs no further reasons until the next
-generation is stable (or empty): so the logged reason is the first one. The line names the generation that ends; the
-rebalance leads to the next one. A coordinator that takes over the group knows nothing of a rebalance in progress, and
-begins its own: if several would lead to the same generation, the last one counts. Generation numbers repeat in another
-incarnation of the group, so the line's time must fit, too: after the previous record, and not after the record itself.
+generation is stable (or empty). So the logged reason is the first one. The line names the generation that ends, and the
+rebalance leads to the next generation. A coordinator that takes over the group knows nothing of a rebalance in
+progress, and begins its own: if several would lead to the same generation, the last one counts. Generation numbers
+repeat in another incarnation of the group, so the line's time must fit, too: after the previous record, and not after
+the record itself.
 
 Before 2.1 a coordinator logged no reason. If a member had failed or left, it logged that in the previous line, which
 then counts as the reason; otherwise only the beginning is reported.
@@ -72,7 +73,7 @@ _BEGAN_AT = itemgetter("trigger_at")
 
 
 def triggers(rebalances: Sequence[Row], events: Iterable[Row]) -> Iterator[dict[str, Any]]:
-    """Yields `TRIGGER_COLUMNS` for each row of `rebalances`, in log order; nulls where no line names the trigger.
+    """Yields `TRIGGER_COLUMNS` for each row of `rebalances`, in log order; they are None if no line names the trigger.
 
     All rows are of one group. Times (`happened_at`, `logged_at`) are microseconds since the epoch.
     """

@@ -2,11 +2,11 @@
 time.
 
 The driver uses this to find where entries begin and end, and tasks use it to read them, so both must get the same
-result: the state is empty wherever an entry begins, and splits begin there.
+result. This is so because the state is empty wherever an entry begins, and splits begin only there.
 
 A line that begins no entry continues one, and a name with a line break can make such a line look like anything. So only
-the same prefixes as those of the entry's first line are removed; a line with other prefixes stays as it is. Lines of
-another source of the same kind belong to another entry.
+prefixes with the same sources as those of the entry's first line are removed from it. A line with other prefixes stays
+as it is. Lines of another source of the same kind belong to another entry.
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ _IGNORED = "\ufeff\0"  # a byte order mark; and zeros, where a file was cut whil
 
 
 class Taken(NamedTuple):
-    """A line without its prefixes. It began on `first_line` and covered `line_count` lines. If the line goes on, `text`
-    is its first part only."""
+    """Holds a line without its prefixes. It begins on `first_line` of the file and takes `line_count` lines. If it
+    `goes_on`, its rest is still to come, and `text` is its first part only. `outer_us` is the time in its prefix.
+    `is_of_another`: it belongs to another source than the entry before it."""
 
     text: str
     first_line: int
@@ -49,8 +50,8 @@ class _Open:
 
 @dataclass(slots=True)
 class WrappedLines:
-    """The state of one file: unfinished lines by source, and the prefix layers of the last entry (empty for a line
-    without prefix, None before the first entry)."""
+    """Holds the state of one file: lines whose rest is still to come, by source, and the prefix layers of the last
+    entry, which are empty for a line without prefix, and None before the first entry."""
 
     characters_max: int
     _open: dict[str, _Open] = field(default_factory=dict)
@@ -61,8 +62,8 @@ class WrappedLines:
         return bool(self._open)
 
     def take_plain(self, text: str) -> bool:
-        """Takes a line without prefixes if the lines before it had none either; returns false for any other line, which
-        `take` has to take."""
+        """Takes a line and returns True if the line begins with a time of Kafka's own form, and the entry before it had
+        no prefixes either. Returns False for any other line, which must then be passed to `take`."""
         if self._source or self._open or not text.startswith(_YEARS):
             return False
         self._source = ""
@@ -120,7 +121,7 @@ class WrappedLines:
         return taken._replace(text=whole)
 
     def rest(self) -> list[Taken]:
-        """Returns the unfinished lines at the end of the file."""
+        """Returns the lines whose rest did not come before the end of the file."""
         found = [Taken(each.joined(), each.first_line, len(each.parts), each.outer_us) for each in self._open.values()]
         self._open.clear()
         return found

@@ -2,7 +2,7 @@
 
     minutes     judges a round and a minute: on time, late or unknown
     burn        computes from a window's minutes: attainment, budget left, burn rates, and which of them should alert
-    live        keeps the windows of a group minute by minute
+    live        updates the windows of a group minute by minute
 
 Pure Python without clock. `jobs.ask.objectives` counts the same minutes in the table `lag` by a query, and a test
 compares the two.

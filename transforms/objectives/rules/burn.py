@@ -1,13 +1,14 @@
 """Computes from the minutes of a window how an objective is met: attainment, the budget that is left, and burn rates.
 
 The budget is the part of the known minutes that may be late. A burn rate is how many times faster than allowed a window
-was late: at 1 the budget lasts exactly as long as the objective's window. Unknown minutes count for nothing, and where
-fewer than a third of a window is known, its burn rate is unknown: a minute alone would say too much.
+was late: at 1 the budget lasts exactly as long as the objective's window. Unknown minutes are left out. If fewer than a
+third of a window's minutes are known, its burn rate is unknown, because few minutes would weigh too much.
 
 Alerts are those of the multi-window, multi-burn-rate method of Google's *Site Reliability Workbook* (chapter 5): a long
 window shows that enough of the budget was used, a short one that it is still being used. With an objective over 30
-days, 14.4 in an hour is 2% of the budget, 6 in six hours 5%, and 1 in three days 10%. A burn rate can't exceed 100 /
-(100 - target): an objective of less than 93.1% never burns fast, one of less than 83.4% not steadily, either.
+days, a burn rate of 14.4 over an hour uses 2% of the budget, one of 6 over six hours 5%, and one of 1 over three days
+10%. A burn rate can't exceed 100 / (100 - target): an objective of less than 93.1% never burns fast, one of less than
+83.4% not steadily, either.
 """
 
 from __future__ import annotations
@@ -24,12 +25,13 @@ if TYPE_CHECKING:
     from groupledger.transforms.objectives.rules.minutes import Objective
 
 BURN_WINDOWS = {"5m": 5, "30m": 30, "1h": 60, "6h": 360, "3d": 3 * DAY_MINUTES}
-"""The windows of burn rates, in minutes."""
+"""The length in minutes of each window for which a burn rate is computed, by name."""
 KNOWN_FRACTION_MIN = 1 / 3
 
 
 class BurnAlert(NamedTuple):
-    """An alert, with the burn rate that both of its windows have to reach."""
+    """Holds an alert: the speed of burning that it means, its long and its short window, and the burn rate that both
+    windows have to reach."""
 
     burning: str
     long: str
@@ -57,8 +59,8 @@ class MinuteCounts(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectiveStanding:
-    """The result for a group by an objective. Minutes and percentages are of the objective's window; None is unknown,
-    and `budget_left_percent` is below 0 where the budget is overspent. `burn_rates` are by window."""
+    """Holds how well a group meets an objective. Minutes and percentages are of the objective's window; None is
+    unknown. `budget_left_percent` is below 0 if the budget is overspent. `burn_rates` are by window."""
 
     minutes_on_time: int
     minutes_late: int
@@ -72,7 +74,8 @@ class ObjectiveStanding:
 
 
 def standing(objective: Objective, whole: MinuteCounts, of_windows: Mapping[str, MinuteCounts]) -> ObjectiveStanding:
-    """Returns the result for a group, from the counts of the objective's window and of `BURN_WINDOWS`."""
+    """Returns how well a group meets an objective. `whole` counts the minutes of the objective's window, and
+    `of_windows` those of each of `BURN_WINDOWS`."""
     budget = whole.known * objective.allowed if whole.known else None
     left = None if budget is None else budget - whole.late
     rates = {name: burn_rate(of_windows[name], minutes, objective) for name, minutes in BURN_WINDOWS.items()}
@@ -97,7 +100,8 @@ def burn_rate(counts: MinuteCounts, minutes: int, objective: Objective) -> float
 
 
 def burning(rates: Mapping[str, float | None]) -> str:
-    """Returns how fast the budget burns: the speed of the first alert whose windows both reach its rate."""
+    """Returns how fast the budget burns: the speed of the first of ALERTS whose two windows both reach its burn rate;
+    `no` if there is none, and `unknown` if the rates of the fastest alert are not known."""
     for each in ALERTS:
         long, short = rates[each.long], rates[each.short]
         if long is not None and short is not None and min(long, short) >= each.burn_rate:

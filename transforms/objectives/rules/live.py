@@ -1,7 +1,7 @@
 """Counts a group's minutes in several windows that all end with the last whole minute, as time goes on.
 
-Each minute is kept in one byte for as long as the longest window. When a minute is over, each window adds it and drops
-its oldest one. So a minute costs the same however long the windows are, and nothing is read again.
+Each minute is stored in one byte for as long as the longest window. When a minute is over, each window adds it and
+drops its oldest one. So a minute costs the same however long the windows are, and nothing is read again.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ CODES = {MinuteState.UNKNOWN: UNKNOWN, MinuteState.ON_TIME: ON_TIME, MinuteState
 
 
 class LiveWindows:
-    """The windows of one group, by name and length in minutes, up to but without the minute `end` (since 1970). `runs`
-    are the known states of that minute and earlier ones: first minute, number of minutes, and their state."""
+    """Holds the windows of one group, by name and length in minutes. They reach up to the minute `end`, which is not
+    included; minutes are counted since 1970. `runs` are the known states of that minute and earlier ones, each as first
+    minute, number of minutes, and their state."""
 
     def __init__(self, lengths: Mapping[str, int], end: int, runs: Iterable[tuple[int, int, str]] = ()) -> None:
         self.end = end
@@ -44,7 +45,7 @@ class LiveWindows:
             self._open = state if self._open is None else worst((self._open, state))
 
     def close_before(self, minute: int) -> None:
-        """Ends all minutes before that one. Those without a round are unknown."""
+        """Ends all minutes before `minute`. Minutes without a round are unknown."""
         if minute - self.end > self._size:  # nothing that was known is in any window
             self._states, self._open, self.end = bytearray(self._size), None, minute
             self._counts = {name: [0, 0, 0] for name in self._lengths}

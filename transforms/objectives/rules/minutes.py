@@ -1,7 +1,7 @@
 """Judges a group's round and minute by an objective of lag: on time, late or unknown.
 
-A partition is late where the next record to read is older than the objective allows (`lag_seconds`; a lower bound that
-is too high is late, too), and on time where it is known not to be. It is unknown where `lag_seconds` is unknown, and in
+A partition is late if its next record to read is older than the objective allows (`lag_seconds`; a lower bound that is
+too high is enough), and on time if the record is known not to be. It is unknown if `lag_seconds` is unknown, and in
 these cases:
 
     a lower bound that is not too high    the record may be older
@@ -10,7 +10,7 @@ these cases:
     `hidden_commits`                      newer commits may be hidden: the lag may be lower than it seems
 
 Partitions that the group no longer subscribes to do not count. A round is late if a partition is, and on time if all
-are; a minute is as the worst of its rounds: late, else unknown, else on time. A minute without a round is unknown.
+are; a minute has the worst state of its rounds: late, else unknown, else on time. A minute without a round is unknown.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ if TYPE_CHECKING:
 MINUTE_MS = 60_000
 DAY_MINUTES = 1_440
 MAY_BE_OLDER = (LagFlag.STALE_SAMPLE,)
-"""Flags beside which seconds that are low enough prove nothing."""
+"""Flags with which seconds that are low enough do not prove that a partition is on time."""
 MAY_BE_YOUNGER = (LagFlag.HIDDEN_COMMITS,)
-"""Flags beside which seconds that are too high prove nothing."""
+"""Flags with which seconds that are too high do not prove that a partition is late."""
 STATES = words_of(MinuteState)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Objective:
-    """In `target_percent` of the minutes of `window_days`, no partition of a group may be `lag_s` seconds late, or
-    more."""
+    """Holds an objective: in `target_percent` of the minutes of `window_days`, the next record to read must be younger
+    than `lag_s` seconds in each partition of the group."""
 
     name: str
     lag_s: float
@@ -50,7 +50,7 @@ class Objective:
 
     @property
     def allowed(self) -> float:
-        """The fraction of the minutes that may be late."""
+        """Returns the fraction of the minutes that may be late."""
         return (100 - self.target_percent) / 100
 
 

@@ -1,6 +1,6 @@
 """Determines what happened to a committed offset, from one record, the commit before it, and the group as it was then.
 
-Commits. A commit below the one before makes the group read records again. A higher one is usual, unless no member of
+Commits. A commit below the one before makes the group read records again. A higher commit is usual, unless no member of
 the group can have made it: while a group has no members, the coordinator accepts commits of resets, and of consumers
 that assign partitions to themselves. Such a consumer commits the leader epoch of the records that it has read, and a
 reset by Kafka's tools commits none. So only a commit without an epoch counts as `skipped`. In a group that never had
@@ -37,7 +37,8 @@ CLOCK_SKEW_MS = 5_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetRules:
-    """The brokers' settings that decide about expiry, under the same names."""
+    """Holds the brokers' settings that decide about expiry: offsets.retention.minutes and
+    offsets.retention.check.interval.ms, both in milliseconds."""
 
     retention_ms: int = 604_800_000
     retention_check_interval_ms: int = 600_000
@@ -57,8 +58,8 @@ class Commit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Generation:
-    """The generation or epoch that was in force, and when it began. `since_ms` is Kafka's currentStateTimestamp, which
-    an epoch lacks. `member_count` is None where it is not known, which does not mean an empty group."""
+    """Holds the generation or epoch that was in force, and when it began. `since_ms` is Kafka's currentStateTimestamp;
+    None for an epoch. `member_count` is None if it is not known, which does not mean an empty group."""
 
     protocol_type: str
     member_count: int | None
@@ -73,12 +74,12 @@ class Generation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetChange:
-    """A record about a committed offset. `after` is the commit, None for a tombstone. `before` is the last commit
-    before it; `was_removed` says whether a tombstone followed that one.
+    """Holds a record about a committed offset. `after` is the record's commit; None for a tombstone. `before` is the
+    last commit before the record, and `was_removed` says whether a tombstone followed that commit.
 
-    `is_known`: no record is missing between the two. `generation` is None if none was in force; `is_group_known` says
-    whether that is known. `ends_group`: the group's tombstone follows in the same operation. `groups_at_once` counts
-    the groups that lost offsets of the topic, but not their own metadata, in one operation.
+    `is_known`: no record is missing between `before` and this record. `generation` is None if none was in force, which
+    is certain only if `is_group_known`. `ends_group`: the group's tombstone follows in the same operation.
+    `groups_at_once` counts the groups that lost offsets of the topic, but not their own metadata, in one operation.
     """
 
     at_ms: int
@@ -199,8 +200,8 @@ def _counted_from_ms(before: Commit, generation: Generation | None) -> int:
 
 
 def event_row(step: OffsetChange, event: OffsetEvent) -> dict[str, Any]:
-    """Returns the columns of `offset_events` that the rules decide. Columns of the previous commit are null if it is
-    not known to be the last one."""
+    """Returns the columns of `offset_events` that the rules decide. Columns about the previous commit are None if that
+    commit is not known to be the last one."""
     last = step.before if step.is_known else None
     return {
         "kind": event.kind,

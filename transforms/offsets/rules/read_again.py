@@ -1,12 +1,13 @@
-"""Counts the records that are read again where committed offsets go back.
+"""Counts the records that are read again because committed offsets go back.
 
-A record is read again if it lies below the highest offset that was committed before, and above where the reader went
-back to. It is counted once for each time that it was really read: up to where the next move began, if there is one.
+A record is read again if it lies between the offset to which the reader went back and the highest offset that was
+committed before. It is counted once for each time that it was really read. If another move back follows, the reader
+read only up to the offset at which that move began.
 
 Two committers that take turns look like one reader that goes back again and again. A single reader would have to read
 up to its former position between two moves back; two committers do not. Each of them continues from its own position.
-Then at most the records by which the slower one advances are read twice. It may be none, since the slower one may be a
-member that has lost the partition, and whose work does not count.
+Then at most the records by which the slower committer advances are read twice. It may be that none are, since the
+slower one may be a member that has lost the partition and whose work does not count.
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class ReadAgain:
-    """A move, with the number of records that are read again because of it, at least and at most. `is_turn`: two
-    committers took turns."""
+    """Holds a move, with the number of records that are read again because of it: at least `low`, at most `high`.
+    `is_turn`: the move is one of two committers that take turns."""
 
     move: Move
     low: int
@@ -47,7 +48,8 @@ class ReadAgain:
 
 
 def read_again(moves: Iterable[Move]) -> list[ReadAgain]:
-    """Returns each move of a group with what it costs, in the order of the log."""
+    """Returns each move of a group with the number of records that are read again because of it, in the order of the
+    log."""
     by_place: defaultdict[TopicPartition, list[Move]] = defaultdict(list)
     for move in sorted(moves, key=lambda each: each.kafka_offset):
         by_place[move.place].append(move)

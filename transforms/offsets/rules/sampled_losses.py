@@ -3,11 +3,11 @@
 - The start of the log has passed the commit (`lost_to_retention`): each round shows how many offsets these are so far.
   A commit that was already below the log's start when it was made counts, too.
 - The commit belongs to a deleted topic, and the log of the new topic with the same name has reached the committed
-  offset (`topic_recreated`): a consumer that goes on from there skips the records before it in the new log. While that
-  log is shorter, a consumer finds no such offset and begins where auto.offset.reset says.
+  offset (`topic_recreated`): a consumer that continues from there skips the records before it in the new log. While
+  that log is shorter, a consumer finds no such offset and begins where auto.offset.reset says.
 
-There is one event for each commit and kind, at the first round that shows it, with the largest number seen: so the
-order and the number of passes over the rounds do not matter.
+There is one event for each commit and kind. It has the time of the first round that shows it, and the largest number of
+records that any round shows. So the order and the number of passes over the rounds do not matter.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ KINDS = (OffsetEventKind.LOST_TO_RETENTION, OffsetEventKind.TOPIC_RECREATED)
 
 
 def sampled_losses(lag: Iterable[Row], reported: Iterable[Row]) -> list[Row]:
-    """Returns the rows of `offset_events` that rows of `lag` add, or change among those reported before (`reported`),
-    without the column `cluster`."""
+    """Returns the rows of `offset_events` that are new or changed by the rows of `lag`, without the column `cluster`.
+    `reported` are the rows that were written before."""
     before = {_key(row, row["kind"]): row for row in reported}
     found: dict[tuple[Any, ...], Row] = {}
     for row in lag:

@@ -1,15 +1,16 @@
 """Checks the ledger: replays every step of a group's history through the reference coordinator.
 
 Pure Python: `replay` takes the events of one group in log order, as the fold of `transforms.history.rules` does, and
-gives findings: contents that no broker, or no assignor of Kafka, can have written. Where the facts come from: the
-reference coordinator and its assignors (`coordinator`), which are compared with a real broker and Kafka's own classes.
+returns findings: contents of records that no broker, or no assignor of Kafka, can have written. Where the facts come
+from: the reference coordinator and its assignors (`coordinator`), which are compared with a real broker and Kafka's own
+classes.
 
     replay            goes through the events of a group             record_rules      check one record by itself
     finding           the row that a contradiction becomes           assignment_rules  check an assignment
     step              checks the step from one record to the next
     modern_rules      check `consumer`, `share` and `streams` groups, whose many small records are not replayed
 
-A finding is an accusation. So something is checked only where no record that the ledger may lack could explain it:
+A finding is an accusation. So something is checked only if no record that the ledger may lack could explain it:
 
     checked                                        where
     a record by itself, partitions with two owners every record

@@ -2,8 +2,9 @@
 
 All four assignors give each partition to one member, which subscribes to its topic. `cooperative-sticky` never gives a
 partition to one member while another says that it owns it (KIP-429). `range` and `roundrobin` depend only on
-subscriptions and partition counts, and assign all partitions of a subscribed topic: so the assignment shows the counts,
-unless it skips a partition number. The sticky assignors promise only balance, among members with equal subscriptions.
+subscriptions and partition counts, and assign all partitions of a subscribed topic. So the assignment itself shows the
+partition counts, unless it skips a partition number. The sticky assignors promise only balance, among members with
+equal subscriptions.
 
 Three cases are not checked. The sticky assignors count a member without topics as equal to the others (Kafka
 AbstractStickyAssignor#allSubscriptionsEqual) and may give it anything. Racks may have decided the choice. And a leader
@@ -36,7 +37,8 @@ def _is_by_known_assignor(record: GroupRecord) -> bool:
 
 
 def two_owners(record: GroupRecord) -> Iterator[Contradiction]:
-    """Yields a contradiction if a partition has several owners. Any revision is checked: it repeats the assignment."""
+    """Yields a contradiction if a partition has several owners. Records of any revision are checked, because a revision
+    repeats the assignment."""
     if not _is_by_known_assignor(record):
         return
     shared = {unit: owners for unit, owners in sorted(record.owners.items()) if len(owners) > 1}
@@ -53,8 +55,8 @@ def two_owners(record: GroupRecord) -> Iterator[Contradiction]:
 
 
 def assignment_contradictions(record: GroupRecord) -> Iterator[Contradiction]:
-    """Yields the parts of an assignment that Kafka's assignor could not have given. The record must be the leader's own
-    (revision 0)."""
+    """Yields the parts of an assignment that Kafka's assignor could not have given. The record must be the one that the
+    leader's SyncGroup wrote (revision 0)."""
     if not record.members or not _is_by_known_assignor(record):
         return
     strange = [*_outside_subscription(record), *_not_revoked_first(record)]

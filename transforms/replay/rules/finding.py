@@ -1,7 +1,7 @@
 """Defines the findings of a replay: one row for each kind of finding in a record.
 
-Where several members or partitions of a record have the same finding, the columns name the first and the evidence lists
-them all: one wrong record about a large group gives one row.
+If several members or partitions of a record have the same finding, the columns name the first of them, and the evidence
+lists them all. So one wrong record about a large group gives one row.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ class Contradiction:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A row of `replay_findings`, without `cluster`. The record is that of (kafka_partition, kafka_offset)."""
+    """Holds a row of `replay_findings`, without `cluster`. The finding is about the record at (kafka_partition,
+    kafka_offset)."""
 
     group_id: str
     incarnation: int

@@ -14,8 +14,8 @@ GroupMetadataManager, CurrentAssignmentBuilder).
                            with a static member that is away. Members of share groups hold partitions together, and
                            standby and warm-up tasks are copies, of which there may be several
 
-Only records that were read in one complete stretch are compared, and the newest record of each kind in a compacted
-stretch before it.
+Only records that were read in one complete stretch are compared, with each other and with the newest record of each key
+in a compacted stretch before it.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ Held: TypeAlias = TopicPartition | tuple[str, int]
 
 @dataclass(slots=True)
 class NewestState:
-    """The newest records of a group; None and missing entries are not known. `holders` are the members that hold each
-    unit, in the order in which they got it, and `held` has the same by member."""
+    """Holds what the newest records of a group say. None and missing entries are not known. `holders` has, by unit, the
+    members that hold it, in the order in which they got it; `held` has the units by member."""
 
     group_type: str | None = None
     epoch: int | None = None
@@ -76,7 +76,7 @@ class ModernGroup:
         self._standing = NewestState()
 
     def enter(self, mark: Coverage) -> None:
-        """Takes in that the coverage changes for the records that follow."""
+        """Notes that a new stretch of coverage begins, which holds for the records that follow."""
         self._is_complete = mark.completeness == Completeness.COMPLETE
         if not self._is_complete or mark.hides_ends:
             self._standing = NewestState()

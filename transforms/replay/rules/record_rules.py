@@ -1,7 +1,8 @@
 """Checks the rules that hold for any `group_metadata` record by itself, whatever records around it are missing.
 
-A coordinator writes a group in two states only: Empty, without protocol and leader; and with the leader's assignment,
-which has a generation above 0, a protocol, and a leader among its members (Kafka ClassicGroup).
+A coordinator writes a group's record in two cases only (Kafka ClassicGroup). In the state Empty the record has no
+protocol and no leader. With the leader's assignment it has a generation above 0, a protocol, and a leader among its
+members.
 """
 
 from __future__ import annotations

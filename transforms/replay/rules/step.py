@@ -1,8 +1,9 @@
 """Checks whether the reference coordinator would have written a group's next record, given the one before.
 
-A coordinator loads the first record and gets the requests that must have followed: members that are gone leave, new
-ones join, the others join again, the leader syncs. What it writes must equal the next record, field by field. The log
-does not show in which order the requests came, so a field is compared only where every order gives the same value:
+The reference coordinator loads the first record and gets the requests that must have followed: members that are gone
+leave, new ones join, the others join again, the leader syncs. The record that it writes must equal the next record,
+field by field. The log does not show in which order the requests came, so a field is compared only if every order gives
+the same value:
 
     generation, protocol type, protocol        always
     instance, client id and host of a member   if the member stays; a static member may have left and joined again
@@ -74,8 +75,8 @@ _BLOCKER: Final[dict[str, Any]] = {
 
 
 def step_contradictions(before: GroupRecord | None, record: GroupRecord) -> Iterator[Contradiction]:
-    """Yields the fields in which the coordinator would have written another value. `record` follows `before` directly,
-    as the next generation or as a revision; `before` is None if there was no group."""
+    """Yields a contradiction if the coordinator would have written another value in any compared field. `record`
+    follows `before` directly, as the next generation or as a revision; `before` is None if there was no group."""
     if before is not None and before.generation == record.generation:
         if before.members or record.members:
             yield from _revision(before, record)

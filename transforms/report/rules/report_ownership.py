@@ -1,10 +1,11 @@
 """Divides a period into stretches for a drawing: the partition was owned, reserved, unowned or unknown, or its group
 was not born yet or had ended.
 
-Pure Python. The answers are those of `transforms.history.rules.ownership_answer`: it is asked at every instant at which
-something about the whole group changed, which gives the spans, and the intervals of ownership are laid over these.
+Pure Python. The answers are those of `transforms.history.rules.ownership_answer`: its question is asked at every
+instant at which something about the whole group changed. This gives the spans, and the intervals of ownership are laid
+over them.
 
-Where no generation is in force, or the one in force assigns nothing, all partitions have the same answer: a `Span` of
+If no generation is in force, or if it assigns nothing, all partitions have the same answer, and the `Span` is one of
 the whole group. Within the other spans each partition has bars of its own.
 """
 
@@ -39,8 +40,8 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A time [begin, end) with one answer for one partition; `interval` is the row with the owner, or with the member
-    that the partition is reserved for."""
+    """Holds a time [begin, end) with one answer for one partition. `interval` is the row of the partition's owner, or
+    of the member that the partition is reserved for; None if there is neither."""
 
     unit: TopicPartition
     begin: datetime

@@ -2,10 +2,10 @@
 
     snapshot    replaces the whole state
     update      changes a part: the start offset (-1 leaves it), batches (see `combined`), and the count of completed
-                deliveries, which replaces the one before; without a snapshot before it, it counts as one
+                deliveries, which replaces the former count; an update without a snapshot before it counts as a snapshot
     tombstone   removes the share partition
 
-A broker that loads a partition of the topic begins at the log's start, so that what lies after the start is enough
+A broker that loads a partition of the topic begins at the log's start, so the records from there on are enough
 (`ShareCoordinatorShard.java`, `PersisterStateBatchCombiner.java`). Records that can't be decoded are passed over.
 """
 
@@ -47,13 +47,14 @@ class DeliveryBatch:
 
     @property
     def rank(self) -> tuple[int, int]:
-        """Returns the order of two batches at one offset: the greater one is the later."""
+        """Returns the value by which two batches at the same offset are ordered: the batch with the greater one
+        counts."""
         return self.delivery_count, self.delivery_state
 
 
 @dataclass(frozen=True, slots=True)
 class ShareState:
-    """The state of a share partition, and the newest record that gives it."""
+    """Holds the state of a share partition, with time and position of the newest record that changed it."""
 
     start_offset: int
     delivery_complete_count: int
@@ -69,8 +70,9 @@ class ShareState:
 
 
 def share_states(records: Iterable[Mapping[str, Any]], report: Report = stop) -> dict[SharePartition, ShareState]:
-    """Returns the states after some records: rows of `share_state_records` in the order of each partition's log. A
-    group on which a record fails goes to `report` and gets no state, since a part of it would be misleading."""
+    """Returns the state of each share partition after `records`, which are rows of `share_state_records` in the order
+    of each partition's log. A group on which a record fails is reported and has no states at all, since a part of them
+    would be misleading."""
     states: dict[SharePartition, ShareState] = {}
     failed: set[str] = set()
     for record in records:
@@ -125,8 +127,9 @@ def _batches(record: Mapping[str, Any]) -> tuple[DeliveryBatch, ...]:
 
 
 def combined(batches: Iterable[DeliveryBatch], start_offset: int) -> tuple[DeliveryBatch, ...]:
-    """Returns batches without overlap, in order and from the start offset on. Of two batches that hold an offset the
-    one with more deliveries counts, and then the one in the greater state; neighbours that are alike become one."""
+    """Returns batches without overlap, in order and from `start_offset` on. If two batches have the same offset, the
+    one with more deliveries counts there, or else the one in the greater state. Neighbours that are alike become one
+    batch."""
     waiting = sorted(
         (
             batch if batch.first_offset >= start_offset else replace(batch, first_offset=start_offset)
@@ -159,8 +162,8 @@ def _extend(found: list[DeliveryBatch], piece: DeliveryBatch) -> None:
 
 
 def share_lag(start_offset: int | None, delivery_complete_count: int | None, high_watermark: int | None) -> int | None:
-    """Returns the lag as Kafka 4.2 computes it (`GroupCoordinatorService.java`), limited to 64 bits; None where Kafka
-    computes none."""
+    """Returns the lag as Kafka 4.2 computes it (`GroupCoordinatorService.java`), limited to 64 bits; None if an input
+    is None, since Kafka then computes no lag."""
     if start_offset is None or delivery_complete_count is None or high_watermark is None:
         return None
     return saturated_int64(high_watermark - start_offset - delivery_complete_count)

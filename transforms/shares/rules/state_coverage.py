@@ -2,8 +2,9 @@
 logs.
 
 A partition that was not read yet begins a stretch at its log's start: records that the broker pruned before do not
-count as missing. If the log's start has passed the next offset to read, there is a hole up to it, and a stretch begins
-after the hole. If the previous stretch has no end yet, because a pass was cut short, it ends where its rows end.
+count as missing. If the log's start has passed the next offset to read, there is a hole up to the log's start, and a
+stretch begins after the hole. If the previous stretch has no end yet, because a pass was cut short, it ends where its
+rows end.
 """
 
 from __future__ import annotations
@@ -32,10 +33,11 @@ class StateStretch:
 def new_stretches(
     last: Mapping[int, StateStretch], positions: Mapping[int, int], log_starts: Mapping[int, int], at_ms: int
 ) -> list[StateStretch]:
-    """Returns the holes, the stretches before them that end now, and the new stretches, still empty, which begin at
-    `at_ms`.
+    """Returns the stretches that change or begin with a pass at `at_ms`: the holes, the stretches before holes, which
+    now end, and the new stretches, which are still empty.
 
-    `last` is the last stretch of each partition that was read before, `positions` the next offset to read of each.
+    `last` is the last stretch of each partition that was read before, `positions` the next offset to read of each, and
+    `log_starts` the first offset that each partition's log has.
     """
     found: list[StateStretch] = []
     for partition, log_start in sorted(log_starts.items()):
