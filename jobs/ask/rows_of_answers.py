@@ -57,7 +57,7 @@ class Diagnosis(Row):
     fault: str | None
     """Who can fix it: client, brokers, ..."""
     severity: str
-    evidence: str
+    evidence: str | None
     confidence: float | None
     member_id: str | None
     client_id: str | None

@@ -206,7 +206,7 @@ def _whole(window: Window, span: Span, rows: GroupRows) -> Shape:
     style, text = span.status, f"all partitions: {span.status}"
     if span.status == Ownership.UNOWNED:
         lags = [row["lag_sum"] for row in rows.lag_points if span.begin <= row["sampled_at"] <= span.end]
-        if lags and not any(lags):
+        if lags and all(each == 0 for each in lags):  # a lag that is not known is no 0
             style, text = EMPTY, f"{text}, and nothing waited"
     return _shape(window, span.begin, span.end, style, text, NAMES.get(style, style))
 

@@ -92,7 +92,8 @@ def test_one_deployment(day: Path) -> None:
     assert (first["before"], second["before"]["deploys"]) == (None, 1)
     assert second["before"]["rebalances"] == first["rebalances"]
     text = run(day, "deploy", "order-archive", "--at", "2026-11-25T11:40Z").stdout
-    assert text.startswith("3 of 3 members were replaced in 6 min 7 s.\nIt cost 3 rebalances, at least 26")
+    replaced = "3 of 3 members were replaced in 6 min 7 s.\nIt cost 3 rebalances, at least 26"
+    assert text.startswith(f"order-archive, 2026-11-25T11:07:57.634Z: {replaced}")
     assert "The one before it took 5 min 4 s, 3 rebalances, a lag of 599 records at its peak." in text
     loop = run(day, "deploy", "feature-store", "--at", "2026-11-25T10:45Z")
     assert (loop.exit_code, loop.stdout) == (0, "")
