@@ -211,11 +211,11 @@ class Consumer:
         self._serve_in_background(now_ms)
 
     def next_deadline_ms(self) -> int | None:
-        """Returns the time at which `advance` has something to do, and `poll` after it, if the application is
-        blocked in it.
+        """Returns the time at which to call `advance` next, and then `poll` if the application is blocked in poll. The
+        timeouts of requests in flight count, too.
 
-        None means that the consumer waits for responses alone, or is closed. A deadline that has passed, but that only
-        the application's thread can handle, does not count: its next poll handles it.
+        None means that nothing is due at a known time, or that the consumer is closed. A deadline that has passed, but
+        that only the application's thread can handle, does not count: its next poll handles it.
         """
         if self.is_closed:
             return None

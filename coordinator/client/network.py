@@ -60,7 +60,8 @@ class Network:
         self._arrivals.append(partial(self._complete, response.request_id, response))
 
     def lose(self, destination: Destination) -> None:
-        """Drops a connection: requests that were sent over it will not be answered."""
+        """Loses the connection to a destination: unsent requests are dropped. When the network is next served, the
+        handler of each request to it without a response is called with None."""
         self._unsent = [sent for sent in self._unsent if sent.destination is not destination]
         for request_id, request in self._in_flight.items():
             if request.destination is destination:

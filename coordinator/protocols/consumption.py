@@ -116,8 +116,9 @@ class Cost:
 def cost_of(
     intervals: Iterable[ConsumedInterval], created_ms: Mapping[TopicPartition, int], from_ms: int, until_ms: int
 ) -> Cost:
-    """Returns the cost within [from_ms, until_ms]. Records that were processed more than once count if the later of the
-    two intervals ended after `from_ms`."""
+    """Returns the cost within [from_ms, until_ms] for the partitions in `created_ms`. Records that an interval read
+    although an earlier one had read them count if the interval ended after `from_ms`, even those that it read
+    before."""
     by_partition: dict[TopicPartition, list[ConsumedInterval]] = defaultdict(list)
     for interval in intervals:
         by_partition[interval.partition].append(interval)

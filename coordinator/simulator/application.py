@@ -137,7 +137,7 @@ class Application:
         self._end()
 
     def freeze(self, duration_ms: int) -> None:
-        """Stops both threads of the process for `duration_ms`."""
+        """Stops the process, both the application's thread and the heartbeat thread, for `duration_ms`."""
         self._frozen_until_ms = self.simulation.now_ms + duration_ms
         self.simulation.at(self._frozen_until_ms, self._thaw, self.consumer)
 

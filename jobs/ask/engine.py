@@ -214,8 +214,9 @@ def first_rows(answer: pa.RecordBatchReader, rows_max: int | None) -> Iterator[p
 
 
 def failure(error: Exception, memory_max_bytes: int) -> JobError:
-    """Returns the error for a failed query, with DuckDB's own text in one line but without the query, which DuckDB
-    repeats."""
+    """Returns the error to report for a failed query: for lack of memory, a sentence with the limit `memory_max_bytes`;
+    otherwise one with DuckDB's text in one line, without the query, which DuckDB repeats. It is an OutsideError if the
+    tables can't be read, else an InputError."""
     text = str(error)
     if isinstance(error, MemoryError) or "Out of Memory Error" in text or "bad allocation" in text:
         return InputError(

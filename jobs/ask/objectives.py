@@ -97,8 +97,9 @@ def objectives(
     tables: ClusterRows, settings: Settings, names: Sequence[str] | None = None, until: datetime | None = None
 ) -> tuple[datetime, list[Answer]]:
     """Returns the instant up to which minutes are counted, and a row for each objective of each group, or of each group
-    in `names`. The objective that a group uses up fastest comes first; of equally fast ones, that with the least budget
-    left. Raises InputError if the settings have no objectives, or if there is no sampling round by `until`."""
+    in `names`. Rows are sorted by `burning`, from `fast` down to `unknown` and `no`, and then by the percentage of the
+    budget that is left, least first. Raises InputError if the settings have no objectives, or if there is no sampling
+    round by `until`."""
     if not settings.objectives:
         raise InputError(
             "The settings have no objectives: write the section objectives, and give the file with --conf."

@@ -94,10 +94,10 @@ COMMIT_COLUMNS = ("committed_offset", "leader_epoch", "metadata", "committed_at"
 
 
 def offsets_at(tables: ClusterRows, names: Sequence[str], at: datetime) -> list[Answer]:
-    """Returns a row for each partition that had a committed offset at the instant, or may have had one, in order. If
-    this can't be known, the row says `unknown`, and its offset, epoch, metadata and times are null. A known group
-    without commits has no row. Raises UnknownNameError for an unknown group, NotKnownError if the log of a group is not
-    known at the instant."""
+    """Returns a row for each partition that had, or may have had, a committed offset at the instant, sorted by group,
+    topic and partition. If the commit is not certain, the status is `unknown`, and the columns about the commit are
+    null. A known group without commits has no row. Raises UnknownNameError for an unknown group, NotKnownError if the
+    log of a group is not known at the instant."""
     known = tables.rows_if_any("groups", ("group_id", "in", names), columns=("group_id", "kafka_partition"))
     partitions: dict[str, int] = {row["group_id"]: row["kafka_partition"] for row in known}
     if len(partitions) < len(names):  # as before the history is made

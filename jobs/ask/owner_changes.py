@@ -47,7 +47,8 @@ Changes = dict[datetime, dict[OwnerChange, list["Answer"]]]
 def owner_changes(
     tables: ClusterRows, name: str, since: datetime, until: datetime | None
 ) -> Iterator[tuple[datetime, str]]:
-    """Yields each instant of [since, until) at which a member took or gave up partitions, with a text about it."""
+    """Yields each instant of [since, until) at which members took or gave up partitions, or a static member went away
+    and its partitions stay reserved, with a text about it."""
     of_group = ("group_id", "=", name)
     begun = (of_group, *within("valid_from", None, until))
     rows = tables.rows_if_any("assignments", *begun, columns=COLUMNS)

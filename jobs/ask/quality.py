@@ -55,7 +55,9 @@ def check(
     *,
     all_dates: bool = False,
 ) -> list[Result]:
-    """Checks every existing table. Returns the results; failures come first. A table without rows has no results."""
+    """Checks every existing table with Great Expectations: the newest days of a table that is partitioned by date, or
+    all of them if `all_dates`. Returns the results, failures first; a table without rows to check has none. Writes Data
+    Docs into `data_docs` if it is given, and reports by `say`."""
     tables.refuse_nothing()
     context = open_context(data_docs)
     checked_at = instant_of_ms(now_ms())

@@ -69,8 +69,8 @@ def first_seeds(ledger: Ledger) -> Seeds:
 
 
 def seeds_at(ledger: Ledger, last_ms: int, rules: LagRules) -> Seeds:
-    """Returns the state of the lag after the round at `last_ms`. Writes it if the stored seeds are an hour or more
-    older."""
+    """Returns the seeds after the round at `last_ms`: the state from which the lag of the next round is computed.
+    Stores them if none are stored, or if the stored ones are an hour or more older."""
     ledger.create(LAG_SEEDS)
     kept = _kept_seeds(ledger, last_ms, rules)
     if kept.sampled_at_ms == last_ms:

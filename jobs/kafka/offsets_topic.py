@@ -118,8 +118,8 @@ def described(admin: Any, kind: str, name: str) -> dict[str, str] | None:
 
 
 def tombstone_retention_ms(bootstrap_servers: str, settings: KafkaSettings) -> int:
-    """Returns how many milliseconds `__consumer_offsets` keeps tombstones: Kafka's default if this user may not read
-    the topic's configuration. Raises OutsideError if no broker answers."""
+    """Returns how many milliseconds `__consumer_offsets` keeps tombstones: Kafka's default if the topic's configuration
+    can't be read, for whatever reason. Raises OutsideError if no broker answers."""
     with admin_client(bootstrap_servers, settings) as admin:
         found = described(admin, "topic", OFFSETS_TOPIC) or {}
     return int(found.get("delete.retention.ms", DELETE_RETENTION_MS))

@@ -217,7 +217,8 @@ def without_offsets(rows: Iterable[SampledWatermark], error: KafkaError) -> list
 
 
 def ask_leader(brokers: Brokers, node: int, rows: Collection[SampledWatermark]) -> Iterator[SampledWatermark]:
-    """Yields the rows with the offsets that their leader returns. Raises KafkaError if the broker does not answer."""
+    """Yields each row with the offsets that its leader `node` returns, or with the error that it returns for the
+    partition. Raises KafkaError if the broker does not answer."""
     answers = [offsets_by_place(brokers.send(request, node)) for request in list_offsets_requests(rows)]
     for row in rows:
         offsets = [answer[TopicPartition(row.topic, row.partition)] for answer in answers]

@@ -102,8 +102,8 @@ class Upkeep:
         self._seeds.done(time.monotonic(), time.monotonic())  # they were just read
 
     def work(self, stop: threading.Event) -> None:
-        """Does the work that is due. Raises the errors of the jobs, except if another writer prevents the maintenance:
-        that is reported, and tried again the next time."""
+        """Does the work that is due, and raises the errors of the jobs. An OutsideError of the maintenance is only
+        reported while the lease is held; the maintenance is tried again when it is next due."""
         if not stop.is_set() and self._ledger.exists(GENERATIONS):
             self._when_due(self._incidents, "incidents", self._look_for_incidents)
         self.troubled_groups = Counter(row["step"] for row in open_troubles(self._ledger))

@@ -88,7 +88,8 @@ class Forgetting:
     is_dry_run: bool
 
     def change(self, table: Table) -> TableChange:
-        """Removes the name from a table; a dry run only counts the rows that have it."""
+        """Deletes the cluster's rows about the forgotten group from a table, replaces the name in its other rows, and
+        commits the new files. Returns the changes. A dry run only counts them."""
         change = TableChange(table)
         schema = arrow_schema(table.schema)
         for fragment in dataset(self.tables.warehouse, table).get_fragments():

@@ -51,10 +51,11 @@ class Opened(Protocol):
 
 
 def settle(ledger: Opened, command: str, *, is_of_logs: bool) -> Settings:
-    """Returns the settings that a command uses: the stored values, except where the command's own settings give others.
-    It reports stored values that replace the command's own, and reports and stores new values. If the history depends
-    on a new value, it requests a rebuild. `validate` uses the stored values alone and stores nothing, and so does an
-    import of logs (`is_of_logs`), which has a lease of its own."""
+    """Returns the settings that a command uses. A value that the user gave (the user's file has it, or it differs from
+    the shipped default) is used, stored, and reported if it is new. For all others the stored value is used, and
+    reported if it is not the default. If nothing is stored, the command's own settings are used and stored. If the
+    history depends on a new value, a rebuild is requested. `validate`, and an import of logs (`is_of_logs`), which has
+    a lease of its own, use the stored values alone if there are any, and store nothing."""
     kept = kept_settings(ledger.storage, ledger.cluster)
     own = _of(ledger.settings)
     is_bound = is_of_logs or command == ONLY_COMPARES

@@ -96,7 +96,8 @@ def write_files(
 
 
 def write_here(rows: pa.Table, table: Table, warehouse: str, name: str = PART) -> list[WrittenFile]:
-    """Writes rows that are in this process's memory, and returns the files. Their names begin with `name`."""
+    """Writes rows that are in this process's memory into new Parquet files in the table's folder, and returns the
+    files. The caller commits them. The files' names begin with `name`."""
     return write_batches_here(rows.to_batches(), table, warehouse, name)
 
 

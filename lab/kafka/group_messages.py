@@ -446,7 +446,7 @@ _FROM_WIRE: dict[type[messages.Request], Callable[[Any, Any], messages.Response]
 
 
 def errors_of(response: Any) -> list[str]:
-    """Returns the names of all errors in a response and its parts."""
+    """Returns the name of every error code in a response and its parts, NONE included."""
     errors = [response.error.name] if hasattr(response, "error") else []
     for name in ("groups", "members", "results", "partitions"):
         for part in getattr(response, name, ()):

@@ -367,8 +367,8 @@ def by_confidence(guesses: Iterable[Guessed]) -> list[tuple[float, int, int]]:
 
 
 def wrong_claims(group: Group, ledger: Ledger) -> list[str]:
-    """Returns the claims of a ledger that contradict the truth. The log cleaner removed records before the ledger read
-    the log, so the ledger may claim less than the truth, but nothing else."""
+    """Returns the claims in `generations`, `rebalances` and `assignments` that contradict the truth. The ledger has
+    read a log from which the cleaner had removed records: it may say less than the truth, but nothing false."""
     generations = {row.kafka_offset: row for row in recorded(group)}
     wrong = []
     for row in ledger.rows["generations"]:

@@ -53,11 +53,11 @@ class Stored:
 
 @dataclass(kw_only=True)
 class CleanedLog:
-    """Models one partition. `batches` has the records that the cleaner has left; `committed` has, by offset, the key of
-    every record that was ever appended, except markers and records of aborted transactions. `key_count` is the maximum
-    number of keys in the cleaner's map, `retention_ms` is how long the cleaner keeps tombstones and markers, and
-    `roll_share` is the share of batches that begin a segment. If `has_headers` is False, the reader gets no batch
-    headers, and judges by repeated keys alone."""
+    """Models one partition of `__consumer_offsets`, its cleaner and its reader. `batches` has the records that the
+    cleaner has left; `committed` has, by offset, the key of every record that was ever appended, except markers and
+    records of aborted transactions. `key_count` is the maximum number of keys in the cleaner's map, `retention_ms` is
+    how long the cleaner keeps tombstones and markers, and `roll_share` is the share of batches that begin a segment.
+    Unless `has_headers`, the reader gets no batch headers, and judges gaps by repeated keys alone."""
 
     random: Random
     key_count: int
@@ -150,7 +150,7 @@ class CleanedLog:
         return bool(batch.records) or self.random.random() < EMPTY_SHARE
 
     def pause(self) -> None:
-        """Lets time pass, in which the cleaner may work several times or not at all."""
+        """Runs the cleaner a random number of times, often none, each after a random time."""
         while self.random.random() < 0.3:
             self.now_ms += self.random.randint(0, self.retention_ms)
             self.clean()

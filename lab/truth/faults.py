@@ -68,8 +68,8 @@ def mix(*names: str) -> Scenario:
 
 @dataclass(frozen=True)
 class Played:
-    """Holds a group that was played, the name of its scenario, and the facts of a ledger that has imported the request
-    log and the server log."""
+    """Holds a simulated group, the name of its scenario, and the facts that a ledger has about the group after it
+    imported the request log and the server log."""
 
     name: str
     group: Group

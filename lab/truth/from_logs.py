@@ -53,7 +53,8 @@ def event_facts(lines: Iterable[str]) -> dict[str, list[CoordinatorEvent]]:
 
 
 def group_state(row: Mapping[str, Any], at_ms: int) -> GroupState:
-    """Returns a decoded `group_metadata` record as a fact for the replay; its `record_json` is None for a tombstone."""
+    """Returns the GroupState of a decoded `group_metadata` record, for the replay of the group by the incident rules.
+    Its `record_json` is None if the record is a tombstone."""
     return GroupState(row["kafka_offset"], at_ms, None if row["is_tombstone"] else row["record_json"])
 
 

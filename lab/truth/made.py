@@ -94,7 +94,8 @@ def tenure(member_id: str, from_offset: int, to_offset: int | None, **fields: An
 
 
 def generation(number: int, kafka_offset: int, to_offset: int | None, **fields: Any) -> dict[str, Any]:
-    """Returns a row of `generations`. Its times are its offsets, taken as seconds after `T`."""
+    """Returns a row of `generations` that begins `kafka_offset` seconds after `T` and ends `to_offset` seconds after
+    `T`; it has not ended if `to_offset` is None."""
     at_us = (T + kafka_offset * 1_000) * 1_000
     return {
         "group_id": "g",

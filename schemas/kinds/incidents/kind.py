@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 class IncidentKind:
     """A kind of incident, and what follows from it.
 
-    A refusal is a request that a broker answered with an error.
+    A refusal is a request that a broker answered with an error. An episode is a set of incidents that belong together;
+    its root is what probably began it.
 
     happened, advice   the two sentences of an explanation, in clauses; `transforms.incidents.rules.explain` fills in
                        the names. If a kind has no advice, the explanation has that of the episode's root
@@ -37,8 +38,8 @@ class IncidentKind:
     takes_partitions   True if a heartbeat that is refused with this error shows the member that it has lost its
                        partitions
     trigger            the trigger of the leave, if the kind is the removal of a member from its group
-    is_pattern         True if the incident is about many rows of the group; it then shares an episode with the other
-                       patterns of the same time
+    is_pattern         True if the incident is about many rows of the group together, such as a storm or flapping, not
+                       about a single one; all patterns of a group at about the same time share an episode
     confidence         how often an inferred incident of this kind was right in bench.incident_accuracy, rounded down
     """
 

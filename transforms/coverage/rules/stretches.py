@@ -50,8 +50,8 @@ class Reading:
 
     @property
     def known_from(self) -> int:
-        """Returns the offset at which the complete stretch of the reading begins: from there on all records were read,
-        and the newest record of each earlier key is present, too."""
+        """Returns the offset at which the complete stretch of the reading begins: every record from there on was read,
+        and of each key that occurs below it, the newest record below it was read, too."""
         return self.complete_from if self.settled_from is None else max(self.complete_from, self.settled_from)
 
     @property

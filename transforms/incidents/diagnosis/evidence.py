@@ -56,8 +56,9 @@ class GroupRows:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Episode:
-    """Holds a time in which symptoms showed. `until` is None as long as they show. `is_change`: the episode is only a
-    change of the group, such as one of its members, and not trouble by itself."""
+    """Holds a span of time in which symptoms showed. `until` is None while they still show. `is_change`: nothing was
+    wrong by itself; the group only changed, for example because a member came or left, or it is in a state that one may
+    ask about, such as lag."""
 
     symptoms: tuple[Symptom, ...]
     since: datetime

@@ -108,9 +108,10 @@ def _kafka_partition(kinds: Mapping[int, Sequence[Row]]) -> int:
 
 
 def restore_topics(state: LagState, topics: Iterable[Row], samples: Iterable[Row]) -> None:
-    """Restores from earlier samples the part of the state that is about topics. `topics` has a row for each topic id
-    that a topic partition has or had, with the time of its last sample and its highest end. Samples of a deleted topic
-    are left out."""
+    """Restores the windows of the topics from earlier samples. `topics` has a row for each id under which a topic
+    partition was ever seen: the time of its last sample, and its highest high watermark. The newest id is that of the
+    present topic, the id before it that of the former topic. Samples with another id than the present one are left out;
+    samples without an id stay."""
     ids: dict[TopicPartition, list[Row]] = {}
     for row in topics:
         ids.setdefault(TopicPartition(row["topic"], row["partition"]), []).append(row)
