@@ -11,7 +11,8 @@ from importlib.metadata import version
 from pathlib import Path
 
 from groupledger.jobs.process.session import SHORT_LIVED, spark_session
-from lab.warehouses.releases import fed_as_then, unpacked
+from lab.warehouses.feeding import fed_as_then
+from lab.warehouses.releases import unpacked
 from tools.setup import ROOT
 
 ARCHIVES = ROOT / "tests/data/warehouses"

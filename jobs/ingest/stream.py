@@ -291,8 +291,10 @@ def wait(query: StreamingQuery, batches: Batches, checkpoint_folder: str) -> boo
 
 def failure_sentence(text: str) -> str:
     if "DIFFERENT_DELTA_TABLE_READ_BY_STREAMING_SOURCE" in text:
-        return f"The table {COORDINATOR_RECORDS.name} is another one than the history has read: it was deleted and"
-        " created again. Restore the earlier one, or run `groupledger history --rebuild`."
+        return (
+            f"The table {COORDINATOR_RECORDS.name} is another one than the history has read: it was deleted and"
+            " created again. Restore the earlier one, or run `groupledger history --rebuild`."
+        )
     if "DATA_LOSS" in text or "failOnDataLoss" in text:
         return (
             "Records were deleted from the topic before they were read, or the topic was recreated while it was read."

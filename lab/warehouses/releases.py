@@ -1,24 +1,13 @@
-"""Unpacks the archives in `tests/data/warehouses`, each of which has a warehouse of an earlier release and its inputs,
-and feeds inputs to a warehouse as was done when the archives were made."""
+"""Unpacks the archives in `tests/data/warehouses`, each of which has a warehouse of an earlier release and its inputs.
+It needs no Spark, as those who only ask do."""
 
 from __future__ import annotations
 
 import tarfile
-import threading
 from typing import TYPE_CHECKING
-
-from groupledger.jobs.derive.incidents import update_incidents
-from groupledger.jobs.derive.pipeline import derive
-from groupledger.jobs.derive.validate import validate
-from groupledger.jobs.ingest.import_logs import LogSources, import_logs
-from groupledger.jobs.ingest.import_samples import import_samples
-from groupledger.jobs.ingest.ingest_capture import ingest_capture
-from lab.warehouses.ledgers import open_test_ledger
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from pyspark.sql import SparkSession
 
 # Python 3.11 before 3.11.4, which Debian 12 has, knows no filters; the archives are our own.
 CHECKED = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
@@ -29,24 +18,3 @@ def unpacked(archive: Path, folder: Path) -> Path:
     with tarfile.open(archive) as packed:
         packed.extractall(folder, **CHECKED)  # type: ignore[arg-type]  # noqa: S202
     return folder / archive.name.removesuffix(".tar.gz")
-
-
-def feed(spark: SparkSession, warehouse: Path, inputs: Path, cluster: str) -> int:
-    """Runs one pass of `pipeline` over the samples and the capture in `inputs`, and returns the number of records that
-    it added."""
-    with open_test_ledger(spark, warehouse, cluster) as ledger:
-        import_samples(ledger, str(inputs))
-        totals = ingest_capture(ledger, str(inputs / "capture"), threading.Event(), recover=False)
-        derive(ledger, threading.Event())
-    return totals.rows
-
-
-def fed_as_then(spark: SparkSession, warehouse: Path, inputs: Path, cluster: str) -> None:
-    """Feeds a warehouse as each release's archive was made: a pass, an import of the logs, an update of the incidents,
-    and the quality checks."""
-    feed(spark, warehouse, inputs, cluster)
-    with open_test_ledger(spark, warehouse, cluster) as ledger:
-        sources = LogSources([*(inputs / "request-log").iterdir()], [*(inputs / "server-log").iterdir()])
-        import_logs(ledger, ledger.settings.logs, sources, threading.Event())
-        update_incidents(ledger)
-        validate(ledger)

@@ -46,7 +46,7 @@ PROVED = {
     "jobs/warehouse/rebuilds.py": {"move it out of the warehouse": NO_JSON},
     "jobs/warehouse/source.py": {"restore it, or move it out of the warehouse": NO_JSON},
     "jobs/ingest/capture.py": {"{} of the capture is damaged": "its text can't be read, and its records stay"},
-    "jobs/warehouse/resume.py": {"The table {} {}. Going on": SET_ASIDE},
+    "jobs/warehouse/resume.py": {"The table {} {}. To continue": SET_ASIDE},
     "jobs/ingest/ingest.py": {"{} offsets in {} partitions were deleted": SET_ASIDE},
     "jobs/ingest/stream.py": {
         "The checkpoint was deleted": "the checkpoint is gone",

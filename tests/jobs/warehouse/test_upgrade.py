@@ -26,7 +26,8 @@ from groupledger.schemas.tables.generations import GENERATIONS
 from groupledger.schemas.tables.lag import LAG
 from groupledger.schemas.tables.open_groups import OPEN_GROUPS
 from groupledger.transforms.history.rules.state import load
-from lab.warehouses.releases import fed_as_then, feed, unpacked
+from lab.warehouses.feeding import fed_as_then, feed
+from lab.warehouses.releases import unpacked
 from tests.jobs.simulated_log import append, assert_equal_tables, run, table
 
 if TYPE_CHECKING:

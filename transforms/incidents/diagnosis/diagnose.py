@@ -28,7 +28,7 @@ from groupledger.transforms.incidents.diagnosis.judge import judged
 from groupledger.transforms.incidents.diagnosis.lag_signs import lag_seen
 from groupledger.transforms.incidents.diagnosis.member_signs import last_departures, members_at, restless
 from groupledger.transforms.incidents.diagnosis.signs_seen import is_of_nobody, signs_seen
-from groupledger.transforms.incidents.rules.known_facts import facts_of_type
+from groupledger.transforms.incidents.type_facts import facts_of_type
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

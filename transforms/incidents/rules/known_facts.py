@@ -1,24 +1,22 @@
 """Finds further facts about an incident, so that the clauses of its explanation (`schemas.kinds.clauses`) claim no more
 than is known.
 
-The group's type is that of the generation in force, or else its present type. Advice has to fit the type. Among classic
-groups it also has to fit Kafka Connect and Kafka Streams, which have settings of their own. A member was removed before
-if its tenure had ended, or if its removal is in the same episode. A refused partition has another owner if an owner
-with another member id is known.
+The group's type (`type_facts`) is that of the generation in force, or else its present type. A member was removed
+before if its tenure had ended, or if its removal is in the same episode. A refused partition has another owner if an
+owner with another member id is known.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from groupledger.schemas.kafka.names import COOPERATIVE_PROTOCOL, STREAMS_PROTOCOL
 from groupledger.schemas.kinds.changes import CHANGE_KINDS
 from groupledger.schemas.kinds.clauses import Fact
 from groupledger.schemas.kinds.incidents import REBALANCE_STORM, REMOVALS
-from groupledger.schemas.words import Evidence, GroupType
-from groupledger.transforms.history.rules.events import CONNECT
+from groupledger.schemas.words import Evidence
 from groupledger.transforms.history.rules.follow_ups import is_mere_follow_up
 from groupledger.transforms.incidents.rules.inferred import milliseconds
+from groupledger.transforms.incidents.type_facts import facts_of_type
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -28,28 +26,9 @@ if TYPE_CHECKING:
 
     Row = Mapping[str, Any]
 
-FACT_OF_TYPE = {
-    GroupType.CLASSIC: Fact.CLASSIC_GROUP,
-    GroupType.CONSUMER: Fact.CONSUMER_GROUP,
-    GroupType.SHARE: Fact.SHARE_GROUP,
-    GroupType.STREAMS: Fact.STREAMS_GROUP,
-}
 FACT_OF_EVIDENCE = {Evidence.INFERRED: Fact.INFERRED, Evidence.LOGGED: Fact.ONLY_LOGGED}
 OF_MEMBERS = {kind.name for kind in CHANGE_KINDS if kind.is_known_from_members or kind.is_replacement}
 LOG_AROUND_MS = 3_600_000  # a server log with a line about the group so near is there for the time in question
-
-
-def facts_of_type(group_type: str | None, generation: Row) -> Iterator[str]:
-    """Yields the facts about a group's type, and about its protocol in a generation (empty if none is known)."""
-    fact = FACT_OF_TYPE.get(group_type or "")
-    if fact == Fact.CLASSIC_GROUP and generation.get("protocol_type") == CONNECT:
-        fact = Fact.CONNECT_GROUP
-    elif fact == Fact.CLASSIC_GROUP and generation.get("protocol") == STREAMS_PROTOCOL:
-        fact = Fact.CLASSIC_STREAMS_GROUP
-    elif fact == Fact.CLASSIC_GROUP and generation.get("protocol") == COOPERATIVE_PROTOCOL:
-        yield Fact.COOPERATIVE
-    if fact is not None:
-        yield fact
 
 
 def known_facts(facts: GroupFacts, episode: Episode, row: Row, rules: Rules) -> frozenset[str]:
