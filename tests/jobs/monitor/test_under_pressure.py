@@ -91,6 +91,7 @@ class Played:
             ("replace", replaced),
             ("Notifier", lambda *_: SimpleNamespace(counts={})),
             ("Upkeep", lambda *_: SimpleNamespace(known_until_ms={})),
+            ("AbortedRecords", lambda: SimpleNamespace(add_to=lambda sampled, *_: sampled)),  # it asks brokers
         ):
             patch.setattr(rounds_of, name, value)
         ledger: Any = SimpleNamespace(settings=load_settings(), cluster="c", say=lambda _: None, warn=lambda _: None)
