@@ -12,19 +12,16 @@ committed offset has passed it. If this user may not read the topic, nothing is 
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import replace
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kafka.errors import KafkaError, TopicAuthorizationFailedError
+from kafka.errors import TopicAuthorizationFailedError
 from kafka.protocol.consumer import IsolationLevel
 from kafka.record import MemoryRecords
 
-from groupledger.jobs.kafka.brokers import ask_each
-from groupledger.jobs.kafka.fetch import fetch_of_topics
 from groupledger.jobs.kafka.markers import FETCH_BYTES, MAGIC_WITH_CONTROL
-from groupledger.jobs.kafka.sampling import chunks, describe_topics
-from groupledger.jobs.process.errors import OutsideError
+from groupledger.jobs.kafka.sampling import chunks
+from groupledger.jobs.kafka.topic_fetches import ask_leaders_of, fetched, with_markers
 from groupledger.schemas.kafka.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
@@ -79,17 +76,11 @@ class AbortedRecords:
         }
         self._known |= read_on(brokers, settings, asked) if asked else {}
         counts = {
-            place: known.until - known.since
+            place: max(rows[place].markers_at_end or 0, known.until - known.since)
             for place, known in self._known.items()
             if not known.is_over and known.until == rows[place].last_stable_offset
         }
-        watermarks = tuple(
-            replace(row, markers_at_end=max(row.markers_at_end or 0, count))
-            if (count := counts.get(TopicPartition(row.topic, row.partition))) is not None
-            else row
-            for row in sampled.watermarks
-        )
-        return replace(sampled, watermarks=watermarks)
+        return with_markers(sampled, counts)
 
     def _from(self, place: TopicPartition, committed: int, topic_id: str | None) -> Unreadable:
         known = self._known.get(place)
@@ -103,11 +94,6 @@ def read_on(
 ) -> dict[TopicPartition, Unreadable]:
     """Reads the partitions from the `until` of what is known of them, and returns how far the unreadable offsets reach
     now. Partitions whose leader does not answer are left out."""
-    try:
-        leaders, _, _ = describe_topics(brokers, settings, {place.topic for place in asked})
-    except OutsideError:
-        return {}
-    by_node = {node: [place for place in places if place in asked] for node, places in leaders.items()}
 
     def ask(node: int, places: list[TopicPartition]) -> dict[TopicPartition, Unreadable]:
         found: dict[TopicPartition, Unreadable] = {}
@@ -118,13 +104,7 @@ def read_on(
                 found |= _ask_leader(brokers, node, {place: asked[place] for place in chunk}, size)
         return found
 
-    answers = ask_each(settings, {node: places for node, places in by_node.items() if places}, ask)
-    return {
-        place: found
-        for answer in answers.values()
-        if not isinstance(answer, KafkaError)
-        for place, found in answer.items()
-    }
+    return ask_leaders_of(brokers, settings, asked, ask)
 
 
 def _ask_leader(
@@ -132,18 +112,15 @@ def _ask_leader(
 ) -> dict[TopicPartition, Unreadable]:
     """Raises KafkaError if the leader does not answer."""
     offsets = {place: known.until for place, known in asked.items()}
-    request = fetch_of_topics(offsets, partition_bytes=size, isolation_level=IsolationLevel.READ_COMMITTED)
     found = {}
-    for topic in brokers.send(request, node).responses:
-        for told in topic.partitions:
-            place = TopicPartition(topic.topic, told.partition_index)
-            if told.error_code == TopicAuthorizationFailedError.errno:
-                found[place] = asked[place]._replace(is_over=True)
-            elif not told.error_code:
-                until, is_over = unreadable_until(
-                    asked[place].until, bytes(told.records or b""), told.aborted_transactions or ()
-                )
-                found[place] = asked[place]._replace(until=until, is_over=is_over)
+    for place, partition in fetched(brokers, node, offsets, size=size, isolation_level=IsolationLevel.READ_COMMITTED):
+        if partition.error_code == TopicAuthorizationFailedError.errno:
+            found[place] = asked[place]._replace(is_over=True)
+        elif not partition.error_code:
+            until, is_over = unreadable_until(
+                offsets[place], bytes(partition.records or b""), partition.aborted_transactions or ()
+            )
+            found[place] = asked[place]._replace(until=until, is_over=is_over)
     return found
 
 

@@ -11,17 +11,14 @@ bytes, so a few kilobytes show all; a batch that does not fit holds records.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kafka.errors import KafkaError, TopicAuthorizationFailedError
+from kafka.errors import TopicAuthorizationFailedError
 from kafka.protocol.consumer import IsolationLevel
 from kafka.record import MemoryRecords
 
-from groupledger.jobs.kafka.brokers import ask_each
-from groupledger.jobs.kafka.fetch import fetch_of_topics
-from groupledger.jobs.kafka.sampling import chunks, describe_topics
-from groupledger.jobs.process.errors import OutsideError
+from groupledger.jobs.kafka.sampling import chunks
+from groupledger.jobs.kafka.topic_fetches import ask_leaders_of, fetched, with_markers
 from groupledger.schemas.kafka.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
@@ -77,13 +74,7 @@ class Markers:
         asked = {place: resting[place] for place in ids if place not in self._known}
         counts = trailing_markers(brokers, settings, asked) if asked else {}
         self._known |= {place: PartitionMarkers(ids[place], resting[place], count) for place, count in counts.items()}
-        rows = tuple(
-            replace(row, markers_at_end=known.markers_at_end)
-            if (known := self._known.get(TopicPartition(row.topic, row.partition))) is not None
-            else row
-            for row in sampled.watermarks
-        )
-        return replace(sampled, watermarks=rows)
+        return with_markers(sampled, {place: known.markers_at_end for place, known in self._known.items()})
 
 
 def _holds(known: Resting, now: Resting) -> bool:
@@ -96,11 +87,6 @@ def trailing_markers(
     """Returns, for each partition, how many offsets right before the last stable offset hold markers, counted back to
     the group's committed offset at most; None if this user may not read the topic. Partitions whose leader does not
     answer are left out."""
-    try:
-        leaders, _, _ = describe_topics(brokers, settings, {place.topic for place in asked})
-    except OutsideError:
-        return {}
-    by_node = {node: [place for place in places if place in asked] for node, places in leaders.items()}
 
     def ask(node: int, places: list[TopicPartition]) -> dict[TopicPartition, int | None]:
         found: dict[TopicPartition, int | None] = {}
@@ -108,13 +94,7 @@ def trailing_markers(
             found |= _ask_leader(brokers, node, {place: asked[place] for place in some})
         return found
 
-    answers = ask_each(settings, {node: places for node, places in by_node.items() if places}, ask)
-    return {
-        place: count
-        for answer in answers.values()
-        if not isinstance(answer, KafkaError)
-        for place, count in answer.items()
-    }
+    return ask_leaders_of(brokers, settings, asked, ask)
 
 
 def _ask_leader(
@@ -123,18 +103,18 @@ def _ask_leader(
     """Raises KafkaError if the leader does not answer."""
     found: dict[TopicPartition, int | None] = {}
     again = {}
-    for place, fetched in _fetched(brokers, node, {place: at.committed_offset for place, at in asked.items()}):
-        if fetched.error_code == TopicAuthorizationFailedError.errno:
+    for place, partition in _fetched(brokers, node, {place: at.committed_offset for place, at in asked.items()}):
+        if partition.error_code == TopicAuthorizationFailedError.errno:
             found[place] = None
-        elif not fetched.error_code:
-            count = markers_before(bytes(fetched.records or b""), asked[place].last_stable_offset)
+        elif not partition.error_code:
+            count = markers_before(bytes(partition.records or b""), asked[place].last_stable_offset)
             if count is None:
                 again[place] = asked[place].last_stable_offset - 1
             else:
                 found[place] = count
-    for place, fetched in _fetched(brokers, node, again) if again else ():
-        if not fetched.error_code:
-            found[place] = markers_before(bytes(fetched.records or b""), asked[place].last_stable_offset) or 0
+    for place, partition in _fetched(brokers, node, again) if again else ():
+        if not partition.error_code:
+            found[place] = markers_before(bytes(partition.records or b""), asked[place].last_stable_offset) or 0
     return found
 
 
@@ -158,7 +138,4 @@ def markers_before(records: bytes, end: int) -> int | None:
 def _fetched(
     brokers: Brokers, node: int, offsets: Mapping[TopicPartition, int]
 ) -> Iterator[tuple[TopicPartition, Any]]:
-    request = fetch_of_topics(offsets, partition_bytes=FETCH_BYTES, isolation_level=IsolationLevel.READ_UNCOMMITTED)
-    for topic in brokers.send(request, node).responses:
-        for partition in topic.partitions:
-            yield TopicPartition(topic.topic, partition.partition_index), partition
+    return fetched(brokers, node, offsets, size=FETCH_BYTES, isolation_level=IsolationLevel.READ_UNCOMMITTED)

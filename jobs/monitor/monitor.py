@@ -143,10 +143,8 @@ def watch_cluster(
     followed = KafkaIngest(settings.model_copy(update={"ingest": ingest}), bootstrap_servers, is_continuous=True)
     with connect(bootstrap_servers, settings) as brokers:
         ledger.create(*INGEST_TABLES, *SAMPLE_TABLES, LAG)
-        ingested = Totals()
-        ingesting = Worker("ingest", lambda: ingest_kafka(ledger, followed, stop, ingested))
+        ingesting = Worker("ingest", lambda: ingest_kafka(ledger, followed, stop, rounds.ingested))
         rounds = RoundLoop(ledger, brokers, bootstrap_servers, common, ingesting, stop)
-        rounds.ingested = ingested
         rounds.state.expiry.retention_s = known_retention_s(ledger, bootstrap_servers)
         context, tag = ledger.spark.sparkContext, history_of(ledger.cluster)
 
