@@ -38,6 +38,11 @@ KEPT_MAX = 5_000
 OF_GROUPS_MAX, OF_GROUPS_S = 1, 300
 
 
+def severity_of(status: str | None) -> str | None:
+    """Returns how severe a status of lag is by itself; None if it is no trouble."""
+    return Severity.ERROR if status in HURTS else Severity.WARNING if status in TROUBLED else None
+
+
 class Diagnoses:
     """Caches diagnoses, at most KEPT_MAX, for several requests at once. Each call makes at most `new_max` new ones for
     episodes."""

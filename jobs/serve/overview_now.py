@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from groupledger.jobs.ask.group_list import rank
 from groupledger.jobs.process.output import number_of
-from groupledger.jobs.serve.diagnoses import HURTS, TROUBLED
+from groupledger.jobs.serve.diagnoses import TROUBLED, severity_of
 from groupledger.schemas.words import LagStatus, Severity, words_of
 
 if TYPE_CHECKING:
@@ -104,5 +104,5 @@ def _in_words(row: Answer) -> InTrouble:
     if goes_on(row):
         summary = row["worst"].summary
         return InTrouble(row=row, severity=summary.severity, what=summary.what, episode=row["worst"])
-    severity = Severity.ERROR if row["status"] in HURTS else Severity.WARNING
+    severity = severity_of(row["status"]) or Severity.WARNING
     return InTrouble(row=row, severity=severity, what=MEANS[row["status"]], episode=None)

@@ -13,7 +13,7 @@ from groupledger.jobs.ask.group_list import rank
 from groupledger.jobs.ask.known import sources_known
 from groupledger.jobs.ask.what_if_stored import stored_totals
 from groupledger.jobs.serve.axis import Window
-from groupledger.jobs.serve.diagnoses import HURTS, TROUBLED, Diagnoses
+from groupledger.jobs.serve.diagnoses import TROUBLED, Diagnoses, severity_of
 from groupledger.jobs.serve.episodes import Episode, by_groups, episodes_of, incidents_within
 from groupledger.schemas.words import Completeness, Severity, Source, words_of
 
@@ -85,7 +85,7 @@ def newest_trouble(row: Answer) -> tuple[Any, ...]:
     """Returns the sort key of a row that `with_episodes` returned. The newest trouble comes first; at the same time,
     the most severe trouble; then groups that have not ended before the others."""
     at: datetime | None = row["trouble_at"]
-    of_status = Severity.ERROR if row["status"] in HURTS else Severity.WARNING if row["status"] in TROUBLED else None
+    of_status = severity_of(row["status"])
     of_worst = None if row["worst"] is None else row["worst"].summary.severity
     severity = max((words_of(Severity).index(each) for each in (of_status, of_worst) if each is not None), default=-1)
     return at is None, -(at.timestamp() if at else 0), -severity, row["is_alive"] is False, rank(row)
