@@ -17,6 +17,7 @@ from groupledger.jobs.ask.answers import last_known, within
 from groupledger.jobs.ask.incidents import harms, time_of, wrapped
 from groupledger.jobs.ask.rounds import of_round
 from groupledger.jobs.process.terminal import coloured, printable
+from groupledger.schemas.kafka.api_keys import FETCH_APIS
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from groupledger.schemas.kinds.incidents import COORDINATOR_FAILED
 from groupledger.schemas.words import Evidence, Severity
@@ -51,6 +52,7 @@ LAG_COLUMNS = (
     *("status", "flags", "no_progress_since", "owned", "owner", "client_id", "client_host", "group_state"),
     *("committed_at", "commit_interval_ms", "lag_seconds"),
 )
+THROTTLE_COLUMNS = ("logged_at", "client_host", "throttle_time_ms")
 RIVALS_MAX = 4
 ROUNDS_WITHIN = timedelta(hours=1)  # rounds before an instant that may show what a group subscribes to
 ROUNDS_ASKED = 3
@@ -104,6 +106,14 @@ def diagnoses_of(
             requests=requests,
             rounds=rounds,
             lag_at=lag_at,
+            throttled=lambda client_id, first, last: tables.rows_if_any(
+                "requests",
+                ("client_id", "=", client_id),
+                ("api_key", "in", sorted(FETCH_APIS)),
+                ("throttle_time_ms", ">", 0),
+                *within("happened_at", first, last),
+                columns=THROTTLE_COLUMNS,
+            ),
             unseen_topics=cache(lambda at: _unseen_topics(tables, of_group, at)),
             known_until=known if until is None or known is None else min(known, until),
         )

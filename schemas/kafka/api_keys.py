@@ -28,7 +28,9 @@ ApiKey = IntEnum(
     start=0,
 )
 
-# ShareFetch is a fetch, and left out as such, with the acknowledgements that it carries.
+# Fetches are many, and only those that a quota throttled are imported. So the acknowledgements in other ShareFetch
+# requests are left out.
+FETCH_APIS = frozenset({ApiKey.FETCH, ApiKey.SHARE_FETCH})
 GROUP_APIS = frozenset(
     {
         ApiKey.OFFSET_COMMIT,

@@ -429,6 +429,12 @@ OWNER_CEASED = Sign(
     " polls, and then stopped.",
     source=Source.REQUEST_LOG,
 )
+FETCHES_THROTTLED = Sign(
+    name="fetches_throttled",
+    meaning="In the last minute a quota of the brokers held up the fetches of the owner with the most lag for at least"
+    " half of the time.",
+    source=Source.REQUEST_LOG,
+)
 NO_DELETE_REQUEST = Sign(
     name="no_delete_request",
     meaning="The request log of that time has requests of the group, and none that deletes offsets or groups.",

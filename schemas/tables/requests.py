@@ -1,11 +1,12 @@
-"""`requests`: one row for each line of a broker's request log that is about consumer groups.
+"""`requests`: one row for each line of a broker's request log that is about consumer groups, or about a fetch that the
+broker throttled.
 
 The request log (`kafka.request.logger` at DEBUG, JSON since 2.8, KIP-673) is the only witness of refused requests, of
 heartbeats and of which member committed. A row is one request with its answer, whole in `request_json` and
 `response_json`; the columns beside them are what most questions need. A request about several groups (OffsetFetch since
 version 8, DescribeGroups, DeleteGroups) is one row all the same: `groups` has an element for each, and `group_id` is
 null if there is more than one. The same holds for several members (LeaveGroup since version 3), with `members` and
-`member_id`.
+`member_id`. A Fetch names no group: `groups` is empty, and the client's name and host say whose it is.
 
 Order of arrival is (`happened_at`, `source_file`, `line_number`): a line is written when the answer has been sent, so a
 parked join comes after the requests that followed it. Equal times within a broker are a tie that nothing breaks.
@@ -56,7 +57,7 @@ REQUEST_PARTITION = struct(
 
 REQUESTS = Table(
     name="requests",
-    comment="One row for each line of the brokers' request logs that is about consumer groups.",
+    comment="One row for each line of the brokers' request logs about consumer groups, or about a throttled fetch.",
     written_by="import-logs",
     key=("cluster", "source_file", "line_number"),
     partition_columns=("cluster", "happened_date"),
@@ -90,6 +91,7 @@ REQUESTS = Table(
         column("response_member_id", T.StringType(), "The member id that the answer gives (JoinGroup, heartbeats)."),
         column("response_generation", T.IntegerType(), "The generation, or member epoch, that the answer gives."),
         column("reason", T.StringType(), "Why, in the client's words (JoinGroup and LeaveGroup)."),
+        column("throttle_time_ms", T.IntegerType(), "How long a quota kept the client waiting afterwards; 0: not."),
         column(
             "partitions",
             T.ArrayType(REQUEST_PARTITION),

@@ -26,6 +26,7 @@ _OTHERWISE_STANDING = (
     signs.IN_REBALANCE,
     signs.ONE_CAME_AND_WENT,
     signs.OWNER_GOES_ON,
+    signs.FETCHES_THROTTLED,
 )
 _REFUSED = (
     signs.of_kind(incidents.OFFSET_METADATA_TOO_LARGE.name),
@@ -34,6 +35,24 @@ _REFUSED = (
 )
 _GOES_ON = (signs.HAS_MEMBERS, signs.RECORDS_WAIT, signs.OFFSETS_GO_ON, signs.LAG_GROWS)
 
+CLIENT_QUOTA = Cause(
+    name="client_quota",
+    symptoms=_LAGGING,
+    happened=(
+        Clause("A quota of the brokers throttles the fetches of {who}", needs=(signs.FETCHES_THROTTLED.name,)),
+        Clause("A quota of the brokers may throttle the fetches of {who}", excludes=(signs.FETCHES_THROTTLED.name,)),
+        ": {records} records wait.",
+    ),
+    needs=(signs.HAS_MEMBERS, signs.RECORDS_WAIT),
+    suspected_by=(signs.OFFSETS_GO_ON, signs.FETCHES_THROTTLED),
+    against=(signs.ONE_CAME_AND_WENT,),
+    proved_by=((signs.FETCHES_THROTTLED,),),
+    advice="Raise the quota consumer_byte_rate of its user or client id. If its heartbeats and commits are throttled,"
+    " too, raise request_percentage.",
+    settings=("consumer_byte_rate",),
+    decided_by="The client's metric fetch-throttle-time-avg, or throttled fetches in the broker's request log.",
+    fault=Fault.OPERATOR,
+)
 COMMITS_RARELY = Cause(
     name="commits_rarely",
     symptoms=_LAGGING,
@@ -166,6 +185,7 @@ COMMITS_ONE_OFFSET_AGAIN = Cause(
         signs.OWNERS_STOP_AT_ONE_OFFSET,
         signs.ONE_RECORD_LEFT,
         signs.MARKERS_AT_END,
+        signs.FETCHES_THROTTLED,
     ),
     proved_by=((signs.SAME_OFFSET_AGAIN, signs.OFFSETS_STAND), (signs.OWNER_GOES_ON, signs.OFFSETS_STAND)),
     advice="It polls but does not advance: one record fails and is retried, the partition is paused"
@@ -200,17 +220,6 @@ SLOWER_THAN_PRODUCERS = Cause(
     decided_by="The client's metrics records-consumed-rate and fetch-latency-avg beside the time that processing"
     " takes.",
     severity=Severity.WARNING,
-)
-CLIENT_QUOTA = Cause(
-    name="client_quota",
-    symptoms=(BEHIND,),
-    happened="A quota of the brokers may throttle the group's clients.",
-    needs=_GOES_ON,
-    against=(signs.ONE_CAME_AND_WENT,),
-    advice="If the broker throttles it, raise consumer_byte_rate of its user or client id.",
-    settings=("consumer_byte_rate",),
-    decided_by="The client's metric fetch-throttle-time-avg, or ThrottleTimeMs in the broker's request log.",
-    fault=Fault.OPERATOR,
 )
 PARTITION_SKEW = Cause(
     name="partition_skew",

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -18,6 +18,9 @@ from groupledger.transforms.incidents.diagnosis import diagnose
 from groupledger.transforms.incidents.diagnosis.commit_rhythm import with_poll_timeouts
 from groupledger.transforms.incidents.diagnosis.diagnose import diagnoses
 from groupledger.transforms.incidents.diagnosis.evidence import GroupRows
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 AT = datetime(2026, 1, 1, 12, 0, tzinfo=timezone.utc)
 MINUTE, SECOND = timedelta(minutes=1), timedelta(seconds=1)
@@ -143,6 +146,15 @@ def request(name: str, minutes: float = 0, **fields: Any) -> dict[str, Any]:
 def by_clock(name: str, until: float = 0, **fields: Any) -> list[dict[str, Any]]:
     """Commits of a member each five seconds up to a minute."""
     return [request(name, until - n / 12, api="OFFSET_COMMIT", **fields) for n in range(20)]
+
+
+def throttled(client: str = "pod-0", host: str = "10.0.0.1", share: float = 1.0) -> Callable[..., list[dict[str, Any]]]:
+    """Fetches of a client every two seconds up to the third minute, each held up for a share of that time."""
+    rows = [
+        {"logged_at": AT + 2 * n * SECOND, "client_host": host, "throttle_time_ms": round(2_000 * share)}
+        for n in range(90)
+    ]
+    return lambda asked, since, until: [row for row in rows if asked == client and since <= row["logged_at"] < until]
 
 
 def generation(owned: int, **fields: Any) -> dict[str, Any]:
@@ -312,6 +324,23 @@ RESTARTS = [
                 "members": MEMBERS,
                 "assignments": [owner("m0", -5), owner("m1", 1)],
                 **STOPPED,
+            },
+        ),
+        (
+            "client_quota",
+            {
+                "members": MEMBERS,
+                **sampled(*(lag(at, n, 50 + at, 90 + 9 * at, "growing") for at in (0, 3) for n in (0, 1, 2))),
+                "throttled": throttled(),
+            },
+        ),
+        (
+            "client_quota",
+            {
+                "group_type": "consumer",
+                "members": MEMBERS,
+                **sampled(*(lag(at, 0, 50, 90 + 9 * at, "stalled", no_progress_since=AT - MINUTE) for at in (0, 3))),
+                "throttled": throttled(),
             },
         ),
         (
@@ -951,3 +980,16 @@ def test_every_computed_sign_has_a_rule() -> None:
         if sign in COMPUTED_SIGNS and not (sign.events or sign.flags or sign.statuses)
     }
     assert {name for name in computed if not re.search(rf"\b{name}\b", text)} == set()
+
+
+@pytest.mark.parametrize(
+    "fetches",
+    [throttled(share=0.3), throttled("another"), throttled(host="10.0.0.9")],
+    ids=["now and then", "another client", "another host"],
+)
+def test_a_quota_is_a_rival_where_it_holds_up_nobody_for_long(fetches: Callable[..., list[dict[str, Any]]]) -> None:
+    """Goal: a client that a quota holds up in bursts, or a namesake of the client, proves nothing."""
+    rows = sampled(*(lag(at, n, 50 + at, 90 + 9 * at, "growing") for at in (0, 3) for n in (0, 1, 2)))
+    (only,) = found(members=MEMBERS, throttled=fetches, **rows)
+    assert only["cause"] == "slower_than_producers"
+    assert "client_quota" not in only["beside"]

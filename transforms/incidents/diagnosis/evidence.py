@@ -33,7 +33,8 @@ class GroupRows:
     `members` have the causes of a server log (`with_logged_causes`), and `rebalances` have its triggers. If the group
     has no members, `tenures` has its tenures from before the time in question, too. `rounds` are the sums of lag by
     round, in order, and `lag_at(instant)` returns the rows of `lag` of the round at that instant. Only the API, the
-    member's id, its host and its client library are needed of `requests`. `unseen_topics(instant)` returns the
+    member's id, its host and its client library are needed of `requests`. `throttled(client_id, since, until)` returns
+    the fetches of a client that brokers throttled between two instants. `unseen_topics(instant)` returns the
     subscribed topics that brokers were asked for by name, and did not return, in the last two rounds by that instant.
     """
 
@@ -50,6 +51,7 @@ class GroupRows:
     requests: Sequence[Row] = ()
     rounds: Sequence[Row] = ()
     lag_at: Callable[[datetime], Sequence[Row]] = lambda _: ()
+    throttled: Callable[[str, datetime, datetime], Sequence[Row]] = lambda *_: ()
     unseen_topics: Callable[[datetime], Collection[str]] = lambda _: ()
     known_until: datetime | None = None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from datetime import timedelta
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from groupledger.schemas.kafka.api_keys import ApiKey
@@ -29,6 +30,7 @@ ALL_SIGNS = {sign.name: sign for cause in CAUSES for sign in cause.signs}
 COMMITS = {ApiKey.OFFSET_COMMIT.name, ApiKey.TXN_OFFSET_COMMIT.name}
 DELETES = {ApiKey.OFFSET_DELETE.name, ApiKey.DELETE_GROUPS.name}
 HEARD_WITHIN = timedelta(seconds=30)
+THROTTLED_WITHIN, THROTTLED_MIN = timedelta(minutes=1), timedelta(seconds=30)
 GENERATIONS_MIN = 2
 MOVES = {
     CoordinatorEventKind.GROUP_LOADED,
@@ -119,6 +121,25 @@ def _see_owners(rows: GroupRows, lag: LagSeen, seen: Seen) -> None:
         seen.add(signs.OWNER_CEASED.name, SURE_OF_A_RHYTHM)
 
 
+def _is_throttled(rows: GroupRows, lag: LagSeen) -> bool:
+    """Returns whether a quota held up the owner with the most lag for half of the last minute. A fetch names no member,
+    only the client: its id and its host."""
+    worst = lag.worst
+    if worst is None or not worst["client_id"]:
+        return False
+    until = worst["sampled_at"]
+    host = (worst["client_host"] or "").lstrip("/")
+    since = reached = until - THROTTLED_WITHIN
+    held_up = timedelta(0)
+    fetches = rows.throttled(worst["client_id"], since - THROTTLED_WITHIN, until)
+    for fetch in sorted(fetches, key=itemgetter("logged_at")):
+        if fetch["client_host"] in {host, None}:
+            ends_at = min(until, fetch["logged_at"] + timedelta(milliseconds=fetch["throttle_time_ms"]))
+            held_up += max(timedelta(0), ends_at - max(reached, fetch["logged_at"]))
+            reached = max(reached, ends_at)
+    return held_up >= THROTTLED_MIN
+
+
 def _see_logs(episode: Episode, rows: GroupRows, lag: LagSeen, seen: Seen) -> None:
     lines = episode.within(rows.events, "logged_at")
     if lines:
@@ -131,6 +152,8 @@ def _see_logs(episode: Episode, rows: GroupRows, lag: LagSeen, seen: Seen) -> No
     if sum(episode.since <= line["logged_at"] <= episode.last_seen_at for line in formed) >= GENERATIONS_MIN:
         seen.add(signs.GENERATIONS_FORM.name, is_logged=True)
     _see_owners(rows, lag, seen)
+    if _is_throttled(rows, lag):
+        seen.add(signs.FETCHES_THROTTLED.name, is_logged=True)
     requests = episode.within(rows.requests, "happened_at")
     if requests:
         seen.add(signs.REQUESTS_IMPORTED.name)

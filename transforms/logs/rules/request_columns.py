@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from groupledger.schemas.kafka import request_fields as names
-from groupledger.schemas.kafka.api_keys import ApiKey
+from groupledger.schemas.kafka.api_keys import FETCH_APIS, ApiKey
 from groupledger.schemas.kafka.errors import error_name
 from groupledger.schemas.kafka.names import ZERO_UUID
 
@@ -67,10 +67,12 @@ def error_columns(code: int | None) -> Node:
 
 
 def columns_of(api_key: int, request: Node, response: Node | None) -> Node | None:
-    """Returns the columns of `requests` that come from the two bodies; None if the request concerns no group."""
+    """Returns the columns of `requests` that come from the two bodies. None if the request concerns no group, and is no
+    fetch that was throttled."""
     answer = response or {}
+    throttle_time_ms = int_of(answer, names.THROTTLE_TIME_MS)
     groups = groups_of(api_key, request, response)
-    if not groups:
+    if not (throttle_time_ms if api_key in FETCH_APIS else groups):
         return None
     members = leaving_members(request, response) if api_key == ApiKey.LEAVE_GROUP else None
     partitions = list(partitions_of(api_key, request, response))
@@ -88,6 +90,7 @@ def columns_of(api_key: int, request: Node, response: Node | None) -> Node | Non
         "response_member_id": text_of(answer, names.MEMBER_ID),
         "response_generation": _first_int(answer, names.GENERATIONS, None),
         "reason": reason,
+        "throttle_time_ms": throttle_time_ms,
         "partitions": partitions or None,
     }
 

@@ -4,8 +4,9 @@
 
 The body is JSON since 2.8 (KIP-673). The line is written when the response has been sent, and has the total time of the
 request: the time of the line minus the total time is the time of the request's arrival. Most lines are about Fetch and
-Produce. They are recognized by the API key, which comes first, and are not parsed. From responses to Metadata only the
-names of topic ids are read.
+Produce. They are recognized by the API key, which comes first, and are not parsed; except fetches that the broker
+throttled, because only these show that a quota slows a consumer. From responses to Metadata only the names of topic ids
+are read.
 
 Brokers before 2.8 wrote text (`Completed request:RequestHeader(...` or `{api_key=...`), before 1.1 without the
 responses.
@@ -20,9 +21,10 @@ from typing import TYPE_CHECKING, Any
 
 from groupledger.schemas.instants import EARLIEST_MS
 from groupledger.schemas.kafka import request_line as names
-from groupledger.schemas.kafka.api_keys import APIS_WITH_HOSTS, GROUP_APIS, ApiKey, api_name
+from groupledger.schemas.kafka.api_keys import APIS_WITH_HOSTS, FETCH_APIS, GROUP_APIS, ApiKey, api_name
 from groupledger.schemas.kafka.log4j_line import frame_of, is_trace, timed
 from groupledger.schemas.kafka.log_time import NO_EVIDENCE, NO_TIME
+from groupledger.schemas.kafka.request_fields import THROTTLE_TIME_MS
 from groupledger.transforms.logs.rules.request_columns import (
     Damage,
     as_node,
@@ -46,6 +48,7 @@ _API_KEY = re.compile(
     rf"{names.COMPLETED}\{{{_QUOTE}{names.IS_FORWARDED}{_QUOTE}:(?:true|false),{_QUOTE}{names.HEADER}{_QUOTE}:"
     rf"\{{{_QUOTE}{names.API_KEY}{_QUOTE}:(-?\d{{1,5}}),"
 )
+_THROTTLED = re.compile(rf"{_QUOTE}{THROTTLE_TIME_MS}{_QUOTE}:[1-9]")
 # A connection id has the local address and port, the client's, the processor (since 4.0) and a running number.
 _PORT_BEFORE_CLIENT = re.compile(r":\d+-")
 _PORT_AND_NUMBERS = re.compile(r"\d+-\d+(?:-\d+)?")
@@ -92,10 +95,12 @@ def _timed(frame: Frame, time_zone: str, evidence: Evidence) -> LogLine:
 
 
 def is_of_another_api(text: str) -> bool:
-    """Returns whether a line is about a request that is not needed here, from the beginning of the line alone."""
+    """Returns whether a line is about a request that is not needed here. For most lines their beginning is enough."""
     at = text.find(names.COMPLETED)
     known = _API_KEY.match(text, at) if at >= 0 else None
-    return known is not None and not _is_wanted(int(known[1]))
+    if known is None or _is_wanted(int(known[1])):
+        return False
+    return int(known[1]) not in FETCH_APIS or _THROTTLED.search(text, known.end()) is None
 
 
 def _is_wanted(api_key: int) -> bool:
@@ -112,7 +117,7 @@ def _parse(line: LogLine, privacy: Privacy) -> Parsed:
     api_key = int_of(header, names.API_KEY)
     if api_key is None:
         raise Damage(f"{names.API_KEY} is absent")
-    if not _is_wanted(api_key):
+    if not _is_wanted(api_key) and api_key not in FETCH_APIS:
         return ABOUT_SOMETHING_ELSE
     request = _body(fields, names.REQUEST)
     response = _body(fields, names.RESPONSE)

@@ -314,3 +314,24 @@ def test_privacy() -> None:
     assert len(hashed["client_host"]) == 18
     assert hashed == row(text, privacy=Privacy(HASH, HASH, b"one"))
     assert hashed["client_host"] != other["client_host"]
+
+
+FETCH = {"maxWaitMs": 500, "minBytes": 1, "isolationLevel": 0, "topics": [], "forgottenTopicsData": [], "rackId": ""}
+
+
+@pytest.mark.parametrize(("api_key", "groups"), [(1, []), (78, ["g1"])])
+def test_only_a_throttled_fetch_becomes_a_row(api_key: int, groups: list[str]) -> None:
+    """Goal: fetches are many, and only those that a quota held up are kept, with whose they are and for how long."""
+    request = FETCH | dict.fromkeys(("groupId",), "g1") if groups else FETCH
+    answer = {"throttleTimeMs": 9368, "errorCode": 0, "responses": []}
+    found = row(line(api_key, 16, request, answer, throttleTimeMs=9368))
+    assert (found["throttle_time_ms"], found["client_id"], found["client_host"]) == (9368, "consumer-g1-1", "10.1.2.3")
+    assert [each["group_id"] for each in found["groups"]] == groups
+    assert found["group_id"] == (groups[0] if groups else None)
+    others: tuple[dict[str, Any] | None, ...] = ({"throttleTimeMs": 0, "responses": []}, None, {"responses": []})
+    for other in others:
+        assert parse(line(api_key, 16, request, other, throttleTimeMs=0)) == Parsed()
+
+
+def test_other_requests_have_their_throttle_time() -> None:
+    assert row(commit([ORDERS], [REFUSED]))["throttle_time_ms"] == 0
