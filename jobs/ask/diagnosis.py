@@ -17,7 +17,7 @@ from groupledger.jobs.ask.answers import last_known, within
 from groupledger.jobs.ask.incidents import harms, time_of, wrapped
 from groupledger.jobs.ask.rounds import of_round
 from groupledger.jobs.process.terminal import coloured, printable
-from groupledger.schemas.kafka.api_keys import FETCH_APIS
+from groupledger.schemas.kafka.api_keys import FETCH_APIS, ApiKey
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from groupledger.schemas.kinds.incidents import COORDINATOR_FAILED
 from groupledger.schemas.words import Evidence, Severity
@@ -113,6 +113,13 @@ def diagnoses_of(
                 ("throttle_time_ms", ">", 0),
                 *within("happened_at", first, last),
                 columns=THROTTLE_COLUMNS,
+            ),
+            offsets_in_transactions=lambda first, last: tables.rows_if_any(
+                "requests",
+                of_group,
+                ("api_key", "=", ApiKey.TXN_OFFSET_COMMIT.value),
+                *within("happened_at", first, last),
+                columns=("happened_at", "partitions"),
             ),
             unseen_topics=cache(lambda at: _unseen_topics(tables, of_group, at)),
             known_until=known if until is None or known is None else min(known, until),

@@ -435,6 +435,18 @@ FETCHES_THROTTLED = Sign(
     " half of the time.",
     source=Source.REQUEST_LOG,
 )
+OFFSETS_ROLLED_BACK = Sign(
+    name="offsets_rolled_back",
+    meaning="For half a minute or longer, offsets of the partition with the most lag were sent in transactions, the"
+    " same or lower ones again, and none of them is committed.",
+    source=Source.REQUEST_LOG,
+)
+NO_TRANSACTIONS = Sign(
+    name="no_transactions",
+    meaning="The request log has requests of the owner of the lagging partitions, and no offsets of the group in a"
+    " transaction.",
+    source=Source.REQUEST_LOG,
+)
 NO_DELETE_REQUEST = Sign(
     name="no_delete_request",
     meaning="The request log of that time has requests of the group, and none that deletes offsets or groups.",

@@ -15,6 +15,7 @@ from lab.diagnosis.plays import play
 UNSEEN = 100
 QUIET_AFTER_S = 25
 TRANSACTION_TIMEOUT_MS = 850_000
+RECORDS_AT_ONCE, SPARE_S = 100, 3.0
 
 
 def _producer(group: Group) -> Producer:
@@ -44,6 +45,34 @@ def open_transaction(group: Group) -> None:
         producer.produce(group.topic, b"open", partition=partition)
     producer.flush()
     group.keep(producer)
+
+
+@play((LIBRDKAFKA,), partitions=2)
+def transactions_rolled_back(group: Group) -> None:
+    """The application processes records in transactions with their offsets, and rolls each of them back."""
+    consumer = Consumer(group.settings_of("1") | {"enable.auto.commit": "false", "client.id": group.outsider("1")})
+    consumer.subscribe([group.topic])
+    producer = _producer(group)
+    is_failing = False
+    while group.stage.now() < group.stage.seconds - SPARE_S:
+        if not is_failing and group.stage.now() >= group.stage.calm_s:
+            is_failing = True
+            group.cause("transactions_rolled_back", "1")
+        records = consumer.consume(RECORDS_AT_ONCE, 1.0)
+        if not records:
+            continue
+        producer.begin_transaction()
+        producer.send_offsets_to_transaction(
+            consumer.position(consumer.assignment()), consumer.consumer_group_metadata()
+        )
+        if not is_failing:
+            producer.commit_transaction()
+            continue
+        producer.abort_transaction()
+        for place in consumer.committed(consumer.assignment()):
+            consumer.seek(place)
+        time.sleep(1)
+    group.keep((consumer, producer))
 
 
 @play(CLIENTS, partitions=2, rate=0.0)

@@ -27,6 +27,7 @@ _OTHERWISE_STANDING = (
     signs.ONE_CAME_AND_WENT,
     signs.OWNER_GOES_ON,
     signs.FETCHES_THROTTLED,
+    signs.OFFSETS_ROLLED_BACK,
 )
 _REFUSED = (
     signs.of_kind(incidents.OFFSET_METADATA_TOO_LARGE.name),
@@ -144,10 +145,11 @@ NEVER_COMMITS = Cause(
     symptoms=_LAGGING,
     happened="Members own {count} partitions with records, but nothing was ever committed for them.",
     needs=(signs.NEVER_COMMITTED,),
-    against=(signs.NO_MEMBERS, signs.OWNER_COMMITS_ELSEWHERE),
+    against=(signs.NO_MEMBERS, signs.OWNER_COMMITS_ELSEWHERE, signs.OFFSETS_ROLLED_BACK),
     proved_by=((signs.NEVER_COMMITTED, signs.HAS_MEMBERS, signs.LAG_GROWS),),
     advice="It may keep its offsets elsewhere (a database, a checkpoint of Flink or Spark): then monitor those."
-    " Otherwise it commits nothing, and a restart begins where auto.offset.reset says.",
+    " Otherwise it commits nothing, or its transactions with offsets are rolled back, and a restart begins where"
+    " auto.offset.reset says.",
     settings=("enable.auto.commit", "auto.offset.reset"),
     decided_by="The client's metric records-consumed-rate, and where the application keeps its offsets.",
 )
@@ -319,6 +321,40 @@ UNSUBSCRIBED = Cause(
     decided_by="The members' subscriptions in the topic.",
     fault=Fault.OPERATOR,
     severity=Severity.INFO,
+)
+TRANSACTIONS_ROLLED_BACK = Cause(
+    name="transactions_rolled_back",
+    symptoms=_LAGGING,
+    happened=(
+        Clause(
+            "The group's offsets are sent in transactions that are rolled back again and again",
+            needs=(signs.OFFSETS_ROLLED_BACK.name,),
+        ),
+        Clause(
+            "The group's offsets may be sent in transactions that are rolled back again and again",
+            excludes=(signs.OFFSETS_ROLLED_BACK.name,),
+        ),
+        ", so that none is committed: {records} records wait.",
+    ),
+    needs=(signs.HAS_MEMBERS, signs.RECORDS_WAIT),
+    suspected_by=(signs.OFFSETS_STAND, signs.NEVER_COMMITTED, signs.OFFSETS_ROLLED_BACK),
+    against=(
+        signs.AT_LAST_STABLE_OFFSET,
+        signs.AHEAD_OF_END,
+        signs.NOBODY_OWNS,
+        signs.MARKERS_AT_END,
+        signs.ONE_CAME_AND_WENT,
+        signs.SAME_OFFSET_AGAIN,
+        signs.NO_TRANSACTIONS,
+        signs.OWNER_CEASED,
+    ),
+    proved_by=((signs.OFFSETS_ROLLED_BACK,),),
+    advice="Look in the application's log for why it aborts: one record that fails, a producer that is fenced, or"
+    " transactions that take longer than transaction.timeout.ms.",
+    settings=("transaction.timeout.ms",),
+    decided_by="TxnOffsetCommit requests of the group in the broker's request log, or the producer's metric"
+    " txn-abort-time-ns-total.",
+    severity=Severity.ERROR,
 )
 COMMITS_STOPPED = Cause(
     name="commits_stopped",

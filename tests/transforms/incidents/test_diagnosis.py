@@ -157,6 +157,16 @@ def throttled(client: str = "pod-0", host: str = "10.0.0.1", share: float = 1.0)
     return lambda asked, since, until: [row for row in rows if asked == client and since <= row["logged_at"] < until]
 
 
+def in_transactions(*offsets: int, apart: timedelta = MINUTE) -> Callable[..., list[dict[str, Any]]]:
+    """Offsets of a partition that were sent in transactions, one after the other."""
+    place = {"topic": "orders", "partition": 0, "error_code": 0}
+    rows = [
+        {"happened_at": AT + n * apart, "partitions": [place | {"committed_offset": offset}]}
+        for n, offset in enumerate(offsets)
+    ]
+    return lambda since, until: [row for row in rows if since <= row["happened_at"] < until]
+
+
 def generation(owned: int, **fields: Any) -> dict[str, Any]:
     row = {"started_at": AT, "ended_at": AT + 5 * MINUTE, "member_count": 2, "owned_count": owned, "changes": []}
     return row | {"is_ownership_known": True, "protocol_type": "consumer"} | fields
@@ -342,6 +352,10 @@ RESTARTS = [
                 **sampled(*(lag(at, 0, 50, 90 + 9 * at, "stalled", no_progress_since=AT - MINUTE) for at in (0, 3))),
                 "throttled": throttled(),
             },
+        ),
+        (
+            "transactions_rolled_back",
+            {"members": HANGING, **STOPPED, "offsets_in_transactions": in_transactions(60, 60, 60)},
         ),
         (
             "slower_than_producers",
@@ -993,3 +1007,37 @@ def test_a_quota_is_a_rival_where_it_holds_up_nobody_for_long(fetches: Callable[
     (only,) = found(members=MEMBERS, throttled=fetches, **rows)
     assert only["cause"] == "slower_than_producers"
     assert "client_quota" not in only["beside"]
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [in_transactions(60, 70, 80), in_transactions(60, 60, apart=SECOND), in_transactions(40, 40, 40)],
+    ids=["one that is open", "a retry", "of what is committed"],
+)
+def test_offsets_in_transactions_prove_no_rollback_by_themselves(sent: Callable[..., list[dict[str, Any]]]) -> None:
+    """Goal: only offsets that are sent again, for a while, after the committed one prove that they were rolled back."""
+    (only,) = found(members=HANGING, offsets_in_transactions=sent, **STOPPED)
+    assert only["cause"] is None
+    assert "transactions_rolled_back" in {each["cause"] for each in only["rivals"]}
+
+
+def test_a_rollback_is_no_silence() -> None:
+    """Goal: with the request log, who sends offsets in transactions that are rolled back is not said to commit
+    nothing; without it, that is one of the causes left; and with a log without such requests it is not."""
+    polled = [request("m0", n / 6) for n in range(18)]
+    hangs = [member("m0", -9, None, rebalance_timeout_ms=60_000)]
+    sent = [request("m0", n / 2, api="TXN_OFFSET_COMMIT") for n in range(6)]
+    stopped = sampled(*(lag(at, 0, 50, 90, "stopped", no_progress_since=AT - 5 * MINUTE) for at in (0, 3)))
+    (only,) = found(
+        members=hangs, requests=[*polled, *sent], offsets_in_transactions=in_transactions(60, 60), **stopped
+    )
+    assert (only["cause"], only["evidence"], only["sources"]) == (
+        *("transactions_rolled_back", "observed"),
+        ["request log", "samples", "topic"],
+    )
+    (only,) = found(members=hangs, **stopped)
+    assert only["cause"] is None
+    assert "transactions_rolled_back" in {each["cause"] for each in only["rivals"]}
+    (only,) = found(members=hangs, requests=polled, **stopped)
+    assert only["cause"] == "polls_without_commit"
+    assert "transactions_rolled_back" not in only["beside"]

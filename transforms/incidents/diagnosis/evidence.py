@@ -34,7 +34,8 @@ class GroupRows:
     has no members, `tenures` has its tenures from before the time in question, too. `rounds` are the sums of lag by
     round, in order, and `lag_at(instant)` returns the rows of `lag` of the round at that instant. Only the API, the
     member's id, its host and its client library are needed of `requests`. `throttled(client_id, since, until)` returns
-    the fetches of a client that brokers throttled between two instants. `unseen_topics(instant)` returns the
+    the fetches of a client that brokers throttled between two instants, and `offsets_in_transactions(since, until)` the
+    TxnOffsetCommit requests of the group. `unseen_topics(instant)` returns the
     subscribed topics that brokers were asked for by name, and did not return, in the last two rounds by that instant.
     """
 
@@ -52,6 +53,7 @@ class GroupRows:
     rounds: Sequence[Row] = ()
     lag_at: Callable[[datetime], Sequence[Row]] = lambda _: ()
     throttled: Callable[[str, datetime, datetime], Sequence[Row]] = lambda *_: ()
+    offsets_in_transactions: Callable[[datetime, datetime], Sequence[Row]] = lambda *_: ()
     unseen_topics: Callable[[datetime], Collection[str]] = lambda _: ()
     known_until: datetime | None = None
 

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from datetime import timedelta
-from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from groupledger.schemas.kafka.api_keys import ApiKey
 from groupledger.schemas.kinds import signs
 from groupledger.schemas.kinds.causes import CAUSES
 from groupledger.schemas.words import CoordinatorEventKind, Evidence
-from groupledger.transforms.incidents.diagnosis.commit_rhythm import SURE_OF_A_RHYTHM, has_ceased
 from groupledger.transforms.incidents.diagnosis.evidence import AROUND, Seen
 from groupledger.transforms.incidents.diagnosis.lag_signs import owners_went_on, signs_of_lag
 from groupledger.transforms.incidents.diagnosis.member_signs import see_members
+from groupledger.transforms.incidents.diagnosis.request_signs import see_requests
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,10 +25,7 @@ if TYPE_CHECKING:
     Row = Mapping[str, Any]
 
 ALL_SIGNS = {sign.name: sign for cause in CAUSES for sign in cause.signs}
-COMMITS = {ApiKey.OFFSET_COMMIT.name, ApiKey.TXN_OFFSET_COMMIT.name}
 DELETES = {ApiKey.OFFSET_DELETE.name, ApiKey.DELETE_GROUPS.name}
-HEARD_WITHIN = timedelta(seconds=30)
-THROTTLED_WITHIN, THROTTLED_MIN = timedelta(minutes=1), timedelta(seconds=30)
 GENERATIONS_MIN = 2
 MOVES = {
     CoordinatorEventKind.GROUP_LOADED,
@@ -103,43 +98,6 @@ def _was_there(rows: GroupRows, at: datetime) -> bool:
     return any(row["started_at"] < at for row in rows.generations)
 
 
-def _see_owners(rows: GroupRows, lag: LagSeen, seen: Seen) -> None:
-    """Adds whether the request log has requests of the owners of lagging partitions, before the last round."""
-    owners = {row["owner"] for row in lag.lagging if row["owner"] is not None}
-    if not owners:
-        return
-    at = lag.lagging[0]["sampled_at"]
-    lately = [row for row in rows.requests if at - HEARD_WITHIN <= row["happened_at"] <= at]
-    heard = {row["member_id"] for row in lately}
-    if owners & heard:
-        seen.add(signs.OWNER_HEARD.name)
-        if any(row["member_id"] in owners and row["api"] in COMMITS for row in lately):
-            seen.add(signs.OWNER_COMMITS.name)
-    elif any(heard):
-        seen.add(signs.OWNER_SILENT.name)
-    if all(has_ceased(rows.requests, owner, at) for owner in owners):
-        seen.add(signs.OWNER_CEASED.name, SURE_OF_A_RHYTHM)
-
-
-def _is_throttled(rows: GroupRows, lag: LagSeen) -> bool:
-    """Returns whether a quota held up the owner with the most lag for half of the last minute. A fetch names no member,
-    only the client: its id and its host."""
-    worst = lag.worst
-    if worst is None or not worst["client_id"]:
-        return False
-    until = worst["sampled_at"]
-    host = (worst["client_host"] or "").lstrip("/")
-    since = reached = until - THROTTLED_WITHIN
-    held_up = timedelta(0)
-    fetches = rows.throttled(worst["client_id"], since - THROTTLED_WITHIN, until)
-    for fetch in sorted(fetches, key=itemgetter("logged_at")):
-        if fetch["client_host"] in {host, None}:
-            ends_at = min(until, fetch["logged_at"] + timedelta(milliseconds=fetch["throttle_time_ms"]))
-            held_up += max(timedelta(0), ends_at - max(reached, fetch["logged_at"]))
-            reached = max(reached, ends_at)
-    return held_up >= THROTTLED_MIN
-
-
 def _see_logs(episode: Episode, rows: GroupRows, lag: LagSeen, seen: Seen) -> None:
     lines = episode.within(rows.events, "logged_at")
     if lines:
@@ -151,9 +109,7 @@ def _see_logs(episode: Episode, rows: GroupRows, lag: LagSeen, seen: Seen) -> No
     formed = [line for line in lines if line["kind"] == CoordinatorEventKind.STABILIZED]
     if sum(episode.since <= line["logged_at"] <= episode.last_seen_at for line in formed) >= GENERATIONS_MIN:
         seen.add(signs.GENERATIONS_FORM.name, is_logged=True)
-    _see_owners(rows, lag, seen)
-    if _is_throttled(rows, lag):
-        seen.add(signs.FETCHES_THROTTLED.name, is_logged=True)
+    see_requests(rows, lag, seen)
     requests = episode.within(rows.requests, "happened_at")
     if requests:
         seen.add(signs.REQUESTS_IMPORTED.name)
