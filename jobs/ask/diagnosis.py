@@ -16,13 +16,15 @@ from typing import TYPE_CHECKING
 from groupledger.jobs.ask.answers import last_known, within
 from groupledger.jobs.ask.incidents import harms, time_of, wrapped
 from groupledger.jobs.ask.rounds import of_round
+from groupledger.jobs.ask.share import share_deliveries, share_passes
 from groupledger.jobs.process.terminal import coloured, printable
 from groupledger.schemas.kafka.api_keys import FETCH_APIS, ApiKey
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from groupledger.schemas.kinds.incidents import COORDINATOR_FAILED
-from groupledger.schemas.words import Evidence, Severity
+from groupledger.schemas.words import Evidence, GroupType, Severity
 from groupledger.transforms.history.rules.departures import EVENT_COLUMNS, with_logged_causes, with_unknown_causes
 from groupledger.transforms.incidents.diagnosis.commit_rhythm import with_poll_timeouts
+from groupledger.transforms.incidents.diagnosis.deliveries import share_rounds, sums_of
 from groupledger.transforms.incidents.diagnosis.diagnose import diagnoses
 from groupledger.transforms.incidents.diagnosis.evidence import GroupRows
 
@@ -83,6 +85,8 @@ def diagnoses_of(
     requests = tables.rows_if_any("requests", of_group, *within("happened_at", begin, end), columns=REQUEST_COLUMNS)
     known = last_known(tables, group["group_id"])
     members = _members(tables, of_group, begin, end)
+    is_share = group["group_type"] == GroupType.SHARE
+    shared = share_rounds(share_passes(tables, group["group_id"], begin, end), members) if is_share else {}
     generations = _lasting(
         tables, "generations", of_group, ("started_at", "ended_at"), (begin, end), GENERATION_COLUMNS
     )
@@ -104,8 +108,9 @@ def diagnoses_of(
             offset_events=tables.rows_if_any("offset_events", of_group, *within("happened_at", since, until)),
             events=events,
             requests=requests,
-            rounds=rounds,
-            lag_at=lag_at,
+            rounds=sums_of(shared) if is_share else rounds,
+            lag_at=shared.__getitem__ if is_share else lag_at,
+            deliveries=share_deliveries(tables, group["group_id"], begin, end) if is_share else (),
             throttled=lambda client_id, first, last: tables.rows_if_any(
                 "requests",
                 ("client_id", "=", client_id),

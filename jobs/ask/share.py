@@ -14,6 +14,7 @@ from groupledger.jobs.ask.answers import within
 from groupledger.jobs.ask.rounds import last_round, of_round
 from groupledger.jobs.process.errors import InputError, UnknownNameError
 from groupledger.jobs.process.terminal import printable
+from groupledger.schemas.wire.share_state import SHARE_UPDATE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -40,6 +41,8 @@ COLUMNS = {
 OPTIONAL = ("ARCHIVED", "ACKNOWLEDGED", "DELIVERIES-MAX", "BROKER-LAG")
 TABLE = "share_partitions"
 STANDING = ("topic", "partition", "start_offset", "high_watermark", "lag")
+PASS_COLUMNS = (*STANDING, "sampled_at", "delivery_complete_count")
+DELIVERY_COLUMNS = ("kafka_timestamp", "topic_id", "partition", "state_batches")
 LAG_ROUNDS = """
 SELECT sampled_at, sum(lag) AS lag_sum, count(*) FILTER (lag IS NULL) AS partitions_without_lag
 FROM rows
@@ -89,6 +92,37 @@ def share_lag_rounds(tables: ClusterRows, name: str, since: datetime, until: dat
         TABLE, *days, *within("sampled_at", since, until), ("group_id", "=", name), columns=("sampled_at", "lag")
     )
     return tables.query(LAG_ROUNDS, rows=rows)
+
+
+def share_passes(tables: ClusterRows, name: str, since: datetime, until: datetime | None) -> list[Answer]:
+    """Returns the rows of the group `name` in all passes within [since, until), in no order."""
+    days: Filter = ("sample_date", ">=", since.date())
+    return tables.rows_if_any(
+        TABLE, days, *within("sampled_at", since, until), ("group_id", "=", name), columns=PASS_COLUMNS
+    )
+
+
+def share_deliveries(tables: ClusterRows, name: str, since: datetime, until: datetime | None) -> list[Answer]:
+    """Returns the changed batches of the group's state that brokers wrote within [since, until), with their instant.
+    Snapshots, which repeat batches, are left out. A topic whose name is not known has its id for a name."""
+    records = tables.rows_if_any(
+        "share_state_records",
+        ("group_id", "=", name),
+        ("record_type", "=", SHARE_UPDATE.record_type),
+        *within("kafka_timestamp", since, until),
+        columns=DELIVERY_COLUMNS,
+    )
+    topics = {row["topic_id"]: row["topic"] for row in tables.rows_if_any("topic_names", columns=("topic_id", "topic"))}
+    return [
+        {
+            **batch,
+            "topic": topics.get(record["topic_id"]) or record["topic_id"],
+            "partition": record["partition"],
+            "happened_at": record["kafka_timestamp"],
+        }
+        for record in records
+        for batch in record["state_batches"] or ()
+    ]
 
 
 def cells(row: Answer) -> list[Any]:

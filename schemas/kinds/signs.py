@@ -36,6 +36,7 @@ class Source:
     SAMPLES = "samples"  # ends of topics and states of groups
     REQUEST_LOG = "request log"
     SERVER_LOG = "server log"
+    SHARE_STATE = "share state"  # records of __share_group_state
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -388,6 +389,25 @@ COMMIT_TIME_ABSURD = Sign(
     name="commit_time_absurd",
     meaning="Commit timestamps differ by days from the time of the sample.",
     source=Source.SAMPLES,
+)
+
+# Share groups
+
+OF_SHARE_GROUP = Sign(name="of_share_group", meaning="The group is a share group, which commits no offsets.")
+RECORDS_ARCHIVED = Sign(
+    name="records_archived",
+    meaning="Delivered records were archived: rejected, or given up after too many deliveries.",
+    source=Source.SHARE_STATE,
+)
+REJECTED_AT_ONCE = Sign(
+    name="rejected_at_once",
+    meaning="All archived records had been delivered once.",
+    source=Source.SHARE_STATE,
+)
+DELIVERED_AGAIN = Sign(
+    name="delivered_again",
+    meaning="Records were delivered at least twice, and wait for another delivery.",
+    source=Source.SHARE_STATE,
 )
 
 # Logs

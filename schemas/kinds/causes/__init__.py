@@ -7,13 +7,14 @@ assignments that can't be stored, refusals, offsets and transactions, members, a
 
 from __future__ import annotations
 
-from groupledger.schemas.kinds.causes import assignment, brokers, members, offsets, progress, refused
+from groupledger.schemas.kinds.causes import assignment, brokers, members, offsets, progress, refused, shares
 
 FAMILIES = {
     "Brokers": brokers.CAUSES,
     "Refused requests": refused.CAUSES,
     "Offsets, transactions and topics": offsets.CAUSES,
     "Members": members.CAUSES,
+    "Share groups": shares.CAUSES,
     "Assignment": assignment.CAUSES,
     "Pace": progress.CAUSES,
 }

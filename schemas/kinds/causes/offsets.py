@@ -55,7 +55,7 @@ COMMITS_LAST_INSTEAD_OF_NEXT = Cause(
     " last"
     " record instead of the next one.",
     needs=(signs.ONE_RECORD_LEFT,),
-    against=(signs.HAS_TRANSACTIONS, signs.AT_LAST_STABLE_OFFSET),
+    against=(signs.HAS_TRANSACTIONS, signs.AT_LAST_STABLE_OFFSET, signs.OF_SHARE_GROUP),
     proved_by=((signs.ONE_LEFT_EVERYWHERE,),),
     advice="Commit offset + 1. As it is, the client reads one record of each partition again after a restart.",
     decided_by="One fetch at the last offset: a record shows it, a control batch is a transaction's marker.",

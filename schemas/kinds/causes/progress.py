@@ -28,6 +28,7 @@ _OTHERWISE_STANDING = (
     signs.OWNER_GOES_ON,
     signs.FETCHES_THROTTLED,
     signs.OFFSETS_ROLLED_BACK,
+    signs.OF_SHARE_GROUP,
 )
 _REFUSED = (
     signs.of_kind(incidents.OFFSET_METADATA_TOO_LARGE.name),
@@ -73,7 +74,13 @@ OUTSIDER_STOPPED = Cause(
     happened="The group never had members: a process that assigns partitions to itself, or a tool, committed for it,"
     " and commits no more. {records} records wait.",
     needs=(signs.OUTSIDER_STOPPED,),
-    against=(signs.AT_LAST_STABLE_OFFSET, signs.AHEAD_OF_END, signs.MARKERS_AT_END, signs.ONE_RECORD_LEFT),
+    against=(
+        signs.AT_LAST_STABLE_OFFSET,
+        signs.AHEAD_OF_END,
+        signs.MARKERS_AT_END,
+        signs.ONE_RECORD_LEFT,
+        signs.OF_SHARE_GROUP,
+    ),
     proved_by=((signs.OUTSIDER_STOPPED,),),
     advice="A job of Flink or Spark commits when a checkpoint is complete: see whether it runs, and whether its"
     " checkpoints fail. If nobody needs the group any more, delete it.",
@@ -145,7 +152,7 @@ NEVER_COMMITS = Cause(
     symptoms=_LAGGING,
     happened="Members own {count} partitions with records, but nothing was ever committed for them.",
     needs=(signs.NEVER_COMMITTED,),
-    against=(signs.NO_MEMBERS, signs.OWNER_COMMITS_ELSEWHERE, signs.OFFSETS_ROLLED_BACK),
+    against=(signs.NO_MEMBERS, signs.OWNER_COMMITS_ELSEWHERE, signs.OFFSETS_ROLLED_BACK, signs.OF_SHARE_GROUP),
     proved_by=((signs.NEVER_COMMITTED, signs.HAS_MEMBERS, signs.LAG_GROWS),),
     advice="It may keep its offsets elsewhere (a database, a checkpoint of Flink or Spark): then monitor those."
     " Otherwise it commits nothing, or its transactions with offsets are rolled back, and a restart begins where"
@@ -207,6 +214,7 @@ SLOWER_THAN_PRODUCERS = Cause(
         signs.UNEVEN_ASSIGNMENT,
         signs.ONE_CAME_AND_WENT,
         signs.of_kind(incidents.REBALANCE_STORM.name),
+        signs.OF_SHARE_GROUP,
     ),
     proved_by=((signs.PRODUCERS_FASTER,),),
     advice=(
@@ -293,7 +301,7 @@ MORE_MEMBERS_THAN_PARTITIONS = Cause(
     symptoms=(BEHIND,),
     happened="The group lags, but some members own nothing: it has more members than partitions.",
     needs=(signs.MEMBERS_WITHOUT_PARTITIONS, signs.LAG_GROWS),
-    against=(signs.OFFSETS_STAND,),
+    against=(signs.OFFSETS_STAND, signs.OF_SHARE_GROUP),
     advice="More members do not help. Add partitions, or make the processing of each record faster.",
     decided_by="How many partitions its topics have, and whether the busy members keep up with theirs.",
     fault=Fault.OPERATOR,
@@ -347,6 +355,7 @@ TRANSACTIONS_ROLLED_BACK = Cause(
         signs.SAME_OFFSET_AGAIN,
         signs.NO_TRANSACTIONS,
         signs.OWNER_CEASED,
+        signs.OF_SHARE_GROUP,
     ),
     proved_by=((signs.OFFSETS_ROLLED_BACK,),),
     advice="Look in the application's log for why it aborts: one record that fails, a producer that is fenced, or"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import datetime, timedelta, timezone
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
@@ -13,9 +13,11 @@ from deltalake import write_deltalake
 
 from groupledger.jobs.ask.cluster_rows import ClusterRows
 from groupledger.jobs.ask.share import share_partitions
+from groupledger.jobs.ask.why import why
 from groupledger.jobs.cli.main import main
 from groupledger.jobs.process.errors import InputError
 from groupledger.schemas.definitions import schema_of
+from groupledger.schemas.tables.all_tables import table_named
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -75,3 +77,47 @@ def test_the_command(warehouse: Path) -> None:
     hostile = CliRunner().invoke(main, ["share", HOSTILE, *place])
     assert hostile.exit_code == 0
     assert "\x1b[2J" not in hostile.output
+
+
+def put(warehouse: Path, table: str, *rows: dict[str, Any]) -> None:
+    every = [{"cluster": "c", **row} for row in rows]
+    known = table_named(table)
+    assert known is not None
+    given = pa.Table.from_pylist(every, schema_of(table))
+    write_deltalake(str(warehouse / table), given, partition_by=[*known.partition_columns])
+
+
+def test_why_reads_the_state_of_a_share_group(tmp_path: Path) -> None:
+    """Goal: what became of deliveries is in the verdict on a share group, from the updates of its state alone."""
+    at = {"started_at": FIRST, "group_type": "share", "group_id": "g"}
+    put(tmp_path, "groups", {**at, "incarnation": 0, "is_open": 1, "is_deleted": False})
+    put(tmp_path, "generations")
+    put(
+        tmp_path,
+        "members",
+        {
+            "group_id": "g",
+            "incarnation": 0,
+            "member_id": "m",
+            "client_id": "app",
+            "joined_at": FIRST,
+            "is_open": 1,
+            "from_offset": 1,
+        },
+    )
+    put(tmp_path, "rebalances")
+    put(tmp_path, "topic_names", {"topic_id": "id", "topic": "orders"})
+    batch = {"first_offset": 4, "last_offset": 5, "delivery_state": 4, "delivery_count": 5}
+    record = {"group_id": "g", "topic_id": "id", "partition": 3, "state_batches": [batch]}
+    put(
+        tmp_path,
+        "share_state_records",
+        *(
+            record | {"record_type": kind, "kafka_timestamp": FIRST + n * timedelta(minutes=1), "kafka_offset": n}
+            for n, kind in enumerate(("share_update", "share_snapshot"))
+        ),
+    )
+    _, verdict = why(ClusterRows(str(tmp_path), "c"), "g", FIRST - timedelta(hours=1), None)
+    (only,) = verdict["diagnosis"]
+    assert (only["cause"], only["never_read_max"]) == ("records_given_up", 2)
+    assert "most of them of orders 3" in only["explanation"]

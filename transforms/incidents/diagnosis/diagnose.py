@@ -21,6 +21,7 @@ from groupledger.schemas.kinds.clauses import Fact, filled, settings_of
 from groupledger.schemas.kinds.signs import ONE_TOPIC_UNSEEN, SERVER_LOG_IMPORTED, SUBSCRIBED_TOPIC_UNSEEN, Source
 from groupledger.schemas.kinds.symptoms import BEHIND, NO_PROGRESS, NOBODY_HAS_PARTITIONS
 from groupledger.schemas.words import Evidence, Severity, words_of
+from groupledger.transforms.incidents.diagnosis.deliveries import given_up_in, names_of
 from groupledger.transforms.incidents.diagnosis.episodes import episodes
 from groupledger.transforms.incidents.diagnosis.evidence import AROUND
 from groupledger.transforms.incidents.diagnosis.harm import HARM_COLUMNS, harm_of, is_harmful, read_again_in
@@ -188,7 +189,7 @@ def _names(episode: Episode, rows: GroupRows, lag: LagSeen, who: Row | None) -> 
     turns = episode.within(rows.rebalances, "happened_at")
     events = episode.within(rows.offset_events, "happened_at")
     _, again = read_again_in(events) or (0, 0)
-    moved = again + sum(row["records_skipped"] or 0 for row in events)
+    moved = again + sum(row["records_skipped"] or 0 for row in events) + given_up_in(episode, rows)
     return {
         "who": _name(who),
         "times": "once" if times == 1 else f"{times:,} times",
@@ -198,6 +199,7 @@ def _names(episode: Episode, rows: GroupRows, lag: LagSeen, who: Row | None) -> 
         "offset": "-" if worst is None or worst["committed_offset"] is None else f"{worst['committed_offset']:,}",
         "members": f"{len(members_at(rows, episode.last_seen_at)):,}",
         "count": f"{len(turns) or len(lag.lagging) or len(events):,}",
+        **names_of(episode, rows),
     }
 
 

@@ -24,6 +24,7 @@ from groupledger.schemas.kinds.symptoms import (
     symptom_of_kind,
 )
 from groupledger.schemas.words import GroupType, LagStatus, OffsetEventKind, Severity, words_of
+from groupledger.transforms.incidents.diagnosis.deliveries import of_deliveries
 from groupledger.transforms.incidents.diagnosis.evidence import AROUND, Episode
 from groupledger.transforms.incidents.diagnosis.member_signs import (
     is_one_rebalance,
@@ -65,6 +66,7 @@ def episodes(rows: GroupRows) -> Iterator[Episode]:
     yield from _of_lag(rows)
     yield from _in_one_rebalance(rows)
     yield from _of_offsets(rows)
+    yield from of_deliveries(rows)
     yield from _without_partitions(rows)
     yield from _without_a_topic(rows)
     yield from turnovers(rows)

@@ -37,6 +37,7 @@ class GroupRows:
     the fetches of a client that brokers throttled between two instants, and `offsets_in_transactions(since, until)` the
     TxnOffsetCommit requests of the group. `unseen_topics(instant)` returns the
     subscribed topics that brokers were asked for by name, and did not return, in the last two rounds by that instant.
+    A share group has `deliveries`, the batches of its state as they were written, and rounds of `share_rounds`.
     """
 
     group_type: str | None
@@ -48,6 +49,7 @@ class GroupRows:
     generations: Sequence[Row] = ()
     assignments: Sequence[Row] = ()
     offset_events: Sequence[Row] = ()
+    deliveries: Sequence[Row] = ()
     events: Sequence[Row] = ()
     requests: Sequence[Row] = ()
     rounds: Sequence[Row] = ()

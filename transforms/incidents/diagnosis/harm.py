@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from groupledger.schemas.instants import ms_of
 from groupledger.schemas.kafka.topic_partition import TopicPartition
+from groupledger.transforms.incidents.diagnosis.deliveries import delivered_in_vain, given_up_in
 from groupledger.transforms.offsets.rules.read_again import Move, read_again, total
 
 if TYPE_CHECKING:
@@ -32,9 +33,10 @@ def harm_of(episode: Episode, rows: GroupRows, lag: LagSeen) -> dict[str, int | 
     events = episode.within(rows.offset_events, "happened_at")
     certain, repeated = read_again_in(events) or (None, None)
     skipped = _sum(row["records_skipped"] for row in events)
+    given_up, in_vain = given_up_in(episode, rows) or None, delivered_in_vain(episode, rows) or None
     return {
-        "never_read_max": _max([skipped, *(row["never_read_max"] for row in episode.incidents)]),
-        "duplicates_max": _max([repeated, *(row["duplicates_max"] for row in episode.incidents)]),
+        "never_read_max": _max([skipped, given_up, *(row["never_read_max"] for row in episode.incidents)]),
+        "duplicates_max": _max([repeated, in_vain, *(row["duplicates_max"] for row in episode.incidents)]),
         "duplicates_min": _max([certain, *(row["duplicates_min"] for row in episode.incidents)]),
         "records_behind": lag.records if lag.rows else None,
         "unowned_partition_seconds": unowned_seconds(rows.assignments, episode.since, episode.last_seen_at),

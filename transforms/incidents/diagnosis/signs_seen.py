@@ -9,6 +9,7 @@ from groupledger.schemas.kafka.api_keys import ApiKey
 from groupledger.schemas.kinds import signs
 from groupledger.schemas.kinds.causes import CAUSES
 from groupledger.schemas.words import CoordinatorEventKind, Evidence
+from groupledger.transforms.incidents.diagnosis.deliveries import see_deliveries
 from groupledger.transforms.incidents.diagnosis.evidence import AROUND, Seen
 from groupledger.transforms.incidents.diagnosis.lag_signs import owners_went_on, signs_of_lag
 from groupledger.transforms.incidents.diagnosis.member_signs import see_members
@@ -44,6 +45,7 @@ def signs_seen(episode: Episode, rows: GroupRows, lag: LagSeen) -> Seen:
     if owners_went_on(episode, lag, rows):
         seen.add(signs.WENT_ON.name)
     see_members(episode, rows, seen)
+    see_deliveries(episode, rows, seen)
     _see_logs(episode, rows, lag, seen)
     return seen
 
