@@ -124,6 +124,6 @@ def test_the_project_has_one_version() -> None:
     (project,) = re.findall(r'^version = "(.+)"$', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
     assert f"version: {project}\n" in (ROOT / "CITATION.cff").read_text()
     assert f"appVersion: {project}\n" in (ROOT / "conf" / "deploy" / "chart" / "Chart.yaml").read_text()
-    assert re.search(
-        rf"^## {re.escape(project)}( - \d{{4}}-\d\d-\d\d)?$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE
-    )
+    heading = rf"^## {re.escape(project)} - (\d{{4}}-\d\d-\d\d)$"
+    (released,) = re.findall(heading, (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert f"date-released: {released}\n" in (ROOT / "CITATION.cff").read_text()
