@@ -31,7 +31,8 @@ PROJECT_LOCK = REQUIREMENTS / "project.lock"
 DEMO_LOCK = REQUIREMENTS / "spark.lock"
 WITH_CLUSTER = "--with-cluster"
 FOR_DEMO = "--for-demo"
-PIP_OPTIONS = ("--quiet", "--disable-pip-version-check", "--require-virtualenv", "--no-deps")
+# Python compiles what it imports. Of all packages, which pip would compile, that is a quarter.
+PIP_OPTIONS = ("--quiet", "--disable-pip-version-check", "--require-virtualenv", "--no-deps", "--no-compile")
 PYTHON = ENVIRONMENT / "bin" / "python"
 JAVA_VERSIONS = (17, 21)
 PYTHON_MINIMUM = (3, 10)
