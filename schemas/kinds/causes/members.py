@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from groupledger.schemas.kinds import incidents, roots, rows_of, signs
 from groupledger.schemas.kinds.causes.cause import Cause, Fault, of_incident
-from groupledger.schemas.kinds.clauses import Clause, Fact
+from groupledger.schemas.kinds.clauses import MODERN_GROUP, Clause, Fact
 from groupledger.schemas.kinds.symptoms import (
     BEHIND,
     MEMBER_COMES_AND_GOES,
@@ -268,7 +268,10 @@ WAITS_FOR_MEMBER = Cause(
             needs=(signs.STATIC_MEMBERS.name,),
         ),
     ),
-    settings=("max.poll.interval.ms",),
+    settings=(
+        "max.poll.interval.ms",
+        Clause("session.timeout.ms", needs=(signs.STATIC_MEMBERS.name,), excludes=MODERN_GROUP),
+    ),
     kind=incidents.REBALANCE_STUCK.name,
     decided_by="Samples of the group's state every few seconds (a monitor), and the server log of that time.",
     severity=Severity.ERROR,

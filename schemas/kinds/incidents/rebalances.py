@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from groupledger.schemas.kinds import roots, rows_of
-from groupledger.schemas.kinds.clauses import Clause, Fact
+from groupledger.schemas.kinds.clauses import MODERN_GROUP, Clause, Fact
 from groupledger.schemas.kinds.incidents.kind import WITHOUT_STATIC_MEMBERS, IncidentKind
 from groupledger.schemas.words import Severity
 
@@ -158,8 +158,18 @@ REBALANCE_STUCK = IncidentKind(
         ),
         *_INTERVAL_OF_MEMBERS,
         Clause(".", excludes=(Fact.AWAITS_ASSIGNMENT,)),
+        Clause(
+            " The group has static members. One that was closed, or is stopped now, does not leave, and the rebalance"
+            " waits for it until its session is over: start it again with its group.instance.id, or remove that id"
+            " (removeMembersFromConsumerGroup).",
+            needs=(Fact.STATIC_MEMBER,),
+            excludes=(Fact.AWAITS_ASSIGNMENT,),
+        ),
     ),
-    settings=_INTERVAL_OF_MEMBERS,
+    settings=(
+        *_INTERVAL_OF_MEMBERS,
+        Clause("session.timeout.ms", needs=(Fact.STATIC_MEMBER,), excludes=(Fact.AWAITS_ASSIGNMENT, *MODERN_GROUP)),
+    ),
     root=roots.REBALANCE,
     severity=Severity.ERROR,
     confidence=0.95,

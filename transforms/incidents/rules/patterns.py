@@ -173,8 +173,19 @@ def _stuck(facts: GroupFacts, rules: Rules) -> Iterator[Sighting]:
             proofs=(*states, *(step.commit.proof for step in waiting)),
             offsets=tuple((step.commit.place, None) for step in waiting),
             detail=f"{sum(_unread(step) for step in waiting):,}",
-            known=FACT_OF_STATE.get(stretch.state or "", ()),
+            known=(*FACT_OF_STATE.get(stretch.state or "", ()), *_static(facts, stretch.first_ms)),
         )
+
+
+def _static(facts: GroupFacts, at_ms: int) -> tuple[str, ...]:
+    """Returns the fact that the group has static members, if one was there at the instant `at_ms`."""
+    is_static = any(
+        row["group_instance_id"] is not None
+        and milliseconds(row["joined_at"]) <= at_ms
+        and (row["left_at"] is None or milliseconds(row["left_at"]) >= at_ms)
+        for row in facts.members
+    )
+    return (Fact.STATIC_MEMBER,) if is_static else ()
 
 
 def _held_back(facts: GroupFacts, rules: Rules) -> Iterator[Sighting]:

@@ -290,6 +290,19 @@ def test_a_stuck_rebalance() -> None:
     assert stuck(minutes=12).keys() == {"rebalance_stuck"}
 
 
+def test_a_stuck_rebalance_of_static_members() -> None:
+    """Goal: who only stops a static member is told that the rebalance goes on to wait, and what ends that; not where
+    the leader's assignment is missing, and not of a static member that had gone before."""
+    there = [tenure("m-1", 10, None, group_instance_id="pod-0")]
+    row = stuck(members=there)["rebalance_stuck"]
+    assert "start it again with its group.instance.id, or remove that id" in row["explanation"]
+    assert row["setting_to_change"] == "max.poll.interval.ms, session.timeout.ms"
+    of_leader = stuck(state="CompletingRebalance", members=there)["rebalance_stuck"]
+    assert "group.instance.id" not in of_leader["explanation"]
+    gone = [tenure("m-1", 10, 300, group_instance_id="pod-0"), tenure("m-2", 10, None)]
+    assert stuck(members=gone)["rebalance_stuck"]["explanation"] == stuck()["rebalance_stuck"]["explanation"]
+
+
 def test_rebalances_that_are_not_stuck() -> None:
     """Goal: none is claimed for a rebalance within what a member may take, one that led to a generation, one of a
     modern group, whose members go on, or where nothing is known to have waited: an idle topic, or no samples."""
