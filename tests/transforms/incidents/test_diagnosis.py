@@ -1041,3 +1041,12 @@ def test_a_rollback_is_no_silence() -> None:
     (only,) = found(members=hangs, requests=polled, **stopped)
     assert only["cause"] == "polls_without_commit"
     assert "transactions_rolled_back" not in only["beside"]
+
+
+@pytest.mark.parametrize(("is_open", "severity"), [(True, "error"), (False, "info")], ids=["open", "over"])
+def test_a_diagnosis_is_no_milder_than_an_open_incident_that_it_covers(is_open: bool, severity: str) -> None:
+    """Goal: where a diagnosis is shown in place of an incident that is still open, it alarms as the incident did."""
+    given = incident("group_without_members", severity="error", evidence="inferred", is_open=is_open)
+    rows = sampled(*(lag(at, 0, 50 + 20 * at, 120 + at, "growing") for at in (0, 1, 2)))
+    (only,) = found(incidents=[given], members=[member("m0", -1, None)], **rows)
+    assert (only["cause"], only["kinds"], only["severity"]) == ("catching_up", ["group_without_members"], severity)

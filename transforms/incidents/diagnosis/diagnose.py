@@ -20,19 +20,20 @@ from groupledger.schemas.kinds.causes import assignment, members, progress, refu
 from groupledger.schemas.kinds.clauses import Fact, filled, settings_of
 from groupledger.schemas.kinds.signs import ONE_TOPIC_UNSEEN, SERVER_LOG_IMPORTED, SUBSCRIBED_TOPIC_UNSEEN, Source
 from groupledger.schemas.kinds.symptoms import BEHIND, NO_PROGRESS, NOBODY_HAS_PARTITIONS
-from groupledger.schemas.words import Evidence, Severity, words_of
+from groupledger.schemas.words import Evidence, Severity
 from groupledger.transforms.incidents.diagnosis.deliveries import given_up_in, names_of
 from groupledger.transforms.incidents.diagnosis.episodes import episodes
 from groupledger.transforms.incidents.diagnosis.evidence import AROUND
-from groupledger.transforms.incidents.diagnosis.harm import HARM_COLUMNS, harm_of, is_harmful, read_again_in
+from groupledger.transforms.incidents.diagnosis.harm import HARM_COLUMNS, harm_of, read_again_in
 from groupledger.transforms.incidents.diagnosis.judge import judged
 from groupledger.transforms.incidents.diagnosis.lag_signs import lag_seen
 from groupledger.transforms.incidents.diagnosis.member_signs import last_departures, members_at, restless
+from groupledger.transforms.incidents.diagnosis.severity import SEVERITIES, gravest, severity_of
 from groupledger.transforms.incidents.diagnosis.signs_seen import is_of_nobody, signs_seen
 from groupledger.transforms.incidents.type_facts import facts_of_type
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from groupledger.schemas.kinds.causes.cause import Cause
     from groupledger.transforms.incidents.diagnosis.evidence import Episode, GroupRows, Seen
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
     Row = Mapping[str, Any]
     Diagnosis = dict[str, Any]
 
-SEVERITIES = words_of(Severity)
 WHO_COLUMNS = ("member_id", "client_id", "client_host", "group_instance_id")
 NOBODY_KNOWN = "a member"
 TOPICS_NAMED = 3
@@ -100,13 +100,13 @@ def _diagnosis(episode: Episode, rows: GroupRows) -> Diagnosis:
     facts = _facts(rows, seen)
     names = _names(episode, rows, lag, who) | {"topics": _topics(episode, rows, seen)}
     harm = dict.fromkeys(HARM_COLUMNS) if episode.is_change else harm_of(episode, rows, lag)
-    incident = _gravest(episode.incidents, found.cause)
+    incident = gravest(episode.incidents, found.cause)
     proof = [sign.name for sign in found.proof]
     return {
         "symptom": _symptom(episode, found),
         "cause": None if found.cause is None else found.cause.name,
         "fault": None if found.cause is None else found.cause.fault,
-        "severity": _severity(episode, rows, found, harm, incident),
+        "severity": severity_of(episode, rows, found, harm),
         "evidence": _evidence(found, seen),
         "confidence": min((seen.known[name] for name in proof), default=None),
         "sources": sorted({_source(sign.source, sign.name in seen.logged) for sign in found.proof}),
@@ -224,7 +224,7 @@ def _who(  # noqa: PLR0911 - one for each way to know it
         return max(last_departures(episode, rows), key=lambda row: row["left_at"], default=None)
     if cause is members.WAITS_FOR_MEMBER:  # those that come have no record until the rebalance ends
         return _only(members_at(rows, episode.last_seen_at))
-    incident = _gravest(episode.incidents, cause)
+    incident = gravest(episode.incidents, cause)
     if incident is not None and any(incident[name] is not None for name in WHO_COLUMNS):
         return None if is_of_nobody(incident, rows) else incident
     gone = episode.within(rows.members, "left_at")
@@ -246,32 +246,6 @@ def _name(who: Row | None) -> str:
     host = (who.get("client_host") or "").lstrip("/")
     named = who.get("group_instance_id") or who.get("client_id") or who.get("member_id") or NOBODY_KNOWN
     return f"{named} at {host}" if host else str(named)
-
-
-def _gravest(incidents: Iterable[Row], cause: Cause | None) -> Row | None:
-    """Returns the incident that describes the cause, or else the most severe one."""
-
-    def gravity(row: Row) -> tuple[Any, ...]:
-        is_its = cause is not None and row["kind"] == cause.kind
-        evidence = -words_of(Evidence).index(row["evidence"])
-        return is_its, SEVERITIES.index(row["severity"]), evidence, row["occurrences"], row["kind"]
-
-    return max(incidents, key=gravity, default=None)
-
-
-def _severity(
-    episode: Episode, rows: GroupRows, found: Judgement, harm: Mapping[str, Any], incident: Row | None
-) -> str:
-    of_incident = None if incident is None else incident["severity"]
-    if found.cause is not None and episode.is_change:
-        return found.cause.harmless
-    if found.cause is None:
-        waits = harm["records_behind"] if incident is not None else is_harmful(harm)
-        return max(of_incident or Severity.INFO, Severity.WARNING if waits else Severity.INFO, key=SEVERITIES.index)
-    is_unknown = not rows.rounds and not episode.rounds
-    by_harm = found.cause.severity if is_harmful(harm) or is_unknown else found.cause.harmless
-    says_it = incident is not None and incident["kind"] == found.cause.kind
-    return max(by_harm, of_incident if says_it and of_incident else by_harm, key=SEVERITIES.index)
 
 
 def _symptom(episode: Episode, found: Judgement) -> str:
