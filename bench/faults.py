@@ -61,7 +61,7 @@ FAULTS: dict[str, Callable[[Trial], None]] = kinds.FAULTS | damage.FAULTS | live
 IN_A_ROW = kinds.IN_A_ROW.keys() | kinds.OF_DELETERS.keys()
 CLUSTER = "test"
 ARCHIVES = sorted((Path(__file__).resolve().parents[1] / "tests/data/warehouses").glob("*.tar.gz"))
-OF_RELEASE = "east"  # one of the clusters in each archive
+OF_RELEASE = ("east", "west")  # the clusters in each archive
 NEED_TABLES = {"read-for-minutes", *kinds.OF_DELETERS, *damage.FAULTS}
 AT_REST = ("deleter-sleeps", "deleter-is-killed", "deleter-fails")
 # Faults that are compared with a reading of their own, and not with one of the passes over the log.
@@ -195,14 +195,14 @@ def rest_stages(folder: Path, launcher: Launcher, _: int, options: argparse.Name
     assert {*options.only} <= {*AT_REST}, f"at rest there are only {', '.join(AT_REST)}"
     folder.mkdir()
     releases = [unpacked(archive, folder / "releases") for archive in ARCHIVES]
-    return [at_rest(each.name, launcher, each / "warehouse", each / OF_RELEASE, OF_RELEASE) for each in releases]
+    return [at_rest(each.name, launcher, each / "warehouse", each / OF_RELEASE[0], OF_RELEASE) for each in releases]
 
 
 def make_upgrade(folder: Path, launcher: Launcher, archive: Path) -> Stage:
     """Returns the first pass of today's code over a warehouse that an earlier release has written."""
     release = unpacked(archive, folder / "releases")
-    inputs, after = release / OF_RELEASE, release / "after"
-    return make_stage(f"upgrade from {release.name}", launcher, release / "warehouse", inputs, after, OF_RELEASE)
+    inputs, after = release / OF_RELEASE[0], release / "after"
+    return make_stage(f"upgrade from {release.name}", launcher, release / "warehouse", inputs, after, OF_RELEASE[0])
 
 
 def try_faults(row: Mapping[int, str], seed: int, stages: Sequence[Stage], launcher: Launcher) -> list[Result]:

@@ -51,7 +51,7 @@ from groupledger.jobs.warehouse.retention import Floor, with_floors, with_histor
 from groupledger.jobs.warehouse.sorted_dates import sort_date, unsorted_dates
 from groupledger.jobs.warehouse.storage import STATE_FOLDER, open_storage
 from groupledger.jobs.warehouse.tables import Tables
-from groupledger.schemas.instants import ms_of
+from groupledger.schemas.instants import EPOCH, ms_of
 from groupledger.schemas.tables.all_tables import all_tables, date_column, retained_by, table_named
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 
@@ -225,7 +225,8 @@ class MaintenanceRun:
         hours = retention_of(self.settings, table).deleted_file_hours
         waits_max = min(timedelta(hours=hours), timedelta(days=self.settings.maintain.reader_downtime_days_max))
         if unread is not None and self.now - unread > waits_max:
-            text = f"not done: {READ_FIRST}, rows wait since {unread:%Y-%m-%d}"
+            since = "before its log begins" if unread == EPOCH else f"since {unread:%Y-%m-%d}"
+            text = f"not done: {READ_FIRST}, rows may wait {since}"
             return self._step(table, "vacuum", text, is_finding=True)
         if any(is_unfinished(self.storage, each) for each in self.storage.names(STATE_FOLDER)):
             return self._step(table, "vacuum", f"not done: {REBUILD_FIRST}", is_finding=True)

@@ -110,7 +110,7 @@ def deleter_sleeps(trial: Trial) -> None:
     rebuild and delete to their ends meanwhile. Then the first command continues."""
     command, twist = some_deletion(trial, "hold")
     later = ["pipeline", *trial.random.sample([REBUILD, MAINTAIN, FORGET, "pipeline"], 2)]
-    if trial.stage.is_at_rest:
+    if trial.stage.at_rest:
         later = [MAINTAIN, FORGET]
     trial.note(f"then {', '.join(later)}")
     first = trial.start_warm(command, twist=twist)
@@ -148,8 +148,7 @@ def deleter_fails(trial: Trial) -> None:
 
 def some_deletion(trial: Trial, act: str, *, error: int = 0) -> tuple[str, Twist]:
     """Returns a command that now finds files to delete, and a twist at one of its calls."""
-    commands = [MAINTAIN] if trial.stage.is_at_rest else sorted(DELETERS)  # there `forget` asks for a pass first
-    command = trial.random.choice(commands)
+    command = trial.random.choice(sorted(DELETERS))
     calls = DELETERS[command]
     place = trial.random.choice(sorted(calls))
     at = trial.random.randint(1, calls[place])

@@ -40,7 +40,7 @@ CALLS_GUESSED, PASS_S = 200, 40.0
 WARM = 0.35  # of the time that a pass takes in a process of its own
 READ = ("pipeline", "ingest")
 REBUILD = "history --rebuild"
-MAINTAIN = "maintain"
+HISTORY, MAINTAIN = "history", "maintain"
 VICTIMS = ("pipeline", "pipeline", "pipeline", REBUILD, MAINTAIN)
 # What a rebuild of the history drops. It is kept anew up to the last round, where passes that nothing disturbs keep it
 # once an hour; what follows from it is compared.
@@ -52,7 +52,8 @@ class Stage:
     """One step of the pipeline. `before` is the warehouse at its begin, and `after`, if there is one, the warehouse
     with which the next stage begins. `expected` has the tables after an undisturbed pass. `counts` has the number of
     calls of an undisturbed run, by command and by place of the shim, and `seconds` is the duration of a pass in a
-    process of its own. If `is_at_rest` is true, there is nothing to read, and only commands run that change no row."""
+    process of its own. If there are `at_rest`, the clusters whose history is known, then there is nothing to read, and
+    only commands run that change no row."""
 
     name: str
     cluster: str
@@ -62,7 +63,7 @@ class Stage:
     expected: dict[str, Counter[str]]
     counts: Mapping[str, Mapping[str, int]]
     seconds: float
-    is_at_rest: bool = False
+    at_rest: Sequence[str] = ()
 
 
 @dataclass(kw_only=True)
@@ -202,10 +203,13 @@ def counted(launcher: Launcher, command: str, *arguments: str) -> dict[str, int]
     return process.shim.counts()
 
 
-def at_rest(name: str, launcher: Launcher, before: Path, inputs: Path, cluster: str) -> Stage:
-    """Returns a stage for commands that change no row. Its warehouse is a copy of `before` after maintenance."""
-    folder = launcher.folder
+def at_rest(name: str, launcher: Launcher, before: Path, inputs: Path, clusters: Sequence[str]) -> Stage:
+    """Returns a stage for commands that change no row. Its warehouse is a copy of `before`, with the history of all its
+    clusters, after maintenance. Maintenance fails while a stream has left rows unread for days."""
+    folder, cluster = launcher.folder, clusters[0]
     lay_out(folder, before, inputs, cluster)
+    for each in clusters:
+        counted(launcher, HISTORY, "--cluster", each)
     counted(launcher, MAINTAIN)
     kept = folder.with_name(f"{name}-at-rest")
     shutil.copytree(folder / "warehouse", kept)
@@ -218,7 +222,7 @@ def at_rest(name: str, launcher: Launcher, before: Path, inputs: Path, cluster: 
         expected=contents(kept),
         counts=calls,
         seconds=PASS_S,
-        is_at_rest=True,
+        at_rest=clusters,
     )
 
 
@@ -231,13 +235,13 @@ def unread(launcher: Launcher, inputs: Path, cluster: str) -> Stage:
     return Stage(name="all", cluster=cluster, before=before, inputs=inputs, expected={}, counts=counts, seconds=PASS_S)
 
 
-def repair(trial: Trial, command: str = "pipeline") -> bool:
-    """Runs a command until it succeeds, at most `REPAIRS_MAX` times, and returns whether it did. After each failure it
-    follows the remedy in the message. Damaged files that no remedy repairs are restored."""
+def repair(trial: Trial, command: str = "pipeline", *words: str) -> bool:
+    """Runs a command with `words` until it succeeds, at most `REPAIRS_MAX` times, and returns whether it did. After
+    each failure it follows the remedy in the message. Damaged files that no remedy repairs are restored."""
     more: tuple[str, ...] = ()
     tried: set[str] = set()
     for _ in range(REPAIRS_MAX):
-        ended = trial.run(command, *more)
+        ended = trial.run(command, *words, *more)
         if ended.code == 0:
             return True
         more = ()
@@ -256,6 +260,14 @@ def repair(trial: Trial, command: str = "pipeline") -> bool:
         else:
             tried.add("again")
     return False
+
+
+def repair_all(trial: Trial) -> bool:
+    """Repairs a warehouse by a pass. At rest there is nothing to read, so that it folds the history of all clusters,
+    which `forget` has made necessary, and maintains the tables."""
+    if not trial.stage.at_rest:
+        return repair(trial)
+    return all(repair(trial, HISTORY, "--cluster", each) for each in trial.stage.at_rest) and repair(trial, MAINTAIN)
 
 
 def wait_as_advised(sentence: str) -> None:
@@ -310,8 +322,7 @@ def judge(trial: Trial) -> list[str]:
     violation."""
     if trial.judged is not None:
         return trial.judged
-    is_repaired = repair(trial, MAINTAIN if trial.stage.is_at_rest else READ[0])
-    found = differences_of(trial) if is_repaired else [no_remedy(trial)]
+    found = differences_of(trial) if repair_all(trial) else [no_remedy(trial)]
     found += trial.problems
     if found and trial.saved:
         found = mend_damage(trial, found)
