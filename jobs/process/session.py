@@ -11,6 +11,7 @@ ignores the archive. The archive covers only classes of the class path, so the J
 
 from __future__ import annotations
 
+import atexit
 import logging
 import os
 import re
@@ -81,6 +82,7 @@ def spark_session(name: str, overrides: Mapping[str, str] | None = None, java_op
     session = builder.getOrCreate()
     context = session.sparkContext
     remember_classes(context._jvm)  # noqa: SLF001
+    atexit.register(remove_socket, context._accumulatorServer.server_address)  # noqa: SLF001
     for key, value in of_executors(dict(context.getConf().getAll()), context.defaultParallelism).items():
         session.conf.set(key, value)
     return session
@@ -151,6 +153,13 @@ def is_fit_for_sockets(folder: str, umask: int) -> bool:
     first. Sockets in a folder have no secret, so `umask` has to keep other users from writing to them. The kernel
     limits the length of a socket's path."""
     return len(os.fsencode(folder)) <= SOCKET_FOLDER_BYTES_MAX and umask & WRITTEN_BY_OTHERS == WRITTEN_BY_OTHERS
+
+
+def remove_socket(address: object) -> None:
+    """Removes the file of the Unix socket at `address`, if it is one. Spark removes that of its accumulators only with
+    the session, which no command of ours waits for: each would leave a file in the temporary folder."""
+    if isinstance(address, str):
+        Path(address).unlink(missing_ok=True)
 
 
 def umask() -> int:

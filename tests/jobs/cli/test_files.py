@@ -8,12 +8,16 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from click.testing import CliRunner
 
 from groupledger.jobs.cli.main import main
 from groupledger.jobs.process import jars, session
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 ROOT = Path(__file__).parents[3]
 
@@ -48,13 +52,22 @@ def test_set_up_is_for_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert stat.S_IMODE((tmp_path / "jars").stat().st_mode) == 0o755
 
 
+@pytest.fixture
+def short_folder() -> Iterator[Path]:
+    """A folder whose name has a space, and whose path is short enough for Spark's Unix sockets."""
+    with tempfile.TemporaryDirectory(prefix="a ") as made:
+        assert session.is_fit_for_sockets(made, 0o022)
+        yield Path(made)
+
+
 @pytest.mark.spark
-def test_what_is_left_behind(tmp_path: Path) -> None:
+def test_what_is_left_behind(tmp_path: Path, short_folder: Path) -> None:
     """Goal: after a pass nobody else may read a file of the warehouse, of the capture or of the report, and the working
     directory and the temporary one are empty."""
-    work, scratch, made = (tmp_path / name for name in ("work", "a scratch", "made"))
-    for folder in (work, scratch, made):
+    work, made = (tmp_path / name for name in ("work", "made"))
+    for folder in (work, made):
         folder.mkdir()
+    scratch = short_folder
     environment = os.environ | {"PYTHONPATH": str(ROOT), "TMPDIR": str(scratch)}
     environment["JAVA_TOOL_OPTIONS"] = session.SHORT_LIVED
 
