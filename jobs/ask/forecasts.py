@@ -44,15 +44,13 @@ if TYPE_CHECKING:
 
 PACE, PACE_OF_STARTS = timedelta(seconds=PACE_S), timedelta(seconds=PACE_OF_STARTS_S)
 PARTS, PARTS_OF_STARTS = 60, 144
+# Of the table on a terminal, where an interval is one cell.
 COLUMNS = (
     *("group_id", "topic", "partition", "lag", "trend", "produced_per_second", "consumed_per_second"),
-    *("catch_up_seconds", "catch_up_earliest_seconds", "catch_up_latest_seconds", "loss_seconds"),
-    *("loss_earliest_seconds", "loss_latest_seconds"),
+    *("catch_up", "loss"),
 )
-OPTIONAL = (
-    *("loss_latest_seconds", "catch_up_earliest_seconds", "produced_per_second", "consumed_per_second"),
-    *("catch_up_latest_seconds", "loss_earliest_seconds"),
-)
+RATES = ("produced_per_second", "consumed_per_second")
+OPTIONAL = (*RATES, "trend")
 FEW_ROUNDS = "there are too few sampling rounds in the last hour"
 LAG_UNKNOWN = "the lag is not known"
 NOT_SHRINKING = "the lag does not shrink, or not for long enough"
@@ -87,8 +85,8 @@ LAG_COLUMNS = (
 
 def forecasts(tables: ClusterRows, name: str | None, at: datetime | None = None) -> tuple[datetime, list[Answer]]:
     """Returns the instant of the round from which the forecast is made, and a row for each partition in it, of one
-    group or of all. The earliest loss comes first, then the longest time to catch up. Raises InputError if there is no
-    round at or before `at`."""
+    group or of all. The worst comes first: the earliest loss, then the largest lag that does not shrink, then the
+    longest time to catch up. Raises InputError if there is no round at or before `at`."""
     as_of = round_at(tables, name, at)
     recent = _seen(tables, name, as_of, PACE, PARTS)
     starts = _seen(tables, name, as_of, PACE_OF_STARTS, PARTS_OF_STARTS)
@@ -97,7 +95,7 @@ def forecasts(tables: ClusterRows, name: str | None, at: datetime | None = None)
         for place, row in recent.items()
         if row["points"][-1]["at_s"] >= as_of.timestamp()
     ]
-    return as_of, sorted(found, key=_soonest)
+    return as_of, sorted(found, key=_badness)
 
 
 def _seen(
@@ -197,9 +195,13 @@ def _interval_columns(name: str, expected: Expected | None) -> Answer:
     return {column: values[word] for column, word in zip(columns, words, strict=True)}
 
 
-def _soonest(row: Answer) -> tuple[Any, ...]:
-    lost, takes = row["loss_seconds"], row["catch_up_seconds"]
-    return lost is None, lost or 0.0, takes is None, -(takes or 0.0), row["group_id"], row["topic"], row["partition"]
+def _badness(row: Answer) -> tuple[Any, ...]:
+    lost, takes, lag = row["loss_seconds"], row["catch_up_seconds"], row["lag"] or 0
+    grows = takes is None and row["trend"] == LagTrend.GROWING
+    return (
+        *(lost is None, lost or 0.0, not grows, takes is not None or not lag),
+        *(-(takes or 0.0), -lag, row["group_id"], row["topic"], row["partition"]),
+    )
 
 
 def expiry(tables: ClusterRows, name: str, retention: timedelta) -> Answer | None:
@@ -260,11 +262,13 @@ def span(row: Answer, name: str) -> str:
 
 
 def cells(row: Answer) -> Answer:
-    """Returns a row of the forecast with numbers as texts, for a table: times as durations."""
-    return {name: _cell(name, value) for name, value in row.items()}
+    """Returns a row of the forecast as texts, for a table: times as durations, and each interval as one text."""
+    rates = {name: value if value is None else f"{value:,.1f}" for name, value in row.items() if name in RATES}
+    return row | rates | {name: _span_cell(row, name) for name in ("catch_up", "loss")}
 
 
-def _cell(name: str, value: object) -> object:
-    if not isinstance(value, float):
-        return value
-    return f"{value:,.1f}" if name.endswith("_per_second") else lasted_seconds(value)
+def _span_cell(row: Answer, name: str) -> str | None:
+    expected, low, high = (row[f"{name}{which}_seconds"] for which in ("", "_earliest", "_latest"))
+    if not expected:
+        return expected if expected is None else lasted_seconds(expected)
+    return f"{lasted_seconds(expected)} ({lasted_seconds(low)} to {'never' if high is None else lasted_seconds(high)})"

@@ -36,7 +36,7 @@ def forecast(job: Job, *, name: str | None, at: datetime | None, top: int, as_js
     say(f"as of the sampling round of {in_zone(as_of)}")
     shown = found[:top]
     if len(found) > top:
-        say(f"{len(found) - top:,} partitions with less to come are left out: see --top")
+        say(f"{len(found) - top:,} partitions that are better off are left out: see --top")
     if name is not None and not as_json:
         retention = timedelta(seconds=job.combined_settings(tables).offsets.retention_s)
         for sentence in sentences(found, expiry(tables, name, retention) if at is None else None):

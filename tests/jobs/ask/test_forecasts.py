@@ -125,7 +125,8 @@ def test_command_json_and_page(warehouse: Path) -> None:
     assert done.exit_code == 0, done.output
     assert "Retention overtakes the commit of orders 1" in done.stdout
     lines = CliRunner().invoke(main, [*words, "--json"]).stdout.splitlines()
-    assert [json.loads(line)["partition"] for line in lines] == [1, 0, 3, 2]
+    assert [json.loads(line)["partition"] for line in lines] == [1, 2, 0, 3]
+    assert "11 min 40 s (" in done.stdout, "an interval is one cell"
     asked = CliRunner().invoke(main, ["lag", "pay", "--warehouse", str(warehouse)])
     assert "Retention overtakes the commit of orders 1" in asked.stderr
     with served(warehouse) as client:
