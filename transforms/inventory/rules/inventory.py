@@ -3,7 +3,8 @@
 Libraries send their names in ApiVersions (KIP-511), which the brokers' request log has. Two of them support the
 protocol in production: Kafka's Java client from 4.0 on (Kafka's documentation, Consumer Rebalance Protocol), and
 librdkafka from 2.12.0 on (its release notes). Clients of other languages that are built on librdkafka name it in their
-version. For other libraries it is not known whether they support the protocol.
+version (Go's as `librdkafka-v2.3.0`, Python's as `rdkafka-2.16.0`). For other libraries it is not known whether they
+support the protocol.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ JAVA, LIBRDKAFKA = "apache-kafka-java", "librdkafka"
 READY = {JAVA: (4, 0), LIBRDKAFKA: (2, 12)}
 """The first release of each library that is ready for the protocol in production."""
 CONSUMER_PROTOCOL = "consumer"
-BUILT_ON = re.compile(r"librdkafka-v?([0-9]{1,4}\.[0-9]{1,4})", re.ASCII)
+BUILT_ON = re.compile(r"rdkafka-v?([0-9]{1,4}\.[0-9]{1,4})", re.ASCII)
 VERSION = re.compile(r"v?([0-9]{1,4})\.([0-9]{1,4})", re.ASCII)
 
 

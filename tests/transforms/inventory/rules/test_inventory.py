@@ -19,6 +19,7 @@ JAVA = "apache-kafka-java"
         ("librdkafka", "2.12.0", True),
         ("librdkafka", "v2.11.1", False),
         ("confluent-kafka-python", "2.12.1-librdkafka-2.12.1", True),
+        ("confluent-kafka-python", "2.16.1-rdkafka-2.16.0", True),  # as a real one sends it
         ("confluent-kafka-go", "v2.3.0-librdkafka-v2.3.0", False),
         ("sarama", "1.45.0", None),
         (JAVA, "unknown", None),
