@@ -27,6 +27,7 @@ from groupledger.jobs.process.path_names import name_in
 from groupledger.jobs.serve.answers import Warehouse, instant_in
 from groupledger.jobs.serve.axis import Window
 from groupledger.jobs.serve.capacity_routes import capacity_line
+from groupledger.jobs.serve.diagnoses import severity_of
 from groupledger.jobs.serve.group_rows import GroupRows, read_groups
 from groupledger.jobs.serve.group_values import OWNERS_MAX, group_values
 from groupledger.jobs.serve.heat import heat_of
@@ -81,6 +82,7 @@ def routes(warehouse: Warehouse, environment: Environment) -> APIRouter:
                 to_instant=lambda at: link("", at=iso(at), until=iso(within.until), window=text),
                 to_episode=lambda at: link("", at=iso(at), window=text),
                 searched_until=sources_known(tables)[Source.INCIDENTS],
+                is_well=values["standing"] is None or severity_of(values["standing"].status) is None,
                 **judged(warehouse, tables, rows, within),
                 **verdict_values(verdict_of(warehouse, tables, name, within), asked),
                 **values,

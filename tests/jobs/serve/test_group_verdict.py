@@ -1,0 +1,58 @@
+"""Goal: the first lines of a group's page are not calm while the group stands, with an incident or without one."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from groupledger.jobs.ask.verdict import EpisodeSummary
+from groupledger.jobs.serve.shown import templates
+from tests.jobs.serve.serving import AT
+
+CATCHES_UP = EpisodeSummary(
+    cause="catching_up",
+    severity="info",
+    title="catching_up",
+    what="The group lags and is catching up.",
+    more=None,
+    who="worker-1 at 10.0.0.6",
+    since=AT,
+    until=None,
+    lasts=timedelta(minutes=1),
+    harms=(),
+    advice=None,
+    change=None,
+    known="inferred",
+    rivals=(),
+    episode_ids=(),
+)
+
+
+@pytest.mark.parametrize(
+    ("is_well", "mild", "leads", "calm"),
+    [
+        (True, (), None, "No trouble in the 24 h shown here."),
+        (True, (CATCHES_UP,), None, "Nothing that did harm in the 24 h shown here."),
+        (False, (CATCHES_UP,), CATCHES_UP.what, None),
+    ],
+)
+def test_without_harm(is_well: bool, mild: tuple[EpisodeSummary, ...], leads: str | None, calm: str | None) -> None:
+    page = (
+        templates()
+        .get_template("group_verdict.html")
+        .render(
+            name="pay",
+            episodes=(),
+            mild=mild,
+            is_well=is_well,
+            verdict={"root": None},
+            verdict_of="the 24 h",
+            until=AT,
+            now=AT,
+            searched_until=AT,
+            to_episode=lambda _: "",
+        )
+    )
+    assert ('<section class="verdict ok">' in page, page.count(CATCHES_UP.what)) == (calm is not None, len(mild))
+    assert (f'<p class="what">{leads or calm}</p>' in page, "No incident in the 24 h" in page) == (True, calm is None)
