@@ -21,6 +21,7 @@ _RESTLESS = (MEMBER_COMES_AND_GOES, REBALANCES_GO_ON)
 _IMPORT = "The server log of that time: it shows for each member whether and why it left or was removed."
 _WAITING = Clause(" {records} records wait, and nobody reads them.", needs=(signs.RECORDS_WAIT.name,))
 _COORDINATOR_FAILED = signs.of_kind(incidents.COORDINATOR_FAILED.name)
+_FENCED_EPOCH = signs.of_kind(incidents.FENCED_MEMBER_EPOCH.name)
 _START = "Start its consumers again, or delete the group if it is no longer needed."
 STATIC_MEMBERSHIP = Clause("group.instance.id", excludes=(Fact.SHARE_GROUP, Fact.STREAMS_GROUP))
 POLL_SETTINGS = (
@@ -289,16 +290,32 @@ REMOVED_BY_ADMINISTRATOR = Cause(
 WENT_ON_AFTER_REMOVAL = Cause(
     name="went_on_after_removal",
     symptoms=(REQUEST_REFUSED, READ_TWICE_OR_NEVER),
-    happened="{who} had been removed from the group and continued as if it had not. It was refused {times}.",
+    happened=(
+        Clause(
+            "{who} had been removed from the group and continued as if it had not. It was refused {times}.",
+            excludes=(_FENCED_EPOCH.name,),
+        ),
+        Clause(
+            "{who} came with a member epoch that is not the coordinator's, and was refused {times}.",
+            needs=(_FENCED_EPOCH.name,),
+        ),
+    ),
     against=(signs.of_kind(incidents.COMMIT_FROM_OUTSIDE.name), signs.MEMBER_ON_TWO_HOSTS, signs.COORDINATOR_MOVED),
     proved_by=(
         (signs.of_kind(incidents.ILLEGAL_GENERATION.name),),
-        (signs.of_kind(incidents.FENCED_MEMBER_EPOCH.name),),
+        (_FENCED_EPOCH,),
         (signs.of_kind(incidents.UNKNOWN_MEMBER.name), signs.WENT_BY_POLL_TIMEOUT),
         (signs.of_kind(incidents.UNKNOWN_MEMBER.name), signs.WENT_BY_EXPIRY),
     ),
-    advice="The records that it had fetched are processed again. Find out why it was removed, and fetch fewer records"
-    " per poll.",
+    advice=(
+        "The records that it had fetched are processed again. ",
+        Clause("Find out why it was removed, and fetch fewer records per poll.", excludes=(_FENCED_EPOCH.name,)),
+        Clause(
+            "The coordinator went on without it, or an answer to it was lost: look in its log of that time. If it does"
+            " not come back by itself, restart it, and upgrade client and brokers.",
+            needs=(_FENCED_EPOCH.name,),
+        ),
+    ),
     settings=POLL_SETTINGS,
     kind=incidents.ILLEGAL_GENERATION.name,
     decided_by="The request log of that time: requests of its member id or generation after its removal.",

@@ -1050,3 +1050,25 @@ def test_a_diagnosis_is_no_milder_than_an_open_incident_that_it_covers(is_open: 
     rows = sampled(*(lag(at, 0, 50 + 20 * at, 120 + at, "growing") for at in (0, 1, 2)))
     (only,) = found(incidents=[given], members=[member("m0", -1, None)], **rows)
     assert (only["cause"], only["kinds"], only["severity"]) == ("catching_up", ["group_without_members"], severity)
+
+
+def test_pace_is_of_the_owner() -> None:
+    """Goal: a cause of lag names the owner of the partition that lags most, and not a member that an incident of that
+    time is about."""
+    gone = incident(
+        "session_expired", evidence="inferred", confidence=0.85, client_id="another", client_host="10.9.9.9"
+    )
+    rows = sampled(*(lag(at, n, 50 + at, 90 + 9 * at, "growing") for at in (0, 3) for n in (0, 1, 2)))
+    every = found(members=MEMBERS, incidents=[gone], throttled=throttled(), **rows)
+    (quota,) = [each for each in every if each["cause"] == "client_quota"]
+    assert quota["client_id"] == "pod-0"
+    assert "fetches of pod-0 at 10.0.0.1" in quota["explanation"]
+
+
+def test_a_fenced_epoch_is_no_removal() -> None:
+    """Goal: the coordinator refuses an epoch of a member that it has: nothing says that it had removed it."""
+    (only,) = found(
+        group_type="consumer", members=[member("m0", -9, None)], incidents=[incident("fenced_member_epoch")]
+    )
+    assert only["cause"] == "went_on_after_removal"
+    assert "removed" not in only["explanation"] + only["advice"]

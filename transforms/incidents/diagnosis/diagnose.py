@@ -225,15 +225,24 @@ def _who(  # noqa: PLR0911 - one for each way to know it
     if cause is members.WAITS_FOR_MEMBER:  # those that come have no record until the rebalance ends
         return _only(members_at(rows, episode.last_seen_at))
     incident = gravest(episode.incidents, cause)
+    worst = lag.worst
+    if _is_of_pace(cause, incident) and worst is not None and worst["owner"] is not None:
+        return _owner(worst)
     if incident is not None and any(incident[name] is not None for name in WHO_COLUMNS):
         return None if is_of_nobody(incident, rows) else incident
     gone = episode.within(rows.members, "left_at")
     if gone and any(sign.name.startswith("went_by") for sign in found.proof):
         return gone[-1]
-    worst = lag.worst
     if worst is None or worst["owner"] is None or not LAGS & {*episode.symptoms}:
         return None
     return _owner(worst)
+
+
+def _is_of_pace(cause: Cause | None, incident: Row | None) -> bool:
+    """Returns whether a cause is about the owner of the lagging partition, whomever an incident of the same time is
+    about."""
+    is_its = incident is not None and cause is not None and incident["kind"] == cause.kind
+    return cause in progress.CAUSES and not is_its
 
 
 def _only(found: Sequence[Row]) -> Row | None:
