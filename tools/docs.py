@@ -34,6 +34,8 @@ OPTIONS = {
     "project": "groupledger",
     "extensions": "myst_parser",
     "html_theme": "furo",
+    "html_static_path": "static",
+    "html_css_files": "site.css",
     "html_title": "groupledger",
     "html_show_sphinx": "0",
     "html_copy_source": "0",
