@@ -70,6 +70,7 @@ GROUPS = {
     Fact.CONSUMER_GROUP: "groups of KIP-848",
     Fact.SHARE_GROUP: "share groups",
     Fact.STREAMS_GROUP: "streams groups",
+    Fact.KAFKA_STREAMS: "Kafka Streams",
 }
 _KINDS = {kind.name: kind for kind in INCIDENT_KINDS}
 

@@ -24,6 +24,7 @@ class Fact:
     COOPERATIVE = "cooperative"  # a classic group whose assignor is cooperative-sticky
     CONNECT_GROUP = "connect_group"  # workers of Kafka Connect
     CLASSIC_STREAMS_GROUP = "classic_streams_group"  # Kafka Streams by the classic protocol, which brings its assignor
+    KAFKA_STREAMS = "kafka_streams"  # by either protocol
     CONSUMER_GROUP = "consumer_group"  # KIP-848
     SHARE_GROUP = "share_group"
     STREAMS_GROUP = "streams_group"

@@ -35,5 +35,7 @@ def facts_of_type(group_type: str | None, generation: Row) -> Iterator[str]:
         fact = Fact.CLASSIC_STREAMS_GROUP
     elif fact == Fact.CLASSIC_GROUP and generation.get("protocol") == COOPERATIVE_PROTOCOL:
         yield Fact.COOPERATIVE
+    if fact in {Fact.STREAMS_GROUP, Fact.CLASSIC_STREAMS_GROUP}:
+        yield Fact.KAFKA_STREAMS
     if fact is not None:
         yield fact

@@ -35,6 +35,12 @@ _REFUSED = (
     signs.of_kind(incidents.TOPIC_NOT_AUTHORIZED.name),
     signs.of_kind(incidents.GROUP_NOT_AUTHORIZED.name),
 )
+# Kafka Streams commits by itself, and does not start with enable.auto.commit.
+_AUTO_COMMIT = Clause("enable.auto.commit", excludes=(Fact.KAFKA_STREAMS,))
+_COMMIT_INTERVAL = (
+    Clause("auto.commit.interval.ms", excludes=(Fact.KAFKA_STREAMS,)),
+    Clause("commit.interval.ms", needs=(Fact.KAFKA_STREAMS,)),
+)
 _GOES_ON = (signs.HAS_MEMBERS, signs.RECORDS_WAIT, signs.OFFSETS_GO_ON, signs.LAG_GROWS)
 
 CLIENT_QUOTA = Cause(
@@ -63,7 +69,7 @@ COMMITS_RARELY = Cause(
     against=_OTHERWISE_STANDING,
     proved_by=((signs.COMMITS_RARELY,),),
     advice="After a crash, what was read since the last commit is read again: commit more often if that matters.",
-    settings=("auto.commit.interval.ms",),
+    settings=_COMMIT_INTERVAL,
     decided_by="The next commits.",
     fault=Fault.NOBODY,
     severity=Severity.INFO,
@@ -122,9 +128,17 @@ POLLS_WITHOUT_COMMIT = Cause(
     needs=_STANDS,
     against=(*_OTHERWISE_STANDING, *_REFUSED, signs.SAME_OFFSET_AGAIN, signs.OWNER_SILENT, signs.OWNER_COMMITS),
     proved_by=((signs.INTERVAL_PASSED,),),
-    advice="Set enable.auto.commit or commit after each batch. If it commits already, it gets no records: it has paused"
-    " its partitions, or its fetches fail. Look in its log.",
-    settings=("enable.auto.commit",),
+    advice=(
+        Clause("Set enable.auto.commit or commit after each batch. ", excludes=(Fact.KAFKA_STREAMS,)),
+        Clause(
+            "Streams commits by itself once it has processed records: its tasks may restore their state, or wait for"
+            " another input (max.task.idle.ms). ",
+            needs=(Fact.KAFKA_STREAMS,),
+        ),
+        "If it commits already, it gets no records: it has paused its partitions, or its fetches fail.",
+        " Look in its log.",
+    ),
+    settings=(_AUTO_COMMIT,),
     decided_by="The client's metrics records-consumed-rate and commit-rate: whether it reads. In a topic with"
     " transactions, a console consumer of committed records: those of aborted transactions reach nobody.",
 )
@@ -157,7 +171,7 @@ NEVER_COMMITS = Cause(
     advice="It may keep its offsets elsewhere (a database, a checkpoint of Flink or Spark): then monitor those."
     " Otherwise it commits nothing, or its transactions with offsets are rolled back, and a restart begins where"
     " auto.offset.reset says.",
-    settings=("enable.auto.commit", "auto.offset.reset"),
+    settings=(_AUTO_COMMIT, "auto.offset.reset"),
     decided_by="The client's metric records-consumed-rate, and where the application keeps its offsets.",
 )
 ONE_RECORD_STOPS_EVERY_OWNER = Cause(

@@ -1072,3 +1072,19 @@ def test_a_fenced_epoch_is_no_removal() -> None:
     )
     assert only["cause"] == "went_on_after_removal"
     assert "removed" not in only["explanation"] + only["advice"]
+
+
+@pytest.mark.parametrize("of_type", ["streams", "classic"])
+def test_streams_is_not_told_to_commit(of_type: str) -> None:
+    """Goal: Kafka Streams, by either protocol, commits by itself and refuses enable.auto.commit."""
+    rows = sampled(*(lag(at, 0, 50, 90, "stopped", no_progress_since=AT - 5 * MINUTE) for at in (0, 3)))
+    (only,) = found(
+        group_type=of_type,
+        generations=[generation(4, protocol="stream" if of_type == "classic" else None)],
+        members=[member("m0", -9, None)],
+        requests=[request("m0", n / 6) for n in range(18)],
+        **rows,
+    )
+    assert (only["cause"], only["setting_to_change"]) == ("polls_without_commit", None)
+    assert "enable.auto.commit" not in only["advice"]
+    assert "its tasks may restore their state" in only["advice"]
