@@ -117,8 +117,8 @@ def cost_of(
     intervals: Iterable[ConsumedInterval], created_ms: Mapping[TopicPartition, int], from_ms: int, until_ms: int
 ) -> Cost:
     """Returns the cost within [from_ms, until_ms] for the partitions in `created_ms`. Records that an interval read
-    although an earlier one had read them count if the interval ended after `from_ms`, even those that it read
-    before."""
+    although an earlier one had read them count if the interval began within that time: an interval reads them first,
+    so those of one that began before were read again before, too."""
     by_partition: dict[TopicPartition, list[ConsumedInterval]] = defaultdict(list)
     for interval in intervals:
         by_partition[interval.partition].append(interval)
@@ -128,7 +128,7 @@ def cost_of(
         held = [(max(each.from_ms, begin), min(each.to_ms, until_ms)) for each in by_partition[partition]]
         none, more = _none_and_more(sorted(each for each in held if each[0] < each[1]), begin, until_ms)
         unowned, doubled = unowned + none, doubled + more
-        twice += _repeated(by_partition[partition], from_ms)
+        twice += _repeated(by_partition[partition], from_ms, until_ms)
     return Cost(unowned, doubled, twice)
 
 
@@ -144,12 +144,13 @@ def _none_and_more(held: list[tuple[int, int]], begin: int, end: int) -> tuple[i
     return none + max(0, end - covered), more
 
 
-def _repeated(intervals: list[ConsumedInterval], from_ms: int) -> int:
-    """Returns how many records of a partition were read by an interval although an earlier one had read them."""
+def _repeated(intervals: list[ConsumedInterval], from_ms: int, until_ms: int) -> int:
+    """Returns how many records of a partition were read although an earlier interval had read them, by intervals that
+    began from `from_ms` to `until_ms`."""
     seen = repeated = 0
     for interval in sorted(intervals, key=lambda each: (each.from_ms, each.to_ms)):
         again = max(0, min(interval.to_offset, seen) - interval.from_offset)
-        repeated += again if interval.to_ms > from_ms else 0
+        repeated += again if from_ms <= interval.from_ms <= until_ms else 0
         if interval.from_offset < interval.to_offset:
             seen = max(seen, interval.to_offset)
     return repeated

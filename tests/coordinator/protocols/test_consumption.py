@@ -31,10 +31,21 @@ def test_costs(held: list[ConsumedInterval], from_ms: int, created_ms: int) -> N
         # An interval repeats what lies below the highest record that was read before it.
         below = set(range(max(seen, default=-1) + 1))
         records = set(range(each.from_offset, each.to_offset))
-        twice += len(records & below) if each.to_ms > from_ms else 0
+        twice += len(records & below) if each.from_ms >= from_ms else 0
         seen |= records
     expected = Cost(counts.count(0), sum(count > 1 for count in counts), twice)
     assert cost_of(held, {P: created_ms}, from_ms, LAST) == expected
+
+
+def test_records_that_were_repeated_before_the_first_event() -> None:
+    """Goal: an interval reads again at its beginning, so one that began before the counted time costs nothing, however
+    long it lasts; one that begins within that time costs what it repeats."""
+    first = ConsumedInterval(P, "m1", 0, 10, 0, 100)
+    second = ConsumedInterval(P, "m2", 10, 50, 80, 500)
+    third = ConsumedInterval(P, "m3", 50, 60, 470, 600)
+    assert cost_of([first, second, third], {P: 0}, 0, 60).processed_twice == 20 + 30
+    assert cost_of([first, second, third], {P: 0}, 20, 60).processed_twice == 30
+    assert cost_of([first, second, third], {P: 0}, 20, 40).processed_twice == 0
 
 
 def test_who_comes_back_catches_up() -> None:
