@@ -58,8 +58,8 @@ def metadata(group: int, generation: int) -> str:
         units = [{"topic": "orders", "partitions": [*range(number, UNITS, MEMBERS)]}]
         words = {"consumer_subscription": subscribed, "consumer_assignment": {"assigned_partitions": units}}
         members.append({"member_id": name, **member, **words})
-    told = {"generation": generation, "protocol_type": "consumer", "protocol": "range", "leader": names[0]}
-    return json.dumps({**told, "current_state_timestamp_ms": 0, "members": members})
+    header = {"generation": generation, "protocol_type": "consumer", "protocol": "range", "leader": names[0]}
+    return json.dumps({**header, "current_state_timestamp_ms": 0, "members": members})
 
 
 def pieces(records: int, groups: int) -> Iterator[pa.Table]:

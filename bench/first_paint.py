@@ -39,8 +39,8 @@ def main() -> None:
             first = visited(browser, address)
             later = [visited(browser, address) for _ in range(asked.times)]
             print(f"{asked.groups:,} groups: {first[2]:,.0f} bytes of HTML, {first[3]:.0f} rows")
-            told = [*first[:2], first[-1]], [median(each[number] for each in later) for number in (0, 1, -1)]
-            for visit, (answer, paint, busy) in zip(("first", f"median of {asked.times} later"), told, strict=True):
+            shown = [*first[:2], first[-1]], [median(each[number] for each in later) for number in (0, 1, -1)]
+            for visit, (answer, paint, busy) in zip(("first", f"median of {asked.times} later"), shown, strict=True):
                 print(f"{visit}: answer {answer:,.0f} ms, first paint {paint:,.0f} ms, processor time {busy:,.0f} ms")
 
 

@@ -55,12 +55,12 @@ def rebalances(passes: Passes) -> Counter[str]:
         happened = {row["kafka_offset"] for row in truth.table("rebalances") if not row["is_hole"]}
         found["in the whole log"] += len(happened)
         found["with both records left"] += len(happened & left)
-        found["told where all is taken for compacted"] += len(told(before[group_id]) & happened)
-        found["told by what the headers prove"] += len(told(passes.tables[group_id]) & happened)
+        found["found where all is taken for compacted"] += len(rebalance_offsets(before[group_id]) & happened)
+        found["found by what the headers prove"] += len(rebalance_offsets(passes.tables[group_id]) & happened)
     return found
 
 
-def told(tables: Tables) -> set[int]:
+def rebalance_offsets(tables: Tables) -> set[int]:
     return {row["kafka_offset"] for row in tables.table("rebalances") if not row["is_hole"]}
 
 

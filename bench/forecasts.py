@@ -157,21 +157,23 @@ def forecasts_of_loss(play: Play, found: dict[str, Found]) -> None:
             found[f"loss, {distance(really - at)}"].without += 1
             continue
         pace, step = start
-        told = reaches_zero(play.commits[at] - play.starts[at], commit.less(pace), step)
-        note(found, "loss", really - at, told)
+        predicted = reaches_zero(play.commits[at] - play.starts[at], commit.less(pace), step)
+        note(found, "loss", really - at, predicted)
 
 
-def note(found: dict[str, Found], kind: str, really: float, told: Expected | None) -> None:
+def note(found: dict[str, Found], kind: str, really: float, predicted: Expected | None) -> None:
     of = found[f"{kind}, {distance(really)}"]
-    if told is None:
+    if predicted is None:
         of.without += 1
         return
-    of.errors.append(told.seconds / really - 1)
-    of.held.append(told.earliest <= really + ROUND_S and (told.latest is None or really <= told.latest + ROUND_S))
-    if told.latest is None:
+    of.errors.append(predicted.seconds / really - 1)
+    of.held.append(
+        predicted.earliest <= really + ROUND_S and (predicted.latest is None or really <= predicted.latest + ROUND_S)
+    )
+    if predicted.latest is None:
         of.without_end += 1
     else:
-        of.widths.append((told.latest - told.earliest) / really)
+        of.widths.append((predicted.latest - predicted.earliest) / really)
 
 
 def distance(seconds: float) -> str:

@@ -299,10 +299,10 @@ class Listener(logging.Handler):
 
     def __init__(self, found: list[object]) -> None:
         super().__init__(logging.ERROR)
-        self._found = found
+        self._records = found
 
     def emit(self, record: logging.LogRecord) -> None:
-        self._found.append(record.getMessage())
+        self._records.append(record.getMessage())
 
 
 @contextmanager

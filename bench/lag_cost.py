@@ -194,9 +194,9 @@ def by_history(doc: str | None, measure_one: Callable[[Ledger, Past, int], tuple
             tempfile.TemporaryDirectory(prefix="groupledger-cost-") as folder,
             open_test_ledger(spark, Path(folder)) as ledger,
         ):
-            cost, told = measure_one(ledger, past, days)
+            cost, notes = measure_one(ledger, past, days)
         costs.append(cost)
-        print(f"{days:>4} days: {cost:6.2f} s a pass, {cost / costs[0]:5.2f} times the first{told}", flush=True)
+        print(f"{days:>4} days: {cost:6.2f} s a pass, {cost / costs[0]:5.2f} times the first{notes}", flush=True)
     spark.stop()
     sys.exit(1 if max(costs) > RATIO_MAX * costs[0] else 0)
 

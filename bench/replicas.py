@@ -46,7 +46,7 @@ from groupledger.transforms.history.rules.events import mark_of
 from lab.faults.growing_log import HOUR_MS, MIX
 from lab.kafka.cleaned_topic import ALWAYS, NEVER, PROPERTIES, await_cleaned, clean, make_topic, set_ratio, write
 from lab.kafka.local_broker import LocalBroker
-from lab.truth.claims import false_claims, untold
+from lab.truth.claims import false_claims, missing_rebalances
 from lab.truth.histories import Tables, folded, position
 from lab.truth.simulated import decoded, in_one_partition
 
@@ -117,9 +117,9 @@ class Ledger:
         self.readings = judged(self.readings, read)
         self.end, self.read = end, self.read + len(offsets)
         marks = [mark_of(each) for each in self.stretches(None)]
-        told = [self.log[offset] for offset in offsets if offset in self.log]
+        read_entries = [self.log[offset] for offset in offsets if offset in self.log]
         for group, tables in self.tables.items():
-            tables.take(sorted([*marks, *(entry for of, entry in told if of == group)], key=position))
+            tables.take(sorted([*marks, *(entry for of, entry in read_entries if of == group)], key=position))
 
     def stretches(self, known_until_ms: int | None) -> list[Stretch]:
         return stretches(self.readings, self.end, known_until_ms)
@@ -188,7 +188,7 @@ def wrong(ledger: Ledger, truth: dict[str, Tables], seed: int) -> int:
     count = 0
     for group, tables in ledger.tables.items():
         false = false_claims(tables, truth[group], found, until_ms, Random(seed))  # noqa: S311  # runs repeat
-        for each in (*false, *untold(tables, truth[group], found)):
+        for each in (*false, *missing_rebalances(tables, truth[group], found)):
             count += 1
             print(f"{group}: {each}", flush=True)
     return count
@@ -211,8 +211,8 @@ def main() -> None:
     for name, ledger in (("in passes", often), ("at last", late)):
         of_ledger = wrong(ledger, truth, seed)
         count += of_ledger
-        told = sum(not row["is_hole"] for tables in ledger.tables.values() for row in tables.table("rebalances"))
-        print(f"read {name}: {ledger.read:,} of {rows.num_rows:,} records, {told} rebalances found, {of_ledger} wrong")
+        found = sum(not row["is_hole"] for tables in ledger.tables.values() for row in tables.table("rebalances"))
+        print(f"read {name}: {ledger.read:,} of {rows.num_rows:,} records, {found} rebalances found, {of_ledger} wrong")
         for each in ledger.stretches(None):
             print(f"    {each.from_offset:,} to {each.to_offset:,}: {each.completeness}, {each.proof}")
     happened = sum(not row["is_hole"] for tables in truth.values() for row in tables.table("rebalances"))

@@ -87,8 +87,8 @@ def measure(folder: Path) -> None:
     work(spark, folder / "small")
     found = work(spark, folder / "large")
     executors = spark.sparkContext._jsc.sc().statusStore().executorList(True)  # noqa: SLF001 - no public way
-    told = [executors.apply(number) for number in range(executors.size())]
-    found["tasks"] = {each.id(): each.totalTasks() for each in told if each.id() != "driver"}
+    executor_settings = [executors.apply(number) for number in range(executors.size())]
+    found["tasks"] = {each.id(): each.totalTasks() for each in executor_settings if each.id() != "driver"}
     found["shuffle"] = spark.conf.get("spark.sql.shuffle.partitions")
     spark.stop()
     print(json.dumps(found))
@@ -96,8 +96,8 @@ def measure(folder: Path) -> None:
 
 def submitted(folder: Path, workers: int, cores: int) -> dict[str, Any]:
     home = Path(pyspark.__file__).parent
-    told = {"spark.cores.max": str(workers * cores), "spark.executor.memory": f"{EXECUTOR_MB}m"}
-    settings = {**SIZES, **told, "spark.pyspark.python": sys.executable}
+    executor_settings = {"spark.cores.max": str(workers * cores), "spark.executor.memory": f"{EXECUTOR_MB}m"}
+    settings = {**SIZES, **executor_settings, "spark.pyspark.python": sys.executable}
     command = [
         *(str(home / "bin" / "spark-submit"), "--master", f"local-cluster[{workers},{cores},{EXECUTOR_MB}]"),
         *(word for key, value in settings.items() for word in ("--conf", f"{key}={value}")),

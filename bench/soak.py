@@ -137,7 +137,7 @@ def lying_in(warehouse: Path, temporary: Path) -> Counter[str]:
     return found
 
 
-def told_by(address: str) -> dict[str, float]:
+def metrics_of(address: str) -> dict[str, float]:
     """Returns the monitor's metrics about its rounds and steps."""
     found = {}
     for family in text_string_to_metric_families(fetch(f"{address}/metrics")):
@@ -204,7 +204,7 @@ def watch(
         for minute in count(1):
             time.sleep(max(0.0, began_s + 60 * minute - time.monotonic()))
             assert monitor.poll() is None, "the monitor has ended"
-            row = {**held_by(monitor.pid), **lying_in(warehouse, temporary), **told_by(address)}
+            row = {**held_by(monitor.pid), **lying_in(warehouse, temporary), **metrics_of(address)}
             lines.write(json.dumps({"minute": minute, **row}) + "\n")
             lines.flush()
             if minute % 10 == 0:

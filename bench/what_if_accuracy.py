@@ -104,26 +104,26 @@ def answers_of(seed: int, runs: Mapping[str, Happened]) -> Iterator[dict[str, An
             came = runs[setting].figures()
             for figure in FIGURES:
                 if figure in answer.figures and figure in came:
-                    told = answer.figures[figure].asked
-                    yield {**row, "figure": figure, "low": told.low, "high": told.high, "came": came[figure]}
+                    answered = answer.figures[figure].asked
+                    yield {**row, "figure": figure, "low": answered.low, "high": answered.high, "came": came[figure]}
 
 
 def report(rows: Iterable[Mapping[str, Any]]) -> None:
     errors: dict[tuple[str, str, str], Errors] = defaultdict(Errors)
-    told, refused = set(), 0
+    answered, refused = set(), 0
     for row in rows:
         if "refusal" in row:
             refused += 1
             print(f"workload {row['seed']} ({row['had']}), {row['asked']}: {row['refusal']}")
             continue
-        told.add((row["seed"], row["had"], row["asked"]))
+        answered.add((row["seed"], row["had"], row["asked"]))
         interval = Interval(row["low"], row["high"])
         if not errors[row["had"], row["asked"], row["figure"]].note(interval, row["came"]):
             print(
                 f"workload {row['seed']} ({row['had']}), {row['asked']}: {row['figure']}"
                 f" from {interval.low:.1f} to {interval.high:.1f} came to {row['came']:.1f}"
             )
-    print(*table(errors), f"{len(told):,} answers, {refused:,} refused", sep="\n")
+    print(*table(errors), f"{len(answered):,} answers, {refused:,} refused", sep="\n")
 
 
 def _asked(setting: str) -> str:

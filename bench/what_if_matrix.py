@@ -84,7 +84,7 @@ def _rows(tables: ClusterRows, run: Played) -> GroupRows:
 
 def report(runs: list[dict[str, tuple[Played, GroupRows]]]) -> None:
     errors: dict[tuple[str, str, str], Errors] = defaultdict(Errors)
-    told = refused = 0
+    answered = refused = 0
     for of_workload in runs:
         happened = {setting: _figures(*run) for setting, run in of_workload.items()}
         for known, (run, rows) in of_workload.items():
@@ -101,13 +101,13 @@ def report(runs: list[dict[str, tuple[Played, GroupRows]]]) -> None:
                     refused += 1
                     print(f"{run.group} ({known}), {setting}: {answer.refusal}")
                     continue
-                told += 1
+                answered += 1
                 for figure in FIGURES:
                     if figure in happened[setting]:
                         found, came = answer.figures[figure], happened[setting][figure]
                         if not errors[known, setting, figure].note(found.asked, came):
                             print(f"{run.group} ({known}), {setting}: {figure} {found} came to {came:.1f}")
-    print(*table(errors), f"{told:,} answers, {refused:,} refused", sep="\n")
+    print(*table(errors), f"{answered:,} answers, {refused:,} refused", sep="\n")
 
 
 def _figures(run: Played, rows: GroupRows) -> dict[str, float]:

@@ -72,7 +72,7 @@ def definitions() -> str:
 def comments() -> str:
     """Returns the comment of each column of each table, and of each field of a struct as `column.field`."""
     found = {
-        table.name: {path: told for field in table.schema for path, told in comments_of(field, "") if told}
+        table.name: {path: comment for field in table.schema for path, comment in comments_of(field, "") if comment}
         for table in all_tables()
     }
     return json.dumps(found, indent=0) + "\n"

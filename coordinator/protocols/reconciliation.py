@@ -203,12 +203,12 @@ def uniform(
     known = dict.fromkeys(partitions)
     target: dict[str, list[TopicPartition]] = {}
     for member in members:
-        kept = [partition for partition in before.get(member, ()) if partition in known]
-        share = each + (1 if more and len(kept) > each else 0)
+        staying = [partition for partition in before.get(member, ()) if partition in known]
+        share = each + (1 if more and len(staying) > each else 0)
         more -= share > each
-        target[member] = kept[:share]
-    kept_by_somebody = {partition for kept in target.values() for partition in kept}
-    rest = [partition for partition in partitions if partition not in kept_by_somebody]
+        target[member] = staying[:share]
+    stays_somewhere = {partition for staying in target.values() for partition in staying}
+    rest = [partition for partition in partitions if partition not in stays_somewhere]
     for member in members:
         while rest and len(target[member]) < each:
             target[member].append(rest.pop(0))

@@ -46,8 +46,8 @@ def refusal_error(request: Request, response: Any) -> Error:
     rows = _ROWS.get(type(response))
     if rows is not None and error is Error.NONE:
         error = next((row.error for row in getattr(response, rows) if row.error), Error.NONE)
-    is_told_to_rejoin = error is Error.REBALANCE_IN_PROGRESS and not isinstance(request, _COMMITS)
-    return Error.NONE if is_told_to_rejoin or error is Error.MEMBER_ID_REQUIRED else error
+    must_rejoin = error is Error.REBALANCE_IN_PROGRESS and not isinstance(request, _COMMITS)
+    return Error.NONE if must_rejoin or error is Error.MEMBER_ID_REQUIRED else error
 
 
 def rejection(

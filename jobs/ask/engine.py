@@ -109,12 +109,12 @@ def locked_database(memory_max_bytes: int = MEMORY_MAX_BYTES) -> Iterator[duckdb
 def shared_database() -> Iterator[duckdb.DuckDBPyConnection]:
     """Yields a connection, for our own queries, to a database like that of `locked_database`, which this process keeps
     open. Tables that are registered with the connection are visible only to it."""
-    with _kept_database().cursor() as connection:
+    with _shared_database().cursor() as connection:
         yield connection
 
 
 @cache
-def _kept_database() -> duckdb.DuckDBPyConnection:
+def _shared_database() -> duckdb.DuckDBPyConnection:
     return _locked(MEMORY_MAX_BYTES)
 
 

@@ -125,7 +125,7 @@ def _row(place: tuple[str, str, int], row: Answer, long: Answer | None) -> Answe
     consumed = STANDSTILL if row["status"] in STANDING else drift(commits)
     caught_up, why_not = catching_up(now["lag"], by_lag, produced, row)
     start = pace_of_start(points_of(row, "started"), [] if long is None else points_of(long, "started"))
-    lost, why_kept = loss(now, consumed, start, flags)
+    lost, why_unknown = loss(now, consumed, start, flags)
     return {
         **dict(zip(("group_id", "topic", "partition"), place, strict=True)),
         "lag": now["lag"],
@@ -135,7 +135,7 @@ def _row(place: tuple[str, str, int], row: Answer, long: Answer | None) -> Answe
         **_interval_columns("catch_up", caught_up),
         "catch_up_unknown": why_not,
         **_interval_columns("loss", lost),
-        "loss_unknown": why_kept,
+        "loss_unknown": why_unknown,
     }
 
 

@@ -40,7 +40,7 @@ of_incidents AS (
     SELECT group_id, count(*) AS open_incidents, max(first_seen_at) AS last_incident_at FROM incidents GROUP BY group_id
 )
 SELECT
-    groups.*, group_states.state AS told_state, of_lag.* EXCLUDE (group_id, sampled_at, of_topic),
+    groups.*, group_states.state AS sampled_state, of_lag.* EXCLUDE (group_id, sampled_at, of_topic),
     coalesce(of_incidents.open_incidents, 0) AS open_incidents, of_incidents.last_incident_at
 FROM groups
 LEFT JOIN of_lag USING (group_id)
@@ -115,7 +115,7 @@ def _of_last_round(tables: ClusterRows, table: str, period: tuple[datetime, date
 
 
 def _answer(row: Answer, team: str | None) -> Answer:
-    sampled_state = row.pop("told_state")
+    sampled_state = row.pop("sampled_state")
     return with_statuses(row) | {"state": _state(row, sampled_state), "team": team}
 
 

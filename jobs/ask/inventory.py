@@ -35,7 +35,7 @@ REQUEST_COLUMNS = ("client_id", "client_host", "client_software_name", "client_s
 SOFTWARE = """
 SELECT
     client_id, client_host,
-    max_by({name: client_software_name, version: client_software_version}, happened_at) AS told
+    max_by({name: client_software_name, version: client_software_version}, happened_at) AS software
 FROM requests WHERE client_software_name IS NOT NULL GROUP BY client_id, client_host
 """
 
@@ -89,7 +89,7 @@ def _answer(key: tuple[object, ...], protocols: Mapping[object, Answer], members
 
 def _software(tables: ClusterRows) -> dict[tuple[str, str], Software]:
     rows = tables.query(SOFTWARE, requests=tables.scan_if_any("requests", columns=REQUEST_COLUMNS))
-    return {_client(row): (row["told"]["name"], row["told"]["version"]) for row in rows}
+    return {_client(row): (row["software"]["name"], row["software"]["version"]) for row in rows}
 
 
 def _client(row: Mapping[str, str | None]) -> tuple[str, str]:

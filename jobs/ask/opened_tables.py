@@ -46,7 +46,7 @@ class OpenedTable:
         return table_from(self.delta.get_add_actions(flatten=True))
 
 
-_kept: OrderedDict[str, OpenedTable] = OrderedDict()
+_opened: OrderedDict[str, OpenedTable] = OrderedDict()
 
 
 def open_table(place: str) -> OpenedTable:
@@ -54,22 +54,22 @@ def open_table(place: str) -> OpenedTable:
     OutsideError for a table whose rows its data files alone do not give."""
     folder = local_path(place)
     log = None if folder is None else Path(folder) / "_delta_log"
-    kept = _kept.get(place)
-    if kept is not None and log is not None and _is_newest(kept, log):
-        return kept
+    opened = _opened.get(place)
+    if opened is not None and log is not None and _is_newest(opened, log):
+        return opened
     delta = DeltaTable(place)
     refuse_unreadable(delta, place)
     found = OpenedTable(delta, None if log is None else _entry(log, delta.version()))
     if found.entry is not None:
-        _kept[place] = found
-        while len(_kept) > KEPT_MAX:
-            _kept.popitem(last=False)
+        _opened[place] = found
+        while len(_opened) > KEPT_MAX:
+            _opened.popitem(last=False)
     return found
 
 
-def _is_newest(kept: OpenedTable, log: Path) -> bool:
-    version = kept.delta.version()
-    return kept.entry == _entry(log, version) and _entry(log, version + 1) is None
+def _is_newest(opened: OpenedTable, log: Path) -> bool:
+    version = opened.delta.version()
+    return opened.entry == _entry(log, version) and _entry(log, version + 1) is None
 
 
 def _entry(log: Path, version: int) -> tuple[int, ...] | None:

@@ -54,26 +54,26 @@ def beside_truth(ledger: Ledger, directory: Path) -> dict[str, Counts]:
         ledger.spark.read.parquet(str(directory / f"{name}.parquet"))
         for name in ("generations", "owners", "causes", "rejections", "epochs", "holdings")
     )
-    kept = positions(ledger, F.col("record_type") == "group_metadata")
-    kept_modern = positions(ledger, F.col("record_type").startswith("consumer_group_"))
-    generations = at(kept, generations)
-    owners = at(kept, owners.withColumn("kafka_offset", F.col("from_kafka_offset")))
+    classic_positions = positions(ledger, F.col("record_type") == "group_metadata")
+    modern_positions = positions(ledger, F.col("record_type").startswith("consumer_group_"))
+    generations = at(classic_positions, generations)
+    owners = at(classic_positions, owners.withColumn("kafka_offset", F.col("from_kafka_offset")))
     recorded = generations.where("revision = 0").withColumnRenamed("generation", "to_generation")
     causes = causes.where("from_generation > 0").join(recorded, [*REBALANCES.key[1:]], "left_semi")
     rebalances = true_rebalances(with_triggers(ledger.rows(REBALANCES), ledger.rows(COORDINATOR_EVENTS)))
-    rebalances = at(kept, rebalances)
-    found, found_owned = ledger.rows(GENERATIONS), owned(ledger)
+    rebalances = at(classic_positions, rebalances)
+    found, owned_rows = ledger.rows(GENERATIONS), owned(ledger)
     refused = rejections.where(F.col("error").isin(*ERRORS.values()))
     return {
         "generations": compare(
             generation_keys(generations, F.size("member_ids")),
-            generation_keys(at(kept, found), F.col("member_count")),
+            generation_keys(at(classic_positions, found), F.col("member_count")),
         ),
-        "intervals of ownership": compare(true_owners(owners), true_owners(at(kept, found_owned))),
-        "epochs of KIP-848 groups": compare(epochs.select(*EPOCH), found_epochs(at(kept_modern, found))),
+        "intervals of ownership": compare(true_owners(owners), true_owners(at(classic_positions, owned_rows))),
+        "epochs of KIP-848 groups": compare(epochs.select(*EPOCH), found_epochs(at(modern_positions, found))),
         "intervals in which their members had a partition": compare(
             holdings.select(*HOLDING),
-            at(kept_modern, found_owned).select(*HOLDING),
+            at(modern_positions, owned_rows).select(*HOLDING),
         ),
         "what started a rebalance, by the log": compare(triggers(causes, "trigger"), triggers(rebalances, "trigger")),
         "the same, inferred": compare(triggers(causes, "trigger"), triggers(rebalances, "inferred_trigger")),
@@ -94,13 +94,15 @@ def compare(truth: DataFrame, found: DataFrame) -> Counts:
     def part(rows: DataFrame, *, is_true: bool) -> DataFrame:
         number = F.col("weight") if "weight" in rows.columns else F.lit(1)
         return rows.select(
-            *columns, (number if is_true else nothing).alias("happened"), (nothing if is_true else number).alias("told")
+            *columns,
+            (number if is_true else nothing).alias("happened"),
+            (nothing if is_true else number).alias("found"),
         )
 
     both = part(truth, is_true=True).unionByName(part(found, is_true=False))
-    counts = both.groupBy(*columns).agg(F.sum("happened").alias("happened"), F.sum("told").alias("told"))
-    right = F.sum(F.least("happened", "told"))
-    row = counts.select(right, F.sum("happened") - right, F.sum("told") - right).collect()[0]
+    counts = both.groupBy(*columns).agg(F.sum("happened").alias("happened"), F.sum("found").alias("found"))
+    right = F.sum(F.least("happened", "found"))
+    row = counts.select(right, F.sum("happened") - right, F.sum("found") - right).collect()[0]
     both_count, missing, too_many = (count or 0 for count in row)  # a sum of nothing is null
     return both_count, missing, too_many
 

@@ -86,12 +86,12 @@ class CommitSteps:
     """The steps of all known commits: the stored ones that have ended, and those computed again (`new`)."""
 
     ledger: Ledger
-    kept: StoredSteps
+    stored: StoredSteps
     new: DataFrame
 
     def of(self, condition: Condition) -> DataFrame:
         """Returns the steps that match a condition."""
-        ended = _rows(self.ledger, self.kept, lambda column: (column("is_open") == 0) & condition(column))
+        ended = _rows(self.ledger, self.stored, lambda column: (column("is_open") == 0) & condition(column))
         return ended.unionByName(self.new.where(of_spark(condition)), allowMissingColumns=True)
 
 
@@ -101,13 +101,13 @@ def commit_steps_until(
     """Returns the steps of all known commits, up to the instant `as_of_ms`. Writes them if the table lacks an hour or
     more. Steps that are not in the table are computed only once if `keep` persists its argument."""
     ledger.create(COMMIT_STEPS)
-    kept = _kept(ledger, rules)
+    stored = _stored(ledger, rules)
     until_ms = settled_ms(ledger)
-    if until_ms - kept.until_ms >= KEPT_EVERY_MS:
-        kept = _keep(ledger, kept, until_ms, rules)
-    lines = _lines(ledger, kept, _new_records(ledger, kept, ledger.version(COORDINATOR_RECORDS)))
-    steps = with_ends(steps_of(lines, rules.commit_gap_ms, as_of_ms), _new_samples(ledger, kept), as_of_ms)
-    return CommitSteps(ledger, kept, keep(with_suspicion(steps.where("is_step"), rules, as_of_ms)))
+    if until_ms - stored.until_ms >= KEPT_EVERY_MS:
+        stored = _keep(ledger, stored, until_ms, rules)
+    lines = _lines(ledger, stored, _new_records(ledger, stored, ledger.version(COORDINATOR_RECORDS)))
+    steps = with_ends(steps_of(lines, rules.commit_gap_ms, as_of_ms), _new_samples(ledger, stored), as_of_ms)
+    return CommitSteps(ledger, stored, keep(with_suspicion(steps.where("is_step"), rules, as_of_ms)))
 
 
 def drop_commit_steps(ledger: Ledger) -> None:
@@ -115,26 +115,26 @@ def drop_commit_steps(ledger: Ledger) -> None:
     drop_progress(ledger, COMMIT_STEPS.name)
 
 
-def _keep(ledger: Ledger, kept: StoredSteps, until_ms: int, rules: Rules) -> StoredSteps:
+def _keep(ledger: Ledger, stored: StoredSteps, until_ms: int, rules: Rules) -> StoredSteps:
     """Replaces the stored steps by those up to the instant `until_ms`."""
     version = ledger.version(COORDINATOR_RECORDS)
-    records = _new_records(ledger, kept, version, by_file=True)
-    positions = {**kept.positions, **_positions_at(ledger, records, until_ms)}
+    records = _new_records(ledger, stored, version, by_file=True)
+    positions = {**stored.positions, **_positions_at(ledger, records, until_ms)}
     day, is_left = F.unix_date("ingest_date"), at_or_after(positions)
     placed = records.select(day.alias("day"), is_left.alias("is_left"), F.input_file_name().alias("file"))
     of_left = [F.when(F.col("is_left"), F.col(name)) for name in ("day", "file")]
     left, last, unread_in = placed.agg(F.min(of_left[0]), F.max("day"), F.collect_set(of_left[1])).collect()[0]
     since_ms = first_day_ms(left, last)
-    lines = _lines(ledger, kept, records.where(~is_left))
-    steps = with_ends(steps_of(lines, rules.commit_gap_ms, until_ms), _new_samples(ledger, kept), until_ms)
+    lines = _lines(ledger, stored, records.where(~is_left))
+    steps = with_ends(steps_of(lines, rules.commit_gap_ms, until_ms), _new_samples(ledger, stored), until_ms)
     steps = with_suspicion(steps, rules, until_ms)
     rows = as_rows(with_earlier(steps, lines)).withColumn("cluster", F.lit(ledger.cluster))
     files = write_files(conform(rows, COMMIT_STEPS), COMMIT_STEPS, ledger.warehouse)
     number = last_sampled_at_ms(ledger, COMMIT_STEPS) + 1
-    replaced = {"cluster": ledger.cluster} | ({"is_open": "1"} if kept.until_ms else {})
+    replaced = {"cluster": ledger.cluster} | ({"is_open": "1"} if stored.until_ms else {})
     old = ledger.commits.paths(COMMIT_STEPS, replaced)
     ledger.commits.replace_files(COMMIT_STEPS, old, files, batch=batch_of(ledger, COMMIT_STEPS, number))
-    ingested_from_ms = kept.ingested_from_ms if since_ms is None else since_ms
+    ingested_from_ms = stored.ingested_from_ms if since_ms is None else since_ms
     unread = first_version_of(ledger, COORDINATOR_RECORDS, unread_in, version)
     before_at_ms = None if unread is None else _version_at_ms(ledger, unread - 1)
     found = StoredSteps(number, *_of_rules(rules), until_ms, positions, ingested_from_ms, unread, before_at_ms)
@@ -164,20 +164,20 @@ def settled_ms(ledger: Ledger) -> int:
     return min([*known_ends(ledger).values(), *([sampled_ms] if sampled_ms else [])], default=0)
 
 
-def _new_records(ledger: Ledger, kept: StoredSteps, version: int, *, by_file: bool = False) -> DataFrame:
+def _new_records(ledger: Ledger, stored: StoredSteps, version: int, *, by_file: bool = False) -> DataFrame:
     """Returns the records up to a version that the stored steps do not include. If the log shows which files were added
     since, only these are read. With `by_file` the source file of each row can be asked for (`input_file_name`)."""
     files = None
-    if kept.unread_version is not None and _version_at_ms(ledger, kept.unread_version - 1) == kept.before_at_ms:
-        files = added_between(ledger, COORDINATOR_RECORDS, kept.unread_version, version)
+    if stored.unread_version is not None and _version_at_ms(ledger, stored.unread_version - 1) == stored.before_at_ms:
+        files = added_between(ledger, COORDINATOR_RECORDS, stored.unread_version, version)
     if files is not None:
         rows = rows_in(ledger, COORDINATOR_RECORDS, files)
     elif by_file:
-        is_new = of_spark(ingested_since(kept.ingested_from_ms))
+        is_new = of_spark(ingested_since(stored.ingested_from_ms))
         rows = ledger.rows(COORDINATOR_RECORDS, version).where(is_new)
     else:
-        rows = records_since(ledger, kept.ingested_from_ms)
-    return rows.where(at_or_after(kept.positions))
+        rows = records_since(ledger, stored.ingested_from_ms)
+    return rows.where(at_or_after(stored.positions))
 
 
 def _version_at_ms(ledger: Ledger, version: int) -> int | None:
@@ -186,30 +186,30 @@ def _version_at_ms(ledger: Ledger, version: int) -> int | None:
     return None if found is None else ms_of(found.at)
 
 
-def _new_samples(ledger: Ledger, kept: StoredSteps) -> DataFrame | None:
+def _new_samples(ledger: Ledger, stored: StoredSteps) -> DataFrame | None:
     """Returns the samples since `until_ms`, and those of a day before: some records are young, and clocks may have been
     set back."""
     if not ledger.exists(WATERMARKS):
         return None
-    since = day_before(kept.until_ms)
+    since = day_before(stored.until_ms)
     return ledger.rows_within(WATERMARKS, lambda column: column("sample_date") >= since)
 
 
-def _lines(ledger: Ledger, kept: StoredSteps, records: DataFrame) -> DataFrame:
+def _lines(ledger: Ledger, stored: StoredSteps, records: DataFrame) -> DataFrame:
     """Returns, for each partition, its former last record and the new records after it."""
-    if kept.until_ms:
-        last = _rows(ledger, kept, is_open)
+    if stored.until_ms:
+        last = _rows(ledger, stored, is_open)
     else:
         last = as_steps(of_removed_records(ledger, ledger.rows_within(COMMIT_STEPS, is_open)))
     return lines_of(last, commits_of(records), ledger.rows_within(COVERAGE, every_row))
 
 
-def _rows(ledger: Ledger, kept: StoredSteps, condition: Condition) -> DataFrame:
-    is_kept = kept.until_ms > 0
-    return as_steps(ledger.rows_within(COMMIT_STEPS, condition) if is_kept else ledger.empty(COMMIT_STEPS))
+def _rows(ledger: Ledger, stored: StoredSteps, condition: Condition) -> DataFrame:
+    is_stored = stored.until_ms > 0
+    return as_steps(ledger.rows_within(COMMIT_STEPS, condition) if is_stored else ledger.empty(COMMIT_STEPS))
 
 
-def _kept(ledger: Ledger, rules: Rules) -> StoredSteps:
+def _stored(ledger: Ledger, rules: Rules) -> StoredSteps:
     found = read_progress(
         ledger, COMMIT_STEPS.name, StoredSteps, "move it out of the warehouse: all commits are then read again"
     )

@@ -93,13 +93,13 @@ def update_incidents(ledger: Ledger) -> int:
     ledger.create(INCIDENTS)
     with _keeping() as keep:
         steps = commit_steps_until(ledger, silent_ms, rules, keep)
-        told = coordinator_faults(ledger)
-        tables = _tables(ledger, steps, rules, keep, told)
+        disturbances = coordinator_faults(ledger)
+        tables = _tables(ledger, steps, rules, keep, disturbances)
         facts = facts_of(tables, rules, silent_ms, AskedTables(ledger, tables, steps, keep))
         report = gathering(ledger)
         shared = OfCluster(topic_until_ms=history_ms)
-        if told is not None:
-            shared = replace(shared, faults=told.faults, coordinators=told.coordinators)
+        if disturbances is not None:
+            shared = replace(shared, faults=disturbances.faults, coordinators=disturbances.coordinators)
         found = incidents(facts, rules, as_of_ms, report, shared)
         of_cluster = incidents_of_cluster(shared, rules, as_of_ms)
         if of_cluster.num_rows:
@@ -136,7 +136,7 @@ def _tables(
     steps: CommitSteps,
     rules: Rules,
     keep: Callable[[DataFrame], DataFrame],
-    told: FaultsFound | None,
+    disturbances: FaultsFound | None,
 ) -> IncidentTables:
     tables = (*READ, *(table for table in READ_IF_ANY if ledger.exists(table)))
     rows = {table.name: ledger.rows_within(table, every_row) for table in tables}
@@ -147,8 +147,8 @@ def _tables(
         rows["lag_rounds"] = keep(rounds_before_retention(ledger, keep))
     if REQUESTS.name in rows:
         rows[REQUESTS.name] = keep(wanted_requests(rows[REQUESTS.name]))
-    if told is not None and told.hit.num_rows:
-        rows["disturbed"] = frame_of(ledger.spark, told.hit)
+    if disturbances is not None and disturbances.hit.num_rows:
+        rows["disturbed"] = frame_of(ledger.spark, disturbances.hit)
     return IncidentTables(suspects=steps.of(lambda column: column("is_suspect") == 1), **rows)
 
 

@@ -72,15 +72,15 @@ def seeds_at(ledger: Ledger, last_ms: int, rules: LagRules) -> Seeds:
     """Returns the seeds after the round at `last_ms`: the state from which the lag of the next round is computed.
     Stores them if none are stored, or if the stored ones are an hour or more older."""
     ledger.create(LAG_SEEDS)
-    kept = _kept_seeds(ledger, last_ms, rules)
-    if kept.sampled_at_ms == last_ms:
-        return kept
-    if not kept.sampled_at_ms:
+    stored = _stored_seeds(ledger, last_ms, rules)
+    if stored.sampled_at_ms == last_ms:
+        return stored
+    if not stored.sampled_at_ms:
         ledger.say("lag: nothing is kept of the earlier rounds, and all of them are read again")
-    found = _advanced(ledger, kept, last_ms, rules)
-    if last_ms - kept.sampled_at_ms < KEPT_EVERY_MS:
+    found = _advanced(ledger, stored, last_ms, rules)
+    if last_ms - stored.sampled_at_ms < KEPT_EVERY_MS:
         return found
-    return _kept_seeds(ledger, last_ms, rules) if _keep(ledger, found, rules) else found
+    return _stored_seeds(ledger, last_ms, rules) if _keep(ledger, found, rules) else found
 
 
 def drop_seeds(ledger: Ledger) -> None:
@@ -91,9 +91,9 @@ def drop_seeds(ledger: Ledger) -> None:
         ledger.commits.delete(LAG_SEEDS, f"cluster = '{ledger.cluster}' AND kind <> '{LagSeedKind.COMMIT}'")
 
 
-def _kept_seeds(ledger: Ledger, last_ms: int, rules: LagRules) -> Seeds:
-    kept_ms = last_sampled_at_ms(ledger, LAG_SEEDS)
-    if not 0 < kept_ms <= last_ms:
+def _stored_seeds(ledger: Ledger, last_ms: int, rules: LagRules) -> Seeds:
+    stored_ms = last_sampled_at_ms(ledger, LAG_SEEDS)
+    if not 0 < stored_ms <= last_ms:
         return first_seeds(ledger)
     rows = ledger.rows_within(LAG_SEEDS, every_row).select(*SEED_ROWS.names)
     of_job = collect(of_kind(rows, LagSeedKind.INGESTED, LagSeedKind.END))
@@ -101,15 +101,15 @@ def _kept_seeds(ledger: Ledger, last_ms: int, rules: LagRules) -> Seeds:
     if ingested is None or ingested["commits_kept"] < rules.burrow.intervals:
         return first_seeds(ledger)  # they were dropped, or are too few for the settings of today
     ends = _ends_of(row for row in of_job if row["kind"] == LagSeedKind.END)
-    return Seeds(rows, kept_ms, ends, ingested["at_ms"])
+    return Seeds(rows, stored_ms, ends, ingested["at_ms"])
 
 
-def _advanced(ledger: Ledger, kept: Seeds, last_ms: int, rules: LagRules) -> Seeds:
-    new = ledger.rows_within(WATERMARKS, sampled_within(kept.sampled_at_ms + 1, last_ms))
-    ends = _ends_of(collect(last_ends(kept.rows, new)))
-    records = records_since(ledger, kept.ingested_from_ms)
-    commits = commit_log(records).where(is_below(ends) & ~is_below(kept.ends))
-    return Seeds(next_seeds(kept.rows, new, commits, ends, rules), last_ms, ends, kept.ingested_from_ms)
+def _advanced(ledger: Ledger, stored: Seeds, last_ms: int, rules: LagRules) -> Seeds:
+    new = ledger.rows_within(WATERMARKS, sampled_within(stored.sampled_at_ms + 1, last_ms))
+    ends = _ends_of(collect(last_ends(stored.rows, new)))
+    records = records_since(ledger, stored.ingested_from_ms)
+    commits = commit_log(records).where(is_below(ends) & ~is_below(stored.ends))
+    return Seeds(next_seeds(stored.rows, new, commits, ends, rules), last_ms, ends, stored.ingested_from_ms)
 
 
 def _ends_of(rows: Iterable[Mapping[str, Any]]) -> dict[int, tuple[int, End]]:

@@ -45,7 +45,7 @@ def topic_names_of(ledger: Ledger, records: DataFrame, mentioned: Collection[str
     ids in the batch's `records`; the columns `topic_id` and `topic` of these are those of commits."""
     names, awaited = known_names(ledger)
     unnamed = {*mentioned} - names.keys()
-    told_since = {topic_id: names[topic_id] for topic_id in awaited & names.keys()}
+    learned = {topic_id: names[topic_id] for topic_id in awaited & names.keys()}
     open_ids = sorted(unnamed | awaited - names.keys())
     if open_ids:
         found = _names_in_share_groups(records, open_ids) | _names_in_commits(records, open_ids)
@@ -54,10 +54,10 @@ def topic_names_of(ledger: Ledger, records: DataFrame, mentioned: Collection[str
         learn(ledger, found)
         set_awaited(ledger, unnamed - found.keys() - awaited, is_awaited=True)
         names |= found
-        told_since |= {topic_id: found[topic_id] for topic_id in awaited & found.keys()}
-    if told_since:
-        _rename(ledger, told_since)
-        set_awaited(ledger, told_since, is_awaited=False)
+        learned |= {topic_id: found[topic_id] for topic_id in awaited & found.keys()}
+    if learned:
+        _rename(ledger, learned)
+        set_awaited(ledger, learned, is_awaited=False)
     return names
 
 
@@ -70,10 +70,12 @@ def _names_in_share_groups(records: DataFrame, topic_ids: Collection[str]) -> di
     of_state = F.col("record_type") == SHARE_GROUP_STATE_PARTITION_METADATA.record_type
     named = F.from_json("record_json", _NAMED_TOPICS)
     topics = F.concat(*(F.coalesce(named[name], F.array()) for name in _LISTS_OF_TOPICS))
-    told = (
-        records.where(of_state).select(F.explode(topics).alias("told")).where(F.col("told.topic_id").isin([*topic_ids]))
+    named_topics = (
+        records.where(of_state)
+        .select(F.explode(topics).alias("topic"))
+        .where(F.col("topic.topic_id").isin([*topic_ids]))
     )
-    return dict(told.groupBy("told.topic_id").agg(F.max("told.topic_name")).collect())
+    return dict(named_topics.groupBy("topic.topic_id").agg(F.max("topic.topic_name")).collect())
 
 
 def _names_in_samples(ledger: Ledger, topic_ids: Collection[str], *, is_all: bool) -> dict[str, str]:

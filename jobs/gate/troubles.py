@@ -39,12 +39,12 @@ class Troubles:
         with self._one:
             if kind not in self._said and len(self._said) >= KINDS_MAX:
                 kind = OTHER
-            last, kept_back = self._said.get(kind, (-EVERY_S, 0))
+            last, held_back = self._said.get(kind, (-EVERY_S, 0))
             if now - last < EVERY_S:
-                self._said[kind] = last, kept_back + 1
+                self._said[kind] = last, held_back + 1
                 return None
             self._said[kind] = now, 0
-        return f"{text} ({kept_back:,} more of this kind since the last line)" if kept_back else text
+        return f"{text} ({held_back:,} more of this kind since the last line)" if held_back else text
 
 
 EVERY = Troubles()

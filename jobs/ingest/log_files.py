@@ -208,7 +208,7 @@ class _Scan:
             self.split.update(part)
             self.offset += len(part)
         self.lines += 1
-        if _is_kept(self.lines) or self.lines in self.marks:
+        if _has_digest(self.lines) or self.lines in self.marks:
             self.digests[self.lines] = self.whole.hexdigest()
         return True
 
@@ -292,12 +292,12 @@ class ScanPosition:
         state.splits.clear()
         # Of the ends of earlier scans only the last can be that of a file of the table.
         state.digests = {
-            count: each for count, each in state.digests.items() if _is_kept(count) or count == state.lines
+            count: each for count, each in state.digests.items() if _has_digest(count) or count == state.lines
         }
         return state
 
 
-def _is_kept(line_count: int) -> bool:
+def _has_digest(line_count: int) -> bool:
     return line_count & (line_count - 1) == 0
 
 

@@ -282,7 +282,7 @@ class RoundLoop:
         upkeep = self.upkeep
         counts = self.notifier.counts.copy()
         yield from incident_metrics(
-            cluster, upkeep.open_incidents, counts, upkeep.found_incidents, upkeep.open_diagnoses
+            cluster, upkeep.open_incidents, counts, upkeep.incident_counts, upkeep.open_diagnoses
         )
         yield from step_metrics(cluster, upkeep.steps, upkeep.troubled_groups, self.ledger.judged_nobody)
         yield from source_metrics(cluster, upkeep.known_until_ms, self._report.sampled_at_ms)

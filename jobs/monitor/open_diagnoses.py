@@ -41,7 +41,7 @@ class OpenDiagnoses:
 
     def __init__(self, ask: Ask) -> None:
         self._ask = ask
-        self._found: dict[str, _Diagnosed] = {}
+        self._diagnosed: dict[str, _Diagnosed] = {}
 
     def of(self, rows: Iterable[Row]) -> Counter[tuple[str, str, str]]:
         """Returns the number of diagnoses by group, cause and severity, from the open rows of `incidents`. Episodes
@@ -50,22 +50,22 @@ class OpenDiagnoses:
         for row in rows:
             if row["group_id"] is not None and row["severity"] != Severity.INFO:
                 episodes.setdefault(row["episode_id"], []).append(row)
-        self._found = {key: each for key, each in self._found.items() if key in episodes}
+        self._diagnosed = {key: each for key, each in self._diagnosed.items() if key in episodes}
         left = DIAGNOSED_MAX
-        for key, of_episode in sorted(episodes.items(), key=lambda episode: episode[0] in self._found):
+        for key, of_episode in sorted(episodes.items(), key=lambda episode: episode[0] in self._diagnosed):
             incidents = frozenset((row["incident_id"], row["last_seen_at"]) for row in of_episode)
-            known = self._found.get(key)
+            known = self._diagnosed.get(key)
             if left and (known is None or known.incidents != incidents):
                 left -= 1
                 first = min(of_episode, key=lambda row: row["first_seen_at"])
                 with suppress(*UNREADABLE):  # the tables are read again in the next pass
                     summary = self._ask(first["group_id"], key, first["first_seen_at"])
-                    self._found[key] = _Diagnosed(incidents, summary)
+                    self._diagnosed[key] = _Diagnosed(incidents, summary)
         return Counter(key[:3] for key in {*self._counted(episodes)})
 
     def _counted(self, episodes: Mapping[str, list[Row]]) -> Iterable[tuple[str, str, str, datetime]]:
         for key, rows in episodes.items():
-            found = self._found.get(key)
+            found = self._diagnosed.get(key)
             if found is not None and found.summary is not None:
                 summary = found.summary
                 yield rows[0]["group_id"], summary.cause or NOT_PROVED, summary.severity, summary.since

@@ -205,9 +205,9 @@ class MonitorState:
         """Computes the lag of a round. `passed` are the partitions of `__consumer_offsets` that the ingest has read up
         to the round's ends."""
         self.sampled_at_ms = sampled.sampled_at_ms
-        told = {row.group_id: row for row in sampled.group_states}
-        others = ((name, of) for name, of in self._histories.items() if name not in told)
-        facts = each_judged(told.items(), self._facts, self._report)
+        of_sample = {row.group_id: row for row in sampled.group_states}
+        others = ((name, of) for name, of in self._histories.items() if name not in of_sample)
+        facts = each_judged(of_sample.items(), self._facts, self._report)
         facts |= each_judged(others, lambda history: history.facts_at(NOW, None), self._report)
         rows = list(self._lag.round(lag_round(sampled, passed), facts))
         self._rows = [row for row in rows if row.group_id not in self._troubles]
@@ -302,8 +302,8 @@ def lag_round(sampled: SampledRound, passed: Collection[int]) -> LagRound:
             continue
         _, high_watermark, last_stable_offset = row.offsets
         if row.topic != OFFSETS_TOPIC:
-            told = (row.leader_epoch, row.topic_id, row.markers_at_end)
-            watermark = Watermark(sampled.sampled_at_ms, *row.offsets, *told)
+            identity = (row.leader_epoch, row.topic_id, row.markers_at_end)
+            watermark = Watermark(sampled.sampled_at_ms, *row.offsets, *identity)
             watermarks[TopicPartition(row.topic, row.partition)] = watermark
         elif row.partition in passed:
             ends[row.partition] = End(last_stable_offset, is_behind=last_stable_offset < high_watermark)

@@ -80,14 +80,14 @@ class MaintenanceTurns:
 class Upkeep:
     """Does the work between the rounds of one cluster's monitor, and holds its results for the metrics.
     `open_incidents` has the numbers of open incidents, by group, kind and severity; `open_diagnoses` those of their
-    diagnoses, by group, cause and severity; `found_incidents` those of all incidents since the start, by kind, severity
+    diagnoses, by group, cause and severity; `incident_counts` those of all incidents since the start, by kind, severity
     and evidence. `steps` has the last run of each step, `known_until_ms` the time up to which each source was read, and
     `troubled_groups` on how many groups each step failed."""
 
     def __init__(self, ledger: Ledger, maintenance: MaintenanceTurns) -> None:
         self.open_incidents: Mapping[tuple[str, str, str], int] = {}
         self.open_diagnoses: Mapping[tuple[str, str, str], int] = {}
-        self.found_incidents: Mapping[tuple[str, str, str], int] = {}
+        self.incident_counts: Mapping[tuple[str, str, str], int] = {}
         self.steps: dict[str, LastRun] = {}
         self.known_until_ms: Mapping[str, int] = {}
         self.troubled_groups: Mapping[str, int] = {}
@@ -140,7 +140,7 @@ class Upkeep:
         new = [row for row in rows if row["last_seen_at"] >= self._began_at and row["incident_id"] not in self._known]
         self._known |= {row["incident_id"] for row in new}
         found = Counter((row["kind"], row["severity"], row["evidence"]) for row in new)
-        self.found_incidents = Counter(self.found_incidents) + found
+        self.incident_counts = Counter(self.incident_counts) + found
         is_open = [row for row in rows if row["is_open"]]
         self.open_incidents = Counter((row["group_id"] or "", row["kind"], row["severity"]) for row in is_open)
         ledger.give_way()

@@ -30,7 +30,7 @@ class Diagnoser:
         self._warehouse = warehouse
         self._cluster = cluster
         self._ask = ask or _diagnosis_of
-        self._found: dict[str, EpisodeSummary | None] = {}
+        self._summaries: dict[str, EpisodeSummary | None] = {}
         self._left = DIAGNOSED_MAX
         self._lock = threading.Lock()
 
@@ -39,7 +39,7 @@ class Diagnoser:
         new ones."""
         with self._lock:
             there = {episode.episode_id for episode in episodes}
-            self._found = {key: found for key, found in self._found.items() if key in there}
+            self._summaries = {key: found for key, found in self._summaries.items() if key in there}
             self._left = DIAGNOSED_MAX
 
     def of(self, episode: Episode) -> Episode:
@@ -47,13 +47,13 @@ class Diagnoser:
         if episode.group_id is None:
             return episode
         with self._lock:
-            if episode.episode_id not in self._found and self._left > 0:
+            if episode.episode_id not in self._summaries and self._left > 0:
                 self._left -= 1
                 try:
-                    self._found[episode.episode_id] = self._ask(self._warehouse, self._cluster, episode)
+                    self._summaries[episode.episode_id] = self._ask(self._warehouse, self._cluster, episode)
                 except UNREADABLE:
-                    self._found[episode.episode_id] = None
-            found = self._found.get(episode.episode_id)
+                    self._summaries[episode.episode_id] = None
+            found = self._summaries.get(episode.episode_id)
         return episode if found is None else _in_words_of(episode, found)
 
 

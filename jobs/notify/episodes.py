@@ -151,5 +151,5 @@ def after(sent: Mapping[str, Notified], message: Message) -> dict[str, Notified]
 def still_needed(sent: Mapping[str, Notified], since_ms: int) -> dict[str, Notified]:
     """Returns the sent episodes that have to be stored further: those that are not over, and those that were last seen
     after `since_ms`, or up to SET_BACK_MS before it, in case the clock is set back."""
-    kept_ms = since_ms - SET_BACK_MS
-    return {key: known for key, known in sent.items() if not known.is_over or known.last_seen_ms >= kept_ms}
+    remembered_since_ms = since_ms - SET_BACK_MS
+    return {key: known for key, known in sent.items() if not known.is_over or known.last_seen_ms >= remembered_since_ms}

@@ -70,13 +70,13 @@ def ending_in_time(say: Callable[[str], None]) -> Iterator[None]:
     receiving, sending = socket.socketpair()
     sending.setblocking(False)
     before = {number: signal.signal(number, _break_off) for number in SIGNALS}
-    told_before = signal.set_wakeup_fd(sending.fileno(), warn_on_full_buffer=False)
+    previous_fd = signal.set_wakeup_fd(sending.fileno(), warn_on_full_buffer=False)
     watcher = threading.Thread(target=_watch, args=(receiving, say), name="signals", daemon=True)
     watcher.start()
     try:
         yield
     finally:
-        signal.set_wakeup_fd(told_before)
+        signal.set_wakeup_fd(previous_fd)
         for number, handler in before.items():
             signal.signal(number, handler)
         sending.close()

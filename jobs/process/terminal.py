@@ -99,8 +99,8 @@ def print_table(
     _print_framed(console, heading, columns, texts, shown, [is_number(cells, index) for index in range(len(columns))])
     left_out = [name for index, name in enumerate(columns) if index not in shown]
     if left_out:
-        told = f"left out, since the terminal is narrow: {', '.join(left_out)}"
-        click.echo("\n".join(textwrap.wrap(told, console.width)), err=True)
+        hint = f"left out, since the terminal is narrow: {', '.join(left_out)}"
+        click.echo("\n".join(textwrap.wrap(hint, console.width)), err=True)
 
 
 def _print_framed(

@@ -59,7 +59,7 @@ class CachedAnswers:
 
     def __init__(self, most: int = ANSWERS_MAX) -> None:
         self._most = most
-        self._found: OrderedDict[object, tuple[dict[str, int | None], Any]] = OrderedDict()
+        self._values: OrderedDict[object, tuple[dict[str, int | None], Any]] = OrderedDict()
         self._lock = threading.Lock()
 
     def get(self, key: object, tables: ClusterRows, make: Callable[[], Kind]) -> Kind:
@@ -67,14 +67,14 @@ class CachedAnswers:
         read through `tables` alone, so that its tables are known."""
         whole = (tables.cluster, key)
         with self._lock:
-            versions, value = self._found.get(whole, ({}, None))
+            versions, value = self._values.get(whole, ({}, None))
         if not versions or any(tables.version(table) != version for table, version in versions.items()):
             value = make()
             versions = tables.versions()
         with self._lock:
-            self._found[whole] = versions, value
-            self._found.move_to_end(whole)
-            while len(self._found) > self._most:
-                self._found.popitem(last=False)
+            self._values[whole] = versions, value
+            self._values.move_to_end(whole)
+            while len(self._values) > self._most:
+                self._values.popitem(last=False)
         found: Kind = value
         return found

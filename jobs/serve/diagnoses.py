@@ -49,7 +49,7 @@ class Diagnoses:
 
     def __init__(self, new_max: int = NEW_MAX) -> None:
         self._new_max = new_max
-        self._found: OrderedDict[object, EpisodeSummary | None] = OrderedDict()
+        self._summaries: OrderedDict[object, EpisodeSummary | None] = OrderedDict()
         self._lock = Lock()
 
     def of(self, tables: ClusterRows, episodes: Iterable[Episode]) -> list[Episode]:
@@ -59,13 +59,13 @@ class Diagnoses:
         for each in episodes:
             key = _key(tables, each)
             with self._lock:
-                is_kept = key in self._found
-                if is_kept:
-                    self._found.move_to_end(key)
-            if not is_kept and left:
+                is_cached = key in self._summaries
+                if is_cached:
+                    self._summaries.move_to_end(key)
+            if not is_cached and left:
                 left -= 1
                 self._keep(key, _made(tables, each))
-            found = self._found.get(key)
+            found = self._summaries.get(key)
             worded.append(each if found is None else replace(each, summary=found))
         # A diagnosis may be graver or milder than the incidents that the episodes are ordered by.
         return sorted(_together(worded), key=lambda each: -SEVERITIES.index(each.summary.severity))
@@ -81,18 +81,18 @@ class Diagnoses:
                 found.append(row)
                 continue
             key = (tables.cluster, row["group_id"], row["status"], at.timestamp() // OF_GROUPS_S)
-            if key not in self._found and left:
+            if key not in self._summaries and left:
                 left -= 1
                 self._keep(key, diagnosis_of_group(tables, row["group_id"], at))
-            summary = self._found.get(key)
+            summary = self._summaries.get(key)
             found.append(row if summary is None else {**row, "worst": of_summary(row["group_id"], summary)})
         return found
 
     def _keep(self, key: object, found: EpisodeSummary | None) -> None:
         with self._lock:
-            self._found[key] = found
-            while len(self._found) > KEPT_MAX:
-                self._found.popitem(last=False)
+            self._summaries[key] = found
+            while len(self._summaries) > KEPT_MAX:
+                self._summaries.popitem(last=False)
 
 
 def _together(episodes: Iterable[Episode]) -> list[Episode]:

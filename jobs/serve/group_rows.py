@@ -83,11 +83,11 @@ def read_groups(
     what_ifs = stored_of_groups(tables, names)
     troubles = by_group(open_troubles(tables, names))
     for history, name in zip(histories, names, strict=True):
-        every, told_at, told, lags = rebalances[name], sampled_at, standing[name], points[name]
+        every, lag_at, lag_rows, lags = rebalances[name], sampled_at, standing[name], points[name]
         group_type = history.group["group_type"]
         if group_type == GroupType.SHARE:
-            told_at, rows = share_standing(tables, name, at)
-            told = {
+            lag_at, rows = share_standing(tables, name, at)
+            lag_rows = {
                 (row["topic"], row["partition"]): {
                     **row,
                     "committed_offset": row["start_offset"],
@@ -104,8 +104,8 @@ def read_groups(
             before=max((row["happened_at"] for row in every if row["happened_at"] < at), default=None),
             after=min((row["happened_at"] for row in every if row["happened_at"] > at), default=None),
             incidents=incidents[name],
-            sampled_at=told_at,
-            standing=told,
+            sampled_at=lag_at,
+            standing=lag_rows,
             lag_points=lags,
             what_ifs=what_ifs[name],
             copies=copies_at(tables, name, at) if group_type == GroupType.STREAMS else {},

@@ -56,12 +56,12 @@ def values_of(kept: Values, settings: Settings, *, is_bound: bool) -> Iterator[t
     """Yields, by section, the kept values that a command uses. A value that `settings` give themselves is used instead
     of the kept one, unless the command `is_bound` to the kept values."""
     for section, values in kept.items():
-        told = {
+        used = {
             name: value
             for name, value in values.items()
             if name in NAMES.get(section, ()) and (is_bound or not is_given(settings, section, name))
         }
-        yield section, told
+        yield section, used
 
 
 def _parsed(text: str) -> Values:

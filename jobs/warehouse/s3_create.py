@@ -56,10 +56,10 @@ class S3Create:
         # Named like a temporary file: readers take it for neither a cluster nor a lease.
         probe = folder.suffix(f"/.probe.{uuid.uuid4().hex}")
         try:
-            is_kept_apart = self._put(probe, "") and not self._put(probe, "")
+            refuses_second_write = self._put(probe, "") and not self._put(probe, "")
         finally:
             self._files.delete(probe, False)
-        if not is_kept_apart:
+        if not refuses_second_write:
             raise InputError(NO_CONDITIONAL_WRITES)
         self._is_proved = True
 

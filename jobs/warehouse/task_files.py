@@ -267,19 +267,19 @@ class _Column:
         # All groups have the columns in one order.
         found = (index for index in range(footer.num_columns) if groups[0].column(index).path_in_schema == name)
         index = next(found) if groups else 0
-        self._found = [group.column(index).statistics for group in groups]
+        self._statistics = [group.column(index).statistics for group in groups]
 
     def null_count(self) -> int:
-        return sum(each.null_count for each in self._found)
+        return sum(each.null_count for each in self._statistics)
 
     def least_and_greatest(self) -> tuple[Any, Any] | None:
         """Returns the bounds; None if all values are null, or if a row group has no statistics."""
-        bounded = [each for each in self._found if each.has_min_max]
-        untold = [each for each in self._found if not each.has_min_max and each.num_values]
+        bounded = [each for each in self._statistics if each.has_min_max]
+        unbounded = [each for each in self._statistics if not each.has_min_max and each.num_values]
         try:
             return (
                 None
-                if untold or not bounded
+                if unbounded or not bounded
                 else (min(each.min for each in bounded), max(each.max for each in bounded))
             )
         except OverflowError:  # an instant or a day outside of the years 1 to 9999, which are all that Python has

@@ -60,9 +60,9 @@ class Shim:
         self.mark.unlink(missing_ok=True)
         self.until.unlink(missing_ok=True)
         places = COUNTERS.pack(*[0] * len(PLACES))
-        told = TWIST.pack(ACTS.index(twist.act), PLACES.index(twist.place), twist.at, twist.errno, twist.clock_s)
+        packed = TWIST.pack(ACTS.index(twist.act), PLACES.index(twist.place), twist.at, twist.errno, twist.clock_s)
         with self._page.open("r+b") as page:  # processes share it: it is neither cut nor replaced
-            page.write(places + told)
+            page.write(places + packed)
 
     @property
     def _page(self) -> Path:

@@ -182,12 +182,12 @@ def make_stage(name: str, launcher: Launcher, before: Path | None, inputs: Path,
     seconds = (time.monotonic() - began) / WARM
     shutil.copytree(folder / "warehouse", after)
     counts |= {command: counted(launcher, command) for command in sorted({*VICTIMS} - counts.keys())}
-    kept_before = before or after.with_name(f"{after.name}-empty")
-    kept_before.mkdir(exist_ok=True)
+    state_before = before or after.with_name(f"{after.name}-empty")
+    state_before.mkdir(exist_ok=True)
     return Stage(
         name=name,
         cluster=cluster,
-        before=kept_before,
+        before=state_before,
         after=after,
         inputs=inputs,
         expected=contents(after),
@@ -211,15 +211,15 @@ def at_rest(name: str, launcher: Launcher, before: Path, inputs: Path, clusters:
     for each in clusters:
         counted(launcher, HISTORY, "--cluster", each)
     counted(launcher, MAINTAIN)
-    kept = folder.with_name(f"{name}-at-rest")
-    shutil.copytree(folder / "warehouse", kept)
+    untouched = folder.with_name(f"{name}-at-rest")
+    shutil.copytree(folder / "warehouse", untouched)
     calls = dict.fromkeys(VICTIMS, dict.fromkeys(PLACES, CALLS_GUESSED))
     return Stage(
         name=f"{name} at rest",
         cluster=cluster,
-        before=kept,
+        before=untouched,
         inputs=inputs,
-        expected=contents(kept),
+        expected=contents(untouched),
         counts=calls,
         seconds=PASS_S,
         at_rest=clusters,
@@ -273,9 +273,9 @@ def repair_all(trial: Trial) -> bool:
 def wait_as_advised(sentence: str) -> None:
     """Waits until a lease runs out, if a message advises that. A process may have been unable to release its lease
     because its disk was gone."""
-    told = re.search(r"wait until its lease runs out in (\d+) s", sentence)
-    if told is not None:
-        time.sleep(int(told[1]) + 1)
+    match = re.search(r"wait until its lease runs out in (\d+) s", sentence)
+    if match is not None:
+        time.sleep(int(match[1]) + 1)
 
 
 def remove_as_advised(warehouse: Path, sentence: str) -> bool:
@@ -283,15 +283,15 @@ def remove_as_advised(warehouse: Path, sentence: str) -> bool:
     advises that."""
     folder = re.search(r"move the folder (\S+) out of the warehouse and run", sentence)
     file = re.search(r"The file (\S+) of the warehouse is damaged: (?:restore it, or )?move it out", sentence)
-    told = folder or file
-    if told is not None:
-        path = (warehouse / told[1]).resolve()
+    match = folder or file
+    if match is not None:
+        path = (warehouse / match[1]).resolve()
         assert warehouse.resolve() in path.parents, path
         if folder is None:
             path.unlink(missing_ok=True)
         else:
             shutil.rmtree(path, ignore_errors=True)
-    return told is not None
+    return match is not None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -356,8 +356,8 @@ def differences_of(trial: Trial) -> list[str]:
 def keeps_anew(trial: Trial) -> bool:
     """Returns whether rows of the tables `KEPT` may differ from those of the undisturbed run. They may if a command
     rebuilt the history, if the fault removed one of these tables, or if the trial went on to another stage."""
-    told = [*trial.notes, *(each.said for each in trial.ends), *(each.command for each in trial.ends)]
-    return trial.has_gone_on or any(word in text for word in (*KEPT, REBUILD, "history: rebuilt") for text in told)
+    match = [*trial.notes, *(each.said for each in trial.ends), *(each.command for each in trial.ends)]
+    return trial.has_gone_on or any(word in text for word in (*KEPT, REBUILD, "history: rebuilt") for text in match)
 
 
 def mend_damage(trial: Trial, differing: list[str]) -> list[str]:

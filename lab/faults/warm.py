@@ -65,11 +65,11 @@ class WarmProcess:
         """Returns the exit code of the running command and its standard error, or None if the command still runs after
         `seconds`. If the warm process itself has ended, returns -SIGALRM as the code."""
         assert self._process is not None
-        told = self._process.stdout
-        assert told is not None
-        if not select.select([told], [], [], seconds)[0]:
+        output = self._process.stdout
+        assert output is not None
+        if not select.select([output], [], [], seconds)[0]:
             return None
-        line = told.readline()
+        line = output.readline()
         self._running = None
         if not line:
             self.close()

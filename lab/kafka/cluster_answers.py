@@ -57,7 +57,7 @@ def read_truth(folder: Path) -> Truth:
     return Truth(
         happened=read_lines(folder / "happened.jsonl"),
         lives={row["client_id"]: row for row in read_lines(folder / "lives.jsonl")},
-        told=read_lines(folder / "told.jsonl"),
+        reported=read_lines(folder / "reported.jsonl"),
         asked=read_lines(folder / "truth.jsonl"),
         expired=expired_sessions(folder),
     )

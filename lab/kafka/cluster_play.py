@@ -8,7 +8,7 @@ cluster has settled after a fault of a broker. FOLDER gets
     happened.jsonl   what was done, since when and until when, to which broker (and which partitions of
                      `__consumer_offsets` it led) or to which clients
     lives.jsonl      the clients (`cluster_clients.Clients.rows`)
-    told.jsonl       what the clients reported
+    reported.jsonl   what the clients reported
     truth.jsonl      what the brokers answered, each second (`cluster_observer`)
     rest.jsonl       the brokers' last answers, after which nothing happened
     live/, after/    the warehouses (`cluster_product`)
@@ -133,7 +133,7 @@ class Show:
     def end(self) -> None:
         self._observer.stop()
         write_lines(self.folder / "happened.jsonl", self.happened)
-        write_lines(self.folder / "told.jsonl", self.clients.events())
+        write_lines(self.folder / "reported.jsonl", self.clients.events())
         write_lines(self.folder / "lives.jsonl", self.clients.rows())
 
     def note(self, what: str, **more: Any) -> Row:

@@ -277,10 +277,10 @@ def _wrong_causes(group_id: str, history: History, offsets: set[int], look: Look
     of_epochs = offsets & _epoch_offsets(history)
     for row in history.tables["rebalances"].values():
         if row["kafka_offset"] in of_epochs:
-            told_kinds = {each["kind"] for each in row["changes"] or ()}
-            if row["is_hole"] or not told_kinds or not told_kinds <= look.causes | BY_ITSELF:
+            logged_kinds = {each["kind"] for each in row["changes"] or ()}
+            if row["is_hole"] or not logged_kinds or not logged_kinds <= look.causes | BY_ITSELF:
                 asked = sorted(look.causes)
-                yield f"{group_id}, epoch {row['to_generation']}: logged {sorted(told_kinds)}, asked for {asked}"
+                yield f"{group_id}, epoch {row['to_generation']}: logged {sorted(logged_kinds)}, asked for {asked}"
 
 
 def _epoch_offsets(history: History) -> set[int]:

@@ -84,11 +84,11 @@ class ConversionPlay(Play):
             return
         self.generation = joined.generation_id
         request = membership.SyncGroupRequest
-        told = []
+        shares = []
         if joined.leader == self.member_id:
             everything = [{"topic": topic, "partitions": [*range(number)]} for topic, number in TOPICS.items()]
             given = encode_assignment(ProtocolMessage(1, {"assigned_partitions": everything, "user_data": None}))
-            told = [request.SyncGroupRequestAssignment(member_id=self.member_id, assignment=given)]
+            shares = [request.SyncGroupRequestAssignment(member_id=self.member_id, assignment=given)]
         answer = self._connection.call(
             request(
                 version=SYNC_VERSION,
@@ -98,7 +98,7 @@ class ConversionPlay(Play):
                 group_instance_id=None,
                 protocol_type="consumer",
                 protocol_name=PROTOCOL,
-                assignments=told,
+                assignments=shares,
             )
         )
         if answer.error_code:

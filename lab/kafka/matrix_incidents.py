@@ -24,7 +24,7 @@ from lab.truth.faults import only_topic
 from lab.truth.from_logs import group_state, history_facts
 from lab.truth.histories import position, summaries
 from lab.truth.made import RULES
-from lab.truth.scores import Judged, alarming, told
+from lab.truth.scores import Judged, alarming, described
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -92,4 +92,6 @@ def judged_removals(case: Case, facts: GroupFacts) -> Iterator[Judged]:
 def false_alarms(case: Case, facts: GroupFacts) -> list[str]:
     """Returns the incidents above severity info about clients that had no fault. Such clients may have been closed."""
     harmed = set() if case.is_static else {client_id for client_id, _ in removals(case)}
-    return [told(row) for row in alarming(facts) if row["client_id"] is not None and row["client_id"] not in harmed]
+    return [
+        described(row) for row in alarming(facts) if row["client_id"] is not None and row["client_id"] not in harmed
+    ]

@@ -53,7 +53,7 @@ from lab.kafka.consumer_differential import PROPERTIES as OF_CONSUMERS
 from lab.kafka.consumer_differential import RACK, ConsumerPlay
 from lab.kafka.consumer_sequences import REBALANCE_TIMEOUT_MS, TOPICS
 from lab.kafka.group_messages import comparable_response, from_wire, to_wire
-from lab.kafka.paired_play import UNTOLD_ID, DifferenceError, Outcome, in_order, play_each
+from lab.kafka.paired_play import UNKNOWN_ID, DifferenceError, Outcome, in_order, play_each
 from lab.kafka.topic_order import answer_by_topic, comparable_by_topic
 
 if TYPE_CHECKING:
@@ -207,7 +207,7 @@ class MixedPlay(ConsumerPlay):
                 if member.member_id not in known and member.group_instance_id == request.group_instance_id:
                     drawn = member.member_id
         prefix = request.client_id if request.group_instance_id is None else request.group_instance_id
-        return changed(request, new_member_uuid=drawn.removeprefix(f"{prefix}-") or UNTOLD_ID)
+        return changed(request, new_member_uuid=drawn.removeprefix(f"{prefix}-") or UNKNOWN_ID)
 
     def _describe(self) -> Any:
         asked = DescribeGroupsRequest(0, (self._group_id,))

@@ -156,7 +156,7 @@ def expected() -> list[tuple[object, ...]]:
 # The records
 
 
-def told(broker: LocalBroker, steps: list[tuple[int, str]]) -> Iterator[dict[str, object]]:
+def stored_records(broker: LocalBroker, steps: list[tuple[int, str]]) -> Iterator[dict[str, object]]:
     """Yields the stored form of each record of the log, with its step."""
     for (_, offset), each in sorted(read_topic(broker, OFFSETS_TOPIC, "read_uncommitted").items()):
         yield {
@@ -170,7 +170,7 @@ def told(broker: LocalBroker, steps: list[tuple[int, str]]) -> Iterator[dict[str
 
 def main(folder: str, file: str) -> None:
     with LocalBroker(Path(folder), properties=PROPERTIES) as broker:
-        lines = [json.dumps(record) for record in told(broker, play(broker.bootstrap_servers).steps)]
+        lines = [json.dumps(record) for record in stored_records(broker, play(broker.bootstrap_servers).steps)]
     Path(file).write_text("".join(f"{line}\n" for line in lines), encoding="ascii")
 
 

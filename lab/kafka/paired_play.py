@@ -62,7 +62,7 @@ _EXCEPTIONS = re.compile(
 )
 SHORT_REBALANCE_MS, SHARE_OF_HOLDING = 2_000, 0.05
 SHARE_OF_LOADS, LOADS_BEFORE = 0.02, (4, 40)
-UNTOLD_ID = "an-id-that-was-not-told"  # a broker drew it and then refused the request
+UNKNOWN_ID = "an-id-that-was-not-told"  # a broker drew it and then refused the request
 _LOGGED = re.compile(r"\] [A-Z]+ \[GroupCoordinator [^]]+\] (.*) \([\w.]+\)$")
 NAMED_TOPICS = ("initializing_topics", "initialized_topics", "deleting_topics")
 
@@ -229,7 +229,7 @@ class PairedPlay:
         expected = [text for text in map(render, self._events) if self._is_about_groups(text)]
         expected, logged = ([*map(_without_what_differs, sorted(each, key=_is_aside))] for each in (expected, logged))
         for place, (one, other) in enumerate(zip(expected, logged, strict=False)):
-            if re.fullmatch(re.escape(one).replace(re.escape(UNTOLD_ID), r"[\w-]+"), other):
+            if re.fullmatch(re.escape(one).replace(re.escape(UNKNOWN_ID), r"[\w-]+"), other):
                 expected[place] = other
         one, other = differing(expected, logged)
         if one != other:

@@ -58,9 +58,9 @@ def _to_wire(kind: Any, name: str, part: Any) -> Any:
     return inner(**{each.name: _to_wire(inner, each.name, getattr(part, each.name)) for each in fields(part)})
 
 
-def _tasks(kind: Any, name: str, told: TaskIds | None) -> Any:
+def _tasks(kind: Any, name: str, given: TaskIds | None) -> Any:
     inner = kind.fields[name].data_class
-    return None if told is None else [inner(subtopology_id=each, partitions=[*numbers]) for each, numbers in told]
+    return None if given is None else [inner(subtopology_id=each, partitions=[*numbers]) for each, numbers in given]
 
 
 def _describe_streams_groups(request: messages.StreamsGroupDescribeRequest) -> Any:
@@ -82,19 +82,19 @@ def _heard_by_streams(answer: Any, request: Request) -> Response:
     )
 
 
-def _by_role(told: Any) -> TasksByRole:
-    lists = told.active_tasks, told.standby_tasks, told.warmup_tasks
+def _by_role(given: Any) -> TasksByRole:
+    lists = given.active_tasks, given.standby_tasks, given.warmup_tasks
     return TasksByRole(*(_sorted((each.subtopology_id, each.partitions) for each in tasks) for tasks in lists))
 
 
-def _behind_endpoint(told: Any) -> EndpointPartitions:
-    lists = told.active_partitions, told.standby_partitions
+def _behind_endpoint(given: Any) -> EndpointPartitions:
+    lists = given.active_partitions, given.standby_partitions
     found = (_sorted((each.topic, each.partitions) for each in partitions) for partitions in lists)
-    return EndpointPartitions(Endpoint(told.user_endpoint.host, told.user_endpoint.port), *found)
+    return EndpointPartitions(Endpoint(given.user_endpoint.host, given.user_endpoint.port), *found)
 
 
-def _sorted(told: Iterable[tuple[str, Iterable[int]]]) -> TaskIds:
-    return tuple(sorted((name, tuple(sorted(numbers))) for name, numbers in told))
+def _sorted(given: Iterable[tuple[str, Iterable[int]]]) -> TaskIds:
+    return tuple(sorted((name, tuple(sorted(numbers))) for name, numbers in given))
 
 
 def _streams_groups_described(answer: Any, request: Request) -> Response:
@@ -113,7 +113,7 @@ def _streams_groups_described(answer: Any, request: Request) -> Response:
     return messages.StreamsGroupDescribeResponse(request.request_id, groups=groups)
 
 
-def _topology(told: Any) -> Topology:
+def _topology(given: Any) -> Topology:
     subtopologies = (
         Subtopology(
             subtopology_id=each.subtopology_id,
@@ -122,17 +122,17 @@ def _topology(told: Any) -> Topology:
             repartition_sink_topics=tuple(each.repartition_sink_topics),
             repartition_source_topics=tuple(map(_topic, each.repartition_source_topics)),
         )
-        for each in told.subtopologies
+        for each in given.subtopologies
     )
-    return Topology(told.epoch, tuple(subtopologies))
+    return Topology(given.epoch, tuple(subtopologies))
 
 
-def _topic(told: Any) -> TopicInfo:
-    return TopicInfo(told.name, told.partitions, told.replication_factor, _key_values(told.topic_configs))
+def _topic(given: Any) -> TopicInfo:
+    return TopicInfo(given.name, given.partitions, given.replication_factor, _key_values(given.topic_configs))
 
 
-def _key_values(told: Iterable[Any]) -> tuple[KeyValue, ...]:
-    return tuple(sorted((KeyValue(each.key, each.value) for each in told), key=lambda each: each.key))
+def _key_values(given: Iterable[Any]) -> tuple[KeyValue, ...]:
+    return tuple(sorted((KeyValue(each.key, each.value) for each in given), key=lambda each: each.key))
 
 
 def _streams_described(member: Any) -> messages.DescribedStreamsMember:

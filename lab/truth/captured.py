@@ -120,8 +120,8 @@ def log_rows(server_logs: Iterable[Path]) -> list[Row]:
 
 
 def event_of_row(row: Row) -> CoordinatorEvent:
-    told = {name: row[name] for name in EVENT_COLUMNS if name in CoordinatorEvent.__slots__}
-    return CoordinatorEvent(source_file=row["source_file"], logged_at_ms=row["logged_at"] // 1_000, **told)
+    of_event = {name: row[name] for name in EVENT_COLUMNS if name in CoordinatorEvent.__slots__}
+    return CoordinatorEvent(source_file=row["source_file"], logged_at_ms=row["logged_at"] // 1_000, **of_event)
 
 
 def _entries(capture: pa.Table) -> Iterator[tuple[str, int, Entry]]:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 STATED = ("from_generation", "happened_at", "generation_gap", "protocol_kind", "changes", "partitions_moved")
 INSTANTS = 30
 
-Told = dict[str, Any]
+TableRow = dict[str, Any]
 
 
 def false_claims(
@@ -41,9 +41,9 @@ def false_claims(
     ]
 
 
-def untold(tables: Tables, truth: Tables, coverage: Sequence[Stretch]) -> list[Told]:
+def missing_rebalances(tables: Tables, truth: Tables, coverage: Sequence[Stretch]) -> list[TableRow]:
     """Returns the true rebalances that the history lacks or has wrong, though no record around them was removed."""
-    told = {row["kafka_offset"]: row for row in tables.table("rebalances")}
+    of_history = {row["kafka_offset"]: row for row in tables.table("rebalances")}
     offsets = sorted(row["kafka_offset"] for row in truth.table("generations"))
     complete = [each for each in coverage if each.completeness == Completeness.COMPLETE]
     missing = []
@@ -51,12 +51,14 @@ def untold(tables: Tables, truth: Tables, coverage: Sequence[Stretch]) -> list[T
         at = row["kafka_offset"]
         before = max((offset for offset in offsets if offset < at), default=at)
         is_inside = any(each.from_offset <= before and at < each.to_offset for each in complete)
-        if is_inside and (at not in told or any(told[at][name] != row[name] for name in (*STATED, "is_hole"))):
+        if is_inside and (
+            at not in of_history or any(of_history[at][name] != row[name] for name in (*STATED, "is_hole"))
+        ):
             missing.append(row)
     return missing
 
 
-def _false_rebalances(tables: Tables, truth: Tables) -> list[Told]:
+def _false_rebalances(tables: Tables, truth: Tables) -> list[TableRow]:
     true = {row["kafka_offset"]: _values(row, STATED) for row in truth.table("rebalances")}
     known = [row for row in tables.table("rebalances") if not row["is_hole"]]
     return [row for row in known if _values(row, STATED) != true.get(row["kafka_offset"])]
@@ -64,7 +66,7 @@ def _false_rebalances(tables: Tables, truth: Tables) -> list[Told]:
 
 def _false_rows(
     tables: Tables, truth: Tables, table: str, names: tuple[str, ...], times: tuple[str, str]
-) -> list[Told]:
+) -> list[TableRow]:
     """Returns the rows with a begin or an end, claimed as known, that no true row with these names has; and those that
     are claimed to last, though no true row with these names does."""
     begin, end = ((*names, time) for time in times)
@@ -80,7 +82,7 @@ def _false_rows(
     ]
 
 
-def _values(row: Told, columns: tuple[str, ...]) -> tuple[Any, ...]:
+def _values(row: TableRow, columns: tuple[str, ...]) -> tuple[Any, ...]:
     return tuple(row[name] for name in columns)
 
 
@@ -88,12 +90,12 @@ def _findings(tables: Tables) -> set[tuple[int, str]]:
     return {(row["kafka_offset"], row["finding"]) for row in tables.table("generations") if row["finding"]}
 
 
-def _false_groups(tables: Tables, truth: Tables) -> list[Told]:
+def _false_groups(tables: Tables, truth: Tables) -> list[TableRow]:
     """Returns the false claims in the group's row: whether it is alive, and how much it has committed."""
-    told, true = tables.rows["groups"].get((), {}), truth.group
-    is_false = told.get("is_alive") not in (None, true["is_alive"])
-    has_too_many = (told.get("committed_partition_count") or 0) > true["committed_partition_count"]
-    return [told] if is_false or has_too_many else []
+    of_history, true = tables.rows["groups"].get((), {}), truth.group
+    is_false = of_history.get("is_alive") not in (None, true["is_alive"])
+    has_too_many = (of_history.get("committed_partition_count") or 0) > true["committed_partition_count"]
+    return [of_history] if is_false or has_too_many else []
 
 
 def _false_owners(
@@ -119,7 +121,7 @@ def _is_same(answer: OwnerAnswer, true: OwnerAnswer) -> bool:
     return answer == true or (answer.status == Ownership.NOT_BORN and true.status == Ownership.ENDED)
 
 
-def _row(each: Stretch) -> Told:
+def _row(each: Stretch) -> TableRow:
     is_timed = each.from_time_ms is not None and each.to_time_ms is not None
     times = (each.from_time_ms or 0, each.to_time_ms or 0) if is_timed else None
     return stretch(each.from_offset, each.to_offset, times, each.completeness)

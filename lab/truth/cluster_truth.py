@@ -83,13 +83,13 @@ class Fault:
 
 @dataclass(frozen=True)
 class Truth:
-    """Everything that is known of a run. `happened`, `lives` (by client id), `told` and `asked` are the rows of the
-    files `happened`, `lives`, `told` and `truth` of `lab.kafka.cluster_play`. `expired` has, by member id, the times at
-    which brokers logged that its session expired."""
+    """Everything that is known of a run. `happened`, `lives` (by client id), `reported` and `asked` are the rows of the
+    files `happened`, `lives`, `reported` and `truth` of `lab.kafka.cluster_play`. `expired` has, by member id, the
+    times at which brokers logged that its session expired."""
 
     happened: Sequence[Row]
     lives: Mapping[str, Row]
-    told: Sequence[Row]
+    reported: Sequence[Row]
     asked: Sequence[Row]
     expired: Mapping[str, Sequence[int]] = field(default_factory=dict)
 
@@ -149,7 +149,7 @@ class Truth:
             for name, row in self.lives.items()
             if row["ended"] == "killed"
         ]
-        for row in sorted((*self.told, *ends), key=lambda row: row["at_ms"]):
+        for row in sorted((*self.reported, *ends), key=lambda row: row["at_ms"]):
             name, event = row["name"], row["event"]
             if event == "failed":
                 continue

@@ -60,12 +60,12 @@ def false_claims_of_holed(
     for look in looks:
         if look < end:
             continue
-        told_holdings, true_holdings = held_at(found, look), held_at(truth, look)
-        if not told_holdings <= true_holdings:
-            yield f"hole {hole}: other holdings at {look}: {sorted(told_holdings - true_holdings)}"
-        told, true = owners_at(found["assignments"], look), owners_at(truth["assignments"], look)
-        if not told.items() <= true.items() or (told != true and _is_ownership_known(found["generations"], look)):
-            yield f"hole {hole}: other owners at {look}: {sorted(told.items() ^ true.items())}"
+        holdings, true_holdings = held_at(found, look), held_at(truth, look)
+        if not holdings <= true_holdings:
+            yield f"hole {hole}: other holdings at {look}: {sorted(holdings - true_holdings)}"
+        owners, true = owners_at(found["assignments"], look), owners_at(truth["assignments"], look)
+        if not owners.items() <= true.items() or (owners != true and _is_ownership_known(found["generations"], look)):
+            yield f"hole {hole}: other owners at {look}: {sorted(owners.items() ^ true.items())}"
 
 
 def _tables(group_id: str, log: Iterable[Keyed], marks: Sequence[Coverage] | None = None) -> dict[str, Table]:

@@ -115,8 +115,8 @@ def _records(batches: Iterable[Batch]) -> dict[str, list[GroupState]]:
 def _stretches(
     group_id: str, states: Iterable[SimulatedGroupState], generations: Iterable[dict[str, Any]]
 ) -> list[RebalanceStretch]:
-    told = [(row.sampled_at_ms, row.state) for row in states if row.group_id == group_id and row.error is None]
-    return rebalance_stretches(told, [row["started_at"] // 1_000 for row in generations])
+    sampled = [(row.sampled_at_ms, row.state) for row in states if row.group_id == group_id and row.error is None]
+    return rebalance_stretches(sampled, [row["started_at"] // 1_000 for row in generations])
 
 
 def _decoded(batches: Iterable[Batch]) -> Iterator[dict[str, Any]]:

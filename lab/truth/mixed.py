@@ -65,10 +65,10 @@ MIXED = Scenario(name="mixed", summary=__doc__ or "", play=play, hours=0.75)
 
 
 def crash_before_sync(application: Application) -> None:
-    def is_told(response: Response) -> bool:
+    def is_answered(response: Response) -> bool:
         return isinstance(response, JoinGroupResponse) and bool(response.members)
 
-    application.crashes_when = is_told
+    application.crashes_when = is_answered
 
 
 def add_partitions(group: Script, topic: str) -> None:

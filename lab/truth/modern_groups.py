@@ -16,10 +16,10 @@ ROLES = (TaskRole.ACTIVE, TaskRole.STANDBY, TaskRole.WARMUP)
 
 def topic_names(log: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     """Returns topic names by topic id, as the records of share groups have them."""
-    told = (record["value"] for record in log if record["record_type"] == "share_group_state_partition_metadata")
+    metadata = (record["value"] for record in log if record["record_type"] == "share_group_state_partition_metadata")
     return {
         topic["topic_id"]: topic["topic_name"]
-        for value in told
+        for value in metadata
         if value
         for topic in (*value["initializing_topics"], *value["initialized_topics"])
     }

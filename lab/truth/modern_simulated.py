@@ -5,7 +5,7 @@ The history is folded from the records alone, as a pipeline folds them. The trut
 of partitions (in a streams group those whose active tasks read them), the members that share a partition, and tasks by
 role. Epochs, members and causes are compared row by row.
 
-The records do not say why a member left, so all causes of a departure count as equal to `UNTOLD`. If a group was a
+The records do not say why a member left, so all causes of a departure count as equal to `DEPARTURE`. If a group was a
 classic one before, owners are compared for the whole time, but epochs and members only since its upgrade. If it becomes
 a classic one again, its generations are compared by their records from then on.
 """
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 HOUR_MS = 3_600_000
 PLAYED = {scenario.name: scenario for scenario in WITH_EPOCHS}
 DEPARTED = frozenset({triggers.LEFT.name, triggers.SESSION_EXPIRED.name, triggers.REBALANCE_TIMEOUT.name})
-UNTOLD = "departed"
+DEPARTURE = "departed"
 
 
 def compare(name: str, seed: int) -> dict[str, tuple[int, list[str]]]:
@@ -111,9 +111,9 @@ def _other_owners(assignments: Table, truth: Truth, looks: list[int]) -> Iterato
                 true[owner.topic, owner.partition] = (owner.member_id,)
         for held in _open_after(truth.holdings, look):
             true[held.topic, held.partition] = (held.member_id,)
-        told = owners_at(assignments, look)
-        if told != true:
-            wrong, missing = sorted(told.items() - true.items()), sorted(true.items() - told.items())
+        of_history = owners_at(assignments, look)
+        if of_history != true:
+            wrong, missing = sorted(of_history.items() - true.items()), sorted(true.items() - of_history.items())
             yield f"owners after {look}: {wrong}, not {missing}"
 
 
@@ -129,10 +129,10 @@ def _compare_holdings(tables: dict[str, Table], truth: Truth, looks: list[int]) 
         else:
             shared = _open_after(truth.holdings, look)
             true = {(each.member_id, each.topic, None, each.partition, None) for each in shared}
-        told = held_at(tables, look)
+        of_history = held_at(tables, look)
         count += len(true)
-        if told != true:
-            wrong, missing = sorted(told - true, key=str), sorted(true - told, key=str)
+        if of_history != true:
+            wrong, missing = sorted(of_history - true, key=str), sorted(true - of_history, key=str)
             differences.append(f"holdings after {look}: {wrong}, not {missing}")
     return count, differences
 
@@ -143,15 +143,15 @@ def _open_after(rows: Iterable[Interval], look: int) -> Iterator[Interval]:
             yield row
 
 
-def _difference(true: Counter[Any], told: Counter[Any]) -> list[str]:
+def _difference(true: Counter[Any], of_history: Counter[Any]) -> list[str]:
     return [
-        *(f"missing {each}" for each in (true - told).elements()),
-        *(f"too many {each}" for each in (told - true).elements()),
+        *(f"missing {each}" for each in (true - of_history).elements()),
+        *(f"too many {each}" for each in (of_history - true).elements()),
     ]
 
 
 def _cause(trigger: str | None) -> str | None:
-    return UNTOLD if trigger in DEPARTED else trigger
+    return DEPARTURE if trigger in DEPARTED else trigger
 
 
 def _true_epochs(truth: Truth) -> Counter[Any]:
@@ -164,8 +164,8 @@ def _compared_epochs(tables: dict[str, Table], truth: Truth) -> Counter[Any]:
     first_epoch = min(row.epoch for row in truth.epochs)
     number_of, of_rebalance = itemgetter("incarnation", "generation"), itemgetter("incarnation", "to_generation")
     causes = {(*of_rebalance(row), 0): row["inferred_trigger"] for row in tables["rebalances"].values()}
-    told = (row for row in tables["generations"].values() if row["group_type"] != GroupType.CLASSIC)
-    epochs = [[*each] for _, each in groupby(sorted(told, key=itemgetter("kafka_offset")), number_of)]
+    of_history = (row for row in tables["generations"].values() if row["group_type"] != GroupType.CLASSIC)
+    epochs = [[*each] for _, each in groupby(sorted(of_history, key=itemgetter("kafka_offset")), number_of)]
     return Counter(
         (
             *(first["generation"], first["started_at"] // 1_000, _ms(last["ended_at"])),

@@ -232,7 +232,7 @@ def _gaps(played: Played, claims: list[Sighting]) -> Iterator[Judged]:
 
 
 def alarms(facts: GroupFacts) -> list[str]:
-    return [told(row) for row in alarming(facts)]
+    return [described(row) for row in alarming(facts)]
 
 
 def alarming(facts: GroupFacts) -> list[dict[str, Any]]:
@@ -240,5 +240,5 @@ def alarming(facts: GroupFacts) -> list[dict[str, Any]]:
     return [row for row in incidents(facts, RULES) if row["severity"] != Severity.INFO]
 
 
-def told(row: dict[str, Any]) -> str:
+def described(row: dict[str, Any]) -> str:
     return f"{row['severity']} {row['kind']} ({row['evidence']}): {row['explanation']}"

@@ -81,16 +81,16 @@ def predicted(happened: Happened, asked: Sequence[str]) -> list[Answer] | None:
 
 def play(seed: int, setting: str) -> Happened:
     """Runs the workload of a seed under one of `SETTINGS` on the simulator."""
-    told: list[_RecordingApplication] = []
+    recorders: list[_RecordingApplication] = []
     ends_ms: list[int] = []
-    scenario = Scenario(name=f"what-if-{seed}", summary="", play=partial(_play, told, ends_ms, SETTINGS[setting]))
+    scenario = Scenario(name=f"what-if-{seed}", summary="", play=partial(_play, recorders, ends_ms, SETTINGS[setting]))
     simulation = prepare(scenario, seed, 1)
     simulation.run(max(ends_ms))
     outputs = simulation.take(is_last=True)
     (group,) = groups_in(simulation, outputs.batches, outputs.events)
     since_ms = BEGAN_AT_MS + round(SETTLED_MINUTES * 60_000)
-    ups = [(start, end) for each in told for start, end in each.ups(simulation.now_ms)]
-    held = {unit: [*spans] for unit, spans in _held(told, simulation.now_ms).items()}
+    ups = [(start, end) for each in recorders for start, end in each.ups(simulation.now_ms)]
+    held = {unit: [*spans] for unit, spans in _held(recorders, simulation.now_ms).items()}
     rows = group_rows(ledger_of(group).rows, since_ms, simulation.now_ms)
     return Happened(rows, stopped_s(held, ups, since_ms, simulation.now_ms))
 
@@ -143,13 +143,13 @@ def _merged(spans: Iterable[Span], since: int, until: int) -> list[Span]:
 class _RecordingApplication(Application):
     """An application that records when it was up, and when it had which partitions."""
 
-    def __init__(self, *arguments: Any, told: list[_RecordingApplication], **more: Any) -> None:
+    def __init__(self, *arguments: Any, recorders: list[_RecordingApplication], **more: Any) -> None:
         super().__init__(*arguments, **more)
         self._up_since: int | None = None
         self._up: list[Span] = []
         self._owned: dict[TopicPartition, int] = {}
         self.held: dict[TopicPartition, list[Span]] = defaultdict(list)
-        told.append(self)
+        recorders.append(self)
 
     def ups(self, now_ms: int) -> list[Span]:
         return [*self._up, *([] if self._up_since is None else [(self._up_since, now_ms)])]
@@ -188,20 +188,20 @@ class _RecordingApplication(Application):
                     self.held[unit].append((since, event.happened_at_ms))
 
 
-def _held(told: Iterable[_RecordingApplication], now_ms: int) -> dict[TopicPartition, list[Span]]:
+def _held(recorders: Iterable[_RecordingApplication], now_ms: int) -> dict[TopicPartition, list[Span]]:
     held: dict[TopicPartition, list[Span]] = defaultdict(list)
-    for each in told:
+    for each in recorders:
         each.ends_all(now_ms)
         for unit, spans in each.held.items():
             held[unit] += spans
     return held
 
 
-def _play(told: list[_RecordingApplication], ends_ms: list[int], config: Mapping[str, Any], group: Script) -> None:
+def _play(recorders: list[_RecordingApplication], ends_ms: list[int], config: Mapping[str, Any], group: Script) -> None:
     source = group.source.source("what-if")
     group.processing_ms = PROCESSING_MS
     topic = group.topic("orders", source.between(6, 24), RECORDS_PER_MINUTE)
-    kind: Any = partial(_RecordingApplication, told=told)
+    kind: Any = partial(_RecordingApplication, recorders=recorders)
     count = source.between(2, 6)
     applications = group.deploy(count + 2, [topic], kind=kind, fetch_max_wait_ms=FETCH_MAX_WAIT_MS, **config)
     group.start(applications[:count])

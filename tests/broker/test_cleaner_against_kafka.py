@@ -26,7 +26,7 @@ from groupledger.transforms.history.rules.events import mark_of
 from lab.faults.growing_log import HOUR_MS, MIX
 from lab.kafka.cleaned_topic import PROPERTIES, clean, make_topic, write
 from lab.kafka.local_broker import LocalBroker
-from lab.truth.claims import false_claims, untold
+from lab.truth.claims import false_claims, missing_rebalances
 from lab.truth.histories import Tables, folded, position
 from lab.truth.simulated import decoded, in_one_partition
 from lab.warehouses.ledgers import open_test_ledger
@@ -119,7 +119,7 @@ def test_what_the_cleaner_leaves(spark: SparkSession, broker: LocalBroker, tmp_p
         random = Random(SEED)
         for group_id, tables in ledger.tables.items():
             assert false_claims(tables, truth[group_id], found, (BEGAN_AT_MS, BEGAN_AT_MS + HOUR_MS), random) == []
-            assert untold(tables, truth[group_id], found) == []
+            assert missing_rebalances(tables, truth[group_id], found) == []
 
 
 def kinds(ledger: Ledger) -> list[str]:

@@ -33,8 +33,8 @@ def rebalance_counts(rebalances: DataFrame) -> DataFrame:
     Generations without a record are counted separately, as `increments_without_record`. Unknown costs are left out of
     the sums. If `rebalances` has the triggers of the server log, they replace the inferred ones.
     """
-    is_told = "trigger" in rebalances.columns
-    trigger = F.coalesce("trigger", "inferred_trigger") if is_told else F.col("inferred_trigger")
+    has_trigger = "trigger" in rebalances.columns
+    trigger = F.coalesce("trigger", "inferred_trigger") if has_trigger else F.col("inferred_trigger")
     return (
         true_rebalances(rebalances)
         .groupBy(*GROUP)

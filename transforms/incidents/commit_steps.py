@@ -163,16 +163,16 @@ def with_ends(steps: DataFrame, watermarks: DataFrame | None, until_ms: int) -> 
         .where(sampled_at_ms.between(F.col("begin_ms"), F.col("end_ms")))
         .groupBy(*RECORD)
         .agg(
-            F.max("end").alias("told_end"),
-            F.max(F.when(is_idle, sampled_at_ms)).alias("told_idle_ms"),
-            F.min(F.when(~is_idle, sampled_at_ms)).alias("told_waiting_ms"),
+            F.max("end").alias("sample_end"),
+            F.max(F.when(is_idle, sampled_at_ms)).alias("sample_idle_ms"),
+            F.min(F.when(~is_idle, sampled_at_ms)).alias("sample_waiting_ms"),
         )
     )
     joined = steps.join(sampled, list(RECORD), "left").withColumns(
         {
-            "high_watermark": F.greatest("high_watermark", "told_end"),
-            "idle_until_ms": F.greatest("idle_until_ms", "told_idle_ms"),
-            "waiting_from_ms": F.least("waiting_from_ms", "told_waiting_ms"),
+            "high_watermark": F.greatest("high_watermark", "sample_end"),
+            "idle_until_ms": F.greatest("idle_until_ms", "sample_idle_ms"),
+            "waiting_from_ms": F.least("waiting_from_ms", "sample_waiting_ms"),
             "sampled_until_ms": F.when(F.col("is_step"), F.greatest("sampled_until_ms", F.lit(until_ms))),
         }
     )
@@ -200,15 +200,17 @@ def _with_new_partitions(steps: DataFrame, watermarks: DataFrame | None) -> Data
         before.where(F.col("end").isNotNull() & (F.col("sampled_at_ms") < F.col("at_ms")))
         .groupBy(*RECORD)
         .agg(
-            F.min("sampled_at_ms").alias("told_from_ms"),
-            F.min_by("end", "sampled_at_ms").alias("told_new_end"),
-            F.max("sampled_at_ms").alias("told_until_ms"),
-            F.max_by("end", "sampled_at_ms").alias("told_unread_end"),
+            F.min("sampled_at_ms").alias("sample_from_ms"),
+            F.min_by("end", "sampled_at_ms").alias("sample_new_end"),
+            F.max("sampled_at_ms").alias("sample_until_ms"),
+            F.max_by("end", "sampled_at_ms").alias("sample_unread_end"),
         )
     )
-    of_told = dict(zip(NEW, ("told_from_ms", "told_new_end", "told_until_ms", "told_unread_end"), strict=True))
+    sample_names = dict(
+        zip(NEW, ("sample_from_ms", "sample_new_end", "sample_until_ms", "sample_unread_end"), strict=True)
+    )
     joined = steps.join(added, list(RECORD), "left").withColumns(
-        {name: F.coalesce(name, told_name) for name, told_name in of_told.items()}
+        {name: F.coalesce(name, sample_name) for name, sample_name in sample_names.items()}
     )
     is_step = F.col("is_step") | F.col("new_from_ms").isNotNull()
     return joined.withColumn("is_step", is_step).select(*steps.columns)

@@ -205,8 +205,8 @@ def _sources(
     if tables.offset_events is not None:
         moved = moves_and_losses(tables.offset_events)
         yield _Source("offset_events", moved, "kafka_offset", moved)
-        told = (asked.coordinator_records, tables.coverage, tables.generations, asked.watermarks)
-        back = returns(tables.offset_events, *told)
+        around = (asked.coordinator_records, tables.coverage, tables.generations, asked.watermarks)
+        back = returns(tables.offset_events, *around)
         yield _Source("returns", back, "kafka_offset", back)
     if old is not None and tables.groups is not None:
         due = expiring(old, asked.watermarks)
@@ -396,12 +396,12 @@ def long_stretches(group_states: DataFrame, generations: DataFrame, rules: Rules
     slow = F.broadcast(seen.where(F.col("within_ms") >= rules.stuck_rebalance_ms).select("group_id"))
     group_states = group_states.join(slow, "group_id", "left_semi")
     generations = generations.join(slow, "group_id", "left_semi")
-    told = group_states.where(F.col("state").isNotNull()).select(
+    sampled_states = group_states.where(F.col("state").isNotNull()).select(
         "group_id", at_ms.alias("at_ms"), is_rebalancing.alias("is_rebalancing"), "state"
     )
     begun = generations.select("group_id", F.unix_millis("started_at").alias("at_ms"), F.lit(False), F.lit(None))
     line = Window.partitionBy("group_id").orderBy("at_ms", "is_rebalancing")
-    numbered = told.union(begun).withColumn("number", F.count_if(~F.col("is_rebalancing")).over(line))
+    numbered = sampled_states.union(begun).withColumn("number", F.count_if(~F.col("is_rebalancing")).over(line))
     stretches = numbered.where("is_rebalancing").groupBy("group_id", "number")
     found = stretches.agg(
         F.min("at_ms").alias("first_ms"), F.max("at_ms").alias("last_ms"), F.max_by("state", "at_ms").alias("state")
@@ -417,9 +417,9 @@ def held_partitions(member_epochs: DataFrame, rules: Rules, as_of_ms: int) -> Da
         F.unix_millis("targeted_at").alias("from_ms"),
         F.coalesce(F.unix_millis("valid_to"), F.lit(as_of_ms)).alias("until_ms"),
     )
-    is_told = F.col("wait.held_by").isNotNull() & F.col("wait.topic").isNotNull()
+    is_named = F.col("wait.held_by").isNotNull() & F.col("wait.topic").isNotNull()
     is_long = F.col("until_ms") - F.col("from_ms") >= rules.stuck_reconciliation_ms
-    return waits.where(is_told & is_long).select("*", "wait.*").drop("wait")
+    return waits.where(is_named & is_long).select("*", "wait.*").drop("wait")
 
 
 # In the tasks
@@ -498,14 +498,14 @@ def _step(row: Row) -> CommitStep:
     following = None
     if row["next_kafka_offset"] is not None:
         following = _commit({**row, **{name: row[f"next_{name}"] for name in NEXT_COLUMNS}})
-    told = {field.name: row[field.name] for field in fields(CommitStep) if field.name in row}
-    return CommitStep(commit=_commit(row), next_commit=following, **told)
+    values = {field.name: row[field.name] for field in fields(CommitStep) if field.name in row}
+    return CommitStep(commit=_commit(row), next_commit=following, **values)
 
 
 def _return(row: Row) -> OffsetReturn:
     following = _commit({**row, **{name: row[f"next_{name}"] for name in NEXT_COLUMNS}})
-    told = {field.name: row[field.name] for field in fields(OffsetReturn) if field.name in row}
-    return OffsetReturn(commit=following, **told)
+    values = {field.name: row[field.name] for field in fields(OffsetReturn) if field.name in row}
+    return OffsetReturn(commit=following, **values)
 
 
 _MAKERS: dict[str, Callable[[Row], Any]] = {

@@ -216,9 +216,9 @@ def modern(groups: DataFrame, old: DataFrame) -> DataFrame:
 
 def readers(coordinator_records: DataFrame, groups: DataFrame, old: DataFrame) -> DataFrame:
     """Returns the records about members and subscriptions of those modern groups that have old offsets."""
-    is_told = F.col("record_type").isin(*KEY_OF_RECORD) & F.col("decode_error").isNull()
+    is_keyed = F.col("record_type").isin(*KEY_OF_RECORD) & F.col("decode_error").isNull()
     return (
-        coordinator_records.where(is_told)
+        coordinator_records.where(is_keyed)
         .join(F.broadcast(modern(groups, old)), "group_id", "left_semi")
         .select("group_id", "kafka_offset", "record_type", "is_tombstone", "record_json")
     )

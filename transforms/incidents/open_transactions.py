@@ -43,5 +43,5 @@ def still_needed(samples: DataFrame, stalled_ms: int) -> DataFrame:
             "is_newest"
         ),
     )
-    is_told = F.col("is_last") | (F.col("number") <= PROOFS_MAX)
-    return marked.where((F.col("is_long") | F.col("is_newest")) & is_told).select(*COLUMNS)
+    is_proof = F.col("is_last") | (F.col("number") <= PROOFS_MAX)
+    return marked.where((F.col("is_long") | F.col("is_newest")) & is_proof).select(*COLUMNS)

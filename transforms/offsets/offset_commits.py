@@ -222,7 +222,7 @@ def _with_owner(log: DataFrame) -> DataFrame:
     is_at_one_epoch = F.col("last.taken_at_epoch") == F.col("step.member_epoch")
     # An older epoch is accepted only for partitions that the member still has; others it commits with the newest.
     has_one_epoch = ~F.col("step.names_assignment_epochs") | (F.col("owner_attribution") == Attribution.PREVIOUS_OWNER)
-    is_told = is_owned & (((F.col("at.group_type") == GroupType.CONSUMER) & has_one_epoch) | is_at_one_epoch)
+    is_modern_known = is_owned & (((F.col("at.group_type") == GroupType.CONSUMER) & has_one_epoch) | is_at_one_epoch)
     # Compaction keeps the last record of each key, so the record before is the true one unless a hole lies between.
     is_comparable = F.col("is_complete") & (F.col("before.kafka_offset") >= F.col("known_from"))
     is_comparable &= F.coalesce(F.col("topic_id") == F.col("before.topic_id"), F.lit(True))
@@ -232,7 +232,7 @@ def _with_owner(log: DataFrame) -> DataFrame:
         .withColumn("owner", F.when(is_owned, F.col("last.member_id")))
         .withColumn(
             "committer_generation",
-            F.when(is_classic, F.col("generation")).when(is_told, F.col("step.member_epoch")),
+            F.when(is_classic, F.col("generation")).when(is_modern_known, F.col("step.member_epoch")),
         )
         # greatest() passes over nulls, which here mean that there is nothing to compare.
         .withColumn(

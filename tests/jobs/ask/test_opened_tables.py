@@ -54,7 +54,7 @@ def test_a_log_that_was_cleaned_up(tmp_path: Path) -> None:
     first_again.delta.create_checkpoint()
     for version in (0, 1):
         (tmp_path / "t" / "_delta_log" / f"{version:020}.json").unlink()
-    opened_tables._kept[str(tmp_path / "t")] = first
+    opened_tables._opened[str(tmp_path / "t")] = first
     assert open_table(str(tmp_path / "t")).delta.version() == 3
 
 

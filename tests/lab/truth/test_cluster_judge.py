@@ -72,7 +72,7 @@ TRUTH = Truth(
             life("d", ended="closed", ended_ms=KILLED_MS),
         )
     },
-    told=(
+    reported=(
         told("a", "assigned", 1, 0),
         told("a", "revoked", 58, 0),
         told("b", "assigned", 61, 0),

@@ -184,12 +184,12 @@ def regained(known: Sequence[Stretch], position: int, end: tuple[int, int]) -> l
     `position` and had read nothing left no stretch, so the reading before it is continued.
     """
     readings = readings_of(known)
-    told_to = known[-1].to_offset if known else 0
-    if readings and readings[-1].known_from <= told_to == position:
+    known_to = known[-1].to_offset if known else 0
+    if readings and readings[-1].known_from <= known_to == position:
         return readings
     end_offset, end_ms = end
     new = Reading(
-        from_offset=told_to,
+        from_offset=known_to,
         complete_from=max(end_offset, position),
         complete_from_ms=end_ms,
         is_state_lost=bool(known),

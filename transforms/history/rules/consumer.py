@@ -79,8 +79,8 @@ def fold_record(group: OpenGroup, event: OtherGroupType, rows: HistoryRows, *, i
     fold_content = _FOLDED_BY.get(type(event.content))
     if fold_content is not None:
         # For a group that is not known whole, a record does not show who is new and who was there before.
-        is_told = is_known and group.reconciliation.is_whole
-        here = IntervalEnd(event.kafka_offset, event.kafka_timestamp_ms, is_known=is_told)
+        is_whole_known = is_known and group.reconciliation.is_whole
+        here = IntervalEnd(event.kafka_offset, event.kafka_timestamp_ms, is_known=is_whole_known)
         fold_content(group, group.reconciliation, event.content, rows, here)
 
 
@@ -311,8 +311,8 @@ def _fold_epoch(
     is_other_hash = record.metadata_hash != hash_before
     changes = _changes(group, operation, before, is_other_hash=is_other_hash, is_freed=is_freed)
     # An epoch of a share group without a cause has one that was logged where nobody read.
-    is_told = here.is_known and (bool(changes) or state.group_type != GroupType.SHARE)
-    is_hole = not is_told or (not is_same and (bool(gap) or is_upgrade))
+    is_whole_known = here.is_known and (bool(changes) or state.group_type != GroupType.SHARE)
+    is_hole = not is_whole_known or (not is_same and (bool(gap) or is_upgrade))
     if before is not None and before.ended_by is None:
         before.ended_by = EndedBy.GENERATION
         put_generation(rows, group, before, IntervalEnd(here.kafka_offset, here.at_ms, is_known=not is_hole))
@@ -324,7 +324,7 @@ def _fold_epoch(
             row = _rebalance_row(group, before, here, None if is_hole else changes, guess)
             row |= {"to_generation": record.epoch, "generation_gap": gap}
             if is_hole:
-                row["hole_cause"] = HoleCause.CONVERTED if is_told else HoleCause.NOT_COVERED
+                row["hole_cause"] = HoleCause.CONVERTED if is_whole_known else HoleCause.NOT_COVERED
             group.rebalance = cost.watch(group, row, None)
     group.generation = _generation(group, state, record.epoch, here, gap)
     if before is not None and is_same:

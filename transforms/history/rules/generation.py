@@ -183,9 +183,9 @@ def _close_before(group: OpenGroup, transition: Transition, rows: HistoryRows) -
     ended = [(unit, interval) for unit, interval in group.owners.items() if owners.get(unit) != interval.owners]
     in_the_dark = IntervalEnd(end.kafka_offset, end.at_ms, is_known=False)
     for unit, interval in ended:
-        is_told = unit in owners or record.is_ownership_known
+        is_owner_known = unit in owners or record.is_ownership_known
         delay_ms = None if transition.is_hole or unit in owners else record.scheduled_delay_ms
-        until = end if is_told else in_the_dark
+        until = end if is_owner_known else in_the_dark
         put_intervals(rows, group, [(unit, interval)], until, before.generation, delay_ms)
         del group.owners[unit]
         if unit in group.commits:

@@ -281,8 +281,8 @@ def load(text: str, topic_names: TopicNames | None = None) -> OpenGroup:
         rebalance.watched = {unit: make("watch", values) for unit, values in _unpack(rebalance.watched)}
         rebalance.is_dirty = False
         group.rebalance = rebalance
-    is_told = is_of_today and (group.group_type == GroupType.CONSUMER or records["reconciliation"] is not None)
-    if group.group_type != GroupType.CLASSIC and group.is_alive and not is_told:
+    is_restorable = is_of_today and (group.group_type == GroupType.CONSUMER or records["reconciliation"] is not None)
+    if group.group_type != GroupType.CLASSIC and group.is_alive and not is_restorable:
         # A version that read nothing of such groups has written the state.
         unknown = consumer_state.Reconciliation(is_whole=False, group_type=group.group_type)
         group.is_state_known, group.reconciliation = False, unknown

@@ -28,12 +28,12 @@ SAME_STEP_MS = 1_000  # a line and the records of the same step
 MARGIN_MS = 60_000  # for a busy coordinator, after the longest join phase
 
 
-class Word(Enum):
+class Confirmation(Enum):
     """What the records say of a departure that a line states: confirmed, contradicted or unknown."""
 
     CONFIRMED = "confirmed"
     CONTRADICTED = "contradicted"
-    UNTOLD = "untold"
+    UNKNOWN = "unknown"
 
 
 class Records:
@@ -47,23 +47,26 @@ class Records:
             self._tenures[row["member_id"]].append(row)
         self._join_phase_ms = max((row.get("rebalance_timeout_ms") or 0 for row in facts.members), default=0)
 
-    def on_departure(self, member_id: str | None, at_ms: int) -> Word:
+    def on_departure(self, member_id: str | None, at_ms: int) -> Confirmation:
         """Returns what the records say of a member's departure that a log line states for the instant `at_ms`."""
         words = [self._on_tenure(row, at_ms) for row in self._tenures[member_id]]
-        return next((word for word in (Word.CONFIRMED, Word.CONTRADICTED) if word in words), Word.UNTOLD)
+        return next(
+            (word for word in (Confirmation.CONFIRMED, Confirmation.CONTRADICTED) if word in words),
+            Confirmation.UNKNOWN,
+        )
 
-    def _on_tenure(self, tenure: Row, at_ms: int) -> Word:
+    def _on_tenure(self, tenure: Row, at_ms: int) -> Confirmation:
         left_ms = None if tenure["left_at"] is None else milliseconds(tenure["left_at"])
         if milliseconds(tenure["joined_at"]) > at_ms + CLOCK_SKEW_MS or not (left_ms is None or tenure["is_end_known"]):
-            return Word.UNTOLD
+            return Confirmation.UNKNOWN
         if self._was_there_later(tenure, at_ms):
-            return Word.CONTRADICTED if left_ms is None or left_ms > at_ms else Word.UNTOLD
+            return Confirmation.CONTRADICTED if left_ms is None or left_ms > at_ms else Confirmation.UNKNOWN
         if left_ms is not None and -CLOCK_SKEW_MS <= left_ms - at_ms <= BEFORE_RECORD_MS:
-            return Word.CONFIRMED
+            return Confirmation.CONFIRMED
         is_modern = tenure.get("group_type") in (GroupType.CONSUMER, GroupType.SHARE, GroupType.STREAMS)
         wait_ms = MARGIN_MS + (0 if is_modern else self._join_phase_ms)
         stayed_until_ms = self._until_ms if left_ms is None else left_ms
-        return Word.CONTRADICTED if stayed_until_ms - at_ms > wait_ms else Word.UNTOLD
+        return Confirmation.CONTRADICTED if stayed_until_ms - at_ms > wait_ms else Confirmation.UNKNOWN
 
     def _was_there_later(self, tenure: Row, at_ms: int) -> bool:
         """Returns whether a generation that began after the line still had the member."""

@@ -39,7 +39,7 @@ from groupledger.schemas.kinds.incidents import (
 )
 from groupledger.schemas.words import CoordinatorEventKind, Evidence, Severity
 from groupledger.transforms.incidents.rules.answered import Answered
-from groupledger.transforms.incidents.rules.confirmation import Records, Word
+from groupledger.transforms.incidents.rules.confirmation import Confirmation, Records
 from groupledger.transforms.incidents.rules.facts import EPOCH_HEARTBEAT_NAMES
 from groupledger.transforms.incidents.rules.inferred import KIND_OF_LEAVE
 from groupledger.transforms.incidents.rules.sighting import Sighting
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 HEARTBEATS = (ApiKey.HEARTBEAT.name, *EPOCH_HEARTBEAT_NAMES)
 BACK_AFTER_MS = 1_000  # a subscription that is given up and taken again is back at once
-UNTOLD_CONFIDENCE = 0.8
+INFERRED_CONFIDENCE = 0.8
 LOGGED_CONFIDENCE = 0.8  # of a line that no record confirms
 _ENDS_THE_WAIT = (
     CoordinatorEventKind.ASSIGNMENT_RECEIVED,
@@ -169,13 +169,13 @@ def _poll_timeouts(request: Request, joins: Mapping[str, Sequence[int]]) -> Iter
     back_ms = next((at_ms for at_ms in later if at_ms > request.happened_at_ms), None)
     came_back = back_ms is not None and back_ms - request.happened_at_ms >= BACK_AFTER_MS
     for member in request.leaving:
-        is_told = any(reason in (member.reason or "") for reason in POLL_TIMEOUT_REASONS)
-        if not member.error_code and (is_told or (member.reason is None and came_back)):
+        is_given = any(reason in (member.reason or "") for reason in POLL_TIMEOUT_REASONS)
+        if not member.error_code and (is_given or (member.reason is None and came_back)):
             yield Sighting(
                 kind=POLL_TIMEOUT,
                 evidence=Evidence.OBSERVED,
                 severity=POLL_TIMEOUT.severity,
-                confidence=1.0 if is_told else UNTOLD_CONFIDENCE,
+                confidence=1.0 if is_given else INFERRED_CONFIDENCE,
                 first_ms=request.happened_at_ms,
                 last_ms=request.happened_at_ms,
                 happening=member.member_id,
@@ -255,14 +255,14 @@ def _removal(event: CoordinatorEvent, records: Records, *, has_lost: bool) -> It
         return
     for member_id in event.departed:
         word = records.on_departure(member_id, event.logged_at_ms)
-        if has_lost or word == Word.CONTRADICTED:
+        if has_lost or word == Confirmation.CONTRADICTED:
             yield _zombie_coordinator(event, member_id, (Fact.OTHER_COORDINATOR,) if has_lost else ())
             continue
         yield Sighting(
             kind=kind,
-            evidence=Evidence.OBSERVED if word == Word.CONFIRMED else Evidence.LOGGED,
+            evidence=Evidence.OBSERVED if word == Confirmation.CONFIRMED else Evidence.LOGGED,
             severity=kind.severity,
-            confidence=1.0 if word == Word.CONFIRMED else LOGGED_CONFIDENCE,
+            confidence=1.0 if word == Confirmation.CONFIRMED else LOGGED_CONFIDENCE,
             first_ms=event.logged_at_ms,
             last_ms=event.logged_at_ms,
             happening=member_id or "",

@@ -77,11 +77,11 @@ def bars(intervals: Iterable[Row], of_group: Sequence[Span], coverage: Iterable[
     stretches = [
         row for row in coverage if row["completeness"] == Completeness.COMPLETE and row["from_time"] and row["to_time"]
     ]
-    told_apart = [span for span in of_group if not span.is_whole_group]
+    parts = [span for span in of_group if not span.is_whole_group]
     return [
         bar
         for unit, rows in sorted(by_unit.items())
-        for span in told_apart
+        for span in parts
         for bar in _bars(unit, sorted(rows, key=itemgetter("from_offset")), span, stretches)
     ]
 

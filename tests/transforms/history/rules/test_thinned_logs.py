@@ -11,7 +11,7 @@ from __future__ import annotations
 import pytest
 
 from groupledger.coordinator.simulator.simulation import BEGAN_AT_MS
-from lab.truth.claims import false_claims, untold
+from lab.truth.claims import false_claims, missing_rebalances
 from lab.truth.thinned_passes import Passes
 
 pytestmark = pytest.mark.slow
@@ -32,7 +32,7 @@ def test_every_claim_is_so(seed: int, cleaning: int) -> None:
     for group_id, tables in passes.tables.items():
         truth = passes.truth[group_id]
         assert false_claims(tables, truth, found, until_ms, passes.random) == []
-        assert untold(tables, truth, found) == []
+        assert missing_rebalances(tables, truth, found) == []
 
 
 def test_the_cleaner_had_work() -> None:
